@@ -1,0 +1,1 @@
+//! Command line of Nandu as a library function.
