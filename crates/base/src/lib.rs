@@ -1,9 +1,29 @@
 //! The ground every part of Nandu stands on: units, seeded random numbers, requests, payload and the machine contract.
+//!
+//! Begin with [`machine`]: it says what a layer of a stack is. [`request`] and [`payload`] are what travels between
+//! layers, [`path`] and [`charge`] say where time went, [`medium`] is what leaves store data on, and [`registry`] is how
+//! a kind of machine becomes known to stack files.
 
+pub mod bytebuf;
+pub mod charge;
+pub mod config;
+pub mod machine;
+pub mod medium;
+pub mod path;
+pub mod payload;
+pub mod registry;
 pub mod request;
 pub mod rng;
 pub mod units;
 
-pub use request::Op;
+pub use charge::{ChargeTable, Resource, Work};
+pub use machine::{
+    Counter, Cx, DeviceEvent, Draft, Effect, Limits, Machine, OpenError, OpenHow, Peek, Place, Step, TimerKey, Violation,
+};
+pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
+pub use path::{CriticalPath, Phase};
+pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
+pub use registry::{BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry};
+pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, Span, SECTOR};

@@ -1,0 +1,119 @@
+//! What a leaf stores its data on. The driver owns it: it survives a crash that drops every machine.
+//!
+//! There are two kinds. A *computed* medium ([`Medium`]) belongs to a leaf that models its own time (flash, disk): the
+//! leaf calls it when it issues an operation and names the window in which the operation runs, so that a crash can undo
+//! or tear what had not finished. A *block* medium ([`BlockSpec`]) belongs to a leaf without a model (a file, memory): the
+//! leaf hands the whole request over and the driver finishes it, after real I/O or after a modelled time.
+
+use crate::payload::{Payload, PayloadPool};
+use crate::rng::Rng;
+use crate::units::{ByteLen, Instant, Span};
+
+/// What is written beside the data of a flash page, in its out-of-band area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Oob {
+    /// What the page holds, in the words of the leaf (a logical page number, or the mark of a record).
+    pub key: u64,
+    /// Position in the order of all programs of this drive.
+    pub seq: u64,
+}
+
+/// State of one unit (a flash page).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnitState {
+    /// Erased and ready to be programmed.
+    Erased,
+    /// A program or erase was cut off: unreadable until erased.
+    Torn,
+    /// Holds data.
+    Programmed(Oob),
+}
+
+/// When an operation runs on the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First instant at which the medium changes.
+    pub start: Instant,
+    /// From here on the change is complete.
+    pub end: Instant,
+}
+
+/// New data over part of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Overlay {
+    /// First sector of the unit that changes.
+    pub first: u32,
+    /// Sectors that change.
+    pub count: u32,
+    /// Their data.
+    pub payload: Payload,
+}
+
+/// One program of one unit: the sectors of `base`, with `overlay` over them.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The unit to program; must be erased.
+    pub unit: u64,
+    /// Where the sectors outside the overlay come from; zeros when there is none.
+    pub base: Option<u64>,
+    /// What the request brings; nothing when data only moves.
+    pub overlay: Option<Overlay>,
+    /// Out-of-band record.
+    pub oob: Oob,
+    /// When.
+    pub window: Window,
+}
+
+/// The contents of a computed medium.
+pub trait Medium: Send {
+    /// Programs one unit. Panics when the unit is not erased: the leaf broke the order of flash.
+    fn program(&mut self, pool: &PayloadPool, program: &Program);
+
+    /// Reads `count` sectors of `unit` from sector `first` into `into`. False when the unit is torn.
+    fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool;
+
+    /// Erases `units` units from `first`.
+    fn erase(&mut self, first: u64, units: u64, window: Window);
+
+    /// State of a unit, as a scan after a restart sees it.
+    fn state(&self, unit: u64) -> UnitState;
+
+    /// Tells the medium the time, so that it may forget how to undo what is complete.
+    fn settle(&mut self, now: Instant);
+
+    /// Power is cut at `at`: what had not begun is undone, what was under way is torn or complete, by `rng`.
+    fn crash(&mut self, at: Instant, rng: &mut Rng);
+}
+
+/// A medium that serves whole requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockSpec {
+    /// Bytes that can be stored.
+    pub capacity: ByteLen,
+    /// The file behind it in the server; `None` for memory.
+    pub path: Option<String>,
+    /// Whether the server bypasses the page cache.
+    pub direct: bool,
+    /// Modelled time of one request in the simulator, before its data moves.
+    pub latency: Span,
+    /// Modelled transfer in the simulator, in bytes per second; requests take turns.
+    pub bytes_per_second: u64,
+}
+
+/// What medium a leaf asks its driver for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MediumSpec {
+    /// None: the machine is no leaf.
+    None,
+    /// Units of flash pages.
+    Flash {
+        /// Pages in all.
+        units: u64,
+        /// 512 B sectors in a page.
+        unit_sectors: u32,
+        /// Pages in an erase block.
+        units_per_block: u32,
+    },
+    /// Whole requests.
+    Block(BlockSpec),
+}

@@ -1,0 +1,493 @@
+//! The data of a request, opaque to machines.
+//!
+//! A [`Payload`] names a region of a buffer that the driver owns; it is 16 bytes, copied freely, and slicing it is an
+//! addition. What a buffer holds depends on the driver: nothing (plain simulation), one version stamp per 512 B sector
+//! (verified simulation), or real bytes (server). Machines keep, slice, join, compare, xor, zero and forward payloads
+//! and never look inside, except into their own metadata, which holds real bytes in every mode.
+//!
+//! **Who keeps a buffer alive.** Each buffer counts its holders. A request holds its payload until the driver frees the
+//! request. A machine that needs the data longer calls [`PayloadPool::keep`] and later [`PayloadPool::release`].
+//!
+//! **Stamps.** A sector's stamp is `serial << 32 | sector`, where `serial` numbers the host's writes from 1 and
+//! `sector` is the low half of the address it was written to. Stamp 0 reads as zeros. A write from the host needs no
+//! buffer: its payload is a *run*, the first stamp, and sector `i` holds `first + i`.
+
+use crate::bytebuf::{ByteBuf, ByteRegion};
+use crate::units::{ByteLen, SECTOR};
+use std::sync::Arc;
+
+/// What a driver's payloads hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Nothing; costs nothing.
+    Nothing,
+    /// One stamp per sector.
+    Stamps,
+    /// Real bytes.
+    Bytes,
+}
+
+/// One sector's identity in the verified simulation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// A sector of zeros.
+    pub const ZERO: Stamp = Stamp(0);
+    /// A sector of metadata; user data never carries it.
+    pub const METADATA: Stamp = Stamp(u64::MAX);
+
+    /// The stamp of `sector` in write number `serial`.
+    #[inline]
+    pub const fn new(serial: u32, sector: u64) -> Stamp {
+        Stamp((serial as u64) << 32 | (sector & 0xFFFF_FFFF))
+    }
+    /// The number of the write.
+    #[inline]
+    pub const fn serial(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+    /// The low half of the sector's address.
+    #[inline]
+    pub const fn sector(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Kind {
+    Nothing,
+    /// `at` is the first stamp.
+    Run,
+    /// A buffer of stamps; `at` is the first sector.
+    Stamps,
+    /// A buffer of bytes; `at` is the first byte.
+    Bytes,
+    /// A buffer of bytes with a machine's own records.
+    Metadata,
+}
+
+/// A region of a buffer. Its length is the length of the request that carries it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Payload {
+    at: u64,
+    buffer: u32,
+    kind: Kind,
+}
+
+impl Payload {
+    /// No data.
+    pub const NONE: Payload = Payload { at: 0, buffer: 0, kind: Kind::Nothing };
+
+    /// A write's data in the verified simulation: sector `i` holds `first + i`.
+    #[inline]
+    pub const fn run(first: Stamp) -> Payload {
+        Payload { at: first.0, buffer: 0, kind: Kind::Run }
+    }
+
+    /// Whether there is anything to store.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        matches!(self.kind, Kind::Nothing)
+    }
+
+    /// Whether this is a machine's own metadata.
+    #[inline]
+    pub const fn is_metadata(self) -> bool {
+        matches!(self.kind, Kind::Metadata)
+    }
+
+    #[inline]
+    const fn has_buffer(self) -> bool {
+        matches!(self.kind, Kind::Stamps | Kind::Bytes | Kind::Metadata)
+    }
+
+    /// The part that starts `from` bytes into this one. Stamps are sliced by whole sectors.
+    #[inline]
+    pub fn slice(self, from: ByteLen) -> Payload {
+        let step = match self.kind {
+            Kind::Nothing => return self,
+            Kind::Run | Kind::Stamps => from.sectors(),
+            Kind::Bytes | Kind::Metadata => from.0,
+        };
+        Payload { at: self.at + step, ..self }
+    }
+}
+
+#[derive(Debug)]
+enum Store {
+    Stamps(Vec<Stamp>),
+    Bytes(Arc<ByteBuf>),
+}
+
+#[derive(Debug)]
+struct Buffer {
+    store: Store,
+    holders: u32,
+}
+
+/// One sector as a medium stores it.
+#[derive(Clone, Copy, Debug)]
+pub enum Sector<'a> {
+    /// A stamp of user data, or zeros.
+    Stamp(Stamp),
+    /// 512 real bytes: metadata, or user data of a server.
+    Bytes(&'a [u8]),
+}
+
+/// The driver's buffers.
+#[derive(Debug)]
+pub struct PayloadPool {
+    content: Content,
+    buffers: Vec<Buffer>,
+    free_stamps: Vec<u32>,
+    free_bytes: Vec<u32>,
+    living: usize,
+}
+
+impl PayloadPool {
+    /// An empty pool whose user payloads hold `content`.
+    pub fn new(content: Content) -> PayloadPool {
+        PayloadPool { content, buffers: Vec::new(), free_stamps: Vec::new(), free_bytes: Vec::new(), living: 0 }
+    }
+
+    /// What user payloads hold.
+    pub fn content(&self) -> Content {
+        self.content
+    }
+
+    /// Buffers in use: zero when a stack is quiet.
+    pub fn living(&self) -> usize {
+        self.living
+    }
+
+    /// A payload for `len` bytes of user data, all zeros, held once. In plain simulation it is [`Payload::NONE`].
+    pub fn allocate(&mut self, len: ByteLen) -> Payload {
+        match self.content {
+            Content::Nothing => Payload::NONE,
+            Content::Stamps => self.allocate_stamps(len),
+            Content::Bytes => self.allocate_bytes(len, Kind::Bytes),
+        }
+    }
+
+    /// A payload for `len` bytes of a machine's own records, all zeros, held once; real bytes in every mode.
+    pub fn allocate_metadata(&mut self, len: ByteLen) -> Payload {
+        self.allocate_bytes(len, Kind::Metadata)
+    }
+
+    fn allocate_stamps(&mut self, len: ByteLen) -> Payload {
+        let sectors = len.sectors() as usize;
+        self.living += 1;
+        let buffer = self.free_stamps.pop().unwrap_or_else(|| self.push(Store::Stamps(Vec::new())));
+        let slot = &mut self.buffers[buffer as usize];
+        slot.holders = 1;
+        if let Store::Stamps(stamps) = &mut slot.store {
+            stamps.clear();
+            stamps.resize(sectors, Stamp::ZERO);
+        }
+        Payload { at: 0, buffer, kind: Kind::Stamps }
+    }
+
+    fn allocate_bytes(&mut self, len: ByteLen, kind: Kind) -> Payload {
+        self.living += 1;
+        let wanted = len.0 as usize;
+        // A recycled buffer serves when it is large enough and no worker thread still holds it.
+        let reusable = self.free_bytes.iter().rposition(|&index| match &self.buffers[index as usize].store {
+            Store::Bytes(bytes) => bytes.len() >= wanted && Arc::strong_count(bytes) == 1,
+            Store::Stamps(_) => false,
+        });
+        let buffer = match reusable {
+            Some(position) => self.free_bytes.swap_remove(position),
+            None => match self.free_bytes.pop() {
+                Some(index) => {
+                    self.buffers[index as usize].store = Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)));
+                    index
+                }
+                None => self.push(Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)))),
+            },
+        };
+        self.buffers[buffer as usize].holders = 1;
+        let payload = Payload { at: 0, buffer, kind };
+        self.bytes_mut(payload, len).fill(0);
+        payload
+    }
+
+    fn push(&mut self, store: Store) -> u32 {
+        self.buffers.push(Buffer { store, holders: 0 });
+        (self.buffers.len() - 1) as u32
+    }
+
+    /// Adds a holder.
+    #[inline]
+    pub fn keep(&mut self, payload: Payload) {
+        if payload.has_buffer() {
+            self.buffers[payload.buffer as usize].holders += 1;
+        }
+    }
+
+    /// Takes a holder away; the last one returns the buffer.
+    #[inline]
+    pub fn release(&mut self, payload: Payload) {
+        if payload.has_buffer() {
+            self.release_buffer(payload.buffer);
+        }
+    }
+
+    fn release_buffer(&mut self, index: u32) {
+        let buffer = &mut self.buffers[index as usize];
+        assert!(buffer.holders > 0, "payload buffer {index} is released twice");
+        buffer.holders -= 1;
+        if buffer.holders == 0 {
+            self.living -= 1;
+            match buffer.store {
+                Store::Stamps(_) => self.free_stamps.push(index),
+                Store::Bytes(_) => self.free_bytes.push(index),
+            }
+        }
+    }
+
+    fn stamps(&self, payload: Payload, sectors: u64) -> &[Stamp] {
+        match &self.buffers[payload.buffer as usize].store {
+            Store::Stamps(stamps) => &stamps[payload.at as usize..(payload.at + sectors) as usize],
+            Store::Bytes(_) => unreachable!("a stamp payload has a stamp buffer"),
+        }
+    }
+
+    fn stamps_mut(&mut self, payload: Payload, sectors: u64) -> &mut [Stamp] {
+        match &mut self.buffers[payload.buffer as usize].store {
+            Store::Stamps(stamps) => &mut stamps[payload.at as usize..(payload.at + sectors) as usize],
+            Store::Bytes(_) => unreachable!("a stamp payload has a stamp buffer"),
+        }
+    }
+
+    fn byte_buf(&self, payload: Payload) -> &Arc<ByteBuf> {
+        match &self.buffers[payload.buffer as usize].store {
+            Store::Bytes(bytes) => bytes,
+            Store::Stamps(_) => unreachable!("a byte payload has a byte buffer"),
+        }
+    }
+
+    /// The bytes of a byte or metadata payload. Panics for others.
+    pub fn bytes(&self, payload: Payload, len: ByteLen) -> &[u8] {
+        // SAFETY: the machine contract gives a buffer one writer at a time, and none while it is read here.
+        unsafe { self.byte_buf(payload).slice(payload.at as usize, len.0 as usize) }
+    }
+
+    /// The bytes of a byte or metadata payload, to change. Panics for others.
+    pub fn bytes_mut(&mut self, payload: Payload, len: ByteLen) -> &mut [u8] {
+        // SAFETY: as for `bytes`; `&mut self` keeps other accesses through the pool out.
+        unsafe { self.byte_buf(payload).slice_mut(payload.at as usize, len.0 as usize) }
+    }
+
+    /// The region as a handle that a worker thread of the server may use while the request is alive.
+    pub fn region(&self, payload: Payload, len: ByteLen) -> ByteRegion {
+        ByteRegion::new(Arc::clone(self.byte_buf(payload)), payload.at as usize, len.0 as usize)
+    }
+
+    /// Sector `index` of a payload, as a medium stores it. `None` for a payload without content.
+    #[inline]
+    pub fn sector(&self, payload: Payload, index: u64) -> Option<Sector<'_>> {
+        Some(match payload.kind {
+            Kind::Nothing => return None,
+            Kind::Run => Sector::Stamp(Stamp(payload.at + index)),
+            Kind::Stamps => Sector::Stamp(self.stamps(payload.slice(ByteLen(index * SECTOR)), 1)[0]),
+            Kind::Bytes | Kind::Metadata => {
+                Sector::Bytes(self.bytes(payload.slice(ByteLen(index * SECTOR)), ByteLen(SECTOR)))
+            }
+        })
+    }
+
+    /// The first stamp when sectors `first..first + count` hold consecutive stamps of one write.
+    #[inline]
+    pub fn as_run(&self, payload: Payload, first: u64, count: u64) -> Option<Stamp> {
+        match payload.kind {
+            Kind::Run => Some(Stamp(payload.at + first)),
+            Kind::Stamps => {
+                let stamps = self.stamps(payload.slice(ByteLen(first * SECTOR)), count);
+                let start = stamps[0];
+                let run = start != Stamp::ZERO && stamps.iter().zip(start.0..).all(|(s, want)| s.0 == want);
+                run.then_some(start)
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts consecutive stamps from `start` into `count` sectors of a read's payload, from sector `first`.
+    #[inline]
+    pub fn fill_run(&mut self, payload: Payload, first: u64, count: u64, start: Stamp) {
+        match payload.kind {
+            Kind::Stamps => {
+                let target = self.stamps_mut(payload.slice(ByteLen(first * SECTOR)), count);
+                for (slot, stamp) in target.iter_mut().zip(start.0..) {
+                    *slot = Stamp(stamp);
+                }
+            }
+            Kind::Metadata | Kind::Bytes => self.zero(payload.slice(ByteLen(first * SECTOR)), ByteLen(count * SECTOR)),
+            Kind::Nothing => {}
+            Kind::Run => unreachable!("a run cannot be read into"),
+        }
+    }
+
+    /// Puts one stored sector into sector `index` of a read's payload. User data read into a metadata payload becomes
+    /// zeros, and metadata read into a stamp payload becomes [`Stamp::METADATA`]: each is a fault that the reader sees.
+    pub fn put_sector(&mut self, payload: Payload, index: u64, sector: Sector<'_>) {
+        let at = payload.slice(ByteLen(index * SECTOR));
+        match (payload.kind, sector) {
+            (Kind::Nothing, _) => {}
+            (Kind::Stamps, Sector::Stamp(stamp)) => self.stamps_mut(at, 1)[0] = stamp,
+            (Kind::Stamps, Sector::Bytes(_)) => self.stamps_mut(at, 1)[0] = Stamp::METADATA,
+            (Kind::Bytes | Kind::Metadata, Sector::Bytes(bytes)) => {
+                self.bytes_mut(at, ByteLen(SECTOR)).copy_from_slice(bytes);
+            }
+            (Kind::Bytes | Kind::Metadata, Sector::Stamp(_)) => self.bytes_mut(at, ByteLen(SECTOR)).fill(0),
+            (Kind::Run, _) => unreachable!("a run cannot be read into"),
+        }
+    }
+
+    /// Fills `len` bytes with zeros.
+    pub fn zero(&mut self, payload: Payload, len: ByteLen) {
+        match payload.kind {
+            Kind::Nothing => {}
+            Kind::Stamps => self.stamps_mut(payload, len.sectors()).fill(Stamp::ZERO),
+            Kind::Bytes | Kind::Metadata => self.bytes_mut(payload, len).fill(0),
+            Kind::Run => unreachable!("a run cannot be changed"),
+        }
+    }
+
+    /// Copies `len` bytes from one payload to another: joins parts, or makes a private copy.
+    pub fn copy(&mut self, from: Payload, to: Payload, len: ByteLen) {
+        match (from.kind, to.kind) {
+            (Kind::Nothing, _) | (_, Kind::Nothing) => {}
+            (Kind::Run, Kind::Stamps) => self.fill_run(to, 0, len.sectors(), Stamp(from.at)),
+            (Kind::Bytes | Kind::Metadata, Kind::Bytes | Kind::Metadata) if from.buffer == to.buffer => {
+                let base = Payload { at: 0, ..from };
+                let whole = ByteLen(from.at.max(to.at) + len.0);
+                let start = from.at as usize;
+                self.bytes_mut(base, whole).copy_within(start..start + len.0 as usize, to.at as usize);
+            }
+            (Kind::Bytes | Kind::Metadata, Kind::Bytes | Kind::Metadata) => {
+                let source = Arc::clone(self.byte_buf(from));
+                // SAFETY: two different buffers; the contract gives each one writer at a time.
+                let source = unsafe { source.slice(from.at as usize, len.0 as usize) };
+                self.bytes_mut(to, len).copy_from_slice(source);
+            }
+            _ => {
+                for i in 0..len.sectors() {
+                    let stamp = match self.sector(from, i) {
+                        Some(Sector::Stamp(stamp)) => stamp,
+                        _ => unreachable!("stamps and bytes never meet in one driver"),
+                    };
+                    self.put_sector(to, i, Sector::Stamp(stamp));
+                }
+            }
+        }
+    }
+
+    /// Whether two payloads hold the same data. Two payloads without content are equal.
+    pub fn equal(&self, a: Payload, b: Payload, len: ByteLen) -> bool {
+        if a.is_none() || b.is_none() {
+            return a.is_none() == b.is_none();
+        }
+        (0..len.sectors()).all(|i| match (self.sector(a, i), self.sector(b, i)) {
+            (Some(Sector::Stamp(x)), Some(Sector::Stamp(y))) => x == y,
+            (Some(Sector::Bytes(x)), Some(Sector::Bytes(y))) => x == y,
+            _ => false,
+        })
+    }
+
+    /// `to ^= from`, for parity: stamps are xored as numbers, bytes as bytes.
+    pub fn xor(&mut self, from: Payload, to: Payload, len: ByteLen) {
+        for i in 0..if from.is_none() || to.is_none() { 0 } else { len.sectors() } {
+            match (self.sector(from, i), self.sector(to, i)) {
+                (Some(Sector::Stamp(x)), Some(Sector::Stamp(y))) => {
+                    self.put_sector(to, i, Sector::Stamp(Stamp(x.0 ^ y.0)));
+                }
+                (Some(Sector::Bytes(x)), Some(Sector::Bytes(_))) => {
+                    let x: [u8; SECTOR as usize] = x.try_into().expect("a sector has 512 bytes");
+                    let target = self.bytes_mut(to.slice(ByteLen(i * SECTOR)), ByteLen(SECTOR));
+                    target.iter_mut().zip(x).for_each(|(t, x)| *t ^= x);
+                }
+                _ => unreachable!("stamps and bytes never meet in one driver"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const PAGE: ByteLen = ByteLen(4096);
+
+    #[test]
+    fn a_run_is_copied_sliced_and_recognised() {
+        let mut pool = PayloadPool::new(Content::Stamps);
+        let write = Payload::run(Stamp::new(7, 100));
+        let read = pool.allocate(PAGE);
+        pool.copy(write, read, PAGE);
+        assert!(pool.equal(write, read, PAGE));
+        assert_eq!(pool.as_run(read, 0, 8), Some(Stamp::new(7, 100)));
+        assert_eq!(pool.as_run(read.slice(ByteLen(1024)), 0, 2), Some(Stamp::new(7, 102)));
+        pool.zero(read.slice(ByteLen(512)), ByteLen(512));
+        assert_eq!(pool.as_run(read, 0, 8), None);
+        pool.release(read);
+        assert_eq!(pool.living(), 0);
+    }
+
+    #[test]
+    fn xor_twice_gives_the_data_back() {
+        for content in [Content::Stamps, Content::Bytes] {
+            let mut pool = PayloadPool::new(content);
+            let (a, b) = (pool.allocate(PAGE), pool.allocate(PAGE));
+            if content == Content::Stamps {
+                pool.copy(Payload::run(Stamp::new(1, 0)), a, PAGE);
+                pool.copy(Payload::run(Stamp::new(2, 0)), b, PAGE);
+            } else {
+                pool.bytes_mut(a, PAGE).fill(0x5A);
+                pool.bytes_mut(b, PAGE).fill(0x3C);
+            }
+            let parity = pool.allocate(PAGE);
+            pool.xor(a, parity, PAGE);
+            pool.xor(b, parity, PAGE);
+            assert!(!pool.equal(parity, a, PAGE));
+            pool.xor(b, parity, PAGE);
+            assert!(pool.equal(parity, a, PAGE));
+        }
+    }
+
+    #[test]
+    fn nothing_costs_nothing() {
+        let mut pool = PayloadPool::new(Content::Nothing);
+        let p = pool.allocate(PAGE);
+        assert!(p.is_none());
+        pool.keep(p);
+        pool.release(p);
+        pool.copy(p, p, PAGE);
+        assert_eq!(pool.living(), 0);
+    }
+
+    #[test]
+    fn metadata_holds_bytes_in_every_mode() {
+        for content in [Content::Nothing, Content::Stamps, Content::Bytes] {
+            let mut pool = PayloadPool::new(content);
+            let p = pool.allocate_metadata(PAGE);
+            pool.bytes_mut(p, PAGE)[..4].copy_from_slice(b"NAND");
+            assert_eq!(&pool.bytes(p, PAGE)[..4], b"NAND");
+            pool.keep(p);
+            pool.release(p);
+            pool.release(p);
+            assert_eq!(pool.living(), 0);
+            let again = pool.allocate_metadata(PAGE);
+            assert_eq!(&pool.bytes(again, PAGE)[..4], &[0; 4]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "released twice")]
+    fn releasing_twice_is_caught() {
+        let mut pool = PayloadPool::new(Content::Stamps);
+        let p = pool.allocate(PAGE);
+        pool.release(p);
+        pool.release(p);
+    }
+}

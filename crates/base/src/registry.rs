@@ -1,0 +1,183 @@
+//! What a stack can be made of: a value, not a global.
+//!
+//! Each machine kind is one [`Kind`]: its name, a line of summary, its options as a type, and the faults that can be
+//! planted in it. The stack file parser, `nandu list`, `nandu schema`, the docs and the conformance tests all read this
+//! one list. A kind is made from a configuration type by [`Kind::of`].
+
+use crate::machine::{Limits, Machine};
+use crate::units::ByteLen;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+
+/// The options of a machine kind, as a stack file gives them.
+pub trait DeviceConfig: 'static {
+    /// The devices this one stands on, in the order of its children.
+    fn children(&self) -> Vec<String>;
+
+    /// Makes the machine. `cx` tells what its children can take.
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError>;
+}
+
+/// What a machine may know while it is made.
+pub struct BuildContext<'a> {
+    /// The device's name in the stack file.
+    pub name: &'a str,
+    /// Limits of each child, in order.
+    pub children: &'a [Limits],
+    /// Seed of this machine's own random numbers.
+    pub seed: u64,
+    /// Tenants of the stack, SYSTEM included.
+    pub tenants: usize,
+    /// Faults to plant; empty outside `verify --plant`.
+    pub planted: &'a BTreeSet<String>,
+    /// How much of a drive is filled before the run begins.
+    pub precondition: Precondition,
+}
+
+impl BuildContext<'_> {
+    /// Whether this fault is planted.
+    pub fn planted(&self, fault: &str) -> bool {
+        !self.planted.is_empty() && self.planted.contains(fault)
+    }
+
+    /// The limits of the only child.
+    pub fn only_child(&self) -> &Limits {
+        &self.children[0]
+    }
+}
+
+/// The state of every drive when the run begins. Computed, not simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precondition {
+    /// Nothing was ever written.
+    #[default]
+    Empty,
+    /// Every logical page was written once, in order.
+    Filled,
+}
+
+/// Why options that parse cannot be built.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct BuildError {
+    /// The option at fault, if there is one.
+    pub key: Option<&'static str>,
+    /// What is wrong and what would be right.
+    pub reason: String,
+}
+
+impl BuildError {
+    /// Option `key` is at fault.
+    pub fn at(key: &'static str, reason: impl Into<String>) -> BuildError {
+        BuildError { key: Some(key), reason: reason.into() }
+    }
+
+    /// A child is smaller than what this machine needs for itself.
+    pub fn too_small(key: &'static str, have: ByteLen, need: ByteLen) -> BuildError {
+        BuildError::at(key, format!("{have} is too small: at least {need} are needed"))
+    }
+}
+
+/// A fault that `verify --plant` can put into a machine, to show that a check bites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plant {
+    /// Its name, `kind.what-goes-wrong`.
+    pub name: &'static str,
+    /// The invariant whose check must fail.
+    pub breaks: &'static str,
+    /// What the machine then does wrong.
+    pub summary: &'static str,
+}
+
+/// Parses the options of one device.
+pub type ParseConfig = fn(toml::Table) -> Result<Box<dyn DeviceConfig>, toml::de::Error>;
+
+/// One machine kind.
+#[derive(Clone)]
+pub struct Kind {
+    /// The word after `kind =`.
+    pub name: &'static str,
+    /// One line for `nandu list`.
+    pub summary: &'static str,
+    /// Faults that can be planted.
+    pub plants: &'static [Plant],
+    /// JSON schema of the options.
+    pub schema: fn() -> schemars::Schema,
+    /// Reads the options.
+    pub parse: ParseConfig,
+}
+
+impl Kind {
+    /// The kind whose options are `C`.
+    pub fn of<C: DeviceConfig + DeserializeOwned + JsonSchema>(name: &'static str, summary: &'static str) -> Kind {
+        Kind {
+            name,
+            summary,
+            plants: &[],
+            schema: || schemars::schema_for!(C),
+            parse: |table| Ok(Box::new(C::deserialize(table)?)),
+        }
+    }
+
+    /// The same kind with faults to plant.
+    pub fn with_plants(self, plants: &'static [Plant]) -> Kind {
+        Kind { plants, ..self }
+    }
+}
+
+/// The machine kinds of a program, in the order in which they are listed.
+#[derive(Clone, Default)]
+pub struct Registry {
+    kinds: Vec<Kind>,
+}
+
+impl Registry {
+    /// Nothing yet.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// This registry and one more kind. Panics when the name is taken: two kinds would be one word.
+    pub fn with(mut self, kind: Kind) -> Registry {
+        assert!(self.get(kind.name).is_none(), "machine kind `{}` is registered twice", kind.name);
+        self.kinds.push(kind);
+        self
+    }
+
+    /// The kind of this name.
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|k| k.name == name)
+    }
+
+    /// Every kind.
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Every fault that can be planted.
+    pub fn plants(&self) -> impl Iterator<Item = &'static Plant> + '_ {
+        self.kinds.iter().flat_map(|k| k.plants)
+    }
+}
+
+/// The name in `known` that is nearest to `word`, when one is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(word, k), k))
+        .filter(|&(distance, k)| distance <= 1 + k.len().max(word.len()) / 3)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, k)| k)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name_and_nonsense_does_not() {
+        assert_eq!(nearest("miror", ["mirror", "stripe"]), Some("mirror"));
+        assert_eq!(nearest("xyzzy", ["mirror", "stripe"]), None);
+    }
+}
