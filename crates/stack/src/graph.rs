@@ -1,0 +1,487 @@
+//! The graph of machines, and the one place where steps are followed. Both drivers use it.
+//!
+//! Machines are numbered so that children come before their parents. The graph owns the machines, the requests, the
+//! payload buffers and the media; a [`Driver`] gives it time, timers and block media, and hears of the requests it
+//! submitted. Nothing here knows a clock, a file or a thread.
+//!
+//! **Order.** One call into a machine yields a step and further effects. The step is followed to its end first; effects
+//! are queued behind those of earlier calls and taken first in, first out.
+
+use nandu_base::{
+    ChargeTable, Content, CriticalPath, Cx, DeviceEvent, Effect, Flags, Instant, Machine, Medium, Op, OpenError, OpenHow,
+    Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId, TimerKey,
+    Violation,
+};
+use nandu_base::{ByteLen, ByteOffset};
+use std::collections::VecDeque;
+
+/// What the graph needs from the simulator or the server.
+pub trait Driver {
+    /// Complete `id` at `at`, by calling [`Graph::complete`].
+    fn finish_at(&mut self, id: ReqId, at: Instant);
+
+    /// Call [`Graph::timer`] with these at `at`.
+    fn wake(&mut self, node: u32, key: TimerKey, generation: u64, at: Instant);
+
+    /// Serve `id` on the block medium of leaf `node`, then complete it.
+    fn medium(&mut self, node: u32, id: ReqId, requests: &mut RequestTable, pool: &mut PayloadPool);
+
+    /// A request that the driver submitted is done. Its slot is freed when this returns.
+    fn host_done(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable, pool: &mut PayloadPool);
+}
+
+/// Figures of one layer, kept by the graph.
+#[derive(Clone, Debug)]
+pub struct LayerStats {
+    /// Requests that reached the layer, by operation.
+    pub requests: [u64; Op::ALL.len()],
+    /// Bytes of them, by operation.
+    pub bytes: [u64; Op::ALL.len()],
+    /// Requests that the layer passed on without hearing of their end.
+    pub forwarded: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that this layer finished.
+    pub finished: u64,
+    /// Sum of their latencies, from reaching the layer to the end.
+    pub latency_total: Span,
+    /// Longest latency.
+    pub latency_max: Span,
+    /// Sum of their critical paths.
+    pub path: CriticalPath,
+}
+
+impl LayerStats {
+    const EMPTY: LayerStats = LayerStats {
+        requests: [0; Op::ALL.len()],
+        bytes: [0; Op::ALL.len()],
+        forwarded: 0,
+        failed: 0,
+        finished: 0,
+        latency_total: Span::ZERO,
+        latency_max: Span::ZERO,
+        path: CriticalPath::EMPTY,
+    };
+}
+
+/// One device of a stack, ready to run.
+pub struct Part {
+    /// Its name in the stack file.
+    pub name: String,
+    /// The machine.
+    pub machine: Box<dyn Machine>,
+    /// Numbers of its children; all smaller than its own.
+    pub children: Vec<u32>,
+    /// Its computed medium, when the run stores content.
+    pub medium: Option<Box<dyn Medium>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    /// Not started: hears of no event.
+    Made,
+    Started,
+    Closing,
+}
+
+#[derive(Debug)]
+enum Call {
+    Step(u32, Step),
+    Effect(u32, Effect),
+}
+
+/// A stack of machines in operation.
+pub struct Graph {
+    machines: Vec<Box<dyn Machine>>,
+    children: Vec<Vec<u32>>,
+    parents: Vec<Vec<(u32, u8)>>,
+    media: Vec<Option<Box<dyn Medium>>>,
+    charges: Vec<ChargeTable>,
+    names: Vec<String>,
+    open: Vec<bool>,
+    life: Vec<Life>,
+    results: Vec<Option<Result<(), OpenError>>>,
+    timers: Vec<Vec<u64>>,
+    stats: Vec<LayerStats>,
+    queue: VecDeque<Call>,
+    effects: Vec<Effect>,
+    /// Every living request.
+    pub requests: RequestTable,
+    /// The payload buffers.
+    pub pool: PayloadPool,
+    /// Set by the first request whose path does not add up to its latency; checked when content is verified.
+    violation: Option<Violation>,
+    check_paths: bool,
+}
+
+impl Graph {
+    /// A graph of `parts` whose payloads hold `content`, for `tenants` tenants with SYSTEM.
+    pub fn new(parts: Vec<Part>, content: Content, tenants: usize) -> Graph {
+        let n = parts.len();
+        let mut parents = vec![Vec::new(); n];
+        for (i, part) in parts.iter().enumerate() {
+            for (k, &child) in part.children.iter().enumerate() {
+                assert!((child as usize) < i, "device {} stands before its child", part.name);
+                parents[child as usize].push((i as u32, k as u8));
+            }
+        }
+        let mut graph = Graph {
+            machines: Vec::with_capacity(n),
+            children: Vec::with_capacity(n),
+            parents,
+            media: Vec::with_capacity(n),
+            charges: vec![ChargeTable::new(tenants); n],
+            names: Vec::with_capacity(n),
+            open: vec![false; n],
+            life: vec![Life::Made; n],
+            results: vec![None; n],
+            timers: vec![Vec::new(); n],
+            stats: vec![LayerStats::EMPTY; n],
+            queue: VecDeque::with_capacity(64),
+            effects: Vec::with_capacity(64),
+            requests: RequestTable::new(),
+            pool: PayloadPool::new(content),
+            violation: None,
+            check_paths: content == Content::Stamps,
+        };
+        for part in parts {
+            graph.machines.push(part.machine);
+            graph.children.push(part.children);
+            graph.media.push(part.medium);
+            graph.names.push(part.name);
+        }
+        graph
+    }
+
+    /// Number of machines.
+    pub fn len(&self) -> usize {
+        self.machines.len()
+    }
+
+    /// Whether there is no machine; never the case for a stack that was checked.
+    pub fn is_empty(&self) -> bool {
+        self.machines.is_empty()
+    }
+
+    /// A machine's name.
+    pub fn name(&self, node: u32) -> &str {
+        &self.names[node as usize]
+    }
+
+    /// A machine.
+    pub fn machine(&self, node: u32) -> &dyn Machine {
+        &*self.machines[node as usize]
+    }
+
+    /// What a machine was charged.
+    pub fn charges(&self, node: u32) -> &ChargeTable {
+        &self.charges[node as usize]
+    }
+
+    /// A layer's figures.
+    pub fn stats(&self, node: u32) -> &LayerStats {
+        &self.stats[node as usize]
+    }
+
+    /// Starts counting anew in every layer.
+    pub fn reset_counters(&mut self) {
+        self.stats.fill(LayerStats::EMPTY);
+        self.charges.iter_mut().for_each(ChargeTable::clear);
+        self.machines.iter_mut().for_each(|m| m.reset_counters());
+    }
+
+    /// Whether the machine is open.
+    pub fn is_open(&self, node: u32) -> bool {
+        self.open[node as usize]
+    }
+
+    /// How the machine's start ended, once it has.
+    pub fn open_result(&self, node: u32) -> Option<&Result<(), OpenError>> {
+        self.results[node as usize].as_ref()
+    }
+
+    /// The first violation that a machine's check or a path reports.
+    pub fn check(&self) -> Result<(), Violation> {
+        if let Some(violation) = &self.violation {
+            return Err(violation.clone());
+        }
+        self.machines.iter().try_for_each(|m| m.check())
+    }
+
+    /// Takes the media away, as a crash or the end of a run does. The graph cannot run afterwards.
+    pub fn into_media(self) -> Vec<Option<Box<dyn Medium>>> {
+        self.media
+    }
+
+    /// A view from above the machines, for questions of the driver.
+    fn peek(&self, node: usize, now: Instant) -> Peek<'_> {
+        Peek::new(&self.machines, &self.children, &self.open, node, now)
+    }
+
+    /// About how long a request to `node` would take.
+    pub fn expected_latency(&self, node: u32, op: Op, offset: ByteOffset, len: ByteLen, now: Instant) -> Span {
+        self.machines[node as usize].expected_latency(op, offset, len, &self.peek(node as usize, now))
+    }
+
+    /// Lets the machines warm what a request that will come soon needs.
+    #[inline]
+    pub fn prepare(&self, mut node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
+        while let Some((child, below)) = self.machines[node as usize].prepare(op, offset, len) {
+            node = self.children[node as usize][usize::from(child)];
+            offset = below;
+        }
+    }
+
+    /// Starts one machine. The driver starts them in the order of their numbers and waits for each
+    /// ([`Graph::open_result`]) before the next.
+    pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {
+        self.life[node as usize] = Life::Started;
+        let step = self.call(node, now, |machine, cx| machine.open(how, cx));
+        self.follow(node, step, now, driver);
+    }
+
+    /// Closes one machine. The driver closes parents before children and waits for each (it is no longer open).
+    pub fn close<D: Driver>(&mut self, node: u32, now: Instant, driver: &mut D) {
+        self.life[node as usize] = Life::Closing;
+        let step = self.call(node, now, |machine, cx| machine.close(cx));
+        self.follow(node, step, now, driver);
+    }
+
+    /// Sends a request of the driver to the machine `node`. The caller gives up its hold on the payload.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // the fields of a request
+    pub fn submit<D: Driver>(
+        &mut self,
+        node: u32,
+        op: Op,
+        flags: Flags,
+        offset: ByteOffset,
+        len: ByteLen,
+        payload: Payload,
+        tenant: TenantId,
+        cookie: u64,
+        arrival: Instant,
+        now: Instant,
+        driver: &mut D,
+    ) -> ReqId {
+        let id = self.requests.allocate();
+        self.requests[id] = Request {
+            offset,
+            len,
+            payload,
+            arrival,
+            submitted: arrival,
+            entered: now,
+            path: CriticalPath::EMPTY,
+            cookie,
+            parent: ReqId::NONE,
+            owner: Owner::HOST,
+            node,
+            tenant,
+            cause: tenant,
+            op,
+            flags,
+            state: State::Sent,
+            child: 0,
+            error: None,
+        };
+        if arrival < now {
+            self.requests[id].path.add(Phase::Queue, now.since(arrival));
+        }
+        self.deliver(node, id, now, driver);
+        id
+    }
+
+    /// A request whose end the driver was told ahead, or that a block medium served, is done.
+    #[inline]
+    pub fn complete<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) {
+        self.follow(0, Step::Finish(id), now, driver);
+    }
+
+    /// A timer is due. A timer that was set again since is dropped here.
+    pub fn timer<D: Driver>(&mut self, node: u32, key: TimerKey, generation: u64, now: Instant, driver: &mut D) {
+        if self.timers[node as usize][key.0 as usize] == generation {
+            let step = self.call(node, now, |machine, cx| machine.timer(key, cx));
+            self.follow(node, step, now, driver);
+        }
+    }
+
+    /// The driver has seen something happen to leaf `node` (a file went away, came back) and tells its parents.
+    pub fn device_event<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
+        self.queue.push_back(Call::Effect(node, Effect::Event(event)));
+        self.drain(now, driver);
+    }
+
+    #[inline]
+    fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
+        self.enter(node, id);
+        let step = self.call(node, now, |machine, cx| machine.request(id, cx));
+        self.follow(node, step, now, driver);
+    }
+
+    #[inline]
+    fn enter(&mut self, node: u32, id: ReqId) {
+        let request = &self.requests[id];
+        let stats = &mut self.stats[node as usize];
+        stats.requests[request.op as usize] += 1;
+        stats.bytes[request.op as usize] += request.len.0;
+    }
+
+    /// Calls one machine and queues its further effects.
+    #[inline]
+    fn call(&mut self, node: u32, now: Instant, event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step) -> Step {
+        let index = node as usize;
+        let (below, rest) = self.machines.split_at_mut(index);
+        let mut cx = Cx {
+            now,
+            requests: &mut self.requests,
+            pool: &mut self.pool,
+            medium: self.media[index].as_deref_mut(),
+            charges: &mut self.charges[index],
+            peek: Peek::new(below, &self.children, &self.open, index, now),
+            effects: &mut self.effects,
+        };
+        let step = event(&mut *rest[0], &mut cx);
+        if !self.effects.is_empty() {
+            self.queue.extend(self.effects.drain(..).map(|effect| Call::Effect(node, effect)));
+        }
+        step
+    }
+
+    /// Follows `step` of machine `node` to its end, then everything that was queued.
+    #[inline]
+    fn follow<D: Driver>(&mut self, node: u32, step: Step, now: Instant, driver: &mut D) {
+        self.chase(node, step, now, driver);
+        if !self.queue.is_empty() {
+            self.drain(now, driver);
+        }
+    }
+
+    /// Follows `step` of machine `node` until no machine has a next step. Effects stay in the queue.
+    #[inline]
+    fn chase<D: Driver>(&mut self, mut node: u32, mut step: Step, now: Instant, driver: &mut D) {
+        loop {
+            match step {
+                Step::Idle => break,
+                Step::Send(child, id) => {
+                    let below = self.children[node as usize][usize::from(child)];
+                    let request = &mut self.requests[id];
+                    debug_assert!(request.owner == Owner(node), "only the owner sends a request");
+                    request.state = State::Sent;
+                    request.child = child;
+                    request.node = below;
+                    request.submitted = now;
+                    request.entered = now;
+                    self.enter(below, id);
+                    node = below;
+                    step = self.call(node, now, |machine, cx| machine.request(id, cx));
+                }
+                Step::Forward(child, id) => {
+                    self.stats[node as usize].forwarded += 1;
+                    let below = self.children[node as usize][usize::from(child)];
+                    let request = &mut self.requests[id];
+                    request.explain_until(now, Phase::Hold);
+                    request.node = below;
+                    request.entered = now;
+                    self.enter(below, id);
+                    node = below;
+                    step = self.call(node, now, |machine, cx| machine.request(id, cx));
+                }
+                Step::Finish(id) => match self.finish(id, now, driver) {
+                    Some((owner, next)) => (node, step) = (owner, next),
+                    None => break,
+                },
+                Step::FinishAt(id, at) => {
+                    driver.finish_at(id, at);
+                    break;
+                }
+                Step::Medium(id) => {
+                    driver.medium(node, id, &mut self.requests, &mut self.pool);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Accounts for a finished request and tells its owner, whose next step is returned.
+    #[inline]
+    fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
+        let request = &mut self.requests[id];
+        debug_assert!(request.state == State::Sent, "request {id:?} is finished while {:?}", request.state);
+        request.state = State::Done;
+        request.explain_until(now, Phase::Hold);
+        let (owner, payload) = (request.owner, request.payload);
+        let stats = &mut self.stats[request.node as usize];
+        let latency = now.since(request.entered);
+        stats.finished += 1;
+        stats.failed += u64::from(request.error.is_some());
+        stats.latency_total += latency;
+        stats.latency_max = stats.latency_max.longer(latency);
+        stats.path.accumulate(&request.path);
+        if self.check_paths && request.path.total() != now.since(request.submitted) {
+            let what = format!(
+                "{} at {} took {} but its path explains {}",
+                request.op.name(),
+                self.names[request.node as usize],
+                now.since(request.submitted),
+                request.path.total()
+            );
+            self.violation.get_or_insert(Violation { invariant: "I-13", what });
+        }
+        if owner == Owner::HOST {
+            driver.host_done(id, now, &mut self.requests, &mut self.pool);
+            self.pool.release(payload);
+            self.requests.free(id);
+            return None;
+        }
+        let step = self.call(owner.0, now, |machine, cx| machine.child_done(id, cx));
+        let sent_again = matches!(step, Step::Send(_, again) if again == id);
+        if !sent_again && self.requests[id].state == State::Done {
+            self.pool.release(payload);
+            self.requests.free(id);
+        }
+        Some((owner.0, step))
+    }
+
+    /// Takes queued effects until none is left.
+    fn drain<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        while let Some(call) = self.queue.pop_front() {
+            match call {
+                Call::Step(node, step) | Call::Effect(node, Effect::Step(step)) => {
+                    self.chase(node, step, now, driver);
+                }
+                Call::Effect(node, Effect::Wake(key, at)) => {
+                    let timers = &mut self.timers[node as usize];
+                    if timers.len() <= key.0 as usize {
+                        timers.resize(key.0 as usize + 1, 0);
+                    }
+                    timers[key.0 as usize] += 1;
+                    driver.wake(node, key, timers[key.0 as usize], at);
+                }
+                Call::Effect(node, Effect::CancelWake(key)) => {
+                    if let Some(generation) = self.timers[node as usize].get_mut(key.0 as usize) {
+                        *generation += 1;
+                    }
+                }
+                Call::Effect(node, Effect::Event(event)) => self.tell_parents(node, event, now),
+                Call::Effect(node, Effect::Opened(result)) => {
+                    self.open[node as usize] = result.is_ok();
+                    self.results[node as usize] = Some(result);
+                }
+                Call::Effect(node, Effect::Closed) => self.open[node as usize] = false,
+            }
+        }
+    }
+
+    /// Parents that are running hear of a child's event, in the order of their numbers.
+    fn tell_parents(&mut self, node: u32, event: DeviceEvent, now: Instant) {
+        for at in 0..self.parents[node as usize].len() {
+            let (parent, child) = self.parents[node as usize][at];
+            if self.life[parent as usize] != Life::Started {
+                continue;
+            }
+            let step = self.call(parent, now, |machine, cx| machine.child_event(child, event, cx));
+            self.queue.push_back(Call::Step(parent, step));
+        }
+    }
+}
