@@ -1,0 +1,323 @@
+//! Collects parsed requests into a [`Trace`]: first arrival at zero, whole sectors, streams numbered, order of time.
+
+use crate::cursor::{Cursor, Nanos};
+use crate::error::Fault;
+use crate::record::{Record, RecordError, MAX_STREAMS, MAX_TIME_NS};
+use crate::trace::{Arrival, Meta, Stream, Trace};
+use nandu_base::{Op, Span, SECTOR};
+use std::collections::BTreeMap;
+
+/// Names and numbers of the streams seen so far.
+#[derive(Default)]
+struct StreamTable {
+    names: Vec<String>,
+    numbers: BTreeMap<u64, u16>,
+    words: BTreeMap<Box<[u8]>, u16>,
+    last_number: Option<(u64, u16)>,
+    last_word: Option<(Box<[u8]>, u16)>,
+}
+
+impl StreamTable {
+    fn add(&mut self, name: String) -> Result<u16, RecordError> {
+        let stream = self.names.len() as u64;
+        if stream >= MAX_STREAMS {
+            return Err(RecordError::Stream { stream });
+        }
+        self.names.push(name);
+        Ok(stream as u16)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up_number(&mut self, number: u64) -> Result<u16, RecordError> {
+        let stream = match self.numbers.get(&number) {
+            Some(&stream) => stream,
+            None => {
+                let stream = self.add(number.to_string())?;
+                self.numbers.insert(number, stream);
+                stream
+            }
+        };
+        self.last_number = Some((number, stream));
+        Ok(stream)
+    }
+
+    fn look_up_word(&mut self, word: &[u8]) -> Result<u16, RecordError> {
+        if let Some((last, stream)) = &self.last_word {
+            if **last == *word {
+                return Ok(*stream);
+            }
+        }
+        let stream = match self.words.get(word) {
+            Some(&stream) => stream,
+            None => {
+                let name = String::from_utf8_lossy(word).replace([',', ' '], "_");
+                let stream = self.add(name)?;
+                self.words.insert(word.into(), stream);
+                stream
+            }
+        };
+        self.last_word = Some((word.into(), stream));
+        Ok(stream)
+    }
+}
+
+/// What one line says; extents in sectors.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Arrival on the recording's clock, in ns.
+    pub time_ns: u64,
+    /// What is asked.
+    pub op: Op,
+    /// Force unit access.
+    pub fua: bool,
+    /// First sector of 512 B.
+    pub offset_sectors: u64,
+    /// Sectors of 512 B.
+    pub len_sectors: u64,
+    /// From [`Builder::stream`] or [`Builder::stream_named`].
+    pub stream: u16,
+}
+
+/// A trace under construction.
+pub struct Builder {
+    records: Vec<Record>,
+    service: Option<Vec<Span>>,
+    keep_service: bool,
+    streams: StreamTable,
+    /// Clock value that record time 0 stands for.
+    origin_ns: Option<u64>,
+    /// Arrival of the latest line, relative to the origin.
+    last_ns: u64,
+    /// How far the origin was moved back last; doubles, so that moving it stays cheap.
+    moved_back_ns: u64,
+    sorted_requests: u64,
+    rounded_requests: u64,
+    rounded_times: u64,
+    arrival: Arrival,
+}
+
+impl Builder {
+    /// An empty builder; measured service times are dropped unless `keep_service`.
+    pub fn new(arrival: Arrival, keep_service: bool) -> Builder {
+        Builder {
+            records: Vec::new(),
+            service: None,
+            keep_service,
+            streams: StreamTable::default(),
+            origin_ns: None,
+            last_ns: 0,
+            moved_back_ns: 0,
+            sorted_requests: 0,
+            rounded_requests: 0,
+            rounded_times: 0,
+            arrival,
+        }
+    }
+
+    /// Requests so far.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// True before the first request.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Sets how requests follow each other.
+    pub fn set_arrival(&mut self, arrival: Arrival) {
+        self.arrival = arrival;
+    }
+
+    /// The stream of a device number.
+    #[inline(always)]
+    pub fn stream(&mut self, number: u64) -> Result<u16, RecordError> {
+        match self.streams.last_number {
+            Some((last, stream)) if last == number => Ok(stream),
+            _ => self.streams.look_up_number(number),
+        }
+    }
+
+    /// The stream of a device name; commas and blanks in the name become underscores.
+    pub fn stream_named(&mut self, name: &[u8]) -> Result<u16, RecordError> {
+        self.streams.look_up_word(name)
+    }
+
+    /// Counts a time that was rounded to a nanosecond and returns it.
+    #[inline(always)]
+    pub fn nanos(&mut self, time: Nanos) -> u64 {
+        self.rounded_times += u64::from(time.rounded);
+        time.ns
+    }
+
+    /// Adds a request whose extent is in bytes: widened to whole sectors and counted when it is not.
+    #[inline(always)]
+    pub fn push_bytes(&mut self, at: usize, line: Line, offset: u64, len: u64) -> Result<(), Fault> {
+        let end = offset.checked_add(len).ok_or_else(|| Cursor::bounds(at, RecordError::Offset))?;
+        let first = offset / SECTOR;
+        let uneven = !(offset | len).is_multiple_of(SECTOR);
+        let len_sectors = if len == 0 { 0 } else { end.div_ceil(SECTOR) - first };
+        self.push(at, Line { offset_sectors: first, len_sectors, ..line })?;
+        self.rounded_requests += u64::from(uneven);
+        Ok(())
+    }
+
+    /// Adds a request; `at` is where its line starts.
+    ///
+    /// # Errors
+    /// A fault when it does not fit a [`Record`]; nothing is added then.
+    #[inline(always)]
+    pub fn push(&mut self, at: usize, line: Line) -> Result<(), Fault> {
+        let relative = match self.origin_ns {
+            Some(origin) if line.time_ns >= origin => line.time_ns - origin,
+            _ => self.set_origin(at, line.time_ns)?,
+        };
+        let record =
+            Record::new(relative, line.op, line.fua, line.offset_sectors, line.len_sectors, line.stream)
+                .map_err(|why| Cursor::bounds(at, why))?;
+        self.sorted_requests += u64::from(relative < self.last_ns);
+        self.last_ns = relative;
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Keeps the measured response time of the request added last.
+    #[inline]
+    pub fn push_service(&mut self, ns: u64) {
+        if self.keep_service {
+            self.service.get_or_insert_default().push(Span(ns));
+        }
+    }
+
+    /// The first line, or one before the origin: moves the origin and all records so far.
+    #[cold]
+    #[inline(never)]
+    fn set_origin(&mut self, at: usize, time_ns: u64) -> Result<u64, Fault> {
+        let Some(origin) = self.origin_ns.filter(|_| !self.records.is_empty()) else {
+            self.origin_ns = Some(time_ns);
+            self.last_ns = 0;
+            return Ok(0);
+        };
+        // Further back than needed, so that a file in falling order moves its records only a few times.
+        let needed = origin - time_ns;
+        let generous = needed.max(self.moved_back_ns.saturating_mul(2)).min(origin);
+        let latest = self.records.iter().map(|r| r.time().0).max().unwrap_or(0);
+        let back = if latest.saturating_add(generous) <= MAX_TIME_NS { generous } else { needed };
+        if latest.saturating_add(back) > MAX_TIME_NS {
+            let ns = latest.saturating_add(back);
+            return Err(Cursor::bounds(at, RecordError::Time { ns }));
+        }
+        for r in &mut self.records {
+            *r = r.at(r.time().0 + back).map_err(|why| Cursor::bounds(at, why))?;
+        }
+        self.moved_back_ns = back;
+        self.origin_ns = Some(origin - back);
+        self.last_ns += back;
+        Ok(time_ns - (origin - back))
+    }
+
+    /// Sorts by time where needed, sets the first arrival to 0, counts streams.
+    pub fn finish(mut self, mut meta: Meta) -> Trace {
+        if self.sorted_requests > 0 {
+            self.sort();
+        }
+        let first = self.records.first().map_or(0, |r| r.time().0);
+        if first > 0 {
+            for r in &mut self.records {
+                *r = r.at(r.time().0 - first).expect("an earlier time fits when the later one did");
+            }
+        }
+        meta.start_ns = self.origin_ns.unwrap_or(0).saturating_add(first);
+        meta.arrival = self.arrival;
+        meta.sorted_requests = self.sorted_requests;
+        meta.rounded_requests = self.rounded_requests;
+        meta.rounded_times = self.rounded_times;
+        let mut trace = Trace { records: self.records, streams: Vec::new(), service: self.service, meta };
+        trace.streams =
+            self.streams.names.into_iter().map(|name| Stream { name, ..Stream::default() }).collect();
+        for r in &trace.records {
+            if let Some(s) = trace.streams.get_mut(usize::from(r.stream())) {
+                s.requests += 1;
+                s.max_extent_bytes = s.max_extent_bytes.max(r.end().0);
+            }
+        }
+        trace
+    }
+
+    /// Stable sort by time; measured times move with their requests.
+    fn sort(&mut self) {
+        let Some(service) = &mut self.service else {
+            return self.records.sort_by_key(|r| r.time());
+        };
+        let mut both: Vec<(Record, Span)> =
+            self.records.iter().copied().zip(service.iter().copied()).collect();
+        both.sort_by_key(|(r, _)| r.time());
+        for (i, (r, s)) in both.into_iter().enumerate() {
+            self.records[i] = r;
+            service[i] = s;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(time_ns: u64) -> Line {
+        Line { time_ns, op: Op::Read, fua: false, offset_sectors: time_ns % 1000, len_sectors: 1, stream: 0 }
+    }
+
+    fn built(times: &[u64]) -> Trace {
+        let mut b = Builder::new(Arrival::Timestamps, true);
+        b.stream(7).unwrap();
+        for &t in times {
+            b.push(0, line(t)).unwrap();
+            b.push_service(t * 10);
+        }
+        b.finish(Meta::default())
+    }
+
+    #[test]
+    fn the_first_arrival_is_zero_and_order_is_restored() {
+        let t = built(&[5_000_000_500, 5_000_000_700, 5_000_000_100, 5_000_000_600]);
+        assert_eq!(t.records.iter().map(|r| r.time().0).collect::<Vec<_>>(), [0, 400, 500, 600]);
+        assert_eq!(t.meta.start_ns, 5_000_000_100);
+        assert_eq!(t.meta.sorted_requests, 1);
+        assert_eq!(t.service.unwrap()[0], Span(50_000_001_000));
+        assert_eq!((t.streams[0].name.as_str(), t.streams[0].requests), ("7", 4));
+    }
+
+    #[test]
+    fn a_file_in_falling_order_is_sorted_without_moving_records_each_time() {
+        let times: Vec<u64> = (0..50_000u64).rev().map(|n| 1 << 60 | n).collect();
+        let t = built(&times);
+        assert_eq!(t.records.last().unwrap().time().0, 49_999);
+        assert_eq!((t.meta.sorted_requests, t.meta.start_ns), (49_999, 1 << 60));
+    }
+
+    #[test]
+    fn a_trace_beyond_52_days_is_an_error_in_both_directions() {
+        let mut b = Builder::new(Arrival::Timestamps, false);
+        b.push(0, line(1 << 60)).unwrap();
+        assert!(b.push(0, line((1 << 60) + (1 << 52))).is_err());
+        assert!(b.push(0, line((1 << 60) - (1 << 52))).is_err());
+        b.push(0, line((1 << 60) - (1 << 51))).unwrap();
+        assert_eq!(b.finish(Meta::default()).records.len(), 2);
+    }
+
+    #[test]
+    fn uneven_extents_widen_outwards() {
+        let mut b = Builder::new(Arrival::Timestamps, false);
+        b.push_bytes(0, line(0), 1000, 100).unwrap();
+        b.push_bytes(0, line(0), 1024, 512).unwrap();
+        assert!(b.push_bytes(0, line(0), u64::MAX, 512).is_err());
+        assert!(b.push_bytes(0, line(0), 100, 0).is_err());
+        b.stream(0).unwrap();
+        let t = b.finish(Meta::default());
+        assert_eq!((t.records[0].offset().0, t.records[0].len().0), (512, 1024));
+        assert_eq!((t.records[1].offset().0, t.records[1].len().0), (1024, 512));
+        assert_eq!(t.meta.rounded_requests, 1);
+    }
+}

@@ -1,0 +1,5 @@
+//! placeholder
+/// Placeholder.
+#[derive(Debug, thiserror::Error)]
+#[error("x")]
+pub struct FitError;

@@ -1,0 +1,116 @@
+//! CloudPhysics CSV: `version,time,op,bytes,LBN`, the form of PyMimircache's sample.
+//!
+//! Time in us, size in bytes, LBN in blocks of 512 B, op the SCSI operation code in hex: READ 08 28 a8 88,
+//! WRITE 0a 2a aa 8a, WRITE AND VERIFY 2e ae 8e (as writes), SYNCHRONIZE CACHE 35 91 (flush), UNMAP 42 (trim),
+//! WRITE SAME 41 93 (write-zeroes). The header line `version,time,op,size,lbn` is passed over. One virtual disk, one
+//! stream. Source: the header of `trace.csv` in PyMimircache; SCSI codes: T10 SBC-4.
+
+use super::{no_note, Format, Kind};
+use crate::builder::{Builder, Line};
+use crate::cursor::Cursor;
+use crate::error::{Fault, Why};
+use crate::load::{drive, reads_most, LineParser};
+use crate::record::RecordError;
+use crate::write::{LineWriter, Row};
+use nandu_base::{Op, SECTOR};
+
+/// CloudPhysics.
+pub static FORMAT: Format = Format {
+    name: "cloudphysics",
+    summary: "CloudPhysics CSV: version,time(us),SCSI op(hex),bytes,LBN(512 B)",
+    example: "1,5633898368802,2a,512,42932745",
+    sniff: reads_most::<CloudPhysics>,
+    note: no_note,
+    kind: Kind::Text { parse: drive::<CloudPhysics> },
+    writer: Some(LineWriter {
+        time_unit_ns: 1_000,
+        ops: &[Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes],
+        streams: false,
+        header: "version,time,op,size,lbn\n",
+        write_row,
+        ..LineWriter::PLAIN
+    }),
+};
+
+#[derive(Default)]
+struct CloudPhysics {
+    begun: bool,
+}
+
+fn scsi_op(code: &[u8]) -> Option<Op> {
+    Some(match code.to_ascii_lowercase().as_slice() {
+        b"8" | b"08" | b"28" | b"a8" | b"88" => Op::Read,
+        b"a" | b"0a" | b"2a" | b"aa" | b"8a" | b"2e" | b"ae" | b"8e" => Op::Write,
+        b"35" | b"91" => Op::Flush,
+        b"42" => Op::Trim,
+        b"41" | b"93" => Op::WriteZeroes,
+        _ => return None,
+    })
+}
+
+impl LineParser for CloudPhysics {
+    #[inline(always)]
+    fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
+        let start = c.pos();
+        if !self.begun {
+            self.begun = true;
+            if c.rest_of_line().starts_with(b"version,") {
+                c.skip_line();
+                return Ok(());
+            }
+        }
+        c.short_uint("version")?;
+        c.separator(b',', "time (us)")?;
+        let time_ns = c.whole_time(1_000, "time (us)")?;
+        c.separator(b',', "op")?;
+        let op_at = c.pos();
+        let op = match c.word(b',', "op")? {
+            b"2a" => Op::Write,
+            b"28" => Op::Read,
+            code => scsi_op(code).ok_or(Fault {
+                at: op_at,
+                field: "op",
+                why: Why::Expected(
+                    "a SCSI operation code in hex: 28 (read), 2a (write), 35 (flush), 42 (unmap)",
+                ),
+            })?,
+        };
+        c.separator(b',', "size (bytes)")?;
+        let bytes = c.uint("size (bytes)")?;
+        c.separator(b',', "LBN (512 B)")?;
+        let lbn = c.uint("LBN (512 B)")?;
+        c.end_of_line()?;
+        let (lbn, bytes) = if op == Op::Flush { (0, 0) } else { (lbn, bytes) };
+        let offset = lbn.checked_mul(SECTOR).ok_or_else(|| Cursor::bounds(start, RecordError::Offset))?;
+        let stream = out.stream(0).map_err(|why| Cursor::bounds(start, why))?;
+        let line = Line { time_ns, op, fua: false, offset_sectors: 0, len_sectors: 0, stream };
+        out.push_bytes(start, line, offset, bytes)
+    }
+}
+
+fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
+    let r = row.record;
+    let code = match r.op() {
+        Op::Read => "28",
+        Op::Flush => "35",
+        Op::Trim => "42",
+        Op::WriteZeroes => "93",
+        _ => "2a",
+    };
+    row.put(out, format_args!("1,{},{code},{},{}\n", row.time_ns / 1_000, r.len().0, r.offset_sectors()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{parse_bytes, LoadOptions};
+
+    #[test]
+    fn reads_the_example() {
+        let text = b"version,time,op,size,lbn\n1,5633898368802,2a,512,42932745\n1,5633898611441,35,0,9\n";
+        let t = parse_bytes(None, text, LoadOptions::default()).unwrap();
+        assert_eq!(t.meta.format, "cloudphysics");
+        assert_eq!((t.records[0].offset_sectors(), t.records[0].len().0), (42_932_745, 512));
+        assert_eq!((t.records[1].op(), t.records[1].time().0), (Op::Flush, 242_639_000));
+    }
+}

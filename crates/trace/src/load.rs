@@ -1,0 +1,264 @@
+//! Reads a trace: compression and format by content, line by line, with typed errors.
+
+use crate::builder::Builder;
+use crate::cursor::Cursor;
+use crate::error::{excerpt, Fault, LineError, TraceError};
+use crate::formats::{self, Format, Kind};
+use crate::input::{Blocks, LINE_LIMIT};
+use crate::trace::{Arrival, Meta, Origin, Trace};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// What to do with a line that is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BadLines {
+    /// Stop with a [`LineError`].
+    #[default]
+    Stop,
+    /// Skip it, count it, keep the first few messages in [`Meta::skipped_first`].
+    Skip,
+}
+
+/// How to read a trace.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The format; `None` recognises it by content.
+    pub format: Option<&'static Format>,
+    /// What to do with a line that is wrong.
+    pub bad_lines: BadLines,
+    /// Read only this many requests from the start of the file.
+    pub limit: Option<u64>,
+    /// Keep measured response times where the format has them (8 bytes per request).
+    pub keep_service: bool,
+    /// Whether the file was recorded or made up; text files do not tell. Parquet files written here do.
+    pub origin: Origin,
+}
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        LoadOptions {
+            format: None,
+            bad_lines: BadLines::Stop,
+            limit: None,
+            keep_service: true,
+            origin: Origin::Real,
+        }
+    }
+}
+
+/// Messages kept of skipped lines.
+const SKIPPED_SHOWN: usize = 5;
+/// Text that is looked at to recognise the format, in bytes.
+const SAMPLE: usize = 1 << 16;
+/// Requests or bad lines that decide.
+const SAMPLE_LINES: u64 = 64;
+
+/// Reads the trace in file `path`.
+///
+/// # Errors
+/// Any [`TraceError`] of reading: the file, its compression, its format, one of its lines.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Trace, TraceError> {
+    let source_name = path.display().to_string();
+    let file =
+        File::open(path).map_err(|error| TraceError::Io { source_name: source_name.clone(), error })?;
+    parse_reader(Box::new(file), &source_name, options)
+}
+
+/// Reads a trace from bytes; `format` overrides the one of `options`. For tests and fuzzing: any bytes give a trace or
+/// an error.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_bytes(
+    format: Option<&'static Format>,
+    bytes: &[u8],
+    options: LoadOptions,
+) -> Result<Trace, TraceError> {
+    let options = LoadOptions { format: format.or(options.format), ..options };
+    parse_reader(Box::new(bytes), "(bytes)", &options)
+}
+
+/// Reads a trace from `raw`, compressed or not; `source_name` stands in errors and in [`Meta::source`].
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_reader(
+    raw: Box<dyn Read + '_>,
+    source_name: &str,
+    options: &LoadOptions,
+) -> Result<Trace, TraceError> {
+    let mut blocks = Blocks::new(raw, source_name)?;
+    if blocks.holds(formats::parquet::MAGIC)? {
+        return formats::parquet::read(blocks.read_all()?, source_name, options);
+    }
+    let sample = blocks.sample(SAMPLE)?;
+    if sample.iter().all(u8::is_ascii_whitespace) {
+        let example = options.format.unwrap_or(formats::FORMATS[0]).example;
+        return Err(TraceError::Empty { source_name: source_name.into(), example });
+    }
+    let format = match options.format {
+        Some(format) => format,
+        None => formats::recognise(sample).ok_or_else(|| unknown_format(source_name, sample))?,
+    };
+    let Kind::Text { parse, .. } = format.kind else {
+        let detail = "it does not start with PAR1".into();
+        return Err(TraceError::Corrupt {
+            source_name: source_name.into(),
+            compression: format.name,
+            detail,
+        });
+    };
+    let notes = match options.format {
+        None => (format.note)(sample).into_iter().collect(),
+        Some(_) => Vec::new(),
+    };
+    let mut job = Job::new(format, options);
+    parse(&mut blocks, &mut job)?;
+    if job.builder.is_empty() && job.skipped == 0 {
+        return Err(TraceError::Empty { source_name: source_name.into(), example: format.example });
+    }
+    if let Some(last) = job.last_bad.filter(|_| job.builder.is_empty()) {
+        return Err(TraceError::Line(last));
+    }
+    let meta = Meta {
+        format: format.name.into(),
+        source: source_name.into(),
+        compression: blocks.compression().name(),
+        origin: options.origin,
+        skipped_lines: job.skipped,
+        skipped_first: job.skipped_first,
+        notes,
+        ..Meta::default()
+    };
+    Ok(job.builder.finish(meta))
+}
+
+fn unknown_format(source_name: &str, sample: &[u8]) -> TraceError {
+    let first = sample.split(|&b| b == b'\n').find(|l| !l.trim_ascii().is_empty()).unwrap_or_default();
+    TraceError::UnknownFormat {
+        source_name: source_name.into(),
+        first_line: excerpt(first.trim_ascii(), 80),
+        known: formats::names(),
+    }
+}
+
+/// The parser of one text format: a state machine over lines.
+pub trait LineParser: Default {
+    /// How requests of this format follow each other.
+    const ARRIVAL: Arrival = Arrival::Timestamps;
+
+    /// Reads one line at `c` up to and with its newline; lines that carry no request add none.
+    fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault>;
+}
+
+/// One parse under way.
+pub struct Job {
+    format: &'static Format,
+    bad_lines: BadLines,
+    limit: usize,
+    keep_service: bool,
+    pub(crate) builder: Builder,
+    skipped: u64,
+    skipped_first: Vec<String>,
+    last_bad: Option<Box<LineError>>,
+}
+
+impl Job {
+    fn new(format: &'static Format, options: &LoadOptions) -> Job {
+        Job {
+            format,
+            bad_lines: options.bad_lines,
+            limit: options.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            keep_service: options.keep_service,
+            builder: Builder::new(Arrival::Timestamps, options.keep_service),
+            skipped: 0,
+            skipped_first: Vec::new(),
+            last_bad: None,
+        }
+    }
+
+    fn bad_line(&mut self, error: LineError) -> Result<(), TraceError> {
+        if self.bad_lines == BadLines::Stop {
+            return Err(TraceError::Line(Box::new(error)));
+        }
+        self.skipped += 1;
+        if self.skipped_first.len() < SKIPPED_SHOWN {
+            self.skipped_first.push(error.to_string());
+        }
+        self.last_bad = Some(Box::new(error));
+        Ok(())
+    }
+}
+
+/// Runs parser `P` over all blocks.
+pub fn drive<P: LineParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
+    job.builder = Builder::new(P::ARRIVAL, job.keep_service);
+    let mut parser = P::default();
+    while job.builder.len() < job.limit {
+        let (text, place) = match blocks.next_block()? {
+            Some(block) => block,
+            None => break,
+        };
+        let mut c = Cursor::new(text);
+        while !c.at_end() && job.builder.len() < job.limit {
+            let start = c.pos();
+            if let Err(fault) = parser.line(&mut c, &mut job.builder) {
+                c.seek(start);
+                refuse(&mut c, fault, text, &place, job)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A blank line is passed over; any other bad line is reported with its place.
+#[cold]
+#[inline(never)]
+fn refuse(
+    c: &mut Cursor<'_>,
+    fault: Fault,
+    text: &[u8],
+    place: &crate::input::Place,
+    job: &mut Job,
+) -> Result<(), TraceError> {
+    let start = c.pos();
+    let line = c.rest_of_line();
+    c.skip_line();
+    if line.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    let number = place.lines_before + 1 + memchr::memchr_iter(b'\n', &text[..start]).count() as u64;
+    if line.len() > LINE_LIMIT {
+        let source_name = place.source_name.to_string();
+        return Err(TraceError::LineTooLong { source_name, line: number, limit: LINE_LIMIT });
+    }
+    let at = fault.at.clamp(start, start + line.len()) - start;
+    job.bad_line(LineError {
+        source_name: place.source_name.to_string(),
+        line: number,
+        column: at + 1,
+        field: fault.field,
+        found: excerpt(line[at..].trim_ascii_end(), 40),
+        why: fault.why,
+        format: job.format.name,
+        example: job.format.example,
+    })
+}
+
+/// Tries parser `P` on the first lines: true when it reads more lines than it refuses.
+pub fn reads_most<P: LineParser>(sample: &[u8]) -> bool {
+    let mut parser = P::default();
+    let mut scratch = Builder::new(P::ARRIVAL, false);
+    let mut c = Cursor::new(sample);
+    let mut bad = 0;
+    while !c.at_end() && scratch.len() as u64 + bad < SAMPLE_LINES {
+        let start = c.pos();
+        if parser.line(&mut c, &mut scratch).is_err() {
+            c.seek(start);
+            bad += u64::from(!c.rest_of_line().trim_ascii().is_empty());
+            c.skip_line();
+        }
+    }
+    scratch.len() as u64 > bad
+}

@@ -1,0 +1,209 @@
+//! Writes a trace as text of any [`Format`] that has a writer, or as Parquet.
+//!
+//! What a format has no word for (flush, trim, FUA, several streams) is a typed error, or dropped and counted when
+//! asked. Times are written on the recording's own clock, so that reading the file back gives the same trace.
+
+use crate::error::TraceError;
+use crate::formats::{Format, Kind, FORMATS};
+use crate::record::Record;
+use crate::trace::{Arrival, Stream, Trace};
+use nandu_base::{Op, Span};
+use serde::Serialize;
+use std::fmt;
+use std::io::{self, Write};
+
+/// What to do with requests that the format cannot express.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Unsupported {
+    /// Stop with [`TraceError::Inexpressible`].
+    #[default]
+    Stop,
+    /// Leave them out (a FUA write stays as a plain write) and count them.
+    Drop,
+}
+
+/// What was lost on the way into a format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct WriteReport {
+    /// Requests written.
+    pub requests: u64,
+    /// Requests left out because the format has no such operation.
+    pub dropped_requests: u64,
+    /// Requests written without their FUA flag.
+    pub dropped_fua: u64,
+    /// Times cut to the coarser unit of the format.
+    pub rounded_times: u64,
+}
+
+/// How a text format is written.
+#[derive(Clone, Copy, Debug)]
+pub struct LineWriter {
+    /// Finest unit of its time in ns; 0 when it has no times.
+    pub time_unit_ns: u64,
+    /// Operations it has.
+    pub ops: &'static [Op],
+    /// True when it has FUA.
+    pub fua: bool,
+    /// True when it tells streams apart.
+    pub streams: bool,
+    /// Lines before the first request.
+    pub header: &'static str,
+    /// Appends one line.
+    pub write_row: fn(&Row<'_>, &mut Vec<u8>),
+}
+
+impl LineWriter {
+    /// A writer with streams, without FUA and header, that writes nothing: the base of the others.
+    pub const PLAIN: LineWriter =
+        LineWriter { time_unit_ns: 1, ops: &[], fua: false, streams: true, header: "", write_row: |_, _| {} };
+}
+
+/// One request on its way into a line.
+pub struct Row<'a> {
+    /// Number of the line, from 0.
+    pub index: u64,
+    /// The request.
+    pub record: Record,
+    /// Its arrival on the recording's clock, a multiple of the writer's unit.
+    pub time_ns: u64,
+    /// Its stream.
+    pub stream: &'a Stream,
+    /// Its measured response time, 0 when unknown.
+    pub service: Span,
+}
+
+impl Row<'_> {
+    /// Appends text; writing to memory cannot fail.
+    pub fn put(&self, out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+        out.write_fmt(text).expect("a Vec takes any text");
+    }
+
+    /// The time in seconds with nine decimals.
+    pub fn seconds(&self) -> String {
+        format!("{}.{:09}", self.time_ns / 1_000_000_000, self.time_ns % 1_000_000_000)
+    }
+}
+
+/// The device number of a row: the stream's name when it is a number, else the stream's index.
+pub fn device_number(row: &Row<'_>) -> u64 {
+    row.stream.name.parse().unwrap_or(u64::from(row.record.stream()))
+}
+
+/// Writes `trace` to `out` in `format`.
+///
+/// # Errors
+/// `Inexpressible`, `NoWriter`, or `Io` from `out`.
+pub fn write(
+    trace: &Trace,
+    format: &'static Format,
+    out: &mut (dyn Write + Send),
+    unsupported: Unsupported,
+) -> Result<WriteReport, TraceError> {
+    match (&format.kind, &format.writer) {
+        (Kind::Parquet, _) => crate::formats::parquet::write(trace, out),
+        (_, Some(writer)) => write_lines(trace, format, writer, out, unsupported),
+        (_, None) => Err(TraceError::NoWriter { format: format.name, known: writable_names() }),
+    }
+}
+
+fn writable_names() -> String {
+    let can = |f: &&&Format| f.writer.is_some() || matches!(f.kind, Kind::Parquet);
+    FORMATS.iter().filter(can).map(|f| f.name).collect::<Vec<_>>().join(", ")
+}
+
+fn write_lines(
+    trace: &Trace,
+    format: &'static Format,
+    writer: &LineWriter,
+    out: &mut dyn Write,
+    unsupported: Unsupported,
+) -> Result<WriteReport, TraceError> {
+    const FLUSH_AT: usize = 1 << 16;
+    let io_error =
+        |error: io::Error| TraceError::Io { source_name: format!("{} output", format.name), error };
+    check_whole(trace, format, writer)?;
+    let mut report = WriteReport::default();
+    let mut text: Vec<u8> = writer.header.into();
+    for (index, &record) in trace.records.iter().enumerate() {
+        if !admit(record, index as u64, format, writer, unsupported, &mut report)? {
+            continue;
+        }
+        let time = clock(trace, record, index as u64, format)?;
+        let unit = writer.time_unit_ns.max(1);
+        report.rounded_times += u64::from(writer.time_unit_ns > 0 && !time.is_multiple_of(unit));
+        let row = Row {
+            index: report.requests,
+            record,
+            time_ns: time - time % unit,
+            stream: &trace.streams[usize::from(record.stream())],
+            service: trace.service.as_ref().and_then(|s| s.get(index)).copied().unwrap_or_default(),
+        };
+        (writer.write_row)(&row, &mut text);
+        report.requests += 1;
+        if text.len() >= FLUSH_AT {
+            out.write_all(&text).map_err(io_error)?;
+            text.clear();
+        }
+    }
+    out.write_all(&text).and_then(|()| out.flush()).map_err(io_error)?;
+    Ok(report)
+}
+
+/// What no single request shows: times and streams.
+fn check_whole(trace: &Trace, format: &'static Format, writer: &LineWriter) -> Result<(), TraceError> {
+    let refuse = |what: &str, remedy| {
+        Err(TraceError::Inexpressible { format: format.name, what: what.into(), index: 0, remedy })
+    };
+    let used = trace.streams.iter().filter(|s| s.requests > 0).count();
+    if used > 1 && !writer.streams {
+        return refuse(
+            "more than one stream",
+            "fit the trace with `concat` first, or write spc, msr or parquet",
+        );
+    }
+    if trace.meta.arrival == Arrival::OrderOnly && writer.time_unit_ns > 0 {
+        return refuse("a trace without times", "write nbd-integrity or parquet");
+    }
+    if trace.meta.arrival != Arrival::OrderOnly && writer.time_unit_ns == 0 {
+        return refuse("arrival times", "write another format, or parquet");
+    }
+    Ok(())
+}
+
+/// Whether a request is written; counts what is lost.
+fn admit(
+    record: Record,
+    index: u64,
+    format: &'static Format,
+    writer: &LineWriter,
+    unsupported: Unsupported,
+    report: &mut WriteReport,
+) -> Result<bool, TraceError> {
+    let refuse = |what: String| {
+        let remedy = "ask to drop what the format has no word for, or write parquet";
+        Err(TraceError::Inexpressible { format: format.name, what, index, remedy })
+    };
+    let known = writer.ops.contains(&record.op());
+    let fua_lost = record.fua() && !writer.fua;
+    match unsupported {
+        Unsupported::Stop if !known => refuse(format!("{} requests", record.op().name())),
+        Unsupported::Stop if fua_lost => refuse("FUA".into()),
+        Unsupported::Drop if !known => {
+            report.dropped_requests += 1;
+            Ok(false)
+        }
+        _ => {
+            report.dropped_fua += u64::from(fua_lost);
+            Ok(true)
+        }
+    }
+}
+
+fn clock(trace: &Trace, record: Record, index: u64, format: &'static Format) -> Result<u64, TraceError> {
+    record.time().0.checked_add(trace.meta.start_ns).ok_or_else(|| TraceError::Inexpressible {
+        format: format.name,
+        what: "a time beyond 64 bits of ns".into(),
+        index,
+        remedy: "set the start of the trace to 0",
+    })
+}
