@@ -1,5 +1,350 @@
-//! placeholder
-/// Placeholder.
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct FitError;
+//! Lays a trace onto a device of a given capacity.
+//!
+//! | method    | what it does                                                                                      |
+//! |-----------|---------------------------------------------------------------------------------------------------|
+//! | `error`   | nothing: offsets stay; several streams, or a request beyond the end, is an error                   |
+//! | `concat`  | streams in a row, each from its own multiple of 1 MiB                                              |
+//! | `compact` | only touched 4 KiB pages, densely, in order of stream and address                                  |
+//! | `wrap`    | as `concat`, then modulo the capacity; a request that crosses the end is cut there and counted      |
+//!
+//! Offsets within a page are kept by every method. Pages that lie side by side in one stream stay so under `compact`,
+//! so sequential runs stay sequential (runs that
+//! were apart may come to touch). The fitted trace has one address space; its streams remain as names.
+
+use crate::pages::{page_range, PageSet, PAGE};
+use crate::record::{Record, RecordError};
+use crate::trace::Trace;
+use nandu_base::{ByteLen, SECTOR};
+use serde::{Deserialize, Serialize};
+
+/// How a trace is laid onto a device; see the [module](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// Offsets stay; what does not fit is an error.
+    #[default]
+    Error,
+    /// Streams in a row.
+    Concat,
+    /// Touched pages only.
+    Compact,
+    /// Modulo the capacity.
+    Wrap,
+}
+
+impl Fit {
+    /// Every method.
+    pub const ALL: [Fit; 4] = [Fit::Error, Fit::Concat, Fit::Compact, Fit::Wrap];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fit::Error => "error",
+            Fit::Concat => "concat",
+            Fit::Compact => "compact",
+            Fit::Wrap => "wrap",
+        }
+    }
+}
+
+/// What fitting did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FitReport {
+    /// The method.
+    pub method: Fit,
+    /// Capacity that was fitted to.
+    pub capacity_bytes: u64,
+    /// One past the last byte touched before, over all streams.
+    pub span_before_bytes: u64,
+    /// One past the last byte touched afterwards.
+    pub span_after_bytes: u64,
+    /// Requests whose offset was taken modulo the capacity.
+    pub wrapped_requests: u64,
+    /// Requests cut at the end of the device.
+    pub clipped_requests: u64,
+    /// Bytes cut off them.
+    pub clipped_bytes: u64,
+}
+
+/// Why a trace does not fit.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FitError {
+    /// `error` with more than one stream.
+    #[error(
+        "the trace has {streams} streams with address spaces of their own, from `{first}` to `{second}` (request \
+         {index} is the first of the second); fit it with `concat`, `compact` or `wrap`, or they overlay each other"
+    )]
+    SeveralStreams {
+        /// Streams with requests.
+        streams: usize,
+        /// Stream of the first request.
+        first: String,
+        /// The next stream.
+        second: String,
+        /// First request of another stream, from 0.
+        index: u64,
+    },
+    /// A request ends beyond the device.
+    #[error(
+        "request {index} (byte {offset_bytes}, {len_bytes} bytes, stream `{stream}`) ends beyond the capacity of \
+         {capacity_bytes} bytes; the trace needs {needed_bytes} bytes with `{method}`. {remedy}"
+    )]
+    Beyond {
+        /// The first such request, from 0.
+        index: u64,
+        /// Its offset in the trace.
+        offset_bytes: u64,
+        /// Its length.
+        len_bytes: u64,
+        /// Its stream.
+        stream: String,
+        /// The capacity.
+        capacity_bytes: u64,
+        /// What the whole trace needs with this method.
+        needed_bytes: u64,
+        /// The method.
+        method: &'static str,
+        /// What would work.
+        remedy: &'static str,
+    },
+    /// The device has not one page.
+    #[error("a capacity of {capacity_bytes} bytes holds no 4 KiB page; give a larger device")]
+    NoCapacity {
+        /// The capacity.
+        capacity_bytes: u64,
+    },
+    /// A fitted offset is beyond what a record holds.
+    #[error("request {index}: {why}; fit it with `compact` or `wrap`")]
+    Bounds {
+        /// The request, from 0.
+        index: u64,
+        /// What is wrong.
+        why: RecordError,
+    },
+}
+
+/// Each stream's base in `concat` is a multiple of this.
+const CONCAT_ALIGN: u64 = 1 << 20;
+
+/// Lays `trace` onto a device of `capacity`. Deterministic; the records are changed in place.
+///
+/// # Errors
+/// [`FitError`], naming the first request that does not fit and what to do.
+pub fn fit(mut trace: Trace, capacity: ByteLen, method: Fit) -> Result<(Trace, FitReport), FitError> {
+    if capacity.0 < PAGE {
+        return Err(FitError::NoCapacity { capacity_bytes: capacity.0 });
+    }
+    let mut report = FitReport {
+        method,
+        capacity_bytes: capacity.0,
+        span_before_bytes: trace.max_extent().0,
+        span_after_bytes: 0,
+        wrapped_requests: 0,
+        clipped_requests: 0,
+        clipped_bytes: 0,
+    };
+    match method {
+        Fit::Error => {
+            one_stream(&trace)?;
+            check_end(&trace, capacity, method, |r| r.offset().0)?;
+        }
+        Fit::Concat => {
+            let bases = bases(&trace);
+            check_end(&trace, capacity, method, |r| {
+                bases[usize::from(r.stream())].saturating_add(r.offset().0)
+            })?;
+            relocate(&mut trace, |r| {
+                (bases[usize::from(r.stream())].saturating_add(r.offset().0), r.len().0)
+            })?;
+        }
+        Fit::Compact => compact(&mut trace, capacity)?,
+        Fit::Wrap => wrap(&mut trace, capacity, &mut report)?,
+    }
+    for s in &mut trace.streams {
+        s.max_extent_bytes = 0;
+    }
+    for r in &trace.records {
+        let s = &mut trace.streams[usize::from(r.stream())];
+        s.max_extent_bytes = s.max_extent_bytes.max(r.end().0);
+    }
+    report.span_after_bytes = trace.max_extent().0;
+    Ok((trace, report))
+}
+
+fn one_stream(trace: &Trace) -> Result<(), FitError> {
+    let streams = trace.streams.iter().filter(|s| s.requests > 0).count();
+    let first = trace.records.first().map_or(0, |r| r.stream());
+    match trace.records.iter().position(|r| r.stream() != first) {
+        None => Ok(()),
+        Some(index) => Err(FitError::SeveralStreams {
+            streams,
+            first: trace.streams[usize::from(first)].name.clone(),
+            second: trace.streams[usize::from(trace.records[index].stream())].name.clone(),
+            index: index as u64,
+        }),
+    }
+}
+
+/// Refuses the first request that ends beyond the capacity once `place` has moved it.
+fn check_end(
+    trace: &Trace,
+    capacity: ByteLen,
+    method: Fit,
+    place: impl Fn(Record) -> u64,
+) -> Result<(), FitError> {
+    let end = |r: &Record| if r.is_empty() { 0 } else { place(*r).saturating_add(r.len().0) };
+    let Some(index) = trace.records.iter().position(|r| end(r) > capacity.0) else { return Ok(()) };
+    let r = trace.records[index];
+    Err(FitError::Beyond {
+        index: index as u64,
+        offset_bytes: r.offset().0,
+        len_bytes: r.len().0,
+        stream: trace.streams[usize::from(r.stream())].name.clone(),
+        capacity_bytes: capacity.0,
+        needed_bytes: trace.records.iter().map(end).max().unwrap_or(0),
+        method: method.name(),
+        remedy: match method {
+            Fit::Compact => "Give a larger device, or fit it with `wrap`",
+            _ => "Give a larger device, or fit it with `compact` (touched pages only) or `wrap`",
+        },
+    })
+}
+
+/// Where each stream starts under `concat`, in bytes.
+fn bases(trace: &Trace) -> Vec<u64> {
+    let mut next = 0u64;
+    let base_of = |s: &crate::trace::Stream| {
+        let base = next;
+        next = next.saturating_add(s.max_extent_bytes.next_multiple_of(CONCAT_ALIGN));
+        base
+    };
+    trace.streams.iter().map(base_of).collect()
+}
+
+/// Moves every request with an extent to the bytes that `place` gives.
+fn relocate(trace: &mut Trace, mut place: impl FnMut(Record) -> (u64, u64)) -> Result<(), FitError> {
+    for (index, r) in trace.records.iter_mut().enumerate() {
+        if r.is_empty() {
+            continue;
+        }
+        let (offset, len) = place(*r);
+        let moved = r.moved(offset / SECTOR, len / SECTOR, r.stream());
+        *r = moved.map_err(|why| FitError::Bounds { index: index as u64, why })?;
+    }
+    Ok(())
+}
+
+fn compact(trace: &mut Trace, capacity: ByteLen) -> Result<(), FitError> {
+    let mut touched = PageSet::new();
+    trace.records.iter().for_each(|&r| touched.add(r));
+    let touched = touched.index();
+    let place = |r: Record| touched.rank(r) * PAGE + r.offset().0 % PAGE;
+    if touched.len().saturating_mul(PAGE) > capacity.0 {
+        check_end(trace, capacity, Fit::Compact, place)?;
+    }
+    debug_assert!(trace.records.iter().all(|&r| page_range(r).0 <= page_range(r).1));
+    relocate(trace, |r| (place(r), r.len().0))
+}
+
+fn wrap(trace: &mut Trace, capacity: ByteLen, report: &mut FitReport) -> Result<(), FitError> {
+    // Whole pages, so that what is aligned stays aligned.
+    let room = capacity.0 - capacity.0 % PAGE;
+    let bases = bases(trace);
+    relocate(trace, |r| {
+        let linear = bases[usize::from(r.stream())].saturating_add(r.offset().0);
+        let offset = linear % room;
+        let len = r.len().0.min(room - offset);
+        report.wrapped_requests += u64::from(offset != linear);
+        report.clipped_requests += u64::from(len < r.len().0);
+        report.clipped_bytes += r.len().0 - len;
+        (offset, len)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{parse_bytes, LoadOptions};
+    use crate::stats::{stats, StatsOptions};
+
+    fn trace(text: &str) -> Trace {
+        parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap()
+    }
+
+    const TWO: &str = "0,8,4096,w,0.0\n3,1000001,6144,r,0.1\n0,16,4096,w,0.2\n3,1000013,512,w,0.3\n";
+
+    #[test]
+    fn several_streams_need_a_choice() {
+        let e = fit(trace(TWO), ByteLen::gib(1), Fit::Error).unwrap_err();
+        assert!(matches!(&e, FitError::SeveralStreams { index: 1, second, .. } if second == "3"), "{e}");
+    }
+
+    #[test]
+    fn error_names_the_first_request_beyond() {
+        let t = trace("0,0,4096,w,0.0\n0,2048,4096,w,0.0\n0,8192,512,r,1.0\n");
+        let e = fit(t.clone(), ByteLen::mib(1), Fit::Error).unwrap_err();
+        assert!(matches!(e, FitError::Beyond { index: 1, needed_bytes: 4_194_816, .. }), "{e}");
+        let (same, report) = fit(t.clone(), ByteLen(4_194_816), Fit::Error).unwrap();
+        assert_eq!((same.records, report.span_after_bytes), (t.records, 4_194_816));
+    }
+
+    #[test]
+    fn concat_gives_each_stream_its_own_base() {
+        let (t, report) = fit(trace(TWO), ByteLen::gib(1), Fit::Concat).unwrap();
+        assert_eq!(t.records[0].offset().0, 4096);
+        assert_eq!(t.records[1].offset().0, (1 << 20) + 1_000_001 * 512);
+        assert_eq!((t.streams.len(), report.span_before_bytes), (2, 1_000_014 * 512));
+        assert!(matches!(
+            fit(trace(TWO), ByteLen::mib(2), Fit::Concat),
+            Err(FitError::Beyond { index: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn compact_keeps_runs_and_offsets_within_pages() {
+        let (t, report) = fit(trace(TWO), ByteLen(4 * 4096), Fit::Compact).unwrap();
+        let offsets: Vec<u64> = t.records.iter().map(|r| r.offset().0).collect();
+        assert_eq!(offsets, [0, 2 * 4096 + 512, 4096, 2 * 4096 + 13 * 512]);
+        assert_eq!(report.span_after_bytes, 2 * 4096 + 14 * 512);
+        assert!(fit(trace(TWO), ByteLen(3 * 4096), Fit::Compact).is_err());
+        assert!(fit(trace(TWO), ByteLen(100), Fit::Compact).is_err());
+    }
+
+    #[test]
+    fn wrap_cuts_at_the_end_and_counts() {
+        let t = trace("0,0,4096,w,0.0\n0,30,4096,w,0.1\n0,40,4096,w,0.2\n0,2000000,1048576,r,0.3\n");
+        let (t, report) = fit(t, ByteLen(16_384 + 100), Fit::Wrap).unwrap();
+        assert_eq!((t.records[1].offset().0, t.records[1].len().0), (30 * 512, 2 * 512));
+        assert_eq!(t.records[2].offset().0, 8 * 512);
+        assert_eq!((report.wrapped_requests, report.clipped_requests), (2, 2));
+        assert_eq!(report.clipped_bytes, 6 * 512 + 1_048_576 - 16_384);
+        assert!(t.max_extent().0 <= 16_384);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_fit_stays_inside(
+            requests in proptest::collection::vec((0u64..5, 0u64..1 << 22, 1u64..300, proptest::bool::ANY), 1..200),
+            capacity in 1u64..1 << 32,
+        ) {
+            let line = |(i, (asu, lba, sectors, write)): (usize, (u64, u64, u64, bool))|
+                format!("{asu},{lba},{},{},{i}.5\n", sectors * 512, if write { 'w' } else { 'r' });
+            let t = trace(&requests.into_iter().enumerate().map(line).collect::<String>());
+            let before = stats(&t, StatsOptions::default());
+            for method in Fit::ALL {
+                let Ok((fitted, report)) = fit(t.clone(), ByteLen(capacity), method) else { continue };
+                assert!(fitted.max_extent().0 <= capacity, "{method:?}");
+                assert_eq!(fitted.records.len(), t.records.len());
+                let after = stats(&fitted, StatsOptions::default());
+                if method != Fit::Wrap {
+                    assert_eq!(report.clipped_requests, 0);
+                    assert_eq!(after.footprint_bytes, before.footprint_bytes);
+                    // Runs stay; pages that were apart may come to lie side by side.
+                    assert!(after.sequential_percent >= before.sequential_percent);
+                    assert_eq!(after.reuse, before.reuse);
+                }
+                assert!(after.footprint_bytes <= before.footprint_bytes);
+            }
+        }
+    }
+}

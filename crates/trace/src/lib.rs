@@ -12,7 +12,10 @@ pub mod fit;
 pub mod formats;
 pub mod input;
 pub mod load;
+pub mod pages;
 pub mod record;
+pub mod reuse;
+pub mod stats;
 pub mod trace;
 pub mod write;
 

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_record_is_16_bytes() {
-        assert_eq!(std::mem::size_of::<Record>(), 16);
+        assert_eq!(size_of::<Record>(), 16);
     }
 
     #[test]

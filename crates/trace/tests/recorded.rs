@@ -1,0 +1,229 @@
+//! Recorded traces, when they are present: every file is read and measures what its list says.
+//!
+//! The files are others' recordings and not part of the repository. Their folder is named by `NANDU_TRACES`, or is
+//! `../shared/traces` beside the workspace. Without it the tests say so and pass.
+
+use nandu_trace::stats::{stats, Stats, StatsOptions};
+use nandu_trace::{load, Arrival, LoadOptions, Trace};
+use std::path::{Path, PathBuf};
+
+fn folder() -> Option<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
+    let folder = match std::env::var_os("NANDU_TRACES") {
+        Some(path) => PathBuf::from(path),
+        None => workspace.join("../shared/traces"),
+    };
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: no recorded traces in {}; set NANDU_TRACES to their folder", folder.display());
+    None
+}
+
+fn read(path: &Path) -> Trace {
+    load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A row of the list: file, format, requests, write %, mean KiB, mean inter-arrival ms, span s, footprint MiB,
+/// written MiB, 4K-aligned %. Source: the table in the folder's README.md, as printed there.
+type Row = (
+    &'static str,
+    &'static str,
+    u64,
+    &'static str,
+    &'static str,
+    &'static str,
+    f64,
+    [&'static str; 2],
+    &'static str,
+);
+
+const ROWS: [Row; 11] = [
+    (
+        "Financial1-first10000.spc.zst",
+        "spc",
+        10_000,
+        "59.23",
+        "5.40",
+        "25.96",
+        259.6,
+        ["28.6", "14.6"],
+        "0.1",
+    ),
+    ("WebSearch1-first60s.spc.zst", "spc", 24_783, "0.02", "15.06", "2.423", 60.1, ["363.4", "0.0"], "99.9"),
+    (
+        "msps-dtrs-300s.ascii.zst",
+        "msps",
+        127_043,
+        "10.96",
+        "55.33",
+        "2.361",
+        300.0,
+        ["4969.8", "718.9"],
+        "97.4",
+    ),
+    (
+        "cloudphysics-vm-2h.csv.zst",
+        "cloudphysics",
+        113_872,
+        "58.75",
+        "36.07",
+        "63.23",
+        7200.0,
+        ["1051.6", "815.2"],
+        "0.1",
+    ),
+    (
+        "blkreplay-linux-mysql.load.zst",
+        "blkreplay",
+        80_794,
+        "91.10",
+        "14.32",
+        "44.56",
+        3600.0,
+        ["556.9", "485.5"],
+        "90.4",
+    ),
+    (
+        "blkreplay-windows-shared-server.load.zst",
+        "blkreplay",
+        1_371,
+        "100.0",
+        "3.85",
+        "2626",
+        3597.0,
+        ["1.0", "1.0"],
+        "90.4",
+    ),
+    ("msr-hm_0-148s.csv.zst", "msr", 7_016, "17.05", "11.80", "21.16", 148.4, ["52.8", "4.6"], "89.7"),
+    (
+        "msr-rsrch_1.csv.zst",
+        "msr",
+        13_780,
+        "99.70",
+        "12.17",
+        "41843",
+        6.7 * 86_400.0,
+        ["112.4", "112.4"],
+        "92.7",
+    ),
+    ("msr-wdev_1.csv.zst", "msr", 1_055, "100.0", "5.13", "564519", 6.9 * 86_400.0, ["1.4", "1.4"], "99.6"),
+    (
+        "iozone-aligned-100k.trace.zst",
+        "disksim",
+        100_000,
+        "100.0",
+        "359.9",
+        "9.365",
+        936.0,
+        ["1059.8", "1059.8"],
+        "100",
+    ),
+    (
+        "systor17-additional-first999.csv.zst",
+        "systor",
+        999,
+        "29.93",
+        "20.23",
+        "1.333",
+        1.3,
+        ["21.3", "2.7"],
+        "14.8",
+    ),
+];
+
+/// `value` agrees with `printed` to the last printed digit.
+fn agrees(what: &str, value: f64, printed: &str) {
+    let decimals = printed.split_once('.').map_or(0, |(_, d)| d.len()) as i32;
+    let expected: f64 = printed.parse().unwrap();
+    let unit = 10f64.powi(-decimals);
+    assert!((value - expected).abs() <= 0.51 * unit, "{what}: measured {value}, listed {printed}");
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
+fn measured(folder: &Path, file: &str) -> (Trace, Stats) {
+    let trace = read(&folder.join(file));
+    let s = stats(&trace, StatsOptions { reuse: trace.records.len() < 50_000 });
+    (trace, s)
+}
+
+#[test]
+fn every_listed_trace_measures_what_the_list_says() {
+    let Some(folder) = folder() else { return };
+    for (file, format, requests, write, kib, ms, span, [touched, written], aligned) in ROWS {
+        let (trace, s) = measured(&folder, file);
+        assert_eq!((trace.meta.format.as_str(), s.requests), (format, requests), "{file}");
+        agrees(&format!("{file}: write %"), s.write_percent, write);
+        agrees(&format!("{file}: mean KiB"), s.size_mean_bytes / 1024.0, kib);
+        agrees(&format!("{file}: inter-arrival ms"), s.interarrival_mean_ns.unwrap() / 1e6, ms);
+        agrees(&format!("{file}: footprint MiB"), mib(s.footprint_bytes), touched);
+        agrees(&format!("{file}: written MiB"), mib(s.footprint_written_bytes), written);
+        agrees(&format!("{file}: aligned %"), s.aligned_4k_percent, aligned);
+        let seconds = s.span_ns.unwrap() as f64 / 1e9;
+        assert!((seconds - span).abs() <= span * 0.01 + 0.05, "{file}: span {seconds} s, listed {span}");
+    }
+}
+
+#[test]
+fn the_order_only_trace_keeps_flush_and_fua() {
+    let Some(folder) = folder() else { return };
+    let (trace, s) = measured(&folder, "nbd-integrity-order-only.csv.zst");
+    assert_eq!((trace.meta.format.as_str(), trace.meta.arrival), ("nbd-integrity", Arrival::OrderOnly));
+    // 66,505 W + 1,189 W with FUA + 1,191 FLUSH + 105 R, from the folder's README.md.
+    assert_eq!((s.requests, s.write_requests, s.fua_requests), (68_990, 67_694, 1_189));
+    assert_eq!((s.flush_requests, s.read_requests, s.interarrival_mean_ns), (1_191, 105, None));
+    agrees("write %", s.write_percent, "98.1");
+    agrees("mean KiB", s.size_mean_bytes / 1024.0, "4.68");
+    agrees("written MiB", mib(s.footprint_written_bytes), "30.6");
+    assert!(s.max_extent_bytes <= 50 << 20);
+}
+
+#[test]
+fn the_common_trace_is_what_its_script_says() {
+    let Some(folder) = folder() else { return };
+    let trace = read(&folder.join("common.mqsim.zst"));
+    let s = stats(&trace, StatsOptions { reuse: false });
+    assert_eq!((trace.meta.format.as_str(), s.requests), ("mqsim", 1_000_000));
+    // 3,103,563 pages of 4 KiB, from the folder's README.md.
+    assert_eq!(s.read_bytes + s.written_bytes, 3_103_563 * 4096);
+    assert!((s.write_percent - 70.0).abs() < 0.2, "{}", s.write_percent);
+    assert!((s.interarrival_mean_ns.unwrap() - 1e6).abs() < 5e3);
+}
+
+#[test]
+fn eight_real_drives_with_measured_service_times() {
+    let Some(folder) = folder() else { return };
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder.join("disksim-valid")).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.to_string_lossy().ends_with(".trace.zst") {
+            continue;
+        }
+        files += 1;
+        let trace = read(&path);
+        assert_eq!(
+            (trace.meta.format.as_str(), trace.meta.arrival),
+            ("disksim-valid", Arrival::GapAfterCompletion)
+        );
+        let service = trace.service.as_ref().unwrap();
+        assert_eq!(service.len(), trace.records.len());
+        assert!(trace.records.len() >= 9_000, "{}", path.display());
+        // A drive of the 1990s: the mean service time lies between 5 and 30 ms.
+        let mean = service.iter().map(|s| s.0).sum::<u64>() / service.len() as u64;
+        assert!((5_000_000..30_000_000).contains(&mean), "{}: {mean} ns", path.display());
+        assert!((0..trace.records.len() - 1).all(|i| trace.gap_after(i).is_some()));
+    }
+    assert_eq!(files, 8);
+}
+
+#[test]
+fn completion_order_is_sorted_and_counted() {
+    let Some(folder) = folder() else { return };
+    let trace = read(&folder.join("systor17-additional-first999.csv.zst"));
+    // 299 timestamps step back, from the folder's README.md.
+    assert_eq!(trace.meta.sorted_requests, 299);
+    assert!(trace.records.windows(2).all(|w| w[0].time() <= w[1].time()));
+}
