@@ -1,1 +1,3 @@
 //! nandu-live
+
+pub mod nbd;
