@@ -1,0 +1,143 @@
+//! What is written reads back as the same trace, in every format that can be written.
+
+use nandu_base::{Op, Span};
+use nandu_trace::formats::by_name;
+use nandu_trace::write::{write, Unsupported};
+use nandu_trace::{parse_bytes, Arrival, LoadOptions, Meta, Origin, Record, Trace, TraceError};
+use proptest::prelude::*;
+
+/// A trace of reads and writes whose times are multiples of `unit` ns.
+fn traces(unit: u64, streams: u16) -> impl Strategy<Value = Trace> {
+    let request = (1u64..5_000_000, 0u64..1 << 33, 1u64..5000, any::<bool>(), 0..streams);
+    (prop::collection::vec(request, 1..60), 0u64..1 << 40).prop_map(move |(requests, start)| {
+        let mut time = 0;
+        // Streams numbered in order of appearance, as a reader numbers them.
+        let mut seen: Vec<u16> = Vec::new();
+        let records: Vec<Record> = requests
+            .into_iter()
+            .enumerate()
+            .map(|(i, (gap, at, len, read, stream))| {
+                time += if i == 0 { 0 } else { gap * unit };
+                let stream = seen.iter().position(|&s| s == stream).unwrap_or_else(|| {
+                    seen.push(stream);
+                    seen.len() - 1
+                });
+                let op = if read { Op::Read } else { Op::Write };
+                Record::new(time, op, false, at, len, stream as u16).unwrap()
+            })
+            .collect();
+        let names = (0..seen.len()).map(|n| n.to_string()).collect();
+        let meta = Meta { start_ns: start * unit, ..Meta::default() };
+        Trace::from_records(records, names, meta).unwrap()
+    })
+}
+
+fn text(trace: &Trace, format: &str, unsupported: Unsupported) -> Result<Vec<u8>, TraceError> {
+    let mut out = Vec::new();
+    write(trace, by_name(format)?, &mut out, unsupported)?;
+    Ok(out)
+}
+
+fn check(trace: &Trace, format: &str) {
+    let out = text(trace, format, Unsupported::Stop).unwrap();
+    let back = parse_bytes(Some(by_name(format).unwrap()), &out, LoadOptions::default()).unwrap();
+    assert_eq!(back.records, trace.records, "{format}: {}", String::from_utf8_lossy(&out));
+    assert_eq!(back.meta.start_ns, trace.meta.start_ns, "{format}");
+    assert_eq!(back.content_hash(), trace.content_hash());
+}
+
+proptest! {
+    #[test]
+    fn exact_formats(trace in traces(1, 5)) {
+        for format in ["spc", "mqsim", "disksim", "parquet"] {
+            check(&trace, format);
+        }
+    }
+
+    #[test]
+    fn formats_in_units_of_100_ns(trace in traces(100, 5)) {
+        check(&trace, "msr");
+    }
+
+    #[test]
+    fn formats_with_one_stream(trace in traces(1000, 1)) {
+        check(&trace, "cloudphysics");
+        check(&trace, "blkreplay");
+    }
+
+    #[test]
+    fn damaged_parquet_is_an_error_or_a_trace(trace in traces(1, 3), edits in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)) {
+        let mut bytes = text(&trace, "parquet", Unsupported::Stop).unwrap();
+        for (at, byte) in edits {
+            let at = 4 + at % (bytes.len() - 4);
+            bytes[at] = byte;
+        }
+        let _ = parse_bytes(None, &bytes, LoadOptions::default());
+    }
+}
+
+/// Flush, trim and FUA in a closed-loop trace with measured times.
+fn rich() -> Trace {
+    let ops = [
+        (Op::Write, true),
+        (Op::Flush, false),
+        (Op::Trim, false),
+        (Op::Read, false),
+        (Op::WriteZeroes, false),
+    ];
+    let record = |(i, &(op, fua)): (usize, &(Op, bool))| {
+        let (at, len) = if op == Op::Flush { (0, 0) } else { (i as u64 * 8, 8) };
+        Record::new(i as u64 * 1000, op, fua, at, len, 0).unwrap()
+    };
+    let records: Vec<Record> = ops.iter().enumerate().map(record).collect();
+    let meta = Meta { origin: Origin::StandIn, arrival: Arrival::GapAfterCompletion, ..Meta::default() };
+    let mut trace = Trace::from_records(records, vec!["disk a".into()], meta).unwrap();
+    trace.service = Some((0..5).map(Span).collect());
+    trace
+}
+
+#[test]
+fn parquet_keeps_everything() {
+    let trace = rich();
+    let out = text(&trace, "parquet", Unsupported::Stop).unwrap();
+    let back = parse_bytes(None, &out, LoadOptions::default()).unwrap();
+    assert_eq!((back.records, back.service), (trace.records.clone(), trace.service.clone()));
+    assert_eq!((back.meta.origin, back.meta.arrival), (Origin::StandIn, Arrival::GapAfterCompletion));
+    assert_eq!(back.meta.format, "parquet");
+    for cut in [4, 8, out.len() / 2, out.len() - 1] {
+        assert!(parse_bytes(None, &out[..cut], LoadOptions::default()).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn what_a_format_cannot_say_is_an_error_or_counted() {
+    let trace = rich();
+    let e = text(&trace, "mqsim", Unsupported::Stop).unwrap_err();
+    assert!(matches!(e, TraceError::Inexpressible { index: 0, .. }), "{e}");
+    let mut out = Vec::new();
+    let report = write(&trace, by_name("mqsim").unwrap(), &mut out, Unsupported::Drop).unwrap();
+    assert_eq!((report.requests, report.dropped_requests, report.dropped_fua), (2, 3, 1));
+    let report = write(&trace, by_name("cloudphysics").unwrap(), &mut Vec::new(), Unsupported::Drop).unwrap();
+    assert_eq!((report.requests, report.dropped_fua), (5, 1));
+    let e = text(&trace, "systor", Unsupported::Stop).unwrap_err();
+    assert!(matches!(e, TraceError::NoWriter { .. }), "{e}");
+    let mut two = trace.clone();
+    two.records[4] = two.records[4].moved(8, 8, 1).unwrap();
+    let two = Trace::from_records(two.records, vec!["0".into(), "1".into()], two.meta).unwrap();
+    let e = text(&two, "blkreplay", Unsupported::Drop).unwrap_err();
+    assert!(e.to_string().contains("concat"), "{e}");
+}
+
+#[test]
+fn order_only_goes_to_nbd_integrity_and_back() {
+    let mut trace = rich();
+    trace.records.truncate(4);
+    for r in &mut trace.records {
+        *r = r.at(0).unwrap();
+    }
+    trace.meta.arrival = Arrival::OrderOnly;
+    assert!(matches!(text(&trace, "spc", Unsupported::Drop), Err(TraceError::Inexpressible { .. })));
+    let out = text(&trace, "nbd-integrity", Unsupported::Stop).unwrap();
+    let back = parse_bytes(None, &out, LoadOptions::default()).unwrap();
+    assert_eq!((back.records, back.meta.arrival), (trace.records, Arrival::OrderOnly));
+}
