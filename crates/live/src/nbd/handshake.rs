@@ -2,8 +2,8 @@
 //!
 //! This file cuts the byte stream into options; [`options`](super::options) answers them.
 //!
-//! Memory: one buffer for option data, at most [`OPTION_DATA_MAX`] bytes, gone when the transmission phase starts.
-//! Data that nobody will look at (of unknown, oversize or data-less options) is counted and dropped as it comes.
+//! Memory: one buffer that grows with the option data received, to less than twice [`OPTION_DATA_MAX`]; it is gone
+//! when the transmission phase starts. Data that nobody will look at (of unknown, oversize or data-less options) is counted and dropped as it comes.
 
 use super::error::NbdError;
 use super::export::Exports;
@@ -164,5 +164,32 @@ impl Handshake {
         *rest = later;
         self.owed -= n as u32;
         self.owed == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_data_take_bounded_memory() {
+        for length in [OPTION_DATA_MAX, OPTION_DATA_MAX + 1, u32::MAX] {
+            let (mut handshake, mut out) = (Handshake::new(), Vec::new());
+            let mut stream = vec![0, 0, 0, 3];
+            stream.extend(wire::OPTION_MAGIC.to_be_bytes());
+            stream.extend(opt::GO.to_be_bytes());
+            stream.extend(length.to_be_bytes());
+            handshake.step(&Exports::default(), false, &stream, &mut out).expect("a good start");
+            assert_eq!(handshake.data.capacity(), 0, "a claimed length costs nothing");
+            let most = 2 * OPTION_DATA_MAX as usize;
+            for _ in 0..300 {
+                handshake.step(&Exports::default(), false, &[0xff; 1000], &mut out).unwrap_or_else(|error| {
+                    assert_eq!(length, OPTION_DATA_MAX, "{error}");
+                    (1000, Progress::NeedMore)
+                });
+                assert!(handshake.data.capacity() <= most, "{} bytes", handshake.data.capacity());
+                out.clear();
+            }
+        }
     }
 }

@@ -71,7 +71,7 @@ enum Phase {
 
 /// The server side of one connection. See the [module](super) for how to drive it.
 ///
-/// Cost: no allocation and no search per request; about 200 bytes, and up to 32 KiB during the handshake.
+/// Cost: no allocation and no search per request; under 200 bytes, and up to 64 KiB more during the handshake.
 #[derive(Debug)]
 pub struct Server {
     exports: Arc<Exports>,
