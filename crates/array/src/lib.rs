@@ -1,1 +1,3 @@
-//! nandu-array
+//! Arrays: machines that make one device out of several, or of a part.
+
+pub mod slice;

@@ -5,18 +5,24 @@
 //! one list. A kind is made from a configuration type by [`Kind::of`].
 
 use crate::machine::{Limits, Machine};
-use crate::units::ByteLen;
+use crate::units::{ByteLen, ByteOffset};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
 /// The options of a machine kind, as a stack file gives them.
-pub trait DeviceConfig: 'static {
+pub trait DeviceConfig: Send + Sync + 'static {
     /// The devices this one stands on, in the order of its children.
     fn children(&self) -> Vec<String>;
 
     /// Makes the machine. `cx` tells what its children can take.
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError>;
+
+    /// The only part of its child that this device touches; `None` when it uses all of it. A device may stand under
+    /// several others when each of them names such a part and no two parts overlap.
+    fn region(&self, _below: &Limits) -> Option<(ByteOffset, ByteLen)> {
+        None
+    }
 }
 
 /// What a machine may know while it is made.

@@ -1,1 +1,6 @@
-//! nandu-device
+//! Devices: the leaves of a stack, and the machine that makes a device fail.
+
+pub mod block;
+
+pub mod nand;
+pub mod ssd;

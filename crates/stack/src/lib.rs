@@ -1,5 +1,13 @@
 //! Stacks: the typed stack file, the registry of all machines Nandu ships, and the graph that runs them.
+//!
+//! [`StackFile`] reads and checks a file, [`Stack`] is the result and builds the machines, [`Graph`] runs them.
 
+pub mod builtin;
 pub mod graph;
+pub mod load;
+pub mod stack;
 
+pub use builtin::builtin;
 pub use graph::{Driver, Graph, LayerStats, Part};
+pub use load::{schema, At, Problem, Reason, StackError, StackFile};
+pub use stack::{BuildOptions, Built, BuiltPart, Device, Export, Stack, Tenant, Workload};

@@ -1,0 +1,127 @@
+//! `slice`: part of a device.
+//!
+//! A request is shifted by the slice's offset and passed on; nobody waits for it here. A flush is passed on as it is: it
+//! makes durable what the whole device below holds. Several slices may stand on one device when they do not overlap.
+//!
+//! Bounds: one step per request. RAM: none per byte.
+
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Kind, Limits, Machine, Op, Peek, Place,
+    Plant, ReqId, Span, Step,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `slice`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SliceConfig {
+    /// The device of which this is a part.
+    pub below: String,
+    /// First byte of the part. Default 0; a multiple of the alignment and the erase unit below.
+    #[serde(default)]
+    pub offset: ByteLen,
+    /// Length of the part. Default: up to the end of the device below; bounds as for `offset`, and more than 0.
+    pub size: Option<ByteLen>,
+}
+
+const OFF_BY_ONE: Plant = Plant {
+    name: "slice.off-by-one",
+    breaks: "I-1",
+    summary: "reads that do not begin at the start of the slice begin one sector early",
+};
+
+/// The machine kind `slice`.
+pub fn kind() -> Kind {
+    Kind::of::<SliceConfig>("slice", "part of a device").with_plants(&[OFF_BY_ONE])
+}
+
+impl SliceConfig {
+    fn part(&self, below: &Limits) -> Result<(ByteOffset, ByteLen), BuildError> {
+        let unit = below.erase_unit.map_or(u64::from(below.align), |unit| unit.0);
+        let whole = |key, value: ByteLen| {
+            if value.0.is_multiple_of(unit) {
+                return Ok(());
+            }
+            Err(BuildError::at(key, format!("{} bytes are no multiple of {} below", value.0, ByteLen(unit))))
+        };
+        whole("offset", self.offset)?;
+        let Some(rest) = below.capacity.0.checked_sub(self.offset.0).filter(|&rest| rest > 0) else {
+            return Err(BuildError::at(
+                "offset",
+                format!("lies behind the end of `{}` ({})", self.below, below.capacity),
+            ));
+        };
+        let size = self.size.unwrap_or(ByteLen(rest - rest % unit));
+        whole("size", size)?;
+        if size.0 == 0 {
+            return Err(BuildError::at("size", "a part needs at least one sector"));
+        }
+        if size.0 > rest {
+            let reason =
+                format!("{size} from {} do not fit into `{}` ({})", self.offset, self.below, below.capacity);
+            return Err(BuildError::at("size", reason));
+        }
+        Ok((ByteOffset(self.offset.0), size))
+    }
+}
+
+impl DeviceConfig for SliceConfig {
+    fn children(&self) -> Vec<String> {
+        vec![self.below.clone()]
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let (offset, size) = self.part(cx.only_child())?;
+        Ok(Box::new(Slice {
+            limits: Limits { capacity: size, ..cx.only_child().clone() },
+            base: ByteLen(offset.0),
+            early: cx.planted(OFF_BY_ONE.name),
+        }))
+    }
+
+    fn region(&self, below: &Limits) -> Option<(ByteOffset, ByteLen)> {
+        self.part(below).ok()
+    }
+}
+
+struct Slice {
+    limits: Limits,
+    base: ByteLen,
+    /// The planted fault.
+    early: bool,
+}
+
+impl Machine for Slice {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &mut cx.requests[id];
+        if request.op != Op::Flush {
+            let early = self.early && request.op == Op::Read && request.offset > ByteOffset::ZERO;
+            let slip = if early { u64::from(self.limits.align) } else { 0 };
+            request.offset = ByteOffset(request.offset.0 + self.base.0 - slip);
+        }
+        Step::Forward(0, id)
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        peek.expected_latency(0, op, offset + self.base, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset + self.base, len)
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset + self.base))
+    }
+}

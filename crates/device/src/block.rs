@@ -1,0 +1,250 @@
+//! Block leaves: `memory` and `file`.
+//!
+//! A block leaf has no model of its own. It hands every request to the block medium that the driver keeps for it: the
+//! server does real I/O, the simulator lets each request take `latency`, and then moves its data at `bandwidth`, one
+//! request after the other.
+//!
+//! Reads, writes, flushes, trims and write-zeroes are served; `reset` is refused, for there is nothing to erase.
+//! Bounds: one step per request. RAM: none per byte stored; the medium belongs to the driver.
+
+use nandu_base::{
+    BlockSpec, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, ErrorKind, Kind, Limits,
+    Machine, MediumSpec, Op, Peek, ReqId, Resource, Span, Step, Work, SECTOR,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `memory`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryConfig {
+    /// Capacity in bytes, a multiple of 512 B. From 4 KiB to 1 EiB.
+    pub size: ByteLen,
+    /// Modelled time of one request before its data moves. Default 1 us, at most 1 h.
+    #[serde(default = "memory_latency")]
+    pub latency: Span,
+    /// Modelled transfer in bytes per second. Default 4 GiB, at least 1 KiB.
+    #[serde(default = "memory_bandwidth")]
+    pub bandwidth: ByteLen,
+}
+
+/// Options of `file`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileConfig {
+    /// The file or block device behind this leaf in the server.
+    pub path: String,
+    /// Capacity in bytes, a multiple of the sector. From 4 KiB to 1 EiB.
+    pub size: ByteLen,
+    /// Whether the server bypasses the page cache. Default false.
+    #[serde(default)]
+    pub direct: bool,
+    /// Alignment of offsets, lengths and, with `direct`, buffers. Default 512 B; a power of two up to 64 KiB.
+    #[serde(default = "sector")]
+    pub sector: ByteLen,
+    /// Modelled time of one request in the simulator, before its data moves. Default 80 us, at most 1 h.
+    #[serde(default = "file_latency")]
+    pub latency: Span,
+    /// Modelled transfer in the simulator, in bytes per second. Default 500 MB, at least 1 KiB.
+    #[serde(default = "file_bandwidth")]
+    pub bandwidth: ByteLen,
+}
+
+fn memory_latency() -> Span {
+    Span::from_us(1)
+}
+
+fn memory_bandwidth() -> ByteLen {
+    ByteLen::gib(4)
+}
+
+fn sector() -> ByteLen {
+    ByteLen(SECTOR)
+}
+
+fn file_latency() -> Span {
+    Span::from_us(80)
+}
+
+fn file_bandwidth() -> ByteLen {
+    ByteLen(500_000_000)
+}
+
+/// The machine kind `memory`.
+pub fn memory() -> Kind {
+    Kind::of::<MemoryConfig>("memory", "a leaf in memory, with a modelled latency and bandwidth")
+}
+
+/// The machine kind `file`.
+pub fn file() -> Kind {
+    Kind::of::<FileConfig>(
+        "file",
+        "a file or block device in the server; a modelled latency in the simulator",
+    )
+}
+
+impl DeviceConfig for MemoryConfig {
+    fn children(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn build(&self, _cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let spec = BlockSpec {
+            capacity: self.size,
+            path: None,
+            direct: false,
+            latency: self.latency,
+            bytes_per_second: self.bandwidth.0,
+        };
+        BlockLeaf::new(Limits::plain(self.size), spec)
+    }
+}
+
+impl DeviceConfig for FileConfig {
+    fn children(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn build(&self, _cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        if self.path.is_empty() {
+            return Err(BuildError::at("path", "an empty path names no file"));
+        }
+        let sector = self.sector.0;
+        if !sector.is_power_of_two() || !(SECTOR..=64 << 10).contains(&sector) {
+            return Err(BuildError::at(
+                "sector",
+                format!("{} is not a power of two from 512 B to 64 KiB", self.sector),
+            ));
+        }
+        let limits = Limits {
+            align: sector as u32,
+            preferred: Limits::plain(self.size).preferred.max(sector as u32),
+            dma_align: sector as u32,
+            volatile_cache: true,
+            ..Limits::plain(self.size)
+        };
+        let spec = BlockSpec {
+            capacity: self.size,
+            path: Some(self.path.clone()),
+            direct: self.direct,
+            latency: self.latency,
+            bytes_per_second: self.bandwidth.0,
+        };
+        BlockLeaf::new(limits, spec)
+    }
+}
+
+/// A leaf that leaves the work to its medium.
+struct BlockLeaf {
+    limits: Limits,
+    spec: BlockSpec,
+    /// Modelled transfer time of everything asked for since the counters were reset.
+    busy: Span,
+}
+
+impl BlockLeaf {
+    fn new(limits: Limits, spec: BlockSpec) -> Result<Box<dyn Machine>, BuildError> {
+        let size = limits.capacity;
+        if !(ByteLen::kib(4)..=ByteLen::gib(1 << 30)).contains(&size) {
+            return Err(BuildError::at("size", format!("{size} lies outside 4 KiB to 1 EiB")));
+        }
+        if !size.0.is_multiple_of(u64::from(limits.align)) {
+            let align = ByteLen(u64::from(limits.align));
+            return Err(BuildError::at(
+                "size",
+                format!("{} bytes are no multiple of the sector of {align}", size.0),
+            ));
+        }
+        if spec.latency > Span::from_secs(3600) {
+            return Err(BuildError::at("latency", format!("{} is longer than 1 h", spec.latency)));
+        }
+        if spec.bytes_per_second < 1 << 10 {
+            return Err(BuildError::at("bandwidth", "less than 1 KiB per second"));
+        }
+        Ok(Box::new(BlockLeaf { limits, spec, busy: Span::ZERO }))
+    }
+
+    /// The time the data of a request takes to move. Trims and flushes move none.
+    fn transfer(&self, op: Op, len: ByteLen) -> Span {
+        if !matches!(op, Op::Read | Op::Write) {
+            return Span::ZERO;
+        }
+        Span((u128::from(len.0) * 1_000_000_000 / u128::from(self.spec.bytes_per_second)) as u64)
+    }
+}
+
+impl Machine for BlockLeaf {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn medium(&self) -> MediumSpec {
+        MediumSpec::Block(self.spec.clone())
+    }
+
+    #[inline]
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (op, len, cause) = (request.op, request.len, request.cause);
+        if op == Op::Reset {
+            return cx.fail(id, ErrorKind::Unsupported);
+        }
+        let span = self.transfer(op, len);
+        self.busy += span;
+        cx.charge(cause, Resource::Device, if op == Op::Read { Work::Read } else { Work::Write }, span);
+        Step::Medium(id)
+    }
+
+    fn expected_latency(&self, op: Op, _offset: ByteOffset, len: ByteLen, _peek: &Peek<'_>) -> Span {
+        self.spec.latency + self.transfer(op, len)
+    }
+
+    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
+        out.push((Resource::Device, self.busy));
+    }
+
+    fn reset_counters(&mut self) {
+        self.busy = Span::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Precondition;
+    use std::collections::BTreeSet;
+
+    fn build(kind: &Kind, options: &str) -> Result<Box<dyn Machine>, BuildError> {
+        let planted = BTreeSet::new();
+        let cx = BuildContext {
+            name: "leaf",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            planted: &planted,
+            precondition: Precondition::Empty,
+        };
+        (kind.parse)(options.parse().expect("the test writes TOML")).expect("the options parse").build(&cx)
+    }
+
+    #[test]
+    fn a_leaf_states_its_medium() {
+        let leaf = build(&memory(), "size = \"1 MiB\"\nlatency = \"5 us\"").unwrap();
+        assert_eq!(leaf.limits().capacity, ByteLen::mib(1));
+        let MediumSpec::Block(spec) = leaf.medium() else { panic!("a block leaf has a block medium") };
+        assert_eq!((spec.latency, spec.path), (Span::from_us(5), None));
+        let leaf = build(&file(), "path = \"a.img\"\nsize = \"1 MiB\"\nsector = \"4 KiB\"").unwrap();
+        assert_eq!(leaf.limits().align, 4096);
+        assert!(leaf.limits().volatile_cache);
+    }
+
+    #[test]
+    fn impossible_geometry_names_its_key() {
+        let key = |kind: &Kind, options| build(kind, options).err().expect("it is refused").key;
+        assert_eq!(key(&memory(), "size = 5000"), Some("size"));
+        assert_eq!(key(&memory(), "size = 512"), Some("size"));
+        assert_eq!(key(&memory(), "size = 8192\nbandwidth = 0"), Some("bandwidth"));
+        assert_eq!(key(&file(), "size = 8192\npath = \"x\"\nsector = 1000"), Some("sector"));
+        assert_eq!(key(&file(), "size = 8192\npath = \"\""), Some("path"));
+    }
+}

@@ -1,0 +1,11 @@
+//! Every machine kind that Nandu ships without a server. `live` and `py` add their own to this value.
+
+use nandu_base::Registry;
+
+/// The kinds in the order in which they are listed.
+pub fn builtin() -> Registry {
+    Registry::new()
+        .with(nandu_device::block::memory())
+        .with(nandu_device::block::file())
+        .with(nandu_array::slice::kind())
+}

@@ -1,0 +1,393 @@
+//! From the text of a stack file to a [`Stack`]: typed, checked, every fault with its place.
+//!
+//! [`StackFile::parse`] reads the text, [`StackFile::with_set`] puts overrides over it, and [`StackFile::load`] checks it
+//! against a registry. Nothing is opened or built yet: that is [`Stack::build`](crate::Stack::build).
+
+mod check;
+mod error;
+mod order;
+mod schema;
+mod tables;
+mod tree;
+
+pub use error::{At, Problem, Reason, StackError};
+pub use schema::schema;
+pub use tables::{ExportTable, Fit, Max, TenantTable, WorkloadTable};
+
+use crate::stack::{Device, Export, Stack, Tenant, Workload};
+use check::Checker;
+use nandu_base::registry::{nearest, Kind};
+use nandu_base::{Registry, TenantId};
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tree::{Data, Entry};
+pub(crate) use tree::{Node, Origin, Source};
+
+/// The tables at the top of a stack file, and the text beside them.
+const SECTIONS: [&str; 5] = ["description", "device", "export", "tenant", "workload"];
+/// Keys of a device that are not options of its kind.
+const COMMON: [&str; 2] = ["kind", "description"];
+/// Most devices of a stack.
+const DEVICES: usize = 4096;
+/// Most children of a device: a child is numbered by a byte.
+const CHILDREN: usize = 256;
+/// Most tenants of a stack.
+const TENANTS: usize = 4096;
+
+/// The text of a stack file, read but not yet checked.
+#[derive(Clone, Debug)]
+pub struct StackFile {
+    source: Arc<Source>,
+    root: Node,
+}
+
+impl StackFile {
+    /// Reads `text`. `name` is how the file is called in messages.
+    pub fn parse(text: &str, name: &str) -> Result<StackFile, StackError> {
+        let source = Arc::new(Source { name: name.into(), text: text.into(), sets: Vec::new() });
+        let root = tree::parse(&source)?;
+        Ok(StackFile { source, root })
+    }
+
+    /// The same file with `value` at the dotted `path`, for example `device.mirror.region` and `4 MiB`. The table
+    /// (`device.mirror`) must exist. The value is read as TOML when it is TOML, as text otherwise.
+    pub fn with_set(mut self, path: &str, value: &str) -> Result<StackFile, StackError> {
+        let index = self.source.sets.len();
+        Arc::make_mut(&mut self.source).sets.push((path.into(), value.into()));
+        let refuse = |reason| StackError::from(Problem { at: self.source.at(Origin::Set(index)), reason });
+        let keys: Vec<&str> = path.split('.').collect();
+        if keys.iter().any(|key| key.is_empty()) || keys.len() > 64 {
+            return Err(refuse(Reason::BadName { name: path.into() }));
+        }
+        let unknown = |what: &str, word: &str, known: Vec<String>| {
+            let nearest = nearest(word, known.iter().map(String::as_str)).map(str::to_string);
+            refuse(Reason::UnknownWord { what: what.into(), word: word.into(), nearest, known })
+        };
+        if !SECTIONS.contains(&keys[0]) {
+            return Err(unknown("table", keys[0], SECTIONS.map(str::to_string).to_vec()));
+        }
+        if keys[0] != "description" {
+            let section = self.root.entry(keys[0]).map_or(&[][..], |e| e.node.entries());
+            let name = keys.get(1).copied().unwrap_or_default();
+            if !section.iter().any(|e| e.key == name) {
+                return Err(unknown(keys[0], name, section.iter().map(|e| e.key.clone()).collect()));
+            }
+        }
+        self.root.set(&keys, Node::from_set(value, index)).map_err(|key| {
+            let message = "is no table, so nothing in it can be set".to_string();
+            refuse(Reason::BadValue { key, place: "the stack".into(), message })
+        })?;
+        Ok(self)
+    }
+
+    /// Checks the file against the kinds of `registry`.
+    pub fn load(&self, registry: &Registry) -> Result<Stack, StackError> {
+        let mut loader = Loader { source: &self.source, problems: Vec::new() };
+        let devices = loader.devices(&self.root, registry);
+        let exports = loader.tables::<ExportTable>(&self.root, "export");
+        let tenants = loader.tables::<TenantTable>(&self.root, "tenant");
+        let workloads = loader.tables::<WorkloadTable>(&self.root, "workload");
+        loader.top(&self.root);
+        StackError::unless_empty(std::mem::take(&mut loader.problems))?;
+
+        let (tenants, exports) = loader.exports(&self.root, exports, tenants, &devices);
+        loader.workloads(&self.root, &workloads, &exports);
+        StackError::unless_empty(std::mem::take(&mut loader.problems))?;
+
+        let devices = loader.order(devices, &exports);
+        StackError::unless_empty(std::mem::take(&mut loader.problems))?;
+        Ok(self.finish(devices.unwrap_or_default(), exports, tenants, workloads))
+    }
+
+    fn finish(
+        &self,
+        devices: Vec<Found<'_>>,
+        exports: Vec<(String, ExportTable, TenantId)>,
+        tenants: Vec<(String, TenantTable)>,
+        workloads: Vec<(String, WorkloadTable)>,
+    ) -> Stack {
+        let hash = order::hash(&self.root, &devices);
+        let number: BTreeMap<&str, u32> =
+            devices.iter().enumerate().map(|(i, d)| (d.name, i as u32)).collect();
+        let exports = exports
+            .into_iter()
+            .map(|(name, table, tenant)| Export { name, node: number[table.device.as_str()], tenant, table })
+            .collect();
+        let children: Vec<Vec<u32>> =
+            devices.iter().map(|d| d.children.iter().map(|c| number[c.as_str()]).collect()).collect();
+        let devices = devices
+            .into_iter()
+            .zip(children)
+            .map(|(d, children)| Device {
+                name: d.name.into(),
+                kind: d.kind.clone(),
+                children,
+                config: d.config,
+                node: d.entry.node.clone(),
+            })
+            .collect();
+        Stack {
+            description: self.root.text("description").map(str::to_string),
+            devices,
+            exports,
+            tenants: tenants.into_iter().map(|(name, table)| Tenant { name, table }).collect(),
+            workloads: workloads.into_iter().map(|(name, table)| Workload { name, table }).collect(),
+            hash,
+            source: Arc::clone(&self.source),
+        }
+    }
+}
+
+/// A device whose options are read, before its place in the order is known.
+pub(crate) struct Found<'f> {
+    pub name: &'f str,
+    pub kind: &'f Kind,
+    pub entry: &'f Entry,
+    pub config: Box<dyn nandu_base::DeviceConfig>,
+    pub children: Vec<String>,
+}
+
+/// Collects problems while the parts of a file are read.
+struct Loader<'s> {
+    source: &'s Source,
+    problems: Vec<Problem>,
+}
+
+/// The entries of a section, which may be missing.
+fn section<'n>(root: &'n Node, name: &str) -> &'n [Entry] {
+    root.entry(name).map_or(&[], |e| e.node.entries())
+}
+
+impl Loader<'_> {
+    fn push(&mut self, origin: Origin, reason: Reason) {
+        self.problems.push(Problem { at: self.source.at(origin), reason });
+    }
+
+    /// Unknown tables at the top, sections that are no tables, names that cannot be names.
+    fn top(&mut self, root: &Node) {
+        for entry in root.entries() {
+            let key = entry.key.as_str();
+            if !SECTIONS.contains(&key) {
+                let reason = Reason::UnknownKey {
+                    key: key.into(),
+                    place: "the stack file".into(),
+                    nearest: nearest(key, SECTIONS).map(str::to_string),
+                    known: SECTIONS.map(str::to_string).to_vec(),
+                };
+                self.push(entry.origin, reason);
+            } else if (key == "description") != (root.text(key).is_some()) {
+                let message =
+                    if key == "description" { "expected text" } else { "expected tables, one for each name" };
+                self.bad_value(entry.origin, key, "the stack file", message);
+            } else {
+                for named in entry.node.entries() {
+                    self.name(named);
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, named: &Entry) {
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if named.key.is_empty() || named.key.len() > 64 || !named.key.chars().all(good) {
+            self.push(named.origin, Reason::BadName { name: named.key.clone() });
+        }
+    }
+
+    fn bad_value(&mut self, origin: Origin, key: &str, place: &str, message: &str) {
+        let reason = Reason::BadValue { key: key.into(), place: place.into(), message: message.into() };
+        self.push(origin, reason);
+    }
+
+    fn unknown(&mut self, origin: Origin, what: &str, word: &str, known: Vec<String>) {
+        let nearest = nearest(word, known.iter().map(String::as_str)).map(str::to_string);
+        self.push(origin, Reason::UnknownWord { what: what.into(), word: word.into(), nearest, known });
+    }
+
+    /// Checks one table against its schema. True when nothing is wrong so far.
+    fn check(&mut self, node: &Node, schema: &Json, place: &str, except: &[&str]) -> bool {
+        let before = self.problems.len();
+        let defs = schema.get("$defs").and_then(Json::as_object);
+        let mut checker =
+            Checker { source: self.source, problems: &mut self.problems, defs, place: place.into() };
+        checker.check("", node, schema, except);
+        self.problems.len() == before
+    }
+
+    /// What the option types themselves refuse, at the deepest key that they name.
+    fn refused(&mut self, entry: &Entry, place: &str, error: &toml::de::Error) {
+        let shown = error.to_string();
+        let path =
+            shown.lines().last().and_then(|l| l.strip_prefix("in `")?.strip_suffix('`')).unwrap_or_default();
+        let origin = entry.node.deepest(path.split('.')).map_or(entry.origin, |e| e.node.origin);
+        let key = if path.is_empty() { entry.key.as_str() } else { path };
+        self.bad_value(origin, key, place, error.message().trim_end());
+    }
+
+    fn devices<'f>(&mut self, root: &'f Node, registry: &'f Registry) -> Vec<Found<'f>> {
+        let entries = section(root, "device");
+        if entries.len() > DEVICES {
+            self.push(entries[DEVICES].origin, Reason::TooMany { what: "devices".into(), most: DEVICES });
+            return Vec::new();
+        }
+        entries.iter().filter_map(|entry| self.device(entry, registry)).collect()
+    }
+
+    fn device<'f>(&mut self, entry: &'f Entry, registry: &'f Registry) -> Option<Found<'f>> {
+        let place = format!("device `{}`", entry.key);
+        if !matches!(entry.node.data, Data::Table(_)) {
+            self.bad_value(entry.node.origin, &entry.key, "`device`", "expected a table");
+            return None;
+        }
+        let Some(word) = entry.node.text("kind") else {
+            match entry.node.entry("kind") {
+                Some(kind) => self.bad_value(kind.node.origin, "kind", &place, "expected text"),
+                None => self.push(entry.origin, Reason::MissingKey { key: "kind".into(), place }),
+            }
+            return None;
+        };
+        let Some(kind) = registry.get(word) else {
+            let origin = entry.node.entry("kind").map_or(entry.origin, |e| e.node.origin);
+            self.unknown(
+                origin,
+                "machine kind",
+                word,
+                registry.kinds().iter().map(|k| k.name.into()).collect(),
+            );
+            return None;
+        };
+        let place = format!("{place} (kind `{}`)", kind.name);
+        if entry.node.entry("description").is_some() && entry.node.text("description").is_none() {
+            self.bad_value(entry.origin, "description", &place, "expected text");
+        }
+        if !self.check(&entry.node, (kind.schema)().as_value(), &place, &COMMON) {
+            return None;
+        }
+        match (kind.parse)(entry.node.to_table(&COMMON)) {
+            Ok(config) => {
+                let children = config.children();
+                if children.len() > CHILDREN {
+                    self.push(
+                        entry.origin,
+                        Reason::TooMany { what: format!("children of {place}"), most: CHILDREN },
+                    );
+                }
+                Some(Found { name: &entry.key, kind, entry, config, children })
+            }
+            Err(error) => {
+                self.refused(entry, &place, &error);
+                None
+            }
+        }
+    }
+
+    /// Every table of a section, in the order of the file.
+    fn tables<T: DeserializeOwned + schemars::JsonSchema>(
+        &mut self,
+        root: &Node,
+        name: &str,
+    ) -> Vec<(String, T)> {
+        let schema = schemars::schema_for!(T);
+        let mut found = Vec::new();
+        for entry in section(root, name) {
+            let place = format!("{name} `{}`", entry.key);
+            if !matches!(entry.node.data, Data::Table(_)) {
+                self.bad_value(entry.node.origin, &entry.key, &format!("`{name}`"), "expected a table");
+            } else if self.check(&entry.node, schema.as_value(), &place, &[]) {
+                match T::deserialize(entry.node.to_table(&[])) {
+                    Ok(table) => found.push((entry.key.clone(), table)),
+                    Err(error) => self.refused(entry, &place, &error),
+                }
+            }
+        }
+        found
+    }
+
+    /// Gives every export its tenant. A tenant that has no table of its own gets one with the defaults.
+    #[allow(clippy::type_complexity)] // three lists of named tables
+    fn exports(
+        &mut self,
+        root: &Node,
+        exports: Vec<(String, ExportTable)>,
+        mut tenants: Vec<(String, TenantTable)>,
+        devices: &[Found<'_>],
+    ) -> (Vec<(String, TenantTable)>, Vec<(String, ExportTable, TenantId)>) {
+        if exports.is_empty() {
+            self.push(root.origin, Reason::NoExport);
+        }
+        let declared = tenants.len();
+        let mut complete = Vec::with_capacity(exports.len());
+        for ((name, table), entry) in exports.into_iter().zip(section(root, "export")) {
+            if !devices.iter().any(|d| d.name == table.device) {
+                let origin = entry.node.entry("device").map_or(entry.origin, |e| e.node.origin);
+                self.unknown(
+                    origin,
+                    "device",
+                    &table.device,
+                    devices.iter().map(|d| d.name.into()).collect(),
+                );
+            }
+            let wanted = table.tenant.as_deref().unwrap_or(&name);
+            let known = tenants.iter().position(|(t, _)| t == wanted);
+            let at = match (known, &table.tenant) {
+                (Some(at), _) => at,
+                (None, Some(tenant)) => {
+                    let origin = entry.node.entry("tenant").map_or(entry.origin, |e| e.node.origin);
+                    self.unknown(
+                        origin,
+                        "tenant",
+                        tenant,
+                        tenants[..declared].iter().map(|t| t.0.clone()).collect(),
+                    );
+                    continue;
+                }
+                (None, None) => {
+                    tenants.push((name.clone(), TenantTable::default()));
+                    tenants.len() - 1
+                }
+            };
+            complete.push((name, table, TenantId((at + 1).min(TENANTS) as u16)));
+        }
+        if tenants.len() > TENANTS {
+            self.push(root.origin, Reason::TooMany { what: "tenants".into(), most: TENANTS });
+        }
+        (tenants, complete)
+    }
+
+    fn workloads(
+        &mut self,
+        root: &Node,
+        workloads: &[(String, WorkloadTable)],
+        exports: &[(String, ExportTable, TenantId)],
+    ) {
+        let names: Vec<String> = exports.iter().map(|e| e.0.clone()).collect();
+        for ((name, table), entry) in workloads.iter().zip(section(root, "workload")) {
+            let place = format!("workload `{name}`");
+            match &table.export {
+                Some(export) if !names.contains(export) => {
+                    let origin = entry.node.entry("export").map_or(entry.origin, |e| e.node.origin);
+                    self.unknown(origin, "export", export, names.clone());
+                }
+                None if names.len() > 1 => {
+                    self.push(
+                        entry.origin,
+                        Reason::MissingKey { key: "export".into(), place: place.clone() },
+                    );
+                }
+                _ => {}
+            }
+            match (&table.trace, &table.generator) {
+                (None, None) => {
+                    self.push(entry.origin, Reason::MissingKey { key: "trace` or `generator".into(), place });
+                }
+                (Some(_), Some(_)) => {
+                    let message = "a workload has either a trace or a generator";
+                    self.bad_value(entry.origin, "generator", &place, message);
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The tables of a stack file beside the devices: exports, tenants and workloads.
+
+use nandu_base::{ByteLen, Ratio, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// `[export.NAME]`: a way into the stack.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExportTable {
+    /// What it is for, in words.
+    pub description: Option<String>,
+    /// The device that takes its requests.
+    pub device: String,
+    /// The tenant whose requests they are. Default: a tenant of the export's own name.
+    pub tenant: Option<String>,
+    /// Whether writes are refused. Default false.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// `[tenant.NAME]`: someone whose requests are weighed, limited and accounted for apart.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantTable {
+    /// Who it is, in words.
+    pub description: Option<String>,
+    /// Share of the device relative to other tenants, as in cgroup's io.weight. Default 100, from 1 to 10000.
+    #[serde(default = "weight")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub weight: u16,
+    /// Upper limits, as in cgroup's io.max. Default: none.
+    #[serde(default)]
+    pub max: Max,
+    /// Latency that the tenant wants to stay below. Default: none.
+    pub target_latency: Option<Span>,
+}
+
+impl Default for TenantTable {
+    fn default() -> TenantTable {
+        TenantTable { description: None, weight: weight(), max: Max::default(), target_latency: None }
+    }
+}
+
+fn weight() -> u16 {
+    100
+}
+
+/// Upper limits of a tenant. A limit that is not given does not apply.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Max {
+    /// Bytes read per second.
+    pub rbps: Option<ByteLen>,
+    /// Bytes written per second.
+    pub wbps: Option<ByteLen>,
+    /// Reads per second, at least 1.
+    #[schemars(range(min = 1))]
+    pub riops: Option<u64>,
+    /// Writes per second, at least 1.
+    #[schemars(range(min = 1))]
+    pub wiops: Option<u64>,
+}
+
+/// `[workload.NAME]`: requests that are sent to an export. Either `trace` or `generator` is given.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadTable {
+    /// What it is, in words.
+    pub description: Option<String>,
+    /// The export that takes the requests. Default: the only one.
+    pub export: Option<String>,
+    /// A trace file, relative to the stack file.
+    pub trace: Option<String>,
+    /// A built-in generator: `financial1`, `websearch1`, `webmail`, `desktop`, `small-files`, `uniform`, `mixed-zipf`.
+    pub generator: Option<String>,
+    /// How addresses of the trace are brought onto the device. Default `error`.
+    #[serde(default)]
+    pub fit: Fit,
+    /// Factor on the times between arrivals: 0.5 sends twice as fast. Default 1.
+    pub time_scale: Option<Ratio>,
+    /// Requests kept outstanding, whatever the arrival times (a closed loop). Default: arrival times count. From 1 to
+    /// 65536.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub iodepth: Option<u32>,
+    /// Arrivals per second, instead of the trace's own. At least 1.
+    #[schemars(range(min = 1))]
+    pub rate_iops: Option<u64>,
+    /// Requests after which the workload ends. Default: the end of the trace. At least 1.
+    #[schemars(range(min = 1))]
+    pub number_ios: Option<u64>,
+    /// Time after which the workload ends. Default: the end of the trace.
+    pub runtime: Option<Span>,
+    /// Requests at the start that warm the stack and are not counted. Default 0.
+    #[serde(default)]
+    pub warmup_ios: u64,
+    /// Generators: share of reads. Default: the generator's own.
+    pub read_share: Option<Ratio>,
+    /// Generators: length of a request. Default: the generator's own.
+    pub bs: Option<ByteLen>,
+    /// Generators: bytes of the export that are used, from its start. Default: all.
+    pub size: Option<ByteLen>,
+    /// Generators: skew of a Zipf distribution; 0 is uniform. Default: the generator's own.
+    pub zipf: Option<Ratio>,
+}
+
+/// How a trace is brought onto a device of another size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// A request outside the device stops the run.
+    #[default]
+    Error,
+    /// The volumes of the trace lie one after the other.
+    Concat,
+    /// Only pages that the trace touches take room.
+    Compact,
+    /// Addresses are taken modulo the capacity.
+    Wrap,
+}

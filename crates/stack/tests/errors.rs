@@ -1,0 +1,179 @@
+//! What is wrong with a stack file is said with its place, its reason and the nearest valid name.
+
+use nandu_stack::{builtin, BuildOptions, StackFile};
+
+/// Everything that is wrong with `text`, as a user sees it.
+fn wrong(text: &str) -> String {
+    wrong_with(text, &[])
+}
+
+fn wrong_with(text: &str, sets: &[(&str, &str)]) -> String {
+    let load = || {
+        let file = StackFile::parse(text, "s.toml")?;
+        let file = sets.iter().try_fold(file, |file, (path, value)| file.with_set(path, value))?;
+        file.load(&builtin())?.build(&BuildOptions::default()).map(|_| ())
+    };
+    load().err().map_or("nothing".into(), |error| error.to_string())
+}
+
+/// A good stack of a slice on memory, to spoil.
+const GOOD: &str = r#"[export.data]
+device = "part"
+
+[device.part]
+kind = "slice"
+below = "memory"
+size = "1 MiB"
+
+[device.memory]
+kind = "memory"
+size = "2 MiB"
+"#;
+
+#[test]
+fn a_good_file_is_taken() {
+    assert_eq!(wrong(GOOD), "nothing");
+}
+
+#[test]
+fn text_that_is_no_toml() {
+    assert_eq!(wrong("[export.data\n"), "s.toml:1:13: unclosed table, expected `]`");
+    assert!(wrong(&format!("{GOOD}\n[device.memory]\n")).starts_with("s.toml:13:"));
+}
+
+#[test]
+fn unknown_keys_and_words_name_the_nearest() {
+    assert_eq!(
+        wrong(&GOOD.replace("below", "bellow")),
+        "s.toml:4:1: device `part` (kind `slice`) needs `below`\n\
+         s.toml:6:1: unknown key `bellow` in device `part` (kind `slice`); did you mean `below`?"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("\"slice\"", "\"slise\"")),
+        "s.toml:5:8: unknown machine kind `slise`; did you mean `slice`?"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("[export.data]", "[exprot.data]")),
+        "s.toml:1:2: unknown key `exprot` in the stack file; did you mean `export`?"
+    );
+}
+
+#[test]
+fn values_have_units_types_and_bounds() {
+    assert_eq!(
+        wrong(&GOOD.replace("2 MiB", "2 parsecs")),
+        "s.toml:11:8: `size` in device `memory` (kind `memory`): unknown unit `parsecs` in `2 parsecs`; \
+         known units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, k, m, g, t"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("below = \"memory\"", "below = 7")),
+        "s.toml:6:9: `below` in device `part` (kind `slice`): expected text, not a whole number"
+    );
+    assert_eq!(
+        wrong(&format!("{GOOD}\n[tenant.data]\nweight = 20000\nmax = {{ rbps = \"1 MiB\", wios = 3 }}\n")),
+        "s.toml:14:10: `weight` in tenant `data`: 20000 is more than 10000\n\
+         s.toml:15:25: unknown key `wios` in `max` of tenant `data`; did you mean `wiops`?"
+    );
+}
+
+#[test]
+fn names_must_be_known() {
+    assert_eq!(
+        wrong(&GOOD.replace("below = \"memory\"", "below = \"memry\"")),
+        "s.toml:6:9: unknown device `memry`; did you mean `memory`?"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("device = \"part\"", "device = \"prat\"\ntenant = \"x\"")),
+        "s.toml:2:10: unknown device `prat`; did you mean `part`?\ns.toml:3:10: unknown tenant `x`"
+    );
+    assert_eq!(
+        wrong(&format!("{GOOD}\n[workload.w]\nexport = \"dat\"\n")),
+        "s.toml:13:11: workload `w` needs `trace` or `generator`\ns.toml:14:10: unknown export `dat`; did you mean `data`?"
+    );
+    assert_eq!(
+        wrong(&GOOD.replace("[device.memory]", "[device.\"a b\"]")),
+        "s.toml:9:9: `a b` cannot be a name: use up to 64 letters, digits, `-` and `_`"
+    );
+}
+
+#[test]
+fn the_graph_must_be_whole() {
+    assert_eq!(
+        wrong(&GOOD.replace("below = \"memory\"", "below = \"part\"")),
+        "s.toml:4:9: devices stand on each other: `part` -> `part`"
+    );
+    assert_eq!(
+        wrong(&format!("{GOOD}\n[device.spare]\nkind = \"memory\"\nsize = \"1 MiB\"\n")),
+        "s.toml:13:9: device `spare` is not used: no export stands on it"
+    );
+    assert_eq!(
+        wrong("[device.m]\nkind = \"memory\"\nsize = 8192"),
+        "s.toml:1:1: a stack needs at least one `[export.NAME]`"
+    );
+    assert_eq!(
+        wrong(&format!("{GOOD}\n[export.raw]\ndevice = \"memory\"\n")),
+        "s.toml:4:9: device `memory` is used by export `raw` and device `part`: \
+         only slices that do not overlap may share a device"
+    );
+}
+
+#[test]
+fn slices_share_a_device_when_they_do_not_overlap() {
+    let second = |offset: &str| {
+        format!("{GOOD}\n[export.b]\ndevice = \"b\"\n[device.b]\nkind = \"slice\"\nbelow = \"memory\"\noffset = \"{offset}\"\n")
+    };
+    assert_eq!(wrong(&second("1 MiB")), "nothing");
+    assert_eq!(
+        wrong(&second("512 KiB")),
+        "s.toml:15:1: device `memory` is used by device `part` and device `b`: \
+         only slices that do not overlap may share a device"
+    );
+}
+
+#[test]
+fn impossible_geometry_names_its_key() {
+    assert_eq!(
+        wrong(&GOOD.replace("size = \"1 MiB\"", "size = \"3 MiB\"")),
+        "s.toml:7:8: device `part`: `size`: 3 MiB from 0 B do not fit into `memory` (2 MiB)"
+    );
+}
+
+#[test]
+fn overrides_are_named_instead_of_a_line() {
+    assert_eq!(
+        wrong_with(GOOD, &[("device.part.size", "3 parsecs")]),
+        "--set device.part.size=3 parsecs: `size` in device `part` (kind `slice`): unknown unit `parsecs` in \
+         `3 parsecs`; known units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, k, m, g, t"
+    );
+    assert_eq!(
+        wrong_with(GOOD, &[("device.prat.size", "1 MiB")]),
+        "--set device.prat.size=1 MiB: unknown device `prat`; did you mean `part`?"
+    );
+    assert_eq!(
+        wrong_with(GOOD, &[("device.part.siz", "1 MiB")]),
+        "--set device.part.siz=1 MiB: unknown key `siz` in device `part` (kind `slice`); did you mean `size`?"
+    );
+    assert_eq!(
+        wrong_with(GOOD, &[("device.part.size.big", "1 MiB")]),
+        "--set device.part.size.big=1 MiB: `device.part.size` in the stack: is no table, so nothing in it can be set"
+    );
+    assert_eq!(
+        wrong_with(GOOD, &[("device.part.size", "4096"), ("device.part.offset", "512 KiB")]),
+        "nothing"
+    );
+}
+
+#[test]
+fn a_planted_fault_must_belong_to_the_stack() {
+    let stack = StackFile::parse(GOOD, "s.toml").and_then(|f| f.load(&builtin())).unwrap();
+    let build = |fault: &str| {
+        stack
+            .build(&BuildOptions { planted: [fault.to_string()].into(), ..BuildOptions::default() })
+            .map(|_| ())
+    };
+    assert!(build("slice.off-by-one").is_ok());
+    assert_eq!(
+        build("slice.off-by-two").unwrap_err().to_string(),
+        "--plant: unknown planted fault `slice.off-by-two`; did you mean `slice.off-by-one`?"
+    );
+}
