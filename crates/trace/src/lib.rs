@@ -16,6 +16,7 @@ pub mod pages;
 pub mod record;
 pub mod reuse;
 pub mod stats;
+pub mod synth;
 pub mod trace;
 pub mod write;
 

@@ -211,9 +211,9 @@ fn eight_real_drives_with_measured_service_times() {
         let service = trace.service.as_ref().unwrap();
         assert_eq!(service.len(), trace.records.len());
         assert!(trace.records.len() >= 9_000, "{}", path.display());
-        // A drive of the 1990s: the mean service time lies between 5 and 30 ms.
+        // A drive of the 1990s: the mean service time lies between 3 and 30 ms.
         let mean = service.iter().map(|s| s.0).sum::<u64>() / service.len() as u64;
-        assert!((5_000_000..30_000_000).contains(&mean), "{}: {mean} ns", path.display());
+        assert!((3_000_000..30_000_000).contains(&mean), "{}: {mean} ns", path.display());
         assert!((0..trace.records.len() - 1).all(|i| trace.gap_after(i).is_some()));
     }
     assert_eq!(files, 8);

@@ -91,7 +91,6 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::load::{parse_bytes, LoadOptions};
     use nandu_base::Span;
 

@@ -1,0 +1,80 @@
+//! `financial2`: a stand-in for Financial2, OLTP at a financial institution (SPC, UMass Trace Repository).
+//!
+//! Published for the whole trace: 3,699,195 requests at 11.1 ms, 17.7 % writes, mean size 2.4 KB. Met here: write share
+//! within 0.5 points, mean size and inter-arrival within 3 %. Space and hot set are not published; those of
+//! [`super::financial1`] are taken.
+
+use super::mix::MixParams;
+use super::{defaults, make, schema, Params, Synth};
+use nandu_base::{ByteLen, Ratio, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Stand-in for Financial2.
+pub static SYNTH: Synth = Synth {
+    name: Financial2::NAME,
+    summary: "stand-in for SPC Financial2: OLTP, read-dominated, small requests",
+    published: "17.7 % writes (+-0.5 points), 2.4 KB (+-3 %), 11.1 ms (+-3 %)",
+    defaults: defaults::<Financial2>,
+    schema: schema::<Financial2>,
+    make: make::<Financial2>,
+};
+
+/// Parameters of `financial2`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Financial2 {
+    /// Requests to make.
+    pub requests: u64,
+    /// Mean time between arrivals.
+    pub interarrival: Span,
+    /// Share of writes.
+    pub write: Ratio,
+    /// Address space, a multiple of 64 KiB.
+    pub space: ByteLen,
+    /// Part of it that is ever started at, a multiple of 64 KiB.
+    pub hot: ByteLen,
+    /// Zipf exponent over the 4 KiB pages of the hot set.
+    pub zipf: Ratio,
+}
+
+impl Default for Financial2 {
+    fn default() -> Financial2 {
+        Financial2 {
+            requests: 3_699_195,
+            interarrival: Span::from_us(11_100),
+            write: Ratio::new(177, 1000),
+            space: ByteLen::gib(5),
+            hot: ByteLen::mib(640),
+            zipf: Ratio::new(1, 1),
+        }
+    }
+}
+
+impl Params for Financial2 {
+    const NAME: &'static str = "financial2";
+
+    fn mix(self) -> MixParams {
+        MixParams {
+            requests: self.requests,
+            interarrival: self.interarrival,
+            burst: Ratio::new(1, 2),
+            burst_interarrival: Span(self.interarrival.0 / 16),
+            write: self.write,
+            flush: Ratio::ZERO,
+            trim: Ratio::ZERO,
+            fua: Ratio::ZERO,
+            // Mean 2,412 B.
+            sizes: [(512, 23), (1024, 14), (2048, 29), (4096, 30), (8192, 4)]
+                .map(|(b, w)| (ByteLen(b), w))
+                .into(),
+            space: self.space,
+            hot: self.hot,
+            grain: ByteLen::kib(4),
+            piece: ByteLen::kib(64),
+            zipf: Some(self.zipf),
+            sequential: Ratio::new(2, 100),
+            aligned: Ratio::new(1, 2),
+        }
+    }
+}

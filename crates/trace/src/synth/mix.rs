@@ -1,0 +1,246 @@
+//! The mixture all generators are settings of: arrivals, operations, sizes and places drawn independently.
+//!
+//! Per request, in this order: the gap (exponential, with a share of short gaps for bursts), the operation, the
+//! length, and the place. A place is sequential (where the request before ended), or a grain drawn by Zipf rank (or
+//! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Each kind
+//! of draw has a random stream of its own, so changing the write share does not move the addresses.
+
+use super::fixed::exponential;
+use super::zipf::{Scatter, Zipf, MAX_RANKS};
+use crate::error::TraceError;
+use crate::record::{Record, MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS};
+use nandu_base::{ByteLen, Op, Ratio, Rng, Span, SECTOR};
+
+/// Settings of a [`Mix`].
+#[derive(Clone, Debug)]
+pub struct MixParams {
+    /// Requests to make.
+    pub requests: u64,
+    /// Mean time between arrivals.
+    pub interarrival: Span,
+    /// Share of gaps with the short mean below; the others are longer, so that the overall mean holds.
+    pub burst: Ratio,
+    /// Mean of the short gaps.
+    pub burst_interarrival: Span,
+    /// Share of writes; what is left after write, flush and trim is read.
+    pub write: Ratio,
+    /// Share of flushes.
+    pub flush: Ratio,
+    /// Share of trims.
+    pub trim: Ratio,
+    /// Share of writes with FUA.
+    pub fua: Ratio,
+    /// Lengths with their weights; multiples of 512 B.
+    pub sizes: Vec<(ByteLen, u64)>,
+    /// Addresses lie in `0..space`.
+    pub space: ByteLen,
+    /// Bytes that are ever started at, from rank 1 down; at most `space`.
+    pub hot: ByteLen,
+    /// Starts are drawn in units of this.
+    pub grain: ByteLen,
+    /// Ranks are scattered over the space in pieces of this many bytes, a multiple of the grain.
+    pub piece: ByteLen,
+    /// Zipf exponent; `None` draws evenly.
+    pub zipf: Option<Ratio>,
+    /// Share of requests that start where the one before ended.
+    pub sequential: Ratio,
+    /// Share of the others that start at a grain; the rest start at any sector of it.
+    pub aligned: Ratio,
+}
+
+/// Yields the records of a [`MixParams`] and a seed.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    p: MixParams,
+    arrivals: Rng,
+    ops: Rng,
+    lengths: Rng,
+    places: Rng,
+    ranks: Option<Zipf>,
+    scatter: Scatter,
+    long_gap_ns: u64,
+    size_weights: u64,
+    made: u64,
+    now_ns: u64,
+    last_end_sectors: u64,
+}
+
+impl Mix {
+    /// The mixture `p`; `generator` stands in errors.
+    ///
+    /// # Errors
+    /// [`TraceError::Parameter`] for values out of bounds.
+    pub fn new(generator: &'static str, p: MixParams, seed: u64) -> Result<Mix, TraceError> {
+        check(&p).map_err(|(parameter, why)| TraceError::Parameter {
+            generator,
+            parameter: parameter.into(),
+            why,
+        })?;
+        let root = Rng::new(seed);
+        // Overall mean = burst * short + (1 - burst) * long.
+        let (num, den) = (u128::from(p.burst.num), u128::from(p.burst.den));
+        let total = u128::from(p.interarrival.0) * den - u128::from(p.burst_interarrival.0) * num;
+        Ok(Mix {
+            arrivals: root.fork(1),
+            ops: root.fork(2),
+            lengths: root.fork(3),
+            places: root.fork(4),
+            ranks: p.zipf.map(|theta| Zipf::new(p.hot.0 / p.grain.0, theta)),
+            scatter: Scatter::new(p.space.0 / p.piece.0, &mut root.fork(5)),
+            long_gap_ns: (total / (den - num)) as u64,
+            size_weights: p.sizes.iter().map(|&(_, w)| w).sum(),
+            made: 0,
+            now_ns: 0,
+            last_end_sectors: 0,
+            p,
+        })
+    }
+
+    /// Requests still to come.
+    pub fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+
+    fn gap(&mut self) -> u64 {
+        let short = self.arrivals.chance(self.p.burst);
+        let mean = if short { self.p.burst_interarrival.0 } else { self.long_gap_ns };
+        exponential(mean, self.arrivals.bits())
+    }
+
+    fn op(&mut self) -> (Op, bool) {
+        let op = if self.ops.chance(self.p.flush) {
+            Op::Flush
+        } else if self.ops.chance(self.p.trim) {
+            Op::Trim
+        } else if self.ops.chance(self.p.write) {
+            Op::Write
+        } else {
+            Op::Read
+        };
+        (op, op == Op::Write && self.ops.chance(self.p.fua))
+    }
+
+    fn len_sectors(&mut self) -> u64 {
+        let mut at = self.lengths.below(self.size_weights);
+        for &(len, weight) in &self.p.sizes {
+            if at < weight {
+                return len.0 / SECTOR;
+            }
+            at -= weight;
+        }
+        unreachable!("a draw below the sum of the weights falls on one of them")
+    }
+
+    fn start_sectors(&mut self, len: u64) -> u64 {
+        let end = self.p.space.0 / SECTOR;
+        if self.places.chance(self.p.sequential) && self.last_end_sectors + len <= end {
+            return self.last_end_sectors;
+        }
+        let grains = self.p.hot.0 / self.p.grain.0;
+        let rank = match &self.ranks {
+            Some(zipf) => zipf.draw(&mut self.places),
+            None => self.places.below(grains),
+        };
+        let per_piece = self.p.piece.0 / self.p.grain.0;
+        let grain = self.scatter.place(rank / per_piece) * per_piece + rank % per_piece;
+        let grain_sectors = self.p.grain.0 / SECTOR;
+        let within = if self.places.chance(self.p.aligned) { 0 } else { self.places.below(grain_sectors) };
+        // At the end of the space a request moves back as a whole.
+        (grain * grain_sectors + within).min(end - len)
+    }
+}
+
+impl Iterator for Mix {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        if self.made == self.p.requests {
+            return None;
+        }
+        if self.made > 0 {
+            // The check on the mean leaves a factor of two; beyond it the clock stands still.
+            self.now_ns = self.now_ns.saturating_add(self.gap()).min(MAX_TIME_NS);
+        }
+        self.made += 1;
+        let (op, fua) = self.op();
+        let record = if op == Op::Flush {
+            Record::new(self.now_ns, op, false, 0, 0, 0)
+        } else {
+            let len = self.len_sectors();
+            let start = self.start_sectors(len);
+            self.last_end_sectors = start + len;
+            Record::new(self.now_ns, op, fua, start, len, 0)
+        };
+        Some(record.expect("checked parameters keep every request in bounds"))
+    }
+}
+
+/// The first setting out of bounds: its name and what would be right.
+fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
+    let fail = |name: &'static str, why: String| Err((name, why));
+    for (name, share) in [
+        ("write", p.write),
+        ("flush", p.flush),
+        ("trim", p.trim),
+        ("fua", p.fua),
+        ("sequential", p.sequential),
+        ("aligned", p.aligned),
+        ("burst", p.burst),
+    ] {
+        if share.num > share.den {
+            return fail(
+                name,
+                format!("{}/{} is more than 1; give a share such as 0.7", share.num, share.den),
+            );
+        }
+    }
+    check_times(p)?;
+    check_places(p)?;
+    let longest = p.sizes.iter().map(|&(len, _)| len.0).max().unwrap_or(0);
+    let bad = |&(len, _): &(ByteLen, u64)| len.0 == 0 || !len.0.is_multiple_of(SECTOR);
+    if p.sizes.iter().any(bad) || longest > MAX_LEN_SECTORS * SECTOR || longest > p.space.0 {
+        return fail(
+            "size",
+            "a request is 512 B to 2 GiB - 512 B, a multiple of 512 B, and fits the space".into(),
+        );
+    }
+    let weights = p.sizes.iter().try_fold(0u64, |sum, &(_, w)| sum.checked_add(w));
+    if weights.is_none_or(|w| w == 0) {
+        return fail("size", "at least one length needs a weight above 0".into());
+    }
+    match p.zipf {
+        Some(theta) if theta.num / theta.den > 8 => fail("zipf", "the exponent is at most 8".into()),
+        Some(_) if p.hot.0 / p.grain.0 > MAX_RANKS => {
+            fail("hot", format!("Zipf ranks are at most {MAX_RANKS}, {} bytes here", MAX_RANKS * p.grain.0))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_times(p: &MixParams) -> Result<(), (&'static str, String)> {
+    let shortest = u128::from(p.burst_interarrival.0) * u128::from(p.burst.num);
+    if p.burst.num == p.burst.den || shortest > u128::from(p.interarrival.0) * u128::from(p.burst.den) {
+        let why = "bursts alone must stay below the mean: lower the share or the mean of short gaps";
+        return Err(("burst", why.into()));
+    }
+    let total = u128::from(p.requests.max(100)) * u128::from(p.interarrival.0);
+    if total > u128::from(MAX_TIME_NS / 2) {
+        return Err(("requests", "requests times interarrival is at most 26 days; lower one of them".into()));
+    }
+    Ok(())
+}
+
+fn check_places(p: &MixParams) -> Result<(), (&'static str, String)> {
+    let whole = |n: u64, of: u64| of != 0 && n != 0 && n.is_multiple_of(of);
+    if !whole(p.grain.0, SECTOR) || !whole(p.piece.0, p.grain.0) || !whole(p.space.0, p.piece.0) {
+        let why = format!("a positive multiple of {} bytes", p.piece.0.max(p.grain.0).max(SECTOR));
+        return Err(("space", why));
+    }
+    if !whole(p.hot.0, p.piece.0) || p.hot.0 > p.space.0 {
+        return Err(("hot", format!("a positive multiple of {} bytes, at most the space", p.piece.0)));
+    }
+    if p.space.0 / SECTOR > MAX_END_SECTORS {
+        return Err(("space", "at most 128 TiB".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Seeded generators: stand-ins for traces that are not public, and plain loads.
+//!
+//! One file each, one line in [`SYNTHS`]. The same name, parameters and seed give the same records on every machine:
+//! only integer arithmetic decides. Generated traces are marked [`Origin::StandIn`] and results say so.
+
+pub mod financial1;
+pub mod financial2;
+pub mod fixed;
+pub mod mix;
+pub mod mixed_zipf;
+pub mod uniform;
+pub mod websearch1;
+pub mod zipf;
+
+use crate::error::TraceError;
+use crate::record::Record;
+use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
+use mix::{Mix, MixParams};
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One generator.
+#[derive(Debug)]
+pub struct Synth {
+    /// Name on the command line and in stack files.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Published figures it aims at, with their tolerance.
+    pub published: &'static str,
+    /// Its parameters with their defaults.
+    pub defaults: fn() -> Value,
+    /// JSON schema of its parameters.
+    pub schema: fn() -> Schema,
+    make: fn(&Value) -> Result<MixParams, TraceError>,
+}
+
+/// Every generator.
+pub static SYNTHS: [&Synth; 5] =
+    [&financial1::SYNTH, &financial2::SYNTH, &websearch1::SYNTH, &uniform::SYNTH, &mixed_zipf::SYNTH];
+
+/// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
+trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
+    const NAME: &'static str;
+
+    fn mix(self) -> MixParams;
+}
+
+fn defaults<P: Params>() -> Value {
+    serde_json::to_value(P::default()).expect("parameters are plain values")
+}
+
+fn schema<P: Params>() -> Schema {
+    schemars::schema_for!(P)
+}
+
+fn make<P: Params>(params: &Value) -> Result<MixParams, TraceError> {
+    let params = if params.is_null() { P::default() } else { read::<P>(params)? };
+    Ok(params.mix())
+}
+
+fn read<P: Params>(params: &Value) -> Result<P, TraceError> {
+    P::deserialize(params).map_err(|e| TraceError::Parameter {
+        generator: P::NAME,
+        parameter: "parameters".into(),
+        why: e.to_string(),
+    })
+}
+
+/// The generator of this name.
+///
+/// # Errors
+/// [`TraceError::UnknownName`] with the names that exist.
+pub fn by_name(name: &str) -> Result<&'static Synth, TraceError> {
+    SYNTHS.into_iter().find(|s| s.name == name).ok_or_else(|| TraceError::UnknownName {
+        what: "generator",
+        name: name.into(),
+        known: SYNTHS.map(|s| s.name).join(", "),
+    })
+}
+
+impl Synth {
+    /// A stream of records. `params` is a table of the fields to change, or null.
+    ///
+    /// # Errors
+    /// [`TraceError::Parameter`]: an unknown field, a bad unit, a value out of bounds.
+    pub fn generator(&'static self, params: &Value, seed: u64) -> Result<Generator, TraceError> {
+        let params = (self.make)(params)?;
+        Ok(Generator { synth: self, seed, mix: Mix::new(self.name, params, seed)? })
+    }
+
+    /// All records in memory, 16 B each.
+    ///
+    /// # Errors
+    /// As [`Synth::generator`].
+    pub fn trace(&'static self, params: &Value, seed: u64) -> Result<Trace, TraceError> {
+        Ok(self.generator(params, seed)?.into_trace())
+    }
+}
+
+/// Yields the records of a generated trace one by one, in order of time, without holding them.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    synth: &'static Synth,
+    seed: u64,
+    mix: Mix,
+}
+
+impl Iterator for Generator {
+    type Item = Record;
+
+    #[inline]
+    fn next(&mut self) -> Option<Record> {
+        self.mix.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.mix.left()).unwrap_or(usize::MAX);
+        (left, Some(left))
+    }
+}
+
+impl Generator {
+    /// What the trace says of itself.
+    pub fn meta(&self) -> Meta {
+        Meta {
+            format: self.synth.name.into(),
+            source: format!("{}, seed {}", self.synth.name, self.seed),
+            compression: "plain",
+            origin: Origin::StandIn,
+            arrival: Arrival::Timestamps,
+            ..Meta::default()
+        }
+    }
+
+    /// Collects all records.
+    pub fn into_trace(self) -> Trace {
+        let meta = self.meta();
+        let name = self.synth.name.to_string();
+        let records: Vec<Record> = self.collect();
+        Trace::from_records(records, vec![name], meta).expect("a generator has one stream")
+    }
+
+    /// The hash [`Trace::content_hash`] gives, without holding the records.
+    pub fn content_hash(self) -> ContentHash {
+        let mut hasher = ContentHasher::new(Arrival::Timestamps);
+        let mut batch = Vec::with_capacity(256);
+        let mut records = self.fuse();
+        loop {
+            batch.clear();
+            batch.extend(records.by_ref().take(256));
+            if batch.is_empty() {
+                return hasher.finish();
+            }
+            hasher.update(&batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

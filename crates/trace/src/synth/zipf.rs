@@ -1,0 +1,135 @@
+//! Zipf ranks and a scattering permutation, by integer arithmetic.
+//!
+//! Rank k (from 1) is drawn in proportion to k^-theta, by binary search in a table of running sums of fixed-point
+//! weights: 8 B per rank. Ranks are scattered over the space by a four-round Feistel network with cycle walking, a
+//! permutation that takes no memory. Sources: Zipf by inverse distribution as in libCacheSim's generator; Black and
+//! Rogaway, "Ciphers with arbitrary finite domains" (CT-RSA 2002).
+
+use super::fixed::{exp2_negative, log2};
+use nandu_base::{Ratio, Rng};
+
+/// Most ranks: 2^24, a table of 128 MiB.
+pub const MAX_RANKS: u64 = 1 << 24;
+/// Fraction bits of a weight; 2^24 weights of 1 sum to 2^62.
+const WEIGHT_BITS: u32 = 38;
+
+/// Draws ranks `0..n`, the first most often.
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    /// Sum of the weights up to and with each rank.
+    sums: Vec<u64>,
+}
+
+impl Zipf {
+    /// `n` ranks, 1 to [`MAX_RANKS`], with exponent `theta` up to 8; 0 is uniform.
+    pub fn new(n: u64, theta: Ratio) -> Zipf {
+        assert!((1..=MAX_RANKS).contains(&n), "{n} Zipf ranks");
+        let mut sum = 0u64;
+        let sums = (1..=n).map(|k| {
+            let y = theta.of(log2(k));
+            // A weight is never zero, so that every rank can occur.
+            sum += (exp2_negative(y) >> (63 - WEIGHT_BITS)).max(1);
+            sum
+        });
+        Zipf { sums: sums.collect() }
+    }
+
+    /// The next rank, from 0.
+    #[inline]
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        let at = rng.below(self.sums[self.sums.len() - 1]);
+        self.sums.partition_point(|&sum| sum <= at) as u64
+    }
+}
+
+/// A permutation of `0..n`.
+#[derive(Clone, Debug)]
+pub struct Scatter {
+    n: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+}
+
+impl Scatter {
+    /// The permutation of `0..n` that `rng` picks; `n` from 1 to 2^62.
+    pub fn new(n: u64, rng: &mut Rng) -> Scatter {
+        assert!((1..=1 << 62).contains(&n), "a permutation of {n}");
+        let bits = u64::BITS - (n - 1).leading_zeros();
+        Scatter { n, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| rng.bits()) }
+    }
+
+    /// Where `i`, below n, goes.
+    #[inline]
+    pub fn place(&self, i: u64) -> u64 {
+        debug_assert!(i < self.n);
+        let mut x = i;
+        loop {
+            x = self.rounds(x);
+            if x < self.n {
+                return x;
+            }
+        }
+    }
+
+    fn rounds(&self, x: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (x >> self.half_bits, x & mask);
+        for key in self.keys {
+            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
+/// The finishing step of SplitMix64: every input bit reaches every output bit.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_occur_in_proportion() {
+        let (n, draws, theta) = (1000u64, 400_000u64, Ratio::new(99, 100));
+        let zipf = Zipf::new(n, theta);
+        let mut rng = Rng::new(21);
+        let mut counts = vec![0u64; n as usize];
+        for _ in 0..draws {
+            counts[zipf.draw(&mut rng) as usize] += 1;
+        }
+        let total: f64 = (1..=n).map(|k| (k as f64).powf(-0.99)).sum();
+        for k in [1u64, 2, 3, 10, 100] {
+            let expected = draws as f64 * (k as f64).powf(-0.99) / total;
+            let got = counts[k as usize - 1] as f64;
+            assert!(
+                (got - expected).abs() < 5.0 * expected.sqrt(),
+                "seed 21: rank {k}: {got}, expected {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn theta_zero_is_uniform_and_one_rank_is_always_drawn() {
+        let zipf = Zipf::new(7, Ratio::ZERO);
+        let mut rng = Rng::new(22);
+        let mut counts = [0u32; 7];
+        (0..7000).for_each(|_| counts[zipf.draw(&mut rng) as usize] += 1);
+        assert!(counts.iter().all(|&c| (850..1150).contains(&c)), "seed 22: {counts:?}");
+        assert_eq!(Zipf::new(1, Ratio::new(1, 1)).draw(&mut rng), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn scattering_is_a_permutation(n in 1u64..3000, seed: u64) {
+            let scatter = Scatter::new(n, &mut Rng::new(seed));
+            let mut seen = vec![false; n as usize];
+            for i in 0..n {
+                assert!(!std::mem::replace(&mut seen[scatter.place(i) as usize], true), "seed {seed}: {i}");
+            }
+        }
+    }
+}
