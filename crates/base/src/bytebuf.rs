@@ -24,7 +24,8 @@ unsafe impl Sync for ByteBuf {}
 
 impl ByteBuf {
     fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len.max(1).next_multiple_of(ALIGN), ALIGN).expect("a buffer fits the address space")
+        Layout::from_size_align(len.max(1).next_multiple_of(ALIGN), ALIGN)
+            .expect("a buffer fits the address space")
     }
 
     /// A block of `len` zeros.
@@ -53,7 +54,11 @@ impl ByteBuf {
     /// # Safety
     /// Nobody may write this part while the slice lives.
     pub unsafe fn slice(&self, at: usize, len: usize) -> &[u8] {
-        assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "{at}+{len} leaves a buffer of {}", self.len);
+        assert!(
+            at.checked_add(len).is_some_and(|end| end <= self.len),
+            "{at}+{len} leaves a buffer of {}",
+            self.len
+        );
         // SAFETY: inside the block, initialised at allocation; the caller keeps writers out.
         unsafe { std::slice::from_raw_parts(self.start.add(at), len) }
     }
@@ -64,7 +69,11 @@ impl ByteBuf {
     /// Nobody else may use this part while the slice lives.
     #[allow(clippy::mut_from_ref)] // shared memory with the access rule of this module
     pub unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
-        assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "{at}+{len} leaves a buffer of {}", self.len);
+        assert!(
+            at.checked_add(len).is_some_and(|end| end <= self.len),
+            "{at}+{len} leaves a buffer of {}",
+            self.len
+        );
         // SAFETY: inside the block, initialised at allocation; the caller keeps all others out.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(at), len) }
     }

@@ -60,7 +60,9 @@ impl<'de> Deserialize<'de> for Ratio {
                 Ok(Ratio::new(n, 1))
             }
             fn visit_i64<E: Error>(self, n: i64) -> Result<Ratio, E> {
-                u64::try_from(n).map(|n| Ratio::new(n, 1)).map_err(|_| E::custom("a share cannot be negative"))
+                u64::try_from(n)
+                    .map(|n| Ratio::new(n, 1))
+                    .map_err(|_| E::custom("a share cannot be negative"))
             }
             fn visit_f64<E: Error>(self, n: f64) -> Result<Ratio, E> {
                 // The shortest text of the number is what the file says; from there on it is exact.

@@ -18,7 +18,8 @@ pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
 pub use machine::{
-    Counter, Cx, DeviceEvent, Draft, Effect, Limits, Machine, OpenError, OpenHow, Peek, Place, Step, TimerKey, Violation,
+    Counter, Cx, DeviceEvent, Draft, Effect, Limits, Machine, OpenError, OpenHow, Peek, Place, Step,
+    TimerKey, Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
 pub use path::{CriticalPath, Phase};

@@ -371,7 +371,14 @@ impl Cx<'_> {
     }
 
     #[inline]
-    fn make(&mut self, parent: ReqId, arrival: Instant, tenant: TenantId, cause: TenantId, draft: Draft) -> ReqId {
+    fn make(
+        &mut self,
+        parent: ReqId,
+        arrival: Instant,
+        tenant: TenantId,
+        cause: TenantId,
+        draft: Draft,
+    ) -> ReqId {
         self.pool.keep(draft.payload);
         let id = self.requests.allocate();
         self.requests[id] = Request {

@@ -45,7 +45,7 @@ pub struct Overlay {
     pub first: u32,
     /// Sectors that change.
     pub count: u32,
-    /// Their data.
+    /// Their data; [`Payload::NONE`] means zeros.
     pub payload: Payload,
 }
 
@@ -77,6 +77,9 @@ pub trait Medium: Send {
 
     /// State of a unit, as a scan after a restart sees it.
     fn state(&self, unit: u64) -> UnitState;
+
+    /// How often the block that holds `unit` was erased: flash wears whether its controller remembers or not.
+    fn erases(&self, unit: u64) -> u32;
 
     /// Tells the medium the time, so that it may forget how to undo what is complete.
     fn settle(&mut self, now: Instant);
@@ -111,7 +114,7 @@ pub enum MediumSpec {
         units: u64,
         /// 512 B sectors in a page.
         unit_sectors: u32,
-        /// Pages in an erase block.
+        /// Page numbers from one erase block to the next.
         units_per_block: u32,
     },
     /// Whole requests.

@@ -149,7 +149,13 @@ pub struct PayloadPool {
 impl PayloadPool {
     /// An empty pool whose user payloads hold `content`.
     pub fn new(content: Content) -> PayloadPool {
-        PayloadPool { content, buffers: Vec::new(), free_stamps: Vec::new(), free_bytes: Vec::new(), living: 0 }
+        PayloadPool {
+            content,
+            buffers: Vec::new(),
+            free_stamps: Vec::new(),
+            free_bytes: Vec::new(),
+            living: 0,
+        }
     }
 
     /// What user payloads hold.
@@ -323,7 +329,9 @@ impl PayloadPool {
                     *slot = Stamp(stamp);
                 }
             }
-            Kind::Metadata | Kind::Bytes => self.zero(payload.slice(ByteLen(first * SECTOR)), ByteLen(count * SECTOR)),
+            Kind::Metadata | Kind::Bytes => {
+                self.zero(payload.slice(ByteLen(first * SECTOR)), ByteLen(count * SECTOR))
+            }
             Kind::Nothing => {}
             Kind::Run => unreachable!("a run cannot be read into"),
         }

@@ -116,7 +116,10 @@ pub struct Kind {
 
 impl Kind {
     /// The kind whose options are `C`.
-    pub fn of<C: DeviceConfig + DeserializeOwned + JsonSchema>(name: &'static str, summary: &'static str) -> Kind {
+    pub fn of<C: DeviceConfig + DeserializeOwned + JsonSchema>(
+        name: &'static str,
+        summary: &'static str,
+    ) -> Kind {
         Kind {
             name,
             summary,

@@ -252,7 +252,6 @@ impl Request {
     }
 }
 
-
 /// Every living request of a driver, in slots that are used again.
 #[derive(Debug, Default)]
 pub struct RequestTable {
@@ -321,7 +320,11 @@ impl RequestTable {
 
     /// Every living request with its name, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (ReqId, &Request)> {
-        self.slots.iter().enumerate().filter(|(_, r)| r.state != State::Free).map(|(i, r)| (ReqId(i as u32), r))
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.state != State::Free)
+            .map(|(i, r)| (ReqId(i as u32), r))
     }
 }
 

@@ -334,9 +334,11 @@ fn parse_quantity(
     example: &'static str,
 ) -> Result<u64, UnitError> {
     let (value, decimals, unit) = split_number(text, example)?;
-    let scale = units.iter().find(|(name, _)| *name == unit).map(|&(_, s)| s).ok_or_else(|| {
-        UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known }
-    })?;
+    let scale = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|&(_, s)| s)
+        .ok_or_else(|| UnitError::UnknownUnit { text: text.into(), unit: unit.into(), known })?;
     let ten = 10u128.checked_pow(decimals).ok_or_else(|| UnitError::TooLarge { text: text.into() })?;
     let product = u128::from(value) * u128::from(scale);
     if !product.is_multiple_of(ten) {
@@ -347,8 +349,14 @@ fn parse_quantity(
 
 /// Parses a size: "4096", "512 MiB", "1.5 GiB", "128 GB", fio's "4k". Binary for KiB and k, decimal for kB.
 pub fn parse_size(text: &str) -> Result<ByteLen, UnitError> {
-    parse_quantity(text, SIZE_UNITS, "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, k, m, g, t", "bytes", "\"512 MiB\"")
-        .map(ByteLen)
+    parse_quantity(
+        text,
+        SIZE_UNITS,
+        "B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, k, m, g, t",
+        "bytes",
+        "\"512 MiB\"",
+    )
+    .map(ByteLen)
 }
 
 /// Parses a time: "25 us", "1.5 ms", "2 s". A bare number is refused: a time has a unit.
@@ -382,7 +390,8 @@ pub fn parse_ratio(text: &str) -> Result<Ratio, UnitError> {
 
 impl fmt::Display for ByteLen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        const NAMES: [(&str, u64); 4] =
+            [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
         for (name, scale) in NAMES {
             if self.0 >= scale {
                 return write_scaled(f, self.0, scale, name);
@@ -444,7 +453,9 @@ mod tests {
 
     #[test]
     fn bad_sizes_name_the_fault() {
-        assert!(matches!(parse_size("12 parsecs"), Err(UnitError::UnknownUnit { unit, .. }) if unit == "parsecs"));
+        assert!(
+            matches!(parse_size("12 parsecs"), Err(UnitError::UnknownUnit { unit, .. }) if unit == "parsecs")
+        );
         assert!(matches!(parse_size(""), Err(UnitError::NotANumber { .. })));
         assert!(matches!(parse_size("1.2.3 KiB"), Err(UnitError::NotANumber { .. })));
         assert!(matches!(parse_size("0.3 B"), Err(UnitError::NotWhole { .. })));

@@ -1,1 +1,28 @@
-//! nandu-ftl
+//! Flash translation: which physical page holds a logical page, where the next one goes, and which block to clear.
+//!
+//! Everything here is bookkeeping without time: the controller in `nandu-device` decides when an operation runs.
+
+pub mod address;
+pub mod blocks;
+pub mod gc;
+pub mod mapping;
+pub mod placement;
+pub mod trim_journal;
+
+pub use address::{BlockId, Layout, Lpn, Ppn};
+pub use blocks::{BlockTable, Cursor, Plane};
+
+/// Asks the processor to fetch element `index` into its cache. A hint: it changes nothing and cannot fail.
+#[inline]
+pub fn prefetch<T>(slice: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if index < slice.len() {
+        // SAFETY: the pointer lies inside the slice; a prefetch neither reads nor writes as far as the program sees.
+        unsafe {
+            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slice, index);
+}

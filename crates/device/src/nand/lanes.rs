@@ -1,0 +1,503 @@
+//! When flash operations run: a timeline for each die and each channel.
+//!
+//! Every die takes its operations first come, first served (arbiter `fcfs`), so an operation's end is known when it is
+//! issued and a request costs one event however many pages it spans.
+//!
+//! - *Read*: the die senses the page (tR), then the page crosses the channel; the die is occupied until it has.
+//! - *Program*: the page crosses the channel into the die's register, then the die programs (tPROG).
+//! - *Move* (garbage collection): sense, over the channel to the controller and back for error correction, program.
+//!   With copyback the page stays inside the die.
+//! - *Erase*: the die is occupied for tBERS.
+//! - *Multi-plane rule* (S0-3): pages of one request in different planes of a die, at the same position in their blocks,
+//!   share one array operation; their transfers take turns on the channel (S0-4: T(k) = tR + k tX).
+//!
+//! A channel is booked by intervals: a transfer takes the first gap that is long enough, so that a die with a long queue
+//! does not hold the channel for the time in between. At most [`BOOKINGS_MAX`] future intervals are kept apart; beyond,
+//! the two nearest are joined and the gap between them counts as taken.
+//!
+//! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
+
+use nandu_base::{Instant, Span};
+
+/// Future intervals that a channel keeps apart.
+const BOOKINGS_MAX: usize = 64;
+
+/// Time of each operation on one page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timing {
+    /// tR: array to register.
+    pub read: Span,
+    /// tPROG: register to array.
+    pub program: Span,
+    /// tBERS: one block.
+    pub erase: Span,
+    /// tX: one page over the channel.
+    pub transfer: Span,
+    /// Whether moves stay inside the die.
+    pub copyback: bool,
+}
+
+/// When one page's operation runs, and what it waited for. The parts add up to `end - now`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PageTime {
+    /// The array operation begins.
+    pub start: Instant,
+    /// The page is complete.
+    pub end: Instant,
+    /// Waiting for the die or the channel.
+    pub queue: Span,
+    /// Waiting for garbage collection on the die.
+    pub gc: Span,
+    /// Sensing.
+    pub flash_read: Span,
+    /// Programming.
+    pub program: Span,
+    /// Crossing the channel.
+    pub bus: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Array {
+    Idle,
+    Read,
+    Program,
+}
+
+/// The array operation that pages of one request may still join.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    request: u32,
+    array: Array,
+    page: u32,
+    planes: u32,
+    start: Instant,
+    /// Read: the registers are full. Program: the last transfer ends.
+    ready: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Die {
+    free_at: Instant,
+    busy: Span,
+    /// Garbage collection in the present busy period.
+    gc: Span,
+    channel: u32,
+    group: Group,
+}
+
+/// A channel's future.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    /// Taken intervals, in order, apart from each other.
+    booked: Vec<(Instant, Instant)>,
+    busy: Span,
+}
+
+impl Channel {
+    /// Takes `len` from the first gap at or after `earliest`; returns its start.
+    #[inline]
+    fn book(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
+        self.busy += len;
+        match self.booked.last_mut() {
+            Some(last) if last.1 > earliest => self.book_between(now, earliest, len),
+            Some(last) if last.1 == earliest => {
+                last.1 += len;
+                earliest
+            }
+            _ => {
+                self.append(now, (earliest, earliest + len));
+                earliest
+            }
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, now: Instant, interval: (Instant, Instant)) {
+        if self.booked.last().is_some_and(|last| last.1 <= now) {
+            self.booked.clear();
+        }
+        self.booked.push(interval);
+        if self.booked.len() > BOOKINGS_MAX {
+            self.shorten(now);
+        }
+    }
+
+    /// The earliest gap lies before the last interval.
+    fn book_between(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
+        // From the tail: most transfers belong near the end.
+        let mut at = self.booked.len();
+        while at > 0 && self.booked[at - 1].1 > earliest {
+            at -= 1;
+        }
+        let mut start = earliest;
+        while at < self.booked.len() && self.booked[at].0 < start + len {
+            start = self.booked[at].1;
+            at += 1;
+        }
+        self.insert(at, (start, start + len));
+        if self.booked.len() > BOOKINGS_MAX {
+            self.shorten(now);
+        }
+        start
+    }
+
+    /// Inserts an interval before position `at`, joined with the neighbours it touches.
+    fn insert(&mut self, at: usize, interval: (Instant, Instant)) {
+        let joins_left = at > 0 && self.booked[at - 1].1 == interval.0;
+        let joins_right = at < self.booked.len() && self.booked[at].0 == interval.1;
+        match (joins_left, joins_right) {
+            (true, true) => {
+                self.booked[at - 1].1 = self.booked[at].1;
+                self.booked.remove(at);
+            }
+            (true, false) => self.booked[at - 1].1 = interval.1,
+            (false, true) => self.booked[at].0 = interval.0,
+            (false, false) => self.booked.insert(at, interval),
+        }
+    }
+
+    /// Forgets what is past; when that is not enough, joins the two intervals with the smallest gap.
+    #[cold]
+    fn shorten(&mut self, now: Instant) {
+        let past = self.booked.iter().take_while(|b| b.1 <= now).count();
+        self.booked.drain(..past);
+        if self.booked.len() > BOOKINGS_MAX {
+            let gap = |i: usize| self.booked[i + 1].0.since(self.booked[i].1);
+            let nearest = (0..self.booked.len() - 1).min_by_key(|&i| gap(i)).expect("more than one interval");
+            self.booked[nearest].1 = self.booked[nearest + 1].1;
+            self.booked.remove(nearest + 1);
+        }
+    }
+}
+
+/// The dies and channels of a drive.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    timing: Timing,
+}
+
+impl Lanes {
+    /// `dies` dies, die `i` on channel `i mod channels`.
+    pub fn new(dies: u32, channels: u32, timing: Timing) -> Lanes {
+        let group = Group {
+            request: 0,
+            array: Array::Idle,
+            page: 0,
+            planes: 0,
+            start: Instant::ZERO,
+            ready: Instant::ZERO,
+        };
+        let die = |i: u32| Die {
+            free_at: Instant::ZERO,
+            busy: Span::ZERO,
+            gc: Span::ZERO,
+            channel: i % channels,
+            group,
+        };
+        Lanes {
+            dies: (0..dies).map(die).collect(),
+            channels: vec![Channel::default(); channels as usize],
+            timing,
+        }
+    }
+
+    /// The operation times.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    /// When the die has finished what it has.
+    #[inline]
+    pub fn free_at(&self, die: u32) -> Instant {
+        self.dies[die as usize].free_at
+    }
+
+    /// Time that all dies were occupied.
+    pub fn dies_busy(&self) -> Span {
+        self.dies.iter().fold(Span::ZERO, |sum, d| sum + d.busy)
+    }
+
+    /// Time that all channels were occupied.
+    pub fn channels_busy(&self) -> Span {
+        self.channels.iter().fold(Span::ZERO, |sum, c| sum + c.busy)
+    }
+
+    /// Starts counting busy time anew.
+    pub fn reset_busy(&mut self) {
+        self.dies.iter_mut().for_each(|d| d.busy = Span::ZERO);
+        self.channels.iter_mut().for_each(|c| c.busy = Span::ZERO);
+    }
+
+    /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
+    /// `page` the position in the block and `plane` the plane in the die. Returns the times and how much longer the die
+    /// is occupied.
+    #[inline]
+    pub fn read(&mut self, die: u32, now: Instant, request: u32, page: u32, plane: u32) -> (PageTime, Span) {
+        let Lanes { dies, channels, timing } = self;
+        let die = &mut dies[die as usize];
+        let before = die.begin(now);
+        let bit = 1 << plane;
+        let group = &mut die.group;
+        let (start, ready) = if group.admits(Array::Read, request, page, bit) {
+            group.planes |= bit;
+            (group.start, group.ready)
+        } else {
+            let start = before.later(now);
+            let ready = start + timing.read;
+            *group = Group { request, array: Array::Read, page, planes: bit, start, ready };
+            (start, ready)
+        };
+        let bus = channels[die.channel as usize].book(now, ready, timing.transfer);
+        let end = bus + timing.transfer;
+        let occupied = end.since(before.later(start));
+        die.free_at = end;
+        die.busy += occupied;
+        let wait = start.since(now);
+        let gc = Span(wait.0.min(die.gc.0));
+        let time = PageTime {
+            start,
+            end,
+            queue: wait - gc + bus.since(ready),
+            gc,
+            flash_read: timing.read,
+            program: Span::ZERO,
+            bus: timing.transfer,
+        };
+        (time, occupied)
+    }
+
+    /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
+    #[inline]
+    pub fn program(
+        &mut self,
+        die: u32,
+        now: Instant,
+        request: u32,
+        page: u32,
+        plane: u32,
+    ) -> (PageTime, Span) {
+        let Lanes { dies, channels, timing } = self;
+        let die = &mut dies[die as usize];
+        let before = die.begin(now);
+        let bit = 1 << plane;
+        let group = &mut die.group;
+        let joins = group.admits(Array::Program, request, page, bit) && group.ready.later(now) < before;
+        let earliest = if joins { group.ready.later(now) } else { before.later(now) };
+        let bus = channels[die.channel as usize].book(now, earliest, timing.transfer);
+        let ready = bus + timing.transfer;
+        let end = ready + timing.program;
+        let occupied = if joins {
+            group.planes |= bit;
+            group.ready = ready;
+            Span(end.0.saturating_sub(before.0))
+        } else {
+            *group = Group { request, array: Array::Program, page, planes: bit, start: bus, ready };
+            end.since(bus)
+        };
+        die.free_at = end.later(before);
+        die.busy += occupied;
+        let wait = bus.since(now);
+        let gc = Span(wait.0.min(die.gc.0));
+        let time = PageTime {
+            start: bus,
+            end,
+            queue: wait - gc,
+            gc,
+            flash_read: Span::ZERO,
+            program: timing.program,
+            bus: timing.transfer,
+        };
+        (time, occupied)
+    }
+
+    /// Moves a page within the die behind everything it has to do. Returns the window of the program, the time the die
+    /// is occupied and the time the channel is.
+    #[inline]
+    pub fn move_page(&mut self, die: u32, now: Instant) -> (Instant, Instant, Span, Span) {
+        let Lanes { dies, channels, timing } = self;
+        let die = &mut dies[die as usize];
+        let start = die.begin(now).later(now);
+        let sensed = start + timing.read;
+        let (ready, bus) = if timing.copyback {
+            (sensed, Span::ZERO)
+        } else {
+            let both_ways = timing.transfer * 2;
+            (channels[die.channel as usize].book(now, sensed, both_ways) + both_ways, both_ways)
+        };
+        let end = ready + timing.program;
+        die.occupy(start, end);
+        (ready, end, end.since(start), bus)
+    }
+
+    /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.
+    pub fn erase(&mut self, die: u32, now: Instant, earliest: Instant) -> (Instant, Instant) {
+        let time = self.timing.erase;
+        let die = &mut self.dies[die as usize];
+        let start = die.begin(now).later(now).later(earliest);
+        die.occupy(start, start + time);
+        (start, start + time)
+    }
+
+    /// Senses `pages` pages for their out-of-band records, which is what a scan after a power cut does. Returns the end
+    /// and the time the die is occupied.
+    pub fn scan(&mut self, die: u32, now: Instant, pages: u64) -> (Instant, Span) {
+        let span = self.timing.read * pages;
+        let die = &mut self.dies[die as usize];
+        let start = die.begin(now).later(now);
+        die.occupy(start, start + span);
+        (start + span, span)
+    }
+}
+
+impl Die {
+    /// When the die is free; a new busy period begins when it is idle.
+    #[inline]
+    fn begin(&mut self, now: Instant) -> Instant {
+        if self.free_at <= now {
+            self.gc = Span::ZERO;
+        }
+        self.free_at
+    }
+
+    /// Takes the die for work of garbage collection.
+    fn occupy(&mut self, start: Instant, end: Instant) {
+        self.free_at = end;
+        self.busy += end.since(start);
+        self.gc += end.since(start);
+        self.group.array = Array::Idle;
+    }
+}
+
+impl Group {
+    /// Whether a page may share this group's array operation.
+    #[inline]
+    fn admits(&self, array: Array, request: u32, page: u32, plane_bit: u32) -> bool {
+        self.request == request && self.array == array && self.page == page && self.planes & plane_bit == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(dies: u32, channels: u32) -> Lanes {
+        let timing = Timing {
+            read: Span::from_us(40),
+            program: Span::from_us(400),
+            erase: Span::from_ms(3),
+            transfer: Span::from_us(10),
+            copyback: false,
+        };
+        Lanes::new(dies, channels, timing)
+    }
+
+    fn us(n: u64) -> Instant {
+        Instant(n * 1000)
+    }
+
+    #[test]
+    fn k_planes_take_one_sense_and_k_transfers() {
+        // S0-4: T(k) = tR + k tX for pages at one position in different planes of a die.
+        for k in 1..=4u32 {
+            let mut l = lanes(1, 1);
+            let end = (0..k).map(|plane| l.read(0, us(0), 1, 7, plane).0.end).max().unwrap();
+            assert_eq!(end, us(40 + 10 * u64::from(k)));
+            assert_eq!(l.dies_busy(), Span::from_us(40 + 10 * u64::from(k)));
+        }
+    }
+
+    #[test]
+    fn a_different_position_splits_the_operation() {
+        // S0-3: planes at different page offsets cannot be driven together.
+        let mut l = lanes(1, 1);
+        l.read(0, us(0), 1, 7, 0);
+        assert_eq!(l.read(0, us(0), 1, 8, 1).0.end, us(100));
+    }
+
+    #[test]
+    fn two_planes_program_at_once() {
+        let mut l = lanes(1, 1);
+        assert_eq!(l.program(0, us(0), 1, 0, 0).0.end, us(410));
+        assert_eq!(l.program(0, us(0), 1, 0, 1).0.end, us(420));
+        assert_eq!(l.dies_busy(), Span::from_us(420));
+        // Another request does not join.
+        assert_eq!(l.program(0, us(0), 2, 0, 1).0.end, us(830));
+    }
+
+    #[test]
+    fn a_queue_on_one_die_leaves_the_channel_to_the_other() {
+        let mut l = lanes(2, 1);
+        for _ in 0..10 {
+            l.erase(0, us(0), us(0));
+        }
+        assert_eq!(l.read(0, us(0), 1, 0, 0).0.end, us(30_050));
+        assert_eq!(l.read(1, us(0), 2, 0, 0).0.end, us(50));
+    }
+
+    #[test]
+    fn transfers_of_two_dies_take_turns() {
+        let mut l = lanes(2, 1);
+        assert_eq!(l.read(0, us(0), 1, 0, 0).0.end, us(50));
+        let (second, _) = l.read(1, us(0), 2, 0, 0);
+        assert_eq!((second.end, second.queue), (us(60), Span::from_us(10)));
+    }
+
+    #[test]
+    fn an_erase_waits_for_what_made_its_pages_invalid() {
+        let mut l = lanes(1, 1);
+        assert_eq!(l.erase(0, us(0), us(500)), (us(500), us(3500)));
+    }
+
+    #[test]
+    fn gc_ahead_on_the_die_is_named() {
+        let mut l = lanes(1, 1);
+        l.move_page(0, us(0)); // 40 + 20 + 400
+        let (time, _) = l.read(0, us(100), 1, 0, 0);
+        assert_eq!((time.gc, time.queue), (Span::from_us(360), Span::ZERO));
+    }
+
+    /// The obvious channel: one flag per microsecond.
+    #[test]
+    fn booking_agrees_with_a_calendar() {
+        let seed = 11;
+        let mut rng = nandu_base::Rng::new(seed);
+        let mut calendar = [false; 4000];
+        let mut channel = Channel::default();
+        for turn in 0..60 {
+            let (earliest, len) = (rng.below(2000) as usize, 1 + rng.below(20) as usize);
+            let want = (earliest..).find(|&t| !calendar[t..t + len].contains(&true)).unwrap();
+            calendar[want..want + len].fill(true);
+            let got = channel.book(Instant::ZERO, Instant(earliest as u64), Span(len as u64));
+            assert_eq!(got, Instant(want as u64), "seed {seed}, turn {turn}");
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        let seed = 5;
+        let mut rng = nandu_base::Rng::new(seed);
+        let mut l = lanes(4, 2);
+        let mut now = Instant::ZERO;
+        let mut occupied = Span::ZERO;
+        for request in 0..2000 {
+            now += Span(rng.below(300_000));
+            for _ in 0..rng.below(4) {
+                let (die, page, plane) = (rng.below(4) as u32, rng.below(2) as u32, rng.below(4) as u32);
+                let (time, busy) = match rng.below(3) {
+                    0 => l.read(die, now, request, page, plane),
+                    1 => l.program(die, now, request, page, plane),
+                    _ => {
+                        occupied += l.move_page(die, now).2;
+                        continue;
+                    }
+                };
+                occupied += busy;
+                let parts = time.queue + time.gc + time.flash_read + time.program + time.bus;
+                assert_eq!(parts, time.end.since(now), "seed {seed}, request {request}: {time:?}");
+            }
+        }
+        assert_eq!(l.dies_busy(), occupied, "seed {seed}");
+    }
+}

@@ -1,0 +1,9 @@
+//! NAND flash: timing of its lanes, contents of its pages, and profiles of real chips.
+
+pub mod cells;
+pub mod lanes;
+pub mod profile;
+
+pub use cells::Cells;
+pub use lanes::{Lanes, PageTime};
+pub use profile::{Geometry, Profile};

@@ -1,0 +1,136 @@
+//! Profiles of flash chips, and the geometry of the drive built from them.
+//!
+//! A profile is a TOML file in `profiles/` with one source for each figure; a new chip is a new file and one line in
+//! [`PROFILES`].
+
+use nandu_base::{BuildError, ByteLen, Span};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Every profile that ships, by file.
+const PROFILES: &[&str] = &[
+    include_str!("../../profiles/slc-2015.toml"),
+    include_str!("../../profiles/slc-2019.toml"),
+    include_str!("../../profiles/mlc-2019.toml"),
+    include_str!("../../profiles/tlc-2015.toml"),
+    include_str!("../../profiles/tlc-2019.toml"),
+    include_str!("../../profiles/bench-2026.toml"),
+];
+
+/// One kind of chip.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The word after `profile =`.
+    pub name: String,
+    /// Bits per cell in words: SLC, MLC, TLC.
+    pub cell: String,
+    /// Data bytes of a page.
+    pub page: ByteLen,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// tR.
+    pub read: Span,
+    /// tPROG.
+    pub program: Span,
+    /// tBERS.
+    pub erase: Span,
+    /// Speed of the chip's interface.
+    pub channel_bytes_per_second: u64,
+    /// Program and erase cycles a block is made for.
+    pub endurance: u32,
+    /// Where each figure comes from.
+    pub source: BTreeMap<String, String>,
+}
+
+impl Profile {
+    /// All profiles, in the order of the list.
+    pub fn all() -> Vec<Profile> {
+        PROFILES
+            .iter()
+            .map(|text| toml::from_str(text).expect("a profile that ships is well formed"))
+            .collect()
+    }
+
+    /// The profile of this name.
+    pub fn named(name: &str) -> Result<Profile, BuildError> {
+        let all = Profile::all();
+        let names: Vec<&str> = all.iter().map(|p| p.name.as_str()).collect();
+        let near = nandu_base::registry::nearest(name, names.iter().copied());
+        let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+        let reason = format!("no profile `{name}`; there are {}{hint}", names.join(", "));
+        all.into_iter().find(|p| p.name == name).ok_or(BuildError { key: Some("profile"), reason })
+    }
+
+    /// Time of one page over the channel, rounded up to a nanosecond.
+    pub fn transfer(&self) -> Span {
+        let ns =
+            (u128::from(self.page.0) * 1_000_000_000).div_ceil(u128::from(self.channel_bytes_per_second));
+        Span(ns as u64)
+    }
+}
+
+/// How many of each part a drive has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Channels.
+    pub channels: u32,
+    /// Chips on each channel.
+    pub chips: u32,
+    /// Dies in each chip.
+    pub dies: u32,
+    /// Planes in each die.
+    pub planes: u32,
+}
+
+impl Geometry {
+    /// Dies in the drive.
+    pub fn all_dies(&self) -> u32 {
+        self.channels * self.chips * self.dies
+    }
+
+    /// Planes in the drive.
+    pub fn all_planes(&self) -> u32 {
+        self.all_dies() * self.planes
+    }
+
+    /// The number of a plane at these coordinates (channel, chip, die, plane). Die `i` lies on channel `i mod channels`,
+    /// and the planes of a die have consecutive numbers.
+    pub fn plane_number(&self, [channel, chip, die, plane]: [u32; 4]) -> u32 {
+        ((die * self.chips + chip) * self.channels + channel) * self.planes + plane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_of_every_profile_has_a_source() {
+        for profile in Profile::all() {
+            for figure in [
+                "page",
+                "pages_per_block",
+                "read",
+                "program",
+                "erase",
+                "channel_bytes_per_second",
+                "endurance",
+            ] {
+                assert!(profile.source.contains_key(figure), "{}: {figure} has no source", profile.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_slip_in_the_name_is_answered_with_the_nearest() {
+        let error = Profile::named("mlc-2091").unwrap_err();
+        assert!(error.reason.contains("did you mean `mlc-2019`?"), "{error}");
+    }
+
+    #[test]
+    fn a_page_crosses_the_channel_in_its_time() {
+        // 4096 B at 333 MB/s: 12.3 us.
+        assert_eq!(Profile::named("mlc-2019").unwrap().transfer(), Span(12_301));
+    }
+}

@@ -1,0 +1,229 @@
+//! Clearing blocks: a few moves after each write of the host, or a whole block when there is no other way.
+
+use super::host::Usage;
+use super::Ssd;
+use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::{GcPolicy, PlaneView};
+use nandu_ftl::{BlockId, Ppn};
+
+const NOBODY: BlockId = BlockId(u32::MAX);
+
+/// A plane's block that is being cleared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clearing {
+    victim: BlockId,
+    /// The next page of it to look at.
+    next: u32,
+}
+
+impl Clearing {
+    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0 };
+
+    pub fn is_idle(self) -> bool {
+        self.victim == NOBODY
+    }
+}
+
+impl<G: GcPolicy> Ssd<G> {
+    /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
+    #[inline]
+    pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let p = &self.blocks.planes[plane as usize];
+        if p.free <= self.host.gc_start || !self.clearing[plane as usize].is_idle() {
+            self.clear_some(plane, cause, cx);
+        }
+    }
+
+    fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        if !self.choose_victim(plane) {
+            return;
+        }
+        let p = &self.blocks.planes[plane as usize];
+        let pages = self.blocks.layout().pages;
+        let host_pages_left = (p.host.left() + p.free.saturating_sub(1) * pages).max(1);
+        let to_move = pages - u32::from(self.blocks.invalid(self.clearing[plane as usize].victim));
+        self.clear_pages(plane, to_move.div_ceil(host_pages_left).max(1), cause, cx);
+    }
+
+    /// Clears one block of the plane to the end.
+    pub(super) fn clear_whole_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        assert!(self.choose_victim(plane), "plane {plane} has no free block and none to clear");
+        self.clear_pages(plane, u32::MAX, cause, cx);
+    }
+
+    /// Whether the plane has a block to clear.
+    #[inline]
+    fn choose_victim(&mut self, plane: u32) -> bool {
+        if !self.clearing[plane as usize].is_idle() {
+            return true;
+        }
+        let layout = self.blocks.layout();
+        let p = &self.blocks.planes[plane as usize];
+        let view = PlaneView {
+            invalid: self.blocks.plane_invalid(plane),
+            first: layout.first_block(plane),
+            busy: [p.host.block(layout), p.moved.block(layout), NOBODY],
+        };
+        match self.policy.victim(view) {
+            Some(victim) => {
+                self.clearing[plane as usize] = Clearing { victim, next: layout.first_page(victim).0 };
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Moves up to `budget` pages, and erases the block when none is left.
+    fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let Clearing { victim, mut next } = self.clearing[plane as usize];
+        let pages = self.blocks.layout().pages as u16;
+        let mut usage = Usage::default();
+        let mut left = budget;
+        while self.blocks.invalid(victim) < pages {
+            if left == 0 {
+                self.clearing[plane as usize].next = next;
+                self.charge_gc(usage, cause, cx);
+                return;
+            }
+            let ppn = Ppn(next);
+            next += 1;
+            if let Content::Data(ahead) =
+                self.blocks.content(Ppn((next + 7).min(self.blocks.layout().ppn_end() - 1)))
+            {
+                self.map.prefetch(ahead);
+            }
+            match self.blocks.content(ppn) {
+                Content::Data(lpn) if self.map.get(lpn) == Some(ppn) => {}
+                Content::Journal(slot) if self.journal.record(slot).is_some_and(|r| r.ppn == ppn) => {}
+                _ => continue,
+            }
+            self.move_page(ppn, plane, &mut usage, cx);
+            left -= 1;
+        }
+        self.charge_gc(usage, cause, cx);
+        self.erase(victim, plane, cause, cx);
+    }
+
+    fn charge_gc(&self, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
+        if !self.planted.uncharged_gc {
+            usage.charge(cx, cause, Work::Gc);
+        }
+    }
+
+    /// The next page for data that moves within the plane.
+    pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
+        if self.blocks.planes[plane as usize].moved.is_full() {
+            let cursor = self.blocks.open_free(plane, self.seq + 1);
+            self.blocks.planes[plane as usize].moved =
+                cursor.expect("one free block is kept for moved pages");
+        }
+        self.blocks.planes[plane as usize].moved.take()
+    }
+
+    #[inline]
+    fn move_page(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
+        let to = self.next_moved_page(plane);
+        let content = self.blocks.content(from);
+        let (start, end, occupied, bus) = self.lanes.move_page(plane >> self.host.plane_bits, cx.now);
+        usage.die += occupied;
+        usage.bus += bus;
+        self.seq += 1;
+        self.last_change = self.last_change.later(end);
+        self.count.pages_moved += 1;
+        self.blocks.programmed(to, content);
+        self.blocks.planes[plane as usize].valid += 1;
+        self.blocks.invalidate(from, end);
+        match content {
+            Content::Data(lpn) => {
+                if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
+                    self.map.set(lpn, to);
+                }
+            }
+            Content::Journal(slot) => self.journal.moved(slot, to),
+            Content::Free | Content::Waste => unreachable!("only pages with data move"),
+        }
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let base = Some(u64::from(from.0));
+            let oob = Oob { key: super::recover::key(content), seq: self.seq };
+            let window = Window { start, end };
+            medium.program(cx.pool, &Program { unit: u64::from(to.0), base, overlay: None, oob, window });
+        }
+    }
+
+    /// Erases a block without valid pages, once the newer versions of its pages are safe.
+    fn erase(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let mut earliest = self.blocks.safe_at(block);
+        if self.journal.pending() > 0 {
+            earliest = earliest.later(self.record_trims_in(plane, cx, cause));
+        }
+        if self.planted.erase_too_early {
+            earliest = cx.now;
+        }
+        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
+        self.last_change = self.last_change.later(end);
+        let usage = Usage { die: end.since(start), ..Usage::default() };
+        usage.charge(cx, cause, Work::Gc);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let first = self.blocks.layout().first_page(block);
+            medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
+        }
+        self.blocks.erased(block);
+        self.erases_ever += 1;
+        if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
+            self.blocks.forget_wear(block);
+        }
+        self.count.erases += 1;
+        self.count.blocks_cleared += 1;
+        self.clearing[plane as usize] = Clearing::IDLE;
+    }
+
+    /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all
+    /// blocks add up to those ever done.
+    pub(super) fn check_blocks(&self) -> Result<(), Violation> {
+        let broken = |what: String| Err(Violation { invariant: "I-5", what });
+        let layout = self.blocks.layout();
+        let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
+        let mut live = 0;
+        for block in layout.all_blocks() {
+            let first = layout.first_page(block).0;
+            let contents = (first..first + layout.pages).map(|p| (Ppn(p), self.blocks.content(Ppn(p))));
+            let (mut written, mut valid) = (0, 0);
+            for (ppn, content) in contents {
+                written += u32::from(content != Content::Free);
+                valid += match content {
+                    Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
+                    Content::Journal(slot) => {
+                        u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn))
+                    }
+                    Content::Free | Content::Waste => 0,
+                };
+            }
+            if free.contains(&block) && written > 0 {
+                return broken(format!("free block {block:?} holds {written} pages"));
+            }
+            let counted = u32::from(self.blocks.invalid(block));
+            if written - valid != counted {
+                return broken(format!(
+                    "{block:?} has {} invalid pages but counts {counted}",
+                    written - valid
+                ));
+            }
+            live += u64::from(valid);
+        }
+        let records = self.journal.records().count() as u64;
+        let mapped =
+            (0..self.host.logical).filter(|&l| self.map.get(nandu_ftl::Lpn(l)).is_some()).count() as u64;
+        if mapped + records != live {
+            return broken(format!(
+                "{mapped} pages are mapped and {records} records kept, but {live} pages are live"
+            ));
+        }
+        let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
+        if wear != self.erases_ever {
+            let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);
+            return Err(Violation { invariant: "I-16", what });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! The options of an SSD, and what follows from them.
+
+use super::{host::Host, Ssd};
+use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Span,
+    SECTOR,
+};
+use nandu_ftl::gc::Greedy;
+use nandu_ftl::placement::{Axis, Order, RoundRobin};
+use nandu_ftl::{BlockTable, Layout};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A flash drive: a controller with its translation layer over channels of NAND chips.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SsdConfig {
+    /// The chip: a profile of `nandu list profiles`.
+    pub profile: String,
+    /// Channels, 1 to 64.
+    #[serde(default = "one")]
+    pub channels: u32,
+    /// Chips on each channel, 1 to 64.
+    #[serde(default = "one")]
+    pub chips: u32,
+    /// Dies in each chip, 1 to 16.
+    #[serde(default = "one")]
+    pub dies: u32,
+    /// Planes in each die: 1, 2, 4 or 8.
+    #[serde(default = "one")]
+    pub planes: u32,
+    /// Blocks in each plane. Give this or `capacity`.
+    pub blocks: Option<u32>,
+    /// Bytes for the host; as many blocks as that needs. Give this or `blocks`.
+    pub capacity: Option<ByteLen>,
+    /// Spare / raw: 10 GiB raw with 8 GiB for the host is 0.2.
+    #[serde(default = "default_over_provisioning")]
+    pub over_provisioning: Ratio,
+    /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
+    pub page: Option<ByteLen>,
+    /// Pages of a block, instead of the profile's: 2 to 4096.
+    pub pages_per_block: Option<u32>,
+    /// tR, instead of the profile's.
+    pub read: Option<Span>,
+    /// tPROG, instead of the profile's.
+    pub program: Option<Span>,
+    /// tBERS, instead of the profile's.
+    pub erase: Option<Span>,
+    /// Speed of a channel in bytes per second, instead of the profile's.
+    pub channel_bytes_per_second: Option<u64>,
+    /// How logical pages are found.
+    #[serde(default)]
+    pub mapping: Mapping,
+    /// Garbage collection.
+    #[serde(default)]
+    pub gc: Gc,
+    /// Axes over which consecutive pages are spread, the fastest first.
+    #[serde(default = "default_placement")]
+    pub placement: Order,
+}
+
+/// How logical pages are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Mapping {
+    /// The whole map in RAM, 4 bytes per page.
+    #[default]
+    Page,
+}
+
+/// Garbage collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Gc {
+    /// Clear the block with the most invalid pages.
+    Greedy {
+        /// Free blocks of a plane at which clearing begins, at least 2.
+        #[serde(default = "default_gc_start")]
+        start: u32,
+        /// Whether pages move inside the die, without crossing the channel.
+        #[serde(default)]
+        copyback: bool,
+    },
+}
+
+impl Default for Gc {
+    fn default() -> Gc {
+        Gc::Greedy { start: default_gc_start(), copyback: false }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_gc_start() -> u32 {
+    3
+}
+
+fn default_over_provisioning() -> Ratio {
+    Ratio::new(7, 100)
+}
+
+fn default_placement() -> Order {
+    [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane]
+}
+
+/// Faults that can be planted.
+const PLANTS: &[Plant] = &[
+    Plant {
+        name: "ssd.erase-too-early",
+        breaks: "I-1",
+        summary: "a block is erased before the newer versions of its pages are programmed",
+    },
+    Plant {
+        name: "ssd.stale-map",
+        breaks: "I-1",
+        summary: "now and then a moved page is not entered in the map",
+    },
+    Plant {
+        name: "ssd.lost-invalidation",
+        breaks: "I-5",
+        summary: "now and then an overwrite is not counted",
+    },
+    Plant {
+        name: "ssd.program-twice",
+        breaks: "I-6",
+        summary: "now and then a page is programmed again unerased",
+    },
+    Plant {
+        name: "ssd.trim-not-recorded",
+        breaks: "I-1",
+        summary: "a flush does not write the trim journal",
+    },
+    Plant { name: "ssd.uncharged-gc", breaks: "I-13", summary: "moved pages are not charged" },
+    Plant {
+        name: "ssd.path-without-queue",
+        breaks: "I-13",
+        summary: "the wait for the die is counted twice",
+    },
+    Plant { name: "ssd.wear-falls", breaks: "I-16", summary: "now and then a block forgets its erases" },
+    Plant { name: "ssd.oldest-wins", breaks: "I-1", summary: "recovery takes the oldest version of a page" },
+];
+
+/// The kind for the registry.
+pub fn kind() -> Kind {
+    Kind::of::<SsdConfig>("ssd", "flash drive with its translation layer, garbage collection and NAND timing")
+        .with_plants(PLANTS)
+}
+
+impl DeviceConfig for SsdConfig {
+    fn children(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let profile = self.chip()?;
+        let geometry = self.geometry()?;
+        let Gc::Greedy { start, copyback } = self.gc;
+        let layout = self.layout(&profile, geometry, start)?;
+        let page_bytes = profile.page.0;
+        let logical = self.logical_pages(&layout, page_bytes, start)?;
+        let timing = Timing {
+            read: profile.read,
+            program: profile.program,
+            erase: profile.erase,
+            transfer: profile.transfer(),
+            copyback,
+        };
+        check_order(&self.placement)?;
+        let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
+        let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
+        let lanes = Lanes::new(geometry.all_dies(), geometry.channels, timing);
+        let mut limits = Limits::plain(ByteLen(u64::from(logical) * page_bytes));
+        limits.preferred = page_bytes as u32;
+        limits.depth = geometry.all_planes().max(32);
+        let host = Host {
+            page_bits: page_bytes.trailing_zeros(),
+            plane_bits: geometry.planes.trailing_zeros(),
+            page_sectors: (page_bytes / SECTOR) as u32,
+            logical,
+            valid_max: valid_max(&layout, start),
+            gc_start: start,
+        };
+        let mut ssd = Ssd::new(host, limits, BlockTable::new(layout), lanes, turns, Greedy, cx);
+        if cx.precondition == Precondition::Filled {
+            ssd.fill();
+        }
+        Ok(Box::new(ssd))
+    }
+}
+
+impl SsdConfig {
+    /// The profile with this drive's own figures over it.
+    fn chip(&self) -> Result<Profile, BuildError> {
+        let mut chip = Profile::named(&self.profile)?;
+        chip.page = self.page.unwrap_or(chip.page);
+        chip.pages_per_block = self.pages_per_block.unwrap_or(chip.pages_per_block);
+        chip.read = self.read.unwrap_or(chip.read);
+        chip.program = self.program.unwrap_or(chip.program);
+        chip.erase = self.erase.unwrap_or(chip.erase);
+        chip.channel_bytes_per_second =
+            self.channel_bytes_per_second.unwrap_or(chip.channel_bytes_per_second);
+        if !chip.page.0.is_power_of_two() || !(512..=65536).contains(&chip.page.0) {
+            return Err(BuildError::at(
+                "page",
+                format!("{} is not a power of two from 512 B to 64 KiB", chip.page),
+            ));
+        }
+        if !(2..=4096).contains(&chip.pages_per_block) {
+            let reason = format!("{} pages in a block are not within 2 to 4096", chip.pages_per_block);
+            return Err(BuildError::at("pages_per_block", reason));
+        }
+        if chip.channel_bytes_per_second == 0 {
+            return Err(BuildError::at("channel_bytes_per_second", "a channel needs a speed above zero"));
+        }
+        let longest = chip.read.longer(chip.program).longer(chip.erase).longer(chip.transfer());
+        if longest > Span::from_secs(10) {
+            return Err(BuildError::at(
+                "erase",
+                format!("an operation of {longest} is no flash operation: at most 10 s"),
+            ));
+        }
+        Ok(chip)
+    }
+
+    fn geometry(&self) -> Result<Geometry, BuildError> {
+        let within = |key, value: u32, max| {
+            if (1..=max).contains(&value) {
+                Ok(value)
+            } else {
+                Err(BuildError::at(key, format!("{value} is not within 1 to {max}")))
+            }
+        };
+        let geometry = Geometry {
+            channels: within("channels", self.channels, 64)?,
+            chips: within("chips", self.chips, 64)?,
+            dies: within("dies", self.dies, 16)?,
+            planes: within("planes", self.planes, 8)?,
+        };
+        if !geometry.planes.is_power_of_two() {
+            return Err(BuildError::at("planes", format!("{} is not 1, 2, 4 or 8", geometry.planes)));
+        }
+        Ok(geometry)
+    }
+
+    fn layout(&self, chip: &Profile, geometry: Geometry, gc_start: u32) -> Result<Layout, BuildError> {
+        if gc_start < 2 {
+            return Err(BuildError::at(
+                "gc",
+                format!("start = {gc_start}: clearing needs at least 2 free blocks to begin at"),
+            ));
+        }
+        let plane_block = chip.page.0 * u64::from(chip.pages_per_block) * u64::from(geometry.all_planes());
+        let blocks = match (self.blocks, self.capacity) {
+            (Some(blocks), None) => blocks,
+            (None, Some(capacity)) => {
+                let keep = self.over_provisioning.den.saturating_sub(self.over_provisioning.num).max(1);
+                let raw = u128::from(capacity.0) * u128::from(self.over_provisioning.den) / u128::from(keep);
+                u32::try_from(raw.div_ceil(u128::from(plane_block))).map_err(|_| {
+                    BuildError::at("capacity", format!("{capacity} is too large for this geometry"))
+                })?
+            }
+            (Some(_), Some(_)) => {
+                return Err(BuildError::at("blocks", "give `blocks` or `capacity`, not both"))
+            }
+            (None, None) => return Err(BuildError::at("capacity", "give `blocks` or `capacity`")),
+        };
+        let least = gc_start + 5;
+        if blocks < least {
+            let reason = format!("{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed");
+            return Err(BuildError::at("blocks", reason));
+        }
+        let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
+        layout.map_err(|e| BuildError::at("blocks", e.to_string()))
+    }
+
+    /// Logical pages after over-provisioning; refused when the rest would leave no room to clear blocks.
+    fn logical_pages(&self, layout: &Layout, page_bytes: u64, gc_start: u32) -> Result<u32, BuildError> {
+        let op = self.over_provisioning;
+        if op.num >= op.den {
+            return Err(BuildError::at(
+                "over_provisioning",
+                "nothing is left for the host: spare / raw must be below 1",
+            ));
+        }
+        let raw = layout.real_pages();
+        let logical = match self.capacity {
+            Some(capacity) => capacity.0 / page_bytes,
+            None => raw - op.of(raw),
+        };
+        // Trim records take up to one page per 2 x extents-per-record logical pages, and a few more while they are renewed.
+        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(page_bytes as usize) as u64;
+        let journal = 2 * (logical / (2 * extents) + 2) + nandu_ftl::trim_journal::RECORDS_MAX as u64;
+        let most = u64::from(valid_max(layout, gc_start)) * u64::from(layout.planes);
+        if logical == 0 || logical + journal > most {
+            let reason = format!(
+                "{logical} logical pages do not fit: of {raw} pages, {most} can hold data while blocks are cleared, and \
+                 {journal} are kept for trim records; raise `over_provisioning` or the number of blocks"
+            );
+            return Err(BuildError::at("over_provisioning", reason));
+        }
+        if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
+            return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
+        }
+        Ok(logical as u32)
+    }
+}
+
+/// Valid pages that a plane may hold so that clearing always gains: all blocks but the two open ones, those kept free,
+/// and one.
+fn valid_max(layout: &Layout, gc_start: u32) -> u32 {
+    (layout.blocks - gc_start - 3) * layout.pages
+}
+
+fn check_order(order: &Order) -> Result<(), BuildError> {
+    let all = [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane];
+    match all.iter().find(|axis| !order.contains(axis)) {
+        None => Ok(()),
+        Some(missing) => {
+            let reason = format!("{missing:?} is missing: name each of channel, chip, die and plane once")
+                .to_lowercase();
+            Err(BuildError::at("placement", reason))
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Putting trims on record; see [`nandu_ftl::trim_journal`] for the why.
+
+use super::host::Usage;
+use super::Ssd;
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
+use nandu_ftl::Ppn;
+
+impl<G: GcPolicy> Ssd<G> {
+    /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
+    pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
+        if self.journal.pending() == 0 {
+            return self.recorded_at.later(cx.now);
+        }
+        if self.journal.is_long() {
+            self.drop_unneeded();
+        }
+        let pending = self.journal.take_pending();
+        for extents in self.in_records(pending) {
+            let ppn = self.next_host_page(cause, cx);
+            self.write_record(ppn, extents, cx, cause);
+        }
+        // An erase may have written a record that is still on its way: a flush waits for that one too.
+        let end = self.recorded_at.later(cx.now);
+        if self.journal.is_long() {
+            self.renew_journal(cx, cause);
+        }
+        end
+    }
+
+    fn in_records(&self, extents: Vec<Extent>) -> Vec<Vec<Extent>> {
+        let fit = TrimJournal::extents_per_record(1 << self.host.page_bits);
+        extents.chunks(fit).map(<[Extent]>::to_vec).collect()
+    }
+
+    /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
+    /// record, and before an erase the plane always has a page for it.
+    pub(super) fn record_trims_in(&mut self, plane: u32, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
+        let mut end = cx.now;
+        let pending = self.journal.take_pending();
+        for extents in self.in_records(pending) {
+            let ppn = self.next_moved_page(plane);
+            end = end.later(self.write_record(ppn, extents, cx, cause));
+        }
+        end
+    }
+
+    /// Writes what is still unmapped anew and gives the old records up, once everything issued so far is complete.
+    fn renew_journal(&mut self, cx: &mut Cx<'_>, cause: TenantId) {
+        let (extents, replaced) = {
+            let map = &self.map;
+            self.journal.renew(self.seq, |lpn| map.get(lpn).is_none())
+        };
+        let mut safe = self.last_change;
+        for extents in self.in_records(extents) {
+            let ppn = self.next_host_page(cause, cx);
+            safe = safe.later(self.write_record(ppn, extents, cx, cause));
+        }
+        for slot in replaced {
+            let ppn = self.journal.drop_record(slot);
+            self.blocks.invalidate(ppn, safe);
+        }
+    }
+
+    /// Gives up records that no page on the drive is older than. Erases that were issued but are not complete count as
+    /// pages still there, so a dropped record stays readable until they are.
+    fn drop_unneeded(&mut self) {
+        if let Some(oldest) = self.blocks.oldest_seq() {
+            for slot in self.journal.unneeded(oldest) {
+                let ppn = self.journal.drop_record(slot);
+                self.blocks.invalidate(ppn, self.last_change);
+            }
+        }
+    }
+
+    fn write_record(&mut self, ppn: Ppn, extents: Vec<Extent>, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
+        let page = ByteLen(1 << self.host.page_bits);
+        let payload = cx.medium.is_some().then(|| cx.pool.allocate_metadata(page));
+        if let Some(payload) = payload {
+            TrimJournal::encode(&extents, cx.pool.bytes_mut(payload, page));
+        }
+        let slot = self.journal.written(Record { ppn, extents });
+        let content = Content::Journal(slot);
+        let mut usage = Usage::default();
+        self.serial = self.serial.wrapping_add(1);
+        let time = self.program(ppn, cx.now, content, &mut usage);
+        usage.charge(cx, cause, Work::Journal);
+        self.count.journal_pages += 1;
+        self.recorded_at = self.recorded_at.later(time.end);
+        if let (Some(medium), Some(payload)) = (cx.medium.as_deref_mut(), payload) {
+            let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
+            let oob = Oob { key: super::recover::key(content), seq: self.seq };
+            let window = Window { start: time.start, end: time.end };
+            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+            cx.pool.release(payload);
+        }
+        time.end
+    }
+}

@@ -1,0 +1,253 @@
+//! An SSD: a controller with its translation layer over lanes of NAND.
+//!
+//! A request is taken apart into pages. Each page's flash operation gets its place on the timeline of its die and channel
+//! at once, so the request's end is known when it comes and costs one event. A write goes to the next plane in turn and
+//! is acknowledged when its last page is programmed: there is no volatile cache, so what is acknowledged is durable,
+//! except trims, which a flush puts on record (see [`nandu_ftl::trim_journal`]).
+//!
+//! *Partial pages*: a write of part of a page reads the page first, then programs it whole.
+//!
+//! *Garbage collection* is incremental: when a plane runs low on free blocks, each page that the host writes there is
+//! followed by a few moves, as many as are needed to finish the block before the plane runs out. Only when that is too
+//! late does a write wait for a whole block. The tenant whose write is followed by moves is charged for them.
+//!
+//! *Power cuts*: no block is erased before the newer versions of its pages are programmed ([`BlockTable::safe_at`]) and
+//! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
+//! version of each page wins.
+//!
+//! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
+//! `recover` the start after a power cut.
+
+mod collect;
+mod config;
+mod host;
+mod journal;
+mod recover;
+
+pub use config::{kind, SsdConfig};
+
+use crate::nand::Lanes;
+use collect::Clearing;
+use host::Host;
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, Limits, Machine, MediumSpec, Op,
+    OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::PageMap;
+use nandu_ftl::placement::RoundRobin;
+use nandu_ftl::trim_journal::TrimJournal;
+use nandu_ftl::{BlockTable, Lpn};
+
+/// Faults that are planted in this drive; all false outside `verify --plant`.
+#[derive(Clone, Copy, Default)]
+struct Planted {
+    erase_too_early: bool,
+    stale_map: bool,
+    lost_invalidation: bool,
+    program_twice: bool,
+    trim_not_recorded: bool,
+    uncharged_gc: bool,
+    path_without_queue: bool,
+    wear_falls: bool,
+    oldest_wins: bool,
+}
+
+/// What happened since the counters were reset.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    host_pages_written: u64,
+    host_pages_read: u64,
+    pages_premerged: u64,
+    pages_moved: u64,
+    journal_pages: u64,
+    erases: u64,
+    clears_forced: u64,
+    blocks_cleared: u64,
+    pages_trimmed: u64,
+}
+
+/// The drive.
+pub struct Ssd<G> {
+    host: Host,
+    limits: Limits,
+    map: PageMap,
+    blocks: BlockTable,
+    lanes: Lanes,
+    turns: RoundRobin,
+    policy: G,
+    clearing: Vec<Clearing>,
+    journal: TrimJournal,
+    /// Number of the last program.
+    seq: u64,
+    /// Number of the last request, for multi-plane groups.
+    serial: u32,
+    /// When every program and erase issued so far is complete.
+    last_change: Instant,
+    /// When every trim record issued so far is complete.
+    recorded_at: Instant,
+    count: Counts,
+    /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
+    erases_ever: u64,
+    planted: Planted,
+}
+
+impl<G: GcPolicy> Ssd<G> {
+    fn new(
+        host: Host,
+        limits: Limits,
+        blocks: BlockTable,
+        lanes: Lanes,
+        turns: RoundRobin,
+        policy: G,
+        cx: &BuildContext<'_>,
+    ) -> Ssd<G> {
+        let planted = Planted {
+            erase_too_early: cx.planted("ssd.erase-too-early"),
+            stale_map: cx.planted("ssd.stale-map"),
+            lost_invalidation: cx.planted("ssd.lost-invalidation"),
+            program_twice: cx.planted("ssd.program-twice"),
+            trim_not_recorded: cx.planted("ssd.trim-not-recorded"),
+            uncharged_gc: cx.planted("ssd.uncharged-gc"),
+            path_without_queue: cx.planted("ssd.path-without-queue"),
+            wear_falls: cx.planted("ssd.wear-falls"),
+            oldest_wins: cx.planted("ssd.oldest-wins"),
+        };
+        let planes = blocks.planes.len();
+        Ssd {
+            map: PageMap::new(host.logical),
+            host,
+            limits,
+            blocks,
+            lanes,
+            turns,
+            policy,
+            clearing: vec![Clearing::IDLE; planes],
+            journal: TrimJournal::default(),
+            seq: 0,
+            serial: 0,
+            last_change: Instant::ZERO,
+            recorded_at: Instant::ZERO,
+            count: Counts::default(),
+            erases_ever: 0,
+            planted,
+        }
+    }
+}
+
+impl<G: GcPolicy> Machine for Ssd<G> {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn medium(&self) -> MediumSpec {
+        let layout = self.blocks.layout();
+        MediumSpec::Flash {
+            units: u64::from(layout.ppn_end()),
+            unit_sectors: self.host.page_sectors,
+            units_per_block: layout.block_stride(),
+        }
+    }
+
+    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        if how.create || cx.medium.is_none() {
+            self.store_fill(cx);
+            cx.opened(Ok(()));
+        } else {
+            let end = self.recover(cx);
+            cx.wake_at(TimerKey(0), end);
+        }
+        Step::Idle
+    }
+
+    /// The scan after a power cut is complete.
+    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        cx.opened(Ok(()));
+        Step::Idle
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        cx.closed();
+        Step::Idle
+    }
+
+    #[inline]
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            medium.settle(cx.now);
+        }
+        match cx.requests[id].op {
+            Op::Read => self.read(id, cx),
+            Op::Write => self.write(id, cx),
+            Op::Flush => self.flush(id, cx),
+            Op::Trim | Op::WriteZeroes => self.trim(id, cx),
+            Op::Reset => cx.fail(id, ErrorKind::Unsupported),
+        }
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
+        let timing = self.lanes.timing();
+        let wait = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        match op {
+            Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
+                Some(ppn) => wait(self.die_of(ppn)) + timing.read + timing.transfer,
+                None => Span::ZERO,
+            },
+            Op::Write => wait(self.turns.peek() >> self.host.plane_bits) + timing.transfer + timing.program,
+            _ => Span::ZERO,
+        }
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.lanes.free_at(self.turns.peek() >> self.host.plane_bits) > peek.now
+    }
+
+    fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
+        let ppn = self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32))?;
+        Some(Place { lane: self.die_of(ppn), unit: u64::from(ppn.0) })
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        self.map.prefetch(Lpn((offset.0 >> self.host.page_bits) as u32));
+        None
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        let c = &self.count;
+        let page = u64::from(self.limits.preferred);
+        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages;
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("host_pages_written", c.host_pages_written);
+        put("host_pages_read", c.host_pages_read);
+        put("pages_read_before_write", c.pages_premerged);
+        put("gc_pages_moved", c.pages_moved);
+        put("gc_blocks_cleared", c.blocks_cleared);
+        put("gc_clears_forced", c.clears_forced);
+        put("journal_pages", c.journal_pages);
+        put("pages_trimmed", c.pages_trimmed);
+        put("erase_count", c.erases);
+        put("nand_bytes_written", programmed * page);
+        put("nand_pages_programmed", programmed);
+        put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());
+        put("valid_pages", self.blocks.planes.iter().map(|p| u64::from(p.valid)).sum());
+    }
+
+    fn busy(&self, out: &mut Vec<(Resource, Span)>) {
+        out.push((Resource::Die, self.lanes.dies_busy()));
+        out.push((Resource::Channel, self.lanes.channels_busy()));
+    }
+
+    fn reset_counters(&mut self) {
+        self.count = Counts::default();
+        self.lanes.reset_busy();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.check_blocks()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! The first fill of a drive, and its start after a power cut.
+//!
+//! Recovery reads the out-of-band record of every page that is not erased. For each logical page the version with the
+//! largest sequence number wins, unless a trim record names the page as of a number that is not smaller. Blocks that were
+//! being written are continued behind their last page. Nothing is written, so a cut during recovery changes nothing.
+//!
+//! Cost: one page read per programmed page, all dies at once. A checkpoint would bound it.
+
+use super::Ssd;
+use nandu_base::{ByteLen, Cx, Instant, Medium, Oob, Program, Resource, TenantId, UnitState, Window, Work};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::PageMap;
+use nandu_ftl::trim_journal::{Record, TrimJournal};
+use nandu_ftl::{BlockTable, Lpn, Ppn};
+
+const JOURNAL_KEY: u64 = 1 << 32;
+
+/// The out-of-band key of a page with this content.
+pub(super) fn key(content: Content) -> u64 {
+    match content {
+        Content::Data(lpn) => u64::from(lpn.0),
+        Content::Journal(_) => JOURNAL_KEY,
+        Content::Free | Content::Waste => unreachable!("only data and records are programmed"),
+    }
+}
+
+impl<G: GcPolicy> Ssd<G> {
+    /// Maps every logical page, as if the drive had been written once from start to end.
+    pub(super) fn fill(&mut self) {
+        for lpn in 0..self.host.logical {
+            let plane = self.turns.nth(u64::from(lpn));
+            if self.blocks.planes[plane as usize].host.is_full() {
+                let cursor = self.blocks.open_free(plane, self.seq + 1);
+                self.blocks.planes[plane as usize].host = cursor.expect("the host's pages fit the drive");
+            }
+            let ppn = self.blocks.planes[plane as usize].host.take();
+            self.seq += 1;
+            self.map.set(Lpn(lpn), ppn);
+            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
+            self.blocks.planes[plane as usize].valid += 1;
+        }
+        self.turns.skip_to(u64::from(self.host.logical));
+    }
+
+    /// Puts the pages of the first fill on the medium: zeros.
+    pub(super) fn store_fill(&mut self, cx: &mut Cx<'_>) {
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let window = Window { start: Instant::ZERO, end: Instant::ZERO };
+        for lpn in 0..self.host.logical {
+            if let Some(ppn) = self.map.get(Lpn(lpn)) {
+                let oob = Oob { key: u64::from(lpn), seq: u64::from(lpn) + 1 };
+                let program = Program { unit: u64::from(ppn.0), base: None, overlay: None, oob, window };
+                medium.program(cx.pool, &program);
+            }
+        }
+    }
+
+    /// Rebuilds everything from the medium; returns when the scan is complete.
+    pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
+        let layout = *self.blocks.layout();
+        self.map = PageMap::new(self.host.logical);
+        self.journal = TrimJournal::default();
+        self.blocks = BlockTable::for_recovery(layout);
+        self.clearing.fill(super::collect::Clearing::IDLE);
+        self.seq = 0;
+        let newest = self.find_newest(cx);
+        self.apply_trims(&newest);
+        let scanned = self.restore_blocks(cx);
+        let mut end = cx.now;
+        for (die, pages) in (0..).zip(scanned) {
+            let (done, span) = self.lanes.scan(die, cx.now, pages);
+            cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
+            end = end.later(done);
+        }
+        end
+    }
+
+    /// Maps every logical page to its newest version, and collects the trim records. Returns the versions' numbers.
+    fn find_newest(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
+        let layout = *self.blocks.layout();
+        let mut newest = vec![0u64; self.host.logical as usize];
+        for block in layout.all_blocks() {
+            let first = layout.first_page(block).0;
+            for ppn in (first..first + layout.pages).map(Ppn) {
+                let medium = cx.medium.as_deref().expect("recovery reads the medium");
+                match medium.state(u64::from(ppn.0)) {
+                    UnitState::Erased => {}
+                    UnitState::Torn => self.blocks.programmed(ppn, Content::Waste),
+                    UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
+                        self.seq = self.seq.max(seq);
+                        let lpn = Lpn(key as u32);
+                        self.blocks.programmed(ppn, Content::Data(lpn));
+                        let best = &mut newest[lpn.0 as usize];
+                        let better =
+                            if self.planted.oldest_wins { *best == 0 || seq < *best } else { seq > *best };
+                        if better {
+                            *best = seq;
+                            self.map.set(lpn, ppn);
+                        }
+                    }
+                    UnitState::Programmed(Oob { seq, .. }) => {
+                        self.seq = self.seq.max(seq);
+                        self.read_record(ppn, cx);
+                    }
+                }
+            }
+        }
+        newest
+    }
+
+    /// Takes a trim record in. A copy that garbage collection left behind holds the same extents and does no harm.
+    fn read_record(&mut self, ppn: Ppn, cx: &mut Cx<'_>) {
+        let page = ByteLen(1 << self.host.page_bits);
+        let payload = cx.pool.allocate_metadata(page);
+        let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
+        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
+        let record = TrimJournal::decode(cx.pool.bytes(payload, page)).filter(|_| readable);
+        cx.pool.release(payload);
+        let extents = record.expect("a page with a record's mark holds a record");
+        self.seq = extents.iter().map(|e| e.as_of).fold(self.seq, u64::max);
+        let slot = self.journal.written(Record { ppn, extents });
+        self.blocks.programmed(ppn, Content::Journal(slot));
+    }
+
+    fn apply_trims(&mut self, newest: &[u64]) {
+        for (_, record) in self.journal.records() {
+            for extent in &record.extents {
+                for lpn in extent.first.0..extent.first.0 + extent.count {
+                    if newest[lpn as usize] <= extent.as_of {
+                        self.map.clear(Lpn(lpn));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts every block in its place. Returns the pages that were scanned, by die.
+    fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
+        let layout = *self.blocks.layout();
+        let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
+        let mut scanned = vec![0; (layout.planes >> self.host.plane_bits) as usize];
+        self.erases_ever = 0;
+        for block in layout.all_blocks() {
+            let first = layout.first_page(block).0;
+            let (mut written, mut valid, mut oldest) = (0, 0, u64::MAX);
+            for page in 0..layout.pages {
+                let ppn = Ppn(first + page);
+                let content = self.blocks.content(ppn);
+                if content != Content::Free {
+                    written = page + 1;
+                }
+                if let UnitState::Programmed(oob) = medium.state(u64::from(ppn.0)) {
+                    oldest = oldest.min(oob.seq);
+                }
+                valid += match content {
+                    Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
+                    Content::Journal(_) => 1,
+                    Content::Free | Content::Waste => 0,
+                };
+            }
+            let erases = medium.erases(u64::from(first));
+            self.erases_ever += u64::from(erases);
+            self.blocks.restore_block(block, written, valid, oldest, erases);
+            scanned[(layout.plane_of_block(block) >> self.host.plane_bits) as usize] += u64::from(written);
+        }
+        scanned
+    }
+}

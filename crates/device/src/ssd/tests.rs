@@ -1,0 +1,288 @@
+//! The drive against an obvious model: a list of what each sector may hold.
+
+use super::*;
+use crate::nand::Cells;
+use nandu_base::{
+    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, Medium, Owner, Payload, PayloadPool,
+    Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
+};
+use std::collections::BTreeSet;
+
+/// A drive by itself, driven by hand.
+struct Bench {
+    machine: Box<dyn Machine>,
+    cells: Option<Box<dyn Medium>>,
+    requests: RequestTable,
+    pool: PayloadPool,
+    charges: ChargeTable,
+    now: Instant,
+    plants: BTreeSet<String>,
+    toml: String,
+}
+
+fn build(toml: &str, plants: &BTreeSet<String>, precondition: Precondition) -> Box<dyn Machine> {
+    let config: SsdConfig = toml::from_str(toml).expect("the test's options parse");
+    let cx = BuildContext { name: "ssd", children: &[], seed: 1, tenants: 2, planted: plants, precondition };
+    config.build(&cx).expect("the test's drive can be built")
+}
+
+const TINY: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 12\npages_per_block = 8\n\
+                    over_provisioning = 0.7\n";
+
+impl Bench {
+    fn new(toml: &str, plant: Option<&str>, precondition: Precondition) -> Bench {
+        let plants: BTreeSet<String> = plant.into_iter().map(String::from).collect();
+        let machine = build(toml, &plants, precondition);
+        let MediumSpec::Flash { units, unit_sectors, units_per_block } = machine.medium() else {
+            unreachable!()
+        };
+        let cells: Box<dyn Medium> = Box::new(Cells::new(units, unit_sectors, units_per_block));
+        let mut bench = Bench {
+            machine,
+            cells: Some(cells),
+            requests: RequestTable::new(),
+            pool: PayloadPool::new(Content::Stamps),
+            charges: ChargeTable::new(2),
+            now: Instant::ZERO,
+            plants,
+            toml: toml.into(),
+        };
+        bench.open(true);
+        bench
+    }
+
+    fn call<R>(&mut self, event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> R) -> (R, Vec<Effect>) {
+        let mut effects = Vec::new();
+        let mut cx = Cx {
+            now: self.now,
+            requests: &mut self.requests,
+            pool: &mut self.pool,
+            medium: self.cells.as_deref_mut(),
+            charges: &mut self.charges,
+            peek: Peek::new(&[], &[], &[], 0, self.now),
+            effects: &mut effects,
+        };
+        let result = event(&mut *self.machine, &mut cx);
+        (result, effects)
+    }
+
+    fn open(&mut self, create: bool) {
+        let (_, effects) = self.call(|m, cx| m.open(OpenHow { create, alone: false }, cx));
+        for effect in effects {
+            if let Effect::Wake(_, at) = effect {
+                self.now = at;
+            }
+        }
+    }
+
+    /// Issues a request; returns it and its end.
+    fn issue(
+        &mut self,
+        op: Op,
+        sector: u64,
+        sectors: u64,
+        payload: Payload,
+        flags: Flags,
+    ) -> (ReqId, Instant) {
+        let draft = Draft {
+            op,
+            flags,
+            offset: ByteOffset(sector * SECTOR),
+            len: ByteLen(sectors * SECTOR),
+            payload,
+            cookie: 0,
+        };
+        let ((id, step), _) = self.call(|m, cx| {
+            let id = cx.own(TenantId(1), draft);
+            cx.requests[id].owner = Owner::HOST;
+            cx.requests[id].state = State::Sent;
+            (id, m.request(id, cx))
+        });
+        match step {
+            Step::FinishAt(done, at) if done == id => {
+                let path = self.requests[id].path.total();
+                assert_eq!(
+                    path,
+                    at.since(self.now),
+                    "I-13: {op:?} takes {} and explains {path}",
+                    at.since(self.now)
+                );
+                (id, at)
+            }
+            other => panic!("a drive answers with FinishAt, not {other:?}"),
+        }
+    }
+
+    fn end(&mut self, id: ReqId) {
+        let payload = self.requests[id].payload;
+        self.pool.release(payload);
+        self.requests.free(id);
+    }
+
+    fn stamps(&mut self, sector: u64, sectors: u64) -> Vec<Stamp> {
+        let into = self.pool.allocate(ByteLen(sectors * SECTOR));
+        let (id, _) = self.issue(Op::Read, sector, sectors, into, Flags::NONE);
+        assert_eq!(self.requests[id].error, None, "read of {sector}+{sectors}");
+        let stamps = (0..sectors)
+            .map(|i| match self.pool.sector(into, i) {
+                Some(Sector::Stamp(stamp)) => stamp,
+                _ => unreachable!("stamps are read"),
+            })
+            .collect();
+        self.pool.release(into);
+        self.end(id);
+        stamps
+    }
+
+    /// Cuts the power now and starts again.
+    fn cut(&mut self, rng: &mut Rng) {
+        let mut cells = self.cells.take().expect("a bench has cells");
+        cells.crash(self.now, rng);
+        self.cells = Some(cells);
+        self.requests = RequestTable::new();
+        self.pool = PayloadPool::new(Content::Stamps);
+        self.charges = ChargeTable::new(2);
+        self.machine = build(&self.toml, &self.plants, Precondition::Empty);
+        self.open(false);
+    }
+
+    fn charges_match(&self) -> bool {
+        let mut busy = Vec::new();
+        self.machine.busy(&mut busy);
+        busy.iter().all(|&(resource, span)| self.charges.busy(resource) == span)
+    }
+}
+
+/// One run of random requests and cuts. Each sector has the set of stamps it may hold.
+fn random_run(seed: u64, plant: Option<&str>, turns: u32) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let precondition = if rng.below(2) == 0 { Precondition::Empty } else { Precondition::Filled };
+    let mut bench = Bench::new(TINY, plant, precondition);
+    let sectors = bench.machine.limits().capacity.sectors();
+    let mut allowed: Vec<Vec<Stamp>> = vec![vec![Stamp::ZERO]; sectors as usize];
+    // What a cut may still undo: first sector, count, end, and whether only a flush makes it durable.
+    let mut under_way: Vec<(u64, u64, Instant, bool)> = Vec::new();
+    let mut serial = 0;
+    for turn in 0..turns {
+        bench.now += Span(rng.below(400_000));
+        let sector = rng.below(sectors);
+        let count = (1 + rng.below(17)).min(sectors - sector);
+        under_way.retain(|w| w.2 > bench.now || w.3);
+        match rng.below(20) {
+            0..=11 => {
+                serial += 1;
+                let stamp = Stamp::new(serial, sector);
+                let (id, end) = bench.issue(Op::Write, sector, count, Payload::run(stamp), Flags::NONE);
+                bench.end(id);
+                for i in 0..count {
+                    allowed[(sector + i) as usize].push(Stamp::new(serial, sector + i));
+                }
+                under_way.push((sector, count, end, false));
+            }
+            12..=13 => {
+                let flags = if rng.below(3) == 0 { Flags::FUA } else { Flags::NONE };
+                let (id, end) = bench.issue(Op::Trim, sector, count, Payload::NONE, flags);
+                bench.end(id);
+                for set in &mut allowed[sector as usize..(sector + count) as usize] {
+                    set.push(Stamp::ZERO);
+                }
+                // A trim without FUA may come back until the next flush.
+                under_way.push((sector, count, end, !flags.has(Flags::FUA)));
+            }
+            14 => {
+                let (id, end) = bench.issue(Op::Flush, 0, 0, Payload::NONE, Flags::NONE);
+                bench.end(id);
+                // It covers what was acknowledged when it came.
+                under_way.retain(|w| w.2 > bench.now);
+                bench.now = end;
+            }
+            15..=18 => {
+                for (at, stamp) in (sector..).zip(bench.stamps(sector, count)) {
+                    let newest = allowed[at as usize].last().copied();
+                    if Some(stamp) != newest {
+                        return Err(format!(
+                            "I-1: seed {seed}, turn {turn}: sector {at} holds {stamp:?}, not {newest:?}"
+                        ));
+                    }
+                }
+            }
+            _ => {
+                // What is complete cannot be lost: only the newest version, or those under way and the one before.
+                bench.cut(&mut rng);
+                for at in 0..sectors {
+                    let set = &mut allowed[at as usize];
+                    let open = under_way.iter().filter(|w| (w.0..w.0 + w.1).contains(&at)).count();
+                    set.drain(..set.len() - 1 - open.min(set.len() - 1));
+                    let stamp = bench.stamps(at, 1)[0];
+                    if !set.contains(&stamp) {
+                        return Err(format!("I-1: seed {seed}, turn {turn}: after a cut sector {at} holds {stamp:?} of {set:?}"));
+                    }
+                    *set = vec![stamp];
+                }
+                under_way.clear();
+            }
+        }
+        if turn % 16 == 0 {
+            bench.machine.check().map_err(|v| format!("seed {seed}, turn {turn}: {v}"))?;
+            if !bench.charges_match() {
+                return Err(format!("I-13: seed {seed}, turn {turn}: charges do not add up to busy time"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_requests_and_cuts_agree_with_the_model() {
+    for seed in 0..150 {
+        random_run(seed, None, 600).unwrap();
+    }
+}
+
+/// Each planted fault is found within a few seeds.
+#[test]
+fn every_planted_fault_is_found() {
+    for plant in kind().plants {
+        let found = (0..60).find_map(|seed| {
+            let run = std::panic::catch_unwind(|| random_run(seed, Some(plant.name), 600));
+            match run {
+                Ok(Ok(())) => None,
+                Ok(Err(what)) => Some(what),
+                Err(panic) => Some(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
+            }
+        });
+        assert!(found.is_some(), "{} is never found", plant.name);
+    }
+}
+
+#[test]
+fn geometry_that_cannot_work_is_refused_with_the_key() {
+    let cases = [
+        ("profile = \"slc-2016\"\nblocks = 20", "profile"),
+        ("profile = \"slc-2015\"\nblocks = 5", "blocks"),
+        ("profile = \"slc-2015\"\nblocks = 20\nover_provisioning = 0", "over_provisioning"),
+        ("profile = \"slc-2015\"\nblocks = 20\nover_provisioning = 1", "over_provisioning"),
+        ("profile = \"slc-2015\"\nblocks = 20\nplanes = 3", "planes"),
+        ("profile = \"slc-2015\"\nblocks = 20\nchannels = 0", "channels"),
+        ("profile = \"slc-2015\"", "capacity"),
+        ("profile = \"slc-2015\"\nblocks = 20\npage = \"3 KiB\"", "page"),
+        (
+            "profile = \"slc-2015\"\nblocks = 400\nplacement = [\"plane\", \"plane\", \"die\", \"chip\"]",
+            "placement",
+        ),
+    ];
+    let plants = BTreeSet::new();
+    for (text, key) in cases {
+        let config: SsdConfig = toml::from_str(text).unwrap();
+        let cx = BuildContext {
+            name: "ssd",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            planted: &plants,
+            precondition: Precondition::Empty,
+        };
+        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        assert_eq!(error.key, Some(key), "{text}: {error}");
+    }
+}

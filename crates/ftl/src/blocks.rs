@@ -1,0 +1,379 @@
+//! The state of every block: what is free, what is being written, how much could be gained by clearing it.
+//!
+//! Each plane has two open blocks, one for the host's writes and one for pages that garbage collection moves, so that
+//! old and new data do not mix. A page's owner is kept by physical page; whether it is still valid is found by asking
+//! the map, so an overwrite touches two counters of the old block and nothing else.
+//!
+//! RAM: 4 bytes per physical page, 22 per block.
+
+use crate::address::{BlockId, Layout, Lpn, Ppn};
+use nandu_base::Instant;
+
+/// What a physical page holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Nothing since the last erase.
+    Free,
+    /// A logical page, perhaps an old version of it.
+    Data(Lpn),
+    /// A record of the trim journal, by its slot.
+    Journal(u32),
+    /// A page that cannot be used before the next erase: torn by a power cut.
+    Waste,
+}
+
+/// Owner words from here on name journal slots.
+const JOURNAL: u32 = 0xFF00_0000;
+/// The owner word of a wasted page.
+const WASTE: u32 = u32::MAX;
+
+impl Content {
+    fn word(self) -> u32 {
+        match self {
+            Content::Free => 0,
+            Content::Data(lpn) => lpn.0 + 1,
+            Content::Journal(slot) => JOURNAL + slot,
+            Content::Waste => WASTE,
+        }
+    }
+
+    fn from_word(word: u32) -> Content {
+        match word {
+            0 => Content::Free,
+            WASTE => Content::Waste,
+            slot if slot >= JOURNAL => Content::Journal(slot - JOURNAL),
+            lpn => Content::Data(Lpn(lpn - 1)),
+        }
+    }
+}
+
+/// Largest number of logical pages: beyond, owner words name journal slots.
+pub const LOGICAL_PAGES_MAX: u32 = JOURNAL - 1;
+/// Largest number of journal slots.
+pub const JOURNAL_SLOTS_MAX: u32 = WASTE - JOURNAL;
+
+/// An open block: the next page to program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    next: u32,
+    end: u32,
+}
+
+impl Cursor {
+    /// No open block.
+    pub const CLOSED: Cursor = Cursor { next: u32::MAX, end: u32::MAX };
+
+    /// Whether the block is full, or there is none.
+    #[inline]
+    pub fn is_full(self) -> bool {
+        self.next == self.end
+    }
+
+    /// Pages left.
+    #[inline]
+    pub fn left(self) -> u32 {
+        self.end - self.next
+    }
+
+    /// The next page; the cursor must not be full.
+    #[inline]
+    pub fn take(&mut self) -> Ppn {
+        debug_assert!(!self.is_full(), "a full block takes no page");
+        let ppn = Ppn(self.next);
+        self.next += 1;
+        ppn
+    }
+
+    /// The open block, for views of the collector.
+    #[inline]
+    pub fn block(self, layout: &Layout) -> BlockId {
+        if self.end == u32::MAX {
+            BlockId(u32::MAX)
+        } else {
+            layout.block(Ppn(self.end - 1))
+        }
+    }
+}
+
+/// One plane.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane {
+    /// The block that the host's pages go to.
+    pub host: Cursor,
+    /// The block that moved pages go to.
+    pub moved: Cursor,
+    /// Erased blocks.
+    pub free: u32,
+    /// Valid pages.
+    pub valid: u32,
+    free_head: u32,
+    free_tail: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// All blocks of a drive.
+#[derive(Clone, Debug)]
+pub struct BlockTable {
+    layout: Layout,
+    /// What each page holds, as a word.
+    owners: Vec<u32>,
+    /// Pages without valid data, by block; unwritten pages of an open block not counted.
+    invalid: Vec<u16>,
+    /// When the programs that made pages of the block invalid are complete: no erase may begin before.
+    safe_at: Vec<Instant>,
+    /// Erases so far, by block.
+    erases: Vec<u32>,
+    /// Sequence number of the oldest page, by block; meaningless for free blocks.
+    oldest: Vec<u64>,
+    next_free: Vec<u32>,
+    /// The planes.
+    pub planes: Vec<Plane>,
+}
+
+impl BlockTable {
+    /// An erased drive.
+    pub fn new(layout: Layout) -> BlockTable {
+        let blocks = layout.block_end() as usize;
+        let empty = Plane {
+            host: Cursor::CLOSED,
+            moved: Cursor::CLOSED,
+            free: 0,
+            valid: 0,
+            free_head: NONE,
+            free_tail: NONE,
+        };
+        let mut table = BlockTable {
+            layout,
+            owners: vec![0; layout.ppn_end() as usize],
+            invalid: vec![0; blocks],
+            safe_at: vec![Instant::ZERO; blocks],
+            erases: vec![0; blocks],
+            oldest: vec![0; blocks],
+            next_free: vec![0; blocks],
+            planes: vec![empty; layout.planes as usize],
+        };
+        for block in layout.all_blocks() {
+            table.push_free(block);
+        }
+        table
+    }
+
+    /// The shape of the array.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What a page holds.
+    #[inline]
+    pub fn content(&self, ppn: Ppn) -> Content {
+        Content::from_word(self.owners[ppn.0 as usize])
+    }
+
+    /// Notes what was programmed into a page. Panics when the page was not erased: I-6.
+    #[inline]
+    pub fn programmed(&mut self, ppn: Ppn, content: Content) {
+        let owner = &mut self.owners[ppn.0 as usize];
+        assert!(*owner == 0, "I-6: page {ppn:?} is programmed twice without an erase");
+        *owner = content.word();
+    }
+
+    /// A page lost its data to a newer version that is complete at `when`.
+    #[inline]
+    pub fn invalidate(&mut self, ppn: Ppn, when: Instant) {
+        let block = self.layout.block(ppn).0 as usize;
+        self.invalid[block] += 1;
+        self.safe_at[block] = self.safe_at[block].later(when);
+        self.planes[self.layout.plane(ppn) as usize].valid -= 1;
+    }
+
+    /// Takes the longest-erased block of a plane and opens it; `seq` is the number its first page will get.
+    pub fn open_free(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
+        let p = &mut self.planes[plane as usize];
+        let block = p.free_head;
+        if block == NONE {
+            return None;
+        }
+        p.free_head = self.next_free[block as usize];
+        if p.free_head == NONE {
+            p.free_tail = NONE;
+        }
+        p.free -= 1;
+        self.oldest[block as usize] = seq;
+        let first = self.layout.first_page(BlockId(block)).0;
+        Some(Cursor { next: first, end: first + self.layout.pages })
+    }
+
+    fn push_free(&mut self, block: BlockId) {
+        let p = &mut self.planes[self.layout.plane_of_block(block) as usize];
+        self.next_free[block.0 as usize] = NONE;
+        if p.free_tail == NONE {
+            p.free_head = block.0;
+        } else {
+            self.next_free[p.free_tail as usize] = block.0;
+        }
+        p.free_tail = block.0;
+        p.free += 1;
+    }
+
+    /// Erases a block and adds it to the free ones. I-16: its erase count grows.
+    pub fn erased(&mut self, block: BlockId) {
+        let first = self.layout.first_page(block).0 as usize;
+        self.owners[first..first + self.layout.pages as usize].fill(0);
+        self.invalid[block.0 as usize] = 0;
+        self.safe_at[block.0 as usize] = Instant::ZERO;
+        self.erases[block.0 as usize] += 1;
+        self.push_free(block);
+    }
+
+    /// No erase of the block may begin before this.
+    pub fn safe_at(&self, block: BlockId) -> Instant {
+        self.safe_at[block.0 as usize]
+    }
+
+    /// Pages of the block without valid data.
+    #[inline]
+    pub fn invalid(&self, block: BlockId) -> u16 {
+        self.invalid[block.0 as usize]
+    }
+
+    /// The invalid counters of one plane, for the collector.
+    pub fn plane_invalid(&self, plane: u32) -> &[u16] {
+        let first = self.layout.first_block(plane).0 as usize;
+        &self.invalid[first..first + self.layout.blocks as usize]
+    }
+
+    /// Erases of one block.
+    pub fn erases(&self, block: BlockId) -> u32 {
+        self.erases[block.0 as usize]
+    }
+
+    /// Forgets a block's erases. A fault that `verify --plant` asks for; nothing else calls it.
+    pub fn forget_wear(&mut self, block: BlockId) {
+        self.erases[block.0 as usize] = 0;
+    }
+
+    /// Sequence number of the oldest page on the drive that is not erased; `None` when nothing is written.
+    pub fn oldest_seq(&self) -> Option<u64> {
+        let free: std::collections::BTreeSet<BlockId> = self.free_blocks().collect();
+        self.layout.all_blocks().filter(|b| !free.contains(b)).map(|b| self.oldest[b.0 as usize]).min()
+    }
+
+    /// The erased blocks, plane by plane, longest erased first.
+    pub fn free_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.planes.iter().flat_map(move |p| {
+            std::iter::successors((p.free_head != NONE).then_some(p.free_head), move |&b| {
+                let next = self.next_free[b as usize];
+                (next != NONE).then_some(next)
+            })
+            .map(BlockId)
+        })
+    }
+
+    /// Asks the processor to fetch the owner of a page.
+    #[inline]
+    pub fn prefetch_owner(&self, ppn: Ppn) {
+        crate::prefetch(&self.owners, ppn.0 as usize);
+    }
+
+    /// Starts from nothing known: every block neither free nor open. For recovery, which then calls
+    /// [`restore_block`](BlockTable::restore_block) for each block.
+    pub fn for_recovery(layout: Layout) -> BlockTable {
+        let mut table = BlockTable::new(layout);
+        for plane in &mut table.planes {
+            (plane.free, plane.free_head, plane.free_tail) = (0, NONE, NONE);
+        }
+        table
+    }
+
+    /// Puts a scanned block in its place: free, or closed, or open for more pages. `written` pages from the start are
+    /// programmed or torn, `valid` of them hold current data; `oldest` is the smallest sequence number found.
+    pub fn restore_block(&mut self, block: BlockId, written: u32, valid: u32, oldest: u64, erases: u32) {
+        self.erases[block.0 as usize] = erases;
+        if written == 0 {
+            self.push_free(block);
+            return;
+        }
+        self.oldest[block.0 as usize] = oldest;
+        self.invalid[block.0 as usize] = (written - valid) as u16;
+        let first = self.layout.first_page(block).0;
+        let plane = &mut self.planes[self.layout.plane_of_block(block) as usize];
+        plane.valid += valid;
+        if written < self.layout.pages {
+            let cursor = Cursor { next: first + written, end: first + self.layout.pages };
+            // The block for moved pages first: clearing needs it most.
+            if plane.moved.is_full() {
+                plane.moved = cursor;
+            } else if plane.host.is_full() {
+                plane.host = cursor;
+            } else {
+                // More than two open blocks in a plane: close this one, its rest is wasted until the next erase.
+                let rest = self.layout.pages - written;
+                self.invalid[block.0 as usize] += rest as u16;
+                for page in first + written..first + self.layout.pages {
+                    self.owners[page as usize] = WASTE;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> BlockTable {
+        BlockTable::new(Layout::new(2, 3, 4).unwrap())
+    }
+
+    #[test]
+    fn blocks_are_taken_in_the_order_of_their_erase() {
+        let mut t = table();
+        let first = t.open_free(1, 1).unwrap();
+        let block = first.block(t.layout());
+        assert_eq!(t.planes[1].free, 2);
+        t.erased(block);
+        let order: Vec<BlockId> = (0..3).map(|_| t.open_free(1, 1).unwrap().block(t.layout())).collect();
+        assert_eq!(order[2], block);
+        assert_eq!(t.open_free(1, 1), None);
+        assert_eq!(t.erases(block), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "I-6")]
+    fn programming_twice_is_caught() {
+        let mut t = table();
+        let mut cursor = t.open_free(0, 1).unwrap();
+        let ppn = cursor.take();
+        t.programmed(ppn, Content::Data(Lpn(1)));
+        t.programmed(ppn, Content::Data(Lpn(2)));
+    }
+
+    #[test]
+    fn owner_words_keep_what_they_mean() {
+        let cases = [
+            Content::Free,
+            Content::Waste,
+            Content::Journal(0),
+            Content::Journal(JOURNAL_SLOTS_MAX - 1),
+            Content::Data(Lpn(0)),
+            Content::Data(Lpn(LOGICAL_PAGES_MAX - 1)),
+        ];
+        for content in cases {
+            assert_eq!(Content::from_word(content.word()), content);
+        }
+    }
+
+    #[test]
+    fn an_invalid_page_delays_the_erase_of_its_block() {
+        let mut t = table();
+        let mut cursor = t.open_free(0, 1).unwrap();
+        let ppn = cursor.take();
+        t.programmed(ppn, Content::Data(Lpn(1)));
+        t.planes[0].valid += 1;
+        t.invalidate(ppn, Instant(77));
+        let block = t.layout().block(ppn);
+        assert_eq!((t.invalid(block), t.safe_at(block)), (1, Instant(77)));
+    }
+}
