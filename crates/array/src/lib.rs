@@ -1,3 +1,6 @@
 //! Arrays: machines that make one device out of several, or of a part.
 
+pub mod concat;
+mod legs;
 pub mod slice;
+pub mod stripe;

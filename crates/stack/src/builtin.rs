@@ -8,4 +8,6 @@ pub fn builtin() -> Registry {
         .with(nandu_device::block::memory())
         .with(nandu_device::block::file())
         .with(nandu_array::slice::kind())
+        .with(nandu_array::concat::kind())
+        .with(nandu_array::stripe::kind())
 }
