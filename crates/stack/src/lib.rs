@@ -6,6 +6,7 @@ pub mod builtin;
 pub mod graph;
 pub mod load;
 pub mod stack;
+pub mod testbed;
 
 pub use builtin::builtin;
 pub use graph::{Driver, Graph, LayerStats, Part};
