@@ -7,6 +7,9 @@ use crate::trace::{Arrival, Meta, Stream, Trace};
 use nandu_base::{Op, Span, SECTOR};
 use std::collections::BTreeMap;
 
+/// Most the origin is moved back beyond need: 13 days.
+const MAX_SLACK_NS: u64 = 1 << 50;
+
 /// Names and numbers of the streams seen so far.
 #[derive(Default)]
 struct StreamTable {
@@ -91,6 +94,8 @@ pub struct Builder {
     last_ns: u64,
     /// How far the origin was moved back last; doubles, so that moving it stays cheap.
     moved_back_ns: u64,
+    /// One past the last sector of any request.
+    max_end_sectors: u64,
     sorted_requests: u64,
     rounded_requests: u64,
     rounded_times: u64,
@@ -108,6 +113,7 @@ impl Builder {
             origin_ns: None,
             last_ns: 0,
             moved_back_ns: 0,
+            max_end_sectors: 0,
             sorted_requests: 0,
             rounded_requests: 0,
             rounded_times: 0,
@@ -174,13 +180,46 @@ impl Builder {
             Some(origin) if line.time_ns >= origin => line.time_ns - origin,
             _ => self.set_origin(at, line.time_ns)?,
         };
+        let relative = if relative > MAX_TIME_NS { self.tighten(line.time_ns) } else { relative };
         let record =
             Record::new(relative, line.op, line.fua, line.offset_sectors, line.len_sectors, line.stream)
                 .map_err(|why| Cursor::bounds(at, why))?;
+        self.keep(record, relative);
+        Ok(())
+    }
+
+    /// Adds a plain read or write of the device that came last, well inside all bounds. `false` adds nothing and sends
+    /// the line to [`Builder::push`], which does everything else. `op` is a read or a write.
+    #[inline(always)]
+    pub fn push_usual(
+        &mut self,
+        time_ns: u64,
+        device: u64,
+        op: Op,
+        offset_sectors: u64,
+        len_sectors: u64,
+    ) -> bool {
+        debug_assert!(matches!(op, Op::Read | Op::Write));
+        let (Some((last, stream)), Some(origin)) = (self.streams.last_number, self.origin_ns) else {
+            return false;
+        };
+        if last != device || time_ns < origin {
+            return false;
+        }
+        let relative = time_ns - origin;
+        let Some(record) = Record::usual(relative, op, offset_sectors, len_sectors, stream) else {
+            return false;
+        };
+        self.keep(record, relative);
+        true
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, record: Record, relative: u64) {
         self.sorted_requests += u64::from(relative < self.last_ns);
         self.last_ns = relative;
+        self.max_end_sectors = self.max_end_sectors.max(record.offset_sectors() + record.len_sectors());
         self.records.push(record);
-        Ok(())
     }
 
     /// Keeps the measured response time of the request added last.
@@ -202,13 +241,13 @@ impl Builder {
         };
         // Further back than needed, so that a file in falling order moves its records only a few times.
         let needed = origin - time_ns;
-        let generous = needed.max(self.moved_back_ns.saturating_mul(2)).min(origin);
+        let generous = self.moved_back_ns.saturating_mul(2).min(MAX_SLACK_NS).min(origin);
         let latest = self.records.iter().map(|r| r.time().0).max().unwrap_or(0);
-        let back = if latest.saturating_add(generous) <= MAX_TIME_NS { generous } else { needed };
-        if latest.saturating_add(back) > MAX_TIME_NS {
-            let ns = latest.saturating_add(back);
-            return Err(Cursor::bounds(at, RecordError::Time { ns }));
+        let room = MAX_TIME_NS - latest;
+        if needed > room {
+            return Err(Cursor::bounds(at, RecordError::Time { ns: latest.saturating_add(needed) }));
         }
+        let back = needed.max(generous.min(room));
         for r in &mut self.records {
             *r = r.at(r.time().0 + back).map_err(|why| Cursor::bounds(at, why))?;
         }
@@ -216,6 +255,21 @@ impl Builder {
         self.origin_ns = Some(origin - back);
         self.last_ns += back;
         Ok(time_ns - (origin - back))
+    }
+
+    /// Takes back what the origin was moved too far; returns `time_ns` relative to it.
+    #[cold]
+    #[inline(never)]
+    fn tighten(&mut self, time_ns: u64) -> u64 {
+        let first = self.records.iter().map(|r| r.time().0).min().unwrap_or(0);
+        for r in &mut self.records {
+            *r = r.at(r.time().0 - first).expect("an earlier time fits when the later one did");
+        }
+        self.moved_back_ns = 0;
+        self.last_ns -= first;
+        let origin = self.origin_ns.unwrap_or(0) + first;
+        self.origin_ns = Some(origin);
+        time_ns - origin
     }
 
     /// Sorts by time where needed, sets the first arrival to 0, counts streams.
@@ -237,6 +291,11 @@ impl Builder {
         let mut trace = Trace { records: self.records, streams: Vec::new(), service: self.service, meta };
         trace.streams =
             self.streams.names.into_iter().map(|name| Stream { name, ..Stream::default() }).collect();
+        if let [only] = trace.streams.as_mut_slice() {
+            only.requests = trace.records.len() as u64;
+            only.max_extent_bytes = self.max_end_sectors * SECTOR;
+            return trace;
+        }
         for r in &trace.records {
             if let Some(s) = trace.streams.get_mut(usize::from(r.stream())) {
                 s.requests += 1;
@@ -305,6 +364,17 @@ mod tests {
         assert!(b.push(0, line((1 << 60) - (1 << 52))).is_err());
         b.push(0, line((1 << 60) - (1 << 51))).unwrap();
         assert_eq!(b.finish(Meta::default()).records.len(), 2);
+        // Moved back by more than needed, the whole 52 days still fit.
+        let mut b = Builder::new(Arrival::Timestamps, false);
+        for back in [0, 1, 1 << 49, (1 << 49) + 1] {
+            b.push(0, line((1 << 60) - back)).unwrap();
+        }
+        let first = (1 << 60) - (1 << 49) - 1;
+        b.push(0, line(first + MAX_TIME_NS)).unwrap();
+        assert!(b.push(0, line(first + MAX_TIME_NS + 1)).is_err());
+        assert!(b.push(0, line(first - 1)).is_err());
+        let t = b.finish(Meta::default());
+        assert_eq!((t.meta.start_ns, t.span().0), (first, MAX_TIME_NS));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::error::{Fault, Why};
 use crate::record::RecordError;
 
 const ZEROS: u64 = 0x3030_3030_3030_3030;
-const TEN_POWERS: [u64; 20] = {
+/// 10^0 to 10^19.
+pub const TEN_POWERS: [u64; 20] = {
     let mut powers = [1u64; 20];
     let mut i = 1;
     while i < 20 {
@@ -79,10 +80,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// A fault here.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub fn fault(&self, field: &'static str, why: Why) -> Fault {
-        Fault { at: self.pos, field, why }
+        fault_at(self.pos, field, why)
+    }
+
+    /// The next `N` bytes, unless the block ends before.
+    #[inline(always)]
+    pub fn window<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.text.get(self.pos..)?.first_chunk::<N>()
+    }
+
+    /// Moves on by `count` bytes that were seen to be there.
+    #[inline(always)]
+    pub fn advance(&mut self, count: usize) {
+        self.pos += count;
     }
 
     /// A fault of the whole record, shown at `at`.
@@ -166,35 +178,11 @@ impl<'a> Cursor<'a> {
     /// Up to eight digits here: their value and count. Stays in place when there is none.
     #[inline(always)]
     fn eight_digits(&mut self) -> (u64, u32) {
-        let Some(bytes) = self.text.get(self.pos..).and_then(|rest| rest.first_chunk::<8>()) else {
-            return self.few_digits();
+        let (value, count) = match self.window::<8>() {
+            Some(bytes) => digits(u64::from_le_bytes(*bytes)),
+            None => few_digits(self.text, self.pos),
         };
-        let x = u64::from_le_bytes(*bytes) ^ ZEROS;
-        // A byte is a digit when it is at most 9; a carry only reaches bytes behind the first that is none.
-        let no_digit = (x.wrapping_add(0x7676_7676_7676_7676) | x) & 0x8080_8080_8080_8080;
-        let count = no_digit.trailing_zeros() / 8;
-        if count == 0 {
-            return (0, 0);
-        }
         self.pos += count as usize;
-        // The digits move to the end, zeros fill the front; then pairs, fours and eights are joined.
-        let x = x << (64 - 8 * count);
-        let pairs = x.wrapping_mul(10).wrapping_add(x >> 8);
-        let high = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
-        let low = ((pairs >> 16) & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
-        (high.wrapping_add(low) >> 32, count)
-    }
-
-    /// As `eight_digits`, within eight bytes of the end of the block.
-    #[cold]
-    #[inline(never)]
-    fn few_digits(&mut self) -> (u64, u32) {
-        let (mut value, mut count) = (0, 0);
-        while count < 8 && self.peek().is_ascii_digit() {
-            value = value * 10 + u64::from(self.peek() - b'0');
-            count += 1;
-            self.pos += 1;
-        }
         (value, count)
     }
 
@@ -210,10 +198,12 @@ impl<'a> Cursor<'a> {
             8 => {
                 let (second, count) = self.eight_digits();
                 let value = first * TEN_POWERS[count as usize & 15] + second;
-                if count == 8 {
-                    return self.uint_rest(value, field);
+                if count < 8 {
+                    return Ok(value);
                 }
-                Ok(value)
+                let (value, pos) = more_digits(self.text, self.pos, value);
+                self.pos = pos;
+                value.ok_or_else(|| self.fault(field, Why::TooLarge))
             }
             _ => Ok(first),
         }
@@ -232,21 +222,6 @@ impl<'a> Cursor<'a> {
             }
             _ => self.uint(field),
         }
-    }
-
-    /// The digits after the sixteenth.
-    #[cold]
-    #[inline(never)]
-    fn uint_rest(&mut self, mut value: u64, field: &'static str) -> Result<u64, Fault> {
-        while self.peek().is_ascii_digit() {
-            let digit = u64::from(self.peek() - b'0');
-            value = value
-                .checked_mul(10)
-                .and_then(|v| v.checked_add(digit))
-                .ok_or_else(|| self.fault(field, Why::TooLarge))?;
-            self.pos += 1;
-        }
-        Ok(value)
     }
 
     /// A whole number of units of `unit_ns`, as ns.
@@ -279,31 +254,101 @@ impl<'a> Cursor<'a> {
     }
 
     /// The digits after the point, times `unit_ns`.
-    #[inline]
+    #[inline(always)]
     fn fraction(&mut self, unit_ns: u64) -> (u64, bool) {
-        let (first, count) = self.eight_digits();
-        // unit_ns <= 10^9 and 10^-8 per digit: exact whenever 10^count divides unit_ns.
-        let scale = TEN_POWERS[count as usize & 15];
-        if count < 8 && unit_ns.is_multiple_of(scale) {
-            return (first * (unit_ns / scale), false);
-        }
-        let (mut digits, mut value) = (count, u128::from(first));
-        let mut lost = false;
-        while self.peek().is_ascii_digit() {
-            let digit = u128::from(self.peek() - b'0');
-            if digits < 19 {
-                value = value * 10 + digit;
-                digits += 1;
-            } else {
-                lost |= digit != 0;
-            }
+        let (mut value, mut count) = self.eight_digits();
+        if count == 8 && self.peek().is_ascii_digit() {
+            value = value * 10 + u64::from(self.peek() - b'0');
+            count = 9;
             self.pos += 1;
         }
-        let scale = u128::from(TEN_POWERS[digits as usize]);
-        let scaled = value * u128::from(unit_ns);
-        let ns = (scaled + scale / 2) / scale;
-        (ns as u64, lost || !scaled.is_multiple_of(scale))
+        // Exact when 10^count divides the unit.
+        let scale = TEN_POWERS[count as usize & 15];
+        if unit_ns.is_multiple_of(scale) && !self.peek().is_ascii_digit() {
+            return (value * (unit_ns / scale), false);
+        }
+        let (part, rounded, pos) = long_fraction(self.text, self.pos, value, count, unit_ns);
+        self.pos = pos;
+        (part, rounded)
     }
+}
+
+/// Value and count of the digits at the start of eight bytes, the first byte lowest.
+#[inline(always)]
+pub fn digits(word: u64) -> (u64, u32) {
+    let x = word ^ ZEROS;
+    // A byte is a digit when it is at most 9; a carry only reaches bytes behind the first that is none.
+    let no_digit = (x.wrapping_add(0x7676_7676_7676_7676) | x) & 0x8080_8080_8080_8080;
+    let count = no_digit.trailing_zeros() / 8;
+    if count == 0 {
+        return (0, 0);
+    }
+    // The digits move to the end, zeros fill the front; then pairs, fours and eights are joined.
+    let x = x << (64 - 8 * count);
+    let pairs = x.wrapping_mul(10).wrapping_add(x >> 8) & 0x00FF_00FF_00FF_00FF;
+    let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
+    (fours.wrapping_mul(10_000 << 32 | 1) >> 32, count)
+}
+
+#[cold]
+#[inline(never)]
+fn fault_at(at: usize, field: &'static str, why: Why) -> Fault {
+    Fault { at, field, why }
+}
+
+/// The digit at `pos`.
+fn digit(text: &[u8], pos: usize) -> Option<u64> {
+    text.get(pos).filter(|b| b.is_ascii_digit()).map(|b| u64::from(b - b'0'))
+}
+
+/// As `digits`, within eight bytes of the end of the block.
+#[cold]
+#[inline(never)]
+fn few_digits(text: &[u8], pos: usize) -> (u64, u32) {
+    let (mut value, mut count) = (0, 0);
+    while let Some(digit) = digit(text, pos + count as usize).filter(|_| count < 8) {
+        value = value * 10 + digit;
+        count += 1;
+    }
+    (value, count)
+}
+
+/// The digits after the sixteenth: the whole value, `None` beyond 64 bits, and where they end.
+#[cold]
+#[inline(never)]
+fn more_digits(text: &[u8], mut pos: usize, value: u64) -> (Option<u64>, usize) {
+    let mut value = Some(value);
+    while let Some(digit) = digit(text, pos) {
+        value = value.and_then(|v| v.checked_mul(10)?.checked_add(digit));
+        pos += 1;
+    }
+    (value, pos)
+}
+
+/// A fraction with digits below a nanosecond: `value` holds the first `count`. Returns ns, whether rounded, the end.
+#[cold]
+#[inline(never)]
+fn long_fraction(
+    text: &[u8],
+    mut pos: usize,
+    value: u64,
+    mut count: u32,
+    unit_ns: u64,
+) -> (u64, bool, usize) {
+    let (mut value, mut lost) = (u128::from(value), false);
+    while let Some(digit) = digit(text, pos) {
+        if count < 19 {
+            value = value * 10 + u128::from(digit);
+            count += 1;
+        } else {
+            lost |= digit != 0;
+        }
+        pos += 1;
+    }
+    let scale = u128::from(TEN_POWERS[count as usize]);
+    let scaled = value * u128::from(unit_ns);
+    let ns = (scaled + scale / 2) / scale;
+    (ns as u64, lost || !scaled.is_multiple_of(scale), pos)
 }
 
 #[cfg(test)]

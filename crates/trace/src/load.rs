@@ -4,7 +4,7 @@ use crate::builder::Builder;
 use crate::cursor::Cursor;
 use crate::error::{excerpt, Fault, LineError, TraceError};
 use crate::formats::{self, Format, Kind};
-use crate::input::{Blocks, LINE_LIMIT};
+use crate::input::{Blocks, Place, LINE_LIMIT};
 use crate::trace::{Arrival, Meta, Origin, Trace};
 use std::fs::File;
 use std::io::Read;
@@ -204,29 +204,29 @@ pub fn drive<P: LineParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<()
         while !c.at_end() && job.builder.len() < job.limit {
             let start = c.pos();
             if let Err(fault) = parser.line(&mut c, &mut job.builder) {
-                c.seek(start);
-                refuse(&mut c, fault, text, &place, job)?;
+                c.seek(refuse(start, fault, text, &place, job)?);
             }
         }
     }
     Ok(())
 }
 
-/// A blank line is passed over; any other bad line is reported with its place.
+/// A blank line is passed over; any other bad line is reported with its place. Returns where the next line starts.
 #[cold]
 #[inline(never)]
 fn refuse(
-    c: &mut Cursor<'_>,
+    start: usize,
     fault: Fault,
     text: &[u8],
-    place: &crate::input::Place,
+    place: &Place<'_>,
     job: &mut Job,
-) -> Result<(), TraceError> {
-    let start = c.pos();
+) -> Result<usize, TraceError> {
+    let mut c = Cursor::new(text);
+    c.seek(start);
     let line = c.rest_of_line();
     c.skip_line();
     if line.trim_ascii().is_empty() {
-        return Ok(());
+        return Ok(c.pos());
     }
     let number = place.lines_before + 1 + memchr::memchr_iter(b'\n', &text[..start]).count() as u64;
     if line.len() > LINE_LIMIT {
@@ -243,7 +243,8 @@ fn refuse(
         why: fault.why,
         format: job.format.name,
         example: job.format.example,
-    })
+    })?;
+    Ok(c.pos())
 }
 
 /// Tries parser `P` on the first lines: true when it reads more lines than it refuses.

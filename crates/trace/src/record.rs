@@ -107,13 +107,35 @@ impl Record {
         if u64::from(stream) >= MAX_STREAMS {
             return Err(RecordError::Stream { stream: u64::from(stream) });
         }
-        Ok(Record {
+        Ok(Record::packed(time_ns, op, fua, offset_sectors, len_sectors, stream))
+    }
+
+    /// Packs values that are known to be in bounds.
+    #[inline(always)]
+    fn packed(time_ns: u64, op: Op, fua: bool, offset_sectors: u64, len_sectors: u64, stream: u16) -> Record {
+        Record {
             time_stream: time_ns << TIME_SHIFT | u64::from(stream),
             extent_op: offset_sectors << OFFSET_SHIFT
                 | len_sectors << LEN_SHIFT
                 | (op as u64) << 1
                 | u64::from(fua),
-        })
+        }
+    }
+
+    /// A plain read or write well inside all bounds, by three comparisons; `None` sends the caller to [`Record::new`],
+    /// which accepts what lies nearer to the bounds and names what lies beyond.
+    #[inline(always)]
+    pub(crate) fn usual(
+        time_ns: u64,
+        op: Op,
+        offset_sectors: u64,
+        len_sectors: u64,
+        stream: u16,
+    ) -> Option<Record> {
+        let inside = time_ns <= MAX_TIME_NS
+            && len_sectors.wrapping_sub(1) < MAX_LEN_SECTORS
+            && offset_sectors < MAX_END_SECTORS - MAX_LEN_SECTORS;
+        inside.then(|| Record::packed(time_ns, op, false, offset_sectors, len_sectors, stream))
     }
 
     /// Arrival, counted from the first arrival of the trace.
