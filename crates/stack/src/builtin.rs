@@ -7,6 +7,8 @@ pub fn builtin() -> Registry {
     Registry::new()
         .with(nandu_device::block::memory())
         .with(nandu_device::block::file())
+        .with(nandu_device::ssd::kind())
+        .with(nandu_device::fault::kind())
         .with(nandu_array::slice::kind())
         .with(nandu_array::concat::kind())
         .with(nandu_array::stripe::kind())

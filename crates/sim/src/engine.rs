@@ -1,0 +1,249 @@
+//! The simulator's driver: a stack of machines on a virtual clock.
+//!
+//! Completions and timers come from one queue in a total order. Arrivals are not in it: whoever replays a trace asks
+//! when the next event is due ([`Engine::next_at`]) and submits what comes before. Events of an instant come before its
+//! arrivals.
+
+use crate::block::BlockMedium;
+use crate::queue::{Event, EventQueue};
+use nandu_base::{
+    ByteLen, ByteOffset, Content, Flags, Instant, Medium, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId,
+    Request, RequestTable, Rng, TenantId, TimerKey,
+};
+use nandu_device::nand::Cells;
+use nandu_stack::{Built, Driver, Graph, Stack, StackError};
+
+/// Hears of every request that came from outside, when it is done.
+pub trait Sink {
+    /// `request` is done; its payload may be read.
+    fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool);
+}
+
+/// What survives a power cut.
+pub struct Media {
+    computed: Vec<Option<Box<dyn Medium>>>,
+    block: Vec<Option<BlockMedium>>,
+}
+
+impl Media {
+    /// The block medium of a leaf, for checks that compare media.
+    pub fn block(&self, node: u32) -> Option<&BlockMedium> {
+        self.block[node as usize].as_ref()
+    }
+
+    /// Fresh media for every leaf of `built`. Computed media exist only when the run stores content.
+    pub fn fresh(built: &Built, stores: bool) -> Media {
+        let mut media = Media { computed: Vec::new(), block: Vec::new() };
+        for part in &built.parts {
+            let (computed, block): (Option<Box<dyn Medium>>, _) = match &part.medium {
+                MediumSpec::None => (None, None),
+                MediumSpec::Flash { .. } if !stores => (None, None),
+                MediumSpec::Flash { units, unit_sectors, units_per_block } => {
+                    (Some(Box::new(Cells::new(*units, *unit_sectors, *units_per_block))), None)
+                }
+                MediumSpec::Block(spec) => (None, Some(BlockMedium::new(spec))),
+            };
+            media.computed.push(computed);
+            media.block.push(block);
+        }
+        media
+    }
+}
+
+/// The side of the engine that machines act upon.
+struct World<S> {
+    queue: EventQueue,
+    block: Vec<Option<BlockMedium>>,
+    sink: S,
+    now: Instant,
+}
+
+impl<S: Sink> Driver for World<S> {
+    #[inline]
+    fn finish_at(&mut self, id: ReqId, at: Instant) {
+        self.queue.push(at, Event::Complete(id));
+    }
+
+    fn wake(&mut self, node: u32, key: TimerKey, generation: u64, at: Instant) {
+        self.queue.push(at, Event::Timer { node, key, generation });
+    }
+
+    fn medium(&mut self, node: u32, id: ReqId, requests: &mut RequestTable, _pool: &mut PayloadPool) {
+        let block = self.block[node as usize].as_mut().expect("a leaf that asks for its medium has one");
+        let end = block.begin(id, self.now, requests);
+        self.queue.push(end, Event::Served(id));
+    }
+
+    #[inline]
+    fn host_done(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable, pool: &mut PayloadPool) {
+        self.sink.done(&requests[id], now, pool);
+    }
+}
+
+/// A request from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Submission {
+    /// The machine that takes it.
+    pub node: u32,
+    /// What is asked.
+    pub op: Op,
+    /// How.
+    pub flags: Flags,
+    /// Where.
+    pub offset: ByteOffset,
+    /// How much.
+    pub len: ByteLen,
+    /// The data; the engine takes over one hold on it.
+    pub payload: Payload,
+    /// Whose request it is.
+    pub tenant: TenantId,
+    /// The submitter's note.
+    pub cookie: u64,
+    /// When it arrived; not later than now.
+    pub arrival: Instant,
+}
+
+/// A stack that runs on a virtual clock.
+pub struct Engine<S> {
+    /// The machines.
+    pub graph: Graph,
+    world: World<S>,
+}
+
+impl<S: Sink> Engine<S> {
+    /// An engine on `media`, which are as a cut left them or [fresh](Media::fresh). The clock starts at `now`.
+    pub fn new(built: Built, mut media: Media, content: Content, sink: S, now: Instant) -> Engine<S> {
+        let tenants = built.tenants.len() + 1;
+        let parts = built.into_parts(|node, _| media.computed[node as usize].take());
+        let world = World { queue: EventQueue::default(), block: media.block, sink, now };
+        Engine { graph: Graph::new(parts, content, tenants), world }
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.world.now
+    }
+
+    /// The sink.
+    #[inline]
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.world.sink
+    }
+
+    /// The machines and the sink, to read.
+    pub fn graph_and_sink(&self) -> (&Graph, &S) {
+        (&self.graph, &self.world.sink)
+    }
+
+    /// The sink, and the buffers from which it takes the data of requests.
+    #[inline]
+    pub fn sink_and_pool(&mut self) -> (&mut S, &mut PayloadPool) {
+        (&mut self.world.sink, &mut self.graph.pool)
+    }
+
+    /// When the next event is due.
+    #[inline]
+    pub fn next_at(&self) -> Option<Instant> {
+        self.world.queue.next_at()
+    }
+
+    /// Takes the next event, if there is one, and moves the clock to it.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        let Some((at, event)) = self.world.queue.pop() else { return false };
+        debug_assert!(at >= self.world.now, "time runs backwards");
+        self.world.now = at;
+        match event {
+            Event::Complete(id) => self.graph.complete(id, at, &mut self.world),
+            Event::Served(id) => self.served(id, at),
+            Event::Timer { node, key, generation } => self.graph.timer(node, key, generation, at, &mut self.world),
+        }
+        true
+    }
+
+    fn served(&mut self, id: ReqId, at: Instant) {
+        let node = self.graph.requests[id].node as usize;
+        let block = self.world.block[node].as_mut().expect("only a leaf with a medium is served");
+        block.end(id, &mut self.graph.requests, &mut self.graph.pool);
+        self.graph.complete(id, at, &mut self.world);
+    }
+
+    /// Moves the clock forward to `at`, before any event that is due later.
+    #[inline]
+    pub fn advance(&mut self, at: Instant) {
+        debug_assert!(at >= self.world.now && self.next_at().is_none_or(|next| next >= at), "events are passed over");
+        self.world.now = at;
+    }
+
+    /// Sends a request in, now.
+    #[inline]
+    pub fn submit(&mut self, s: Submission) -> ReqId {
+        let now = self.world.now;
+        self.graph.submit(
+            s.node, s.op, s.flags, s.offset, s.len, s.payload, s.tenant, s.cookie, s.arrival, now, &mut self.world,
+        )
+    }
+
+    /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with
+    /// one leg. Fails with the first machine among `roots` that cannot start.
+    pub fn open(&mut self, how: OpenHow, roots: &[u32]) -> Result<(), (u32, OpenError)> {
+        for node in 0..self.graph.len() as u32 {
+            let now = self.world.now;
+            self.graph.open(node, how, now, &mut self.world);
+            while self.graph.open_result(node).is_none() {
+                assert!(self.step(), "{} never finishes its start", self.graph.name(node));
+            }
+        }
+        for &root in roots {
+            if let Some(Err(error)) = self.graph.open_result(root) {
+                return Err((root, error.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every machine, parents first. Nothing may be outstanding from outside.
+    pub fn close(&mut self) {
+        for node in (0..self.graph.len() as u32).rev() {
+            if !self.graph.is_open(node) {
+                continue;
+            }
+            let now = self.world.now;
+            self.graph.close(node, now, &mut self.world);
+            while self.graph.is_open(node) {
+                assert!(self.step(), "{} never finishes its end", self.graph.name(node));
+            }
+        }
+    }
+
+    /// Cuts the power now: every machine is gone, the media keep what had reached them.
+    pub fn crash(mut self, rng: &mut Rng) -> (Media, S) {
+        for block in self.world.block.iter_mut().flatten() {
+            block.crash(&self.graph.requests, &self.graph.pool, rng);
+        }
+        let mut computed = self.graph.into_media();
+        for medium in computed.iter_mut().flatten() {
+            medium.crash(self.world.now, rng);
+        }
+        (Media { computed, block: self.world.block }, self.world.sink)
+    }
+
+    /// Ends the engine without a cut.
+    pub fn into_parts(self) -> (Media, S) {
+        (Media { computed: self.graph.into_media(), block: self.world.block }, self.world.sink)
+    }
+}
+
+/// Builds the machines of `stack`, with every leaf's medium fresh.
+pub fn build(
+    stack: &Stack,
+    options: &nandu_stack::BuildOptions,
+    content: Content,
+) -> Result<(Built, Media), StackError> {
+    let built = stack.build(options)?;
+    // Plain simulation stores only what machines put on record for themselves; a stack of one machine has no such need.
+    let stores = content != Content::Nothing || built.parts.len() > 1;
+    let media = Media::fresh(&built, stores);
+    Ok((built, media))
+}

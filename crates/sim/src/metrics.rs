@@ -1,0 +1,235 @@
+//! What a run measures, kept while it runs.
+//!
+//! Latency counts from arrival to completion, in nanoseconds, in histograms of three significant digits (error below
+//! 0.1 %). The history of a run is a list of windows of equal length; when there are too many, neighbours are joined, so
+//! that memory stays bounded however long the run is.
+
+use crate::engine::Sink;
+use crate::replay::{number_of, source_of, Host};
+use hdrhistogram::Histogram;
+use nandu_base::{CriticalPath, Instant, Op, Payload, PayloadPool, Request, Span};
+use nandu_trace::Record;
+
+/// Most windows of a history.
+const WINDOWS_MAX: usize = 512;
+/// Length of the first windows in nanoseconds; doubled as needed.
+const WINDOW_START: u64 = 1_000_000;
+/// Longest latency that is told apart: two hours. Longer ones count as this.
+const LATENCY_MAX: u64 = 7_200_000_000_000;
+
+/// One stretch of a run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Window {
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// Bytes read or written by them.
+    pub bytes: u64,
+    /// Sum of their latencies.
+    pub latency_total: u64,
+    /// The longest.
+    pub latency_max: u64,
+}
+
+impl Window {
+    fn join(&mut self, other: &Window) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency_total += other.latency_total;
+        self.latency_max = self.latency_max.max(other.latency_max);
+    }
+}
+
+/// Windows of equal length over a run.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The windows, from the start of the measurement.
+    pub windows: Vec<Window>,
+    /// log2 of how many first windows make one of the present length.
+    doublings: u32,
+    start: Instant,
+}
+
+impl History {
+    fn new(start: Instant) -> History {
+        History { windows: Vec::with_capacity(WINDOWS_MAX), doublings: 0, start }
+    }
+
+    /// Length of a window.
+    pub fn window(&self) -> Span {
+        Span(WINDOW_START << self.doublings)
+    }
+
+    #[inline]
+    fn add(&mut self, at: Instant, bytes: u64, latency: u64) {
+        let index = (at.since(self.start).0 / WINDOW_START) >> self.doublings;
+        if index >= self.windows.len() as u64 {
+            return self.grow(at, bytes, latency);
+        }
+        let window = &mut self.windows[index as usize];
+        window.requests += 1;
+        window.bytes += bytes;
+        window.latency_total += latency;
+        window.latency_max = window.latency_max.max(latency);
+    }
+
+    #[cold]
+    fn grow(&mut self, at: Instant, bytes: u64, latency: u64) {
+        let index = |doublings: u32| (at.since(self.start).0 / WINDOW_START) >> doublings;
+        let mut doublings = self.doublings;
+        while index(doublings) >= WINDOWS_MAX as u64 {
+            doublings += 1;
+        }
+        for _ in self.doublings..doublings {
+            self.windows = self.windows.chunks(2).map(|pair| {
+                let mut joined = pair[0];
+                pair[1..].iter().for_each(|w| joined.join(w));
+                joined
+            }).collect();
+        }
+        self.windows.resize((index(doublings) + 1) as usize, Window::default());
+        self.doublings = doublings;
+        self.add(at, bytes, latency);
+    }
+}
+
+/// Counts and latencies of one tenant and kind of request.
+#[derive(Clone)]
+pub struct Class {
+    /// Arrival to completion.
+    pub latency: Histogram<u64>,
+    /// Sum of latencies, exact.
+    pub latency_total: u128,
+    /// Sum of squared latencies in microseconds, for the deviation.
+    pub squares_us: u128,
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Sum of critical paths.
+    pub path: CriticalPath,
+}
+
+impl Class {
+    fn new() -> Class {
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are valid");
+        Class { latency, latency_total: 0, squares_us: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
+    }
+
+    #[inline]
+    fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath, failed: bool) {
+        self.latency.saturating_record(latency);
+        self.latency_total += u128::from(latency);
+        let us = latency / 1000;
+        self.squares_us += u128::from(us) * u128::from(us);
+        self.bytes += bytes;
+        self.failed += u64::from(failed);
+        self.path.accumulate(path);
+    }
+}
+
+/// The sink of a plain run.
+pub struct Metrics {
+    /// Reads, writes and the rest, for each tenant in turn.
+    classes: Vec<[Class; 3]>,
+    /// The run over time.
+    pub history: History,
+    /// Requests with a smaller cookie arrived before the measurement began.
+    first: u64,
+    /// Requests done and when the last one was, by workload; warm-up included.
+    ended: Vec<(u64, Instant)>,
+    /// When the measurement began.
+    pub start: Instant,
+    /// When the last request ended.
+    pub last_done: Instant,
+}
+
+/// Which of the three classes an operation belongs to.
+#[inline]
+fn class_of(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        _ => 2,
+    }
+}
+
+impl Metrics {
+    /// Nothing measured yet, for `tenants` tenants with SYSTEM and `workloads` workloads.
+    pub fn new(tenants: usize, workloads: usize, start: Instant) -> Metrics {
+        Metrics {
+            classes: (0..tenants).map(|_| [Class::new(), Class::new(), Class::new()]).collect(),
+            history: History::new(start),
+            first: 0,
+            ended: vec![(0, start); workloads],
+            start,
+            last_done: start,
+        }
+    }
+
+    /// Reads (0), writes (1) and the rest (2) of one tenant.
+    pub fn classes(&self, tenant: usize) -> &[Class; 3] {
+        &self.classes[tenant]
+    }
+
+    /// Tenants, SYSTEM included.
+    pub fn tenants(&self) -> usize {
+        self.classes.len()
+    }
+}
+
+impl Sink for Metrics {
+    #[inline]
+    fn done(&mut self, request: &Request, now: Instant, _pool: &mut PayloadPool) {
+        let ended = &mut self.ended[source_of(request.cookie)];
+        *ended = (ended.0 + 1, now);
+        if number_of(request.cookie) < self.first {
+            return;
+        }
+        self.last_done = now;
+        let latency = now.since(request.arrival).0;
+        let bytes = if matches!(request.op, Op::Read | Op::Write) { request.len.0 } else { 0 };
+        let class = &mut self.classes[usize::from(request.tenant.0)][class_of(request.op)];
+        class.add(latency, bytes, &request.path, request.error.is_some());
+        self.history.add(now, bytes, latency);
+    }
+}
+
+impl Host for Metrics {
+    #[inline]
+    fn payload(&mut self, _record: &Record, _cookie: u64, _pool: &mut PayloadPool) -> Payload {
+        Payload::NONE
+    }
+
+    #[inline]
+    fn ended(&self, source: usize) -> u64 {
+        self.ended[source].0
+    }
+
+    #[inline]
+    fn last_end(&self, source: usize) -> Instant {
+        self.ended[source].1
+    }
+
+    fn begin(&mut self, first: u64, now: Instant) {
+        let ended = std::mem::take(&mut self.ended);
+        *self = Metrics::new(self.classes.len(), ended.len(), now);
+        (self.first, self.ended) = (first, ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_history_stays_short_and_loses_nothing() {
+        let mut history = History::new(Instant::ZERO);
+        for i in 0..100_000u64 {
+            history.add(Instant(i * 700_000), 1, i);
+        }
+        assert!(history.windows.len() <= WINDOWS_MAX);
+        assert_eq!(history.windows.iter().map(|w| w.requests).sum::<u64>(), 100_000);
+        assert_eq!(history.windows.iter().map(|w| w.latency_max).max(), Some(99_999));
+        assert!(history.window().0 * history.windows.len() as u64 >= 70_000_000_000);
+    }
+}

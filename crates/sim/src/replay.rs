@@ -1,0 +1,286 @@
+//! Replaying workloads: when each request arrives.
+//!
+//! - *Open loop*: at its recorded time, stretched or squeezed by a time scale, whether the stack keeps up or not.
+//! - *Closed loop*: so many requests outstanding; the next arrives when one ends, after the recorded gap where the trace
+//!   has gaps.
+//! - *Rate*: at a fixed interval.
+//!
+//! Open loop and rate have a cap on outstanding requests. An arrival beyond it waits in front of the stack, its wait
+//! counts as latency, and the result says that the stack was saturated.
+
+use crate::engine::{Engine, Sink, Submission};
+use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId};
+use nandu_trace::{Arrival, Record, Trace};
+use std::sync::Arc;
+
+/// How a workload's requests arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// At the recorded times, multiplied by `time_scale`.
+    Open {
+        /// Above 1 slower, below 1 faster.
+        time_scale: Ratio,
+        /// Most requests outstanding.
+        cap: u32,
+    },
+    /// `outstanding` requests at any time.
+    Closed {
+        /// Requests outstanding, at least 1.
+        outstanding: u32,
+    },
+    /// One request every `interval`.
+    Rate {
+        /// Time between arrivals.
+        interval: Span,
+        /// Most requests outstanding.
+        cap: u32,
+    },
+}
+
+/// Cap on outstanding requests where none is given.
+pub const CAP_DEFAULT: u32 = 65_536;
+
+/// One workload on one export.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its trace, fitted to the export.
+    pub trace: Arc<Trace>,
+    /// How often it is replayed.
+    pub passes: u32,
+    /// When requests arrive.
+    pub pace: Pace,
+    /// The machine of the export.
+    pub node: u32,
+    /// Whose requests they are.
+    pub tenant: TenantId,
+}
+
+/// A sink that also gives writes their data.
+pub trait Host: Sink {
+    /// The payload of a request that is about to be sent in.
+    fn payload(&mut self, record: &Record, cookie: u64, pool: &mut PayloadPool) -> Payload;
+
+    /// Requests of workload `source` that have ended.
+    fn ended(&self, source: usize) -> u64;
+
+    /// When a request of workload `source` ended last.
+    fn last_end(&self, source: usize) -> Instant;
+
+    /// The warm-up is over: requests numbered from `first` on count.
+    fn begin(&mut self, first: u64, now: Instant);
+}
+
+/// The workload a request belongs to, from its cookie.
+#[inline]
+pub fn source_of(cookie: u64) -> usize {
+    (cookie >> 48) as usize
+}
+
+/// The number of a request in the order of arrival, from its cookie.
+#[inline]
+pub fn number_of(cookie: u64) -> u64 {
+    cookie & ((1 << 48) - 1)
+}
+
+/// How far ahead the machines are told what comes.
+const LOOK_AHEAD: usize = 8;
+
+/// A source in progress.
+struct Player {
+    source: Source,
+    /// Requests sent in.
+    issued: u64,
+    /// Index of the next record in the present pass.
+    next: usize,
+    pass: u32,
+    /// Time from the start of one pass to the start of the next, as recorded.
+    period: u64,
+    /// Start of the replay.
+    start: Instant,
+    /// The stack held arrivals back.
+    capped: bool,
+    gaps: bool,
+}
+
+impl Player {
+    fn new(source: Source, start: Instant) -> Player {
+        let n = source.trace.records.len() as u64;
+        let span = source.trace.span().0;
+        // One mean interval lies between the last request of a pass and the first of the next.
+        let period = if n > 1 { span + span / (n - 1) } else { span + 1 };
+        let gaps = source.trace.meta.arrival == Arrival::GapAfterCompletion;
+        Player { source, issued: 0, next: 0, pass: 0, period, start, capped: false, gaps }
+    }
+
+    /// When the next request arrives; `None` while it waits for another to end, or when there is none.
+    #[inline]
+    fn due(&mut self, ended: u64, last_end: Instant) -> Option<Instant> {
+        if self.pass == self.source.passes {
+            return None;
+        }
+        let outstanding = self.issued - ended;
+        let (at, cap) = match self.source.pace {
+            Pace::Open { time_scale, cap } => {
+                let recorded = self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
+                let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
+                (self.start + Span(at), cap)
+            }
+            Pace::Rate { interval, cap } => (self.start + interval * self.issued, cap),
+            Pace::Closed { outstanding: depth } => {
+                let gap = match self.next.checked_sub(1) {
+                    Some(before) if self.gaps => self.source.trace.gap_after(before).unwrap_or(Span::ZERO),
+                    _ => Span::ZERO,
+                };
+                return (outstanding < u64::from(depth)).then(|| last_end.later(self.start) + gap);
+            }
+        };
+        if outstanding >= u64::from(cap) {
+            self.capped = true;
+            return None;
+        }
+        Some(at)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Record {
+        let record = self.source.trace.records[self.next];
+        self.next += 1;
+        self.issued += 1;
+        if self.next == self.source.trace.records.len() {
+            self.next = 0;
+            self.pass += 1;
+        }
+        record
+    }
+}
+
+/// How a replay went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Requests sent in.
+    pub issued: u64,
+    /// When the last one arrived.
+    pub last_arrival: Instant,
+    /// Whether a cap held arrivals back.
+    pub capped: bool,
+    /// Whether every pace has times that do not depend on the stack.
+    pub open_loop: bool,
+    /// Most requests outstanding.
+    pub outstanding_max: usize,
+}
+
+/// What the caller hears while a replay goes on.
+pub struct Progress {
+    /// Requests sent in.
+    pub issued: u64,
+    /// Requests there are.
+    pub total: u64,
+}
+
+/// Requests that `sources` hold, all passes counted.
+pub fn total_requests(sources: &[Source]) -> u64 {
+    sources.iter().map(|s| s.trace.records.len() as u64 * u64::from(s.passes)).sum()
+}
+
+/// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count.
+/// `progress` is called every 65,536 requests.
+pub fn replay<S: Host>(
+    engine: &mut Engine<S>,
+    sources: Vec<Source>,
+    warm_up: u64,
+    mut progress: impl FnMut(Progress),
+) -> Outcome {
+    let total = total_requests(&sources);
+    let start = engine.now();
+    let mut outcome = Outcome {
+        open_loop: sources.iter().all(|s| !matches!(s.pace, Pace::Closed { .. })),
+        last_arrival: start,
+        ..Outcome::default()
+    };
+    let mut players: Vec<Player> = sources
+        .into_iter()
+        .filter(|s| s.passes > 0 && !s.trace.records.is_empty())
+        .map(|s| Player::new(s, start))
+        .collect();
+    while let Some((at, who)) = next_arrival(&mut players, engine) {
+        if engine.next_at().is_some_and(|event| event <= at) {
+            engine.step();
+            continue;
+        }
+        if outcome.issued == warm_up && warm_up > 0 {
+            engine.graph.reset_counters();
+            let now = engine.now();
+            engine.sink().begin(warm_up, now);
+        }
+        let arrival = at;
+        engine.advance(at.later(engine.now()));
+        submit(engine, &mut players[who], who, outcome.issued, arrival);
+        outcome.issued += 1;
+        outcome.last_arrival = arrival;
+        if outcome.issued.is_multiple_of(65_536) {
+            progress(Progress { issued: outcome.issued, total });
+        }
+    }
+    progress(Progress { issued: outcome.issued, total });
+    drain(engine);
+    outcome.capped = players.iter().any(|p| p.capped);
+    outcome.outstanding_max = engine.graph.requests.peak();
+    outcome
+}
+
+/// The earliest arrival and whose it is; lets events pass while every player waits for one. Ties go to the first player.
+#[inline]
+fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Option<(Instant, usize)> {
+    loop {
+        let mut best: Option<(Instant, usize)> = None;
+        let mut waiting = false;
+        for (who, player) in players.iter_mut().enumerate() {
+            let (ended, last_end) = (engine.sink().ended(who), engine.sink().last_end(who));
+            match player.due(ended, last_end) {
+                Some(at) if best.is_none_or(|(earliest, _)| at < earliest) => best = Some((at, who)),
+                Some(_) => {}
+                None => waiting |= player.pass < player.source.passes,
+            }
+        }
+        if best.is_some() || !waiting {
+            return best;
+        }
+        assert!(engine.step(), "requests are outstanding but nothing will happen");
+    }
+}
+
+#[inline]
+fn submit<S: Host>(engine: &mut Engine<S>, player: &mut Player, who: usize, number: u64, arrival: Instant) {
+    let node = player.source.node;
+    if let Some(ahead) = player.source.trace.records.get(player.next + LOOK_AHEAD) {
+        engine.graph.prepare(node, ahead.op(), ahead.offset(), ahead.len());
+    }
+    let record = player.take();
+    let cookie = (who as u64) << 48 | number;
+    let (sink, pool) = engine.sink_and_pool();
+    let payload = sink.payload(&record, cookie, pool);
+    engine.submit(Submission {
+        node,
+        op: record.op(),
+        flags: if record.fua() { Flags::FUA } else { Flags::NONE },
+        offset: record.offset(),
+        len: record.len(),
+        payload,
+        tenant: player.source.tenant,
+        cookie,
+        arrival,
+    });
+}
+
+/// Lets everything outstanding finish. Timers of idle machines may remain.
+pub fn drain<S: Sink>(engine: &mut Engine<S>) {
+    while engine.graph.requests.alive() > 0 {
+        assert!(engine.step(), "requests are outstanding but nothing will happen");
+    }
+}
+
+/// Whether a record carries data that must be provided or filled.
+#[inline]
+pub fn carries_data(op: Op) -> bool {
+    matches!(op, Op::Read | Op::Write)
+}

@@ -1,0 +1,380 @@
+//! The result of a run, with stable field names: what tables, JSON and reports are made of.
+//!
+//! Every figure is in the unit its name ends with. The same run gives the same bytes on every machine; how long the
+//! simulation itself took is not part of it.
+
+use crate::metrics::{Class, Metrics};
+use crate::replay::Outcome;
+use hdrhistogram::Histogram;
+use nandu_base::{Counter, CriticalPath, Instant, Op, Phase, Resource, TenantId, Work};
+use nandu_stack::{Graph, Stack};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where a result comes from: enough to get it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// Version of Nandu.
+    pub version: String,
+    /// Path or name of the stack file.
+    pub stack: String,
+    /// SHA-256 of the stack with its overrides.
+    pub stack_hash: String,
+    /// The workloads.
+    pub workloads: Vec<WorkloadProvenance>,
+    /// `empty` or `filled`.
+    pub precondition: String,
+    /// The seed.
+    pub seed: u64,
+    /// Requests that did not count.
+    pub warm_up_requests: u64,
+    /// Whether every read was checked.
+    pub verified: bool,
+}
+
+/// Where a workload comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkloadProvenance {
+    /// The export it goes to.
+    pub export: String,
+    /// File, or generator with its seed.
+    pub source: String,
+    /// Format or generator.
+    pub format: String,
+    /// `real` or `stand-in`.
+    pub origin: String,
+    /// SHA-256 of the decoded requests, before fitting.
+    pub trace_hash: String,
+    /// How it was fitted.
+    pub fit: String,
+    /// How requests arrive, in words.
+    pub pace: String,
+    /// How often it was replayed.
+    pub passes: u32,
+}
+
+/// Latency of a class of requests in nanoseconds: arrival to completion, fio's `lat`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Shortest.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Standard deviation, to a microsecond.
+    pub stddev_ns: u64,
+    /// Half are not longer.
+    pub p50_ns: u64,
+    /// Nine in ten are not longer.
+    pub p90_ns: u64,
+    /// 95 in 100 are not longer.
+    pub p95_ns: u64,
+    /// 99 in 100 are not longer.
+    pub p99_ns: u64,
+    /// 999 in 1,000 are not longer.
+    pub p99_9_ns: u64,
+    /// 9,999 in 10,000 are not longer.
+    pub p99_99_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Mean time by phase of the critical path; the phases add up to the mean latency, up to rounding.
+    pub path_mean_ns: BTreeMap<&'static str, u64>,
+    /// Total time by phase, exact: adds up to the sum of latencies.
+    pub path_total_ns: BTreeMap<&'static str, u64>,
+}
+
+/// One tenant's share of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TenantResult {
+    /// Its name.
+    pub name: String,
+    /// All its requests.
+    pub all: Latency,
+}
+
+/// One layer's share of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerResult {
+    /// The device.
+    pub name: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Requests that reached it, by operation.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Bytes of them, by operation.
+    pub bytes: BTreeMap<&'static str, u64>,
+    /// Requests it passed on whole.
+    pub forwarded: u64,
+    /// Requests it finished.
+    pub finished: u64,
+    /// Requests that failed here.
+    pub failed: u64,
+    /// Mean time from reaching the layer to the end.
+    pub latency_mean_ns: u64,
+    /// The longest.
+    pub latency_max_ns: u64,
+    /// Total time by phase of the critical paths.
+    pub path_total_ns: BTreeMap<&'static str, u64>,
+    /// The machine's own figures.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// What was charged: tenant, resource and work to nanoseconds.
+    pub charges: Vec<Charge>,
+    /// Busy time of each resource; the charges add up to it.
+    pub busy_ns: BTreeMap<&'static str, u64>,
+}
+
+/// Time that a tenant kept a resource busy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Charge {
+    /// Who caused it; `system` when nobody did.
+    pub tenant: String,
+    /// What was busy.
+    pub resource: &'static str,
+    /// With what.
+    pub work: &'static str,
+    /// For how long.
+    pub busy_ns: u64,
+}
+
+/// One stretch of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WindowResult {
+    /// From the start of the measurement.
+    pub start_ns: u64,
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// Bytes read or written by them.
+    pub bytes: u64,
+    /// Their mean latency.
+    pub latency_mean_ns: u64,
+    /// The longest.
+    pub latency_max_ns: u64,
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Version of this record's fields.
+    pub schema: u32,
+    /// Where it comes from.
+    pub provenance: Provenance,
+    /// Simulated time of the measurement.
+    pub span_ns: u64,
+    /// Requests per simulated second.
+    pub iops: u64,
+    /// Bytes per simulated second, read and written.
+    pub bytes_per_second: u64,
+    /// All requests.
+    pub all: Latency,
+    /// Reads.
+    pub reads: Latency,
+    /// Writes.
+    pub writes: Latency,
+    /// Flushes, trims and the rest.
+    pub others: Latency,
+    /// Bytes that flash programmed for each byte the host wrote, in thousandths: all drives of the stack together.
+    /// Absent when nothing was written or there is no drive.
+    pub waf_thousandths: Option<u64>,
+    /// Whether arrivals came faster than the stack could serve them, so that latencies measure the queue and not the
+    /// stack: a cap held arrivals back, or after the last arrival the stack needed more than 5 % of the replayed time.
+    pub saturated: bool,
+    /// Most requests alive at once, those of the layers included.
+    pub outstanding_max: u64,
+    /// By tenant.
+    pub tenants: Vec<TenantResult>,
+    /// By layer, children first.
+    pub layers: Vec<LayerResult>,
+    /// Length of a window.
+    pub window_ns: u64,
+    /// The run over time.
+    pub windows: Vec<WindowResult>,
+    /// Latency distribution of reads and writes: upper bound of a bin in nanoseconds and requests in it.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+fn path_map(path: &CriticalPath) -> BTreeMap<&'static str, u64> {
+    Phase::ALL.iter().map(|&p| (p.name(), path.get(p).0)).filter(|&(_, ns)| ns > 0).collect()
+}
+
+fn integer_sqrt(n: u128) -> u64 {
+    n.isqrt() as u64
+}
+
+/// The figures of several classes together.
+fn latency(classes: &[&Class]) -> Latency {
+    let mut all: Option<Histogram<u64>> = None;
+    let (mut total, mut squares, mut bytes, mut failed) = (0u128, 0u128, 0, 0);
+    let mut path = CriticalPath::EMPTY;
+    for class in classes {
+        match &mut all {
+            None => all = Some(class.latency.clone()),
+            Some(histogram) => histogram.add(&class.latency).expect("histograms of one shape"),
+        }
+        total += class.latency_total;
+        squares += class.squares_us;
+        bytes += class.bytes;
+        failed += class.failed;
+        path.accumulate(&class.path);
+    }
+    let Some(histogram) = all.filter(|h| !h.is_empty()) else { return Latency::default() };
+    let n = u128::from(histogram.len());
+    let mean = total / n;
+    let mean_us = mean / 1000;
+    let at = |quantile: f64| histogram.value_at_quantile(quantile);
+    let path_total_ns = path_map(&path);
+    Latency {
+        requests: histogram.len(),
+        bytes,
+        failed,
+        min_ns: histogram.min(),
+        mean_ns: mean as u64,
+        stddev_ns: integer_sqrt((squares / n).saturating_sub(mean_us * mean_us)) * 1000,
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p95_ns: at(0.95),
+        p99_ns: at(0.99),
+        p99_9_ns: at(0.999),
+        p99_99_ns: at(0.9999),
+        max_ns: histogram.max(),
+        path_mean_ns: path_total_ns.iter().map(|(&k, &v)| (k, (u128::from(v) / n) as u64)).collect(),
+        path_total_ns,
+    }
+}
+
+fn layer(graph: &Graph, node: u32, stack: &Stack) -> LayerResult {
+    let stats = graph.stats(node);
+    let by_op = |values: &[u64]| {
+        Op::ALL.iter().zip(values).filter(|(_, &n)| n > 0).map(|(op, &n)| (op.name(), n)).collect()
+    };
+    let mut counters: Vec<Counter> = Vec::new();
+    graph.machine(node).counters(&mut counters);
+    let mut busy = Vec::new();
+    graph.machine(node).busy(&mut busy);
+    LayerResult {
+        name: graph.name(node).into(),
+        kind: stack.devices[node as usize].kind.name,
+        requests: by_op(&stats.requests),
+        bytes: by_op(&stats.bytes),
+        forwarded: stats.forwarded,
+        finished: stats.finished,
+        failed: stats.failed,
+        latency_mean_ns: stats.latency_total.0.checked_div(stats.finished).unwrap_or(0),
+        latency_max_ns: stats.latency_max.0,
+        path_total_ns: path_map(&stats.path),
+        counters: counters.iter().map(|c| (c.name, c.value)).collect(),
+        charges: charges(graph, node, stack),
+        busy_ns: busy.iter().map(|&(resource, span)| (resource.name(), span.0)).collect(),
+    }
+}
+
+fn charges(graph: &Graph, node: u32, stack: &Stack) -> Vec<Charge> {
+    let table = graph.charges(node);
+    let mut out = Vec::new();
+    for tenant in table.tenants() {
+        for resource in Resource::ALL {
+            for work in Work::ALL {
+                let busy_ns = table.get(tenant, resource, work).0;
+                if busy_ns > 0 {
+                    let tenant = tenant_name(stack, tenant);
+                    out.push(Charge { tenant, resource: resource.name(), work: work.name(), busy_ns });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn tenant_name(stack: &Stack, tenant: TenantId) -> String {
+    match usize::from(tenant.0).checked_sub(1) {
+        Some(place) => stack.tenants[place].name.clone(),
+        None => "system".into(),
+    }
+}
+
+/// Puts a result together.
+pub fn result(
+    graph: &Graph,
+    stack: &Stack,
+    metrics: &Metrics,
+    outcome: &Outcome,
+    provenance: Provenance,
+    end: Instant,
+) -> RunResult {
+    let classes = |which: &[usize]| -> Vec<&Class> {
+        (0..metrics.tenants()).flat_map(|t| which.iter().map(move |&w| &metrics.classes(t)[w])).collect()
+    };
+    let all = latency(&classes(&[0, 1, 2]));
+    let last = metrics.last_done.later(metrics.start);
+    let span_ns = last.since(metrics.start).0;
+    let per_second = |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
+    let late = end.0.saturating_sub(outcome.last_arrival.0);
+    let replayed = outcome.last_arrival.0.saturating_sub(metrics.start.0);
+    let layers: Vec<LayerResult> = (0..graph.len() as u32).map(|node| layer(graph, node, stack)).collect();
+    RunResult {
+        schema: 1,
+        provenance,
+        span_ns,
+        iops: per_second(all.requests),
+        bytes_per_second: per_second(all.bytes),
+        reads: latency(&classes(&[0])),
+        writes: latency(&classes(&[1])),
+        others: latency(&classes(&[2])),
+        waf_thousandths: waf(&layers),
+        saturated: outcome.capped || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
+        outstanding_max: outcome.outstanding_max as u64,
+        tenants: (1..metrics.tenants())
+            .map(|t| TenantResult {
+                name: tenant_name(stack, TenantId(t as u16)),
+                all: latency(&metrics.classes(t).iter().collect::<Vec<_>>()),
+            })
+            .collect(),
+        window_ns: metrics.history.window().0,
+        windows: windows(metrics),
+        histogram: bins(&classes(&[0, 1])),
+        all,
+        layers,
+    }
+}
+
+/// Programmed pages for each page the host wrote, over all drives.
+fn waf(layers: &[LayerResult]) -> Option<u64> {
+    let sum = |name: &str| layers.iter().filter_map(|l| l.counters.get(name)).sum::<u64>();
+    let (programmed, written) = (sum("nand_pages_programmed"), sum("host_pages_written"));
+    (u128::from(programmed) * 1000).checked_div(u128::from(written)).map(|w| w as u64)
+}
+
+fn windows(metrics: &Metrics) -> Vec<WindowResult> {
+    let length = metrics.history.window().0;
+    let windows = metrics.history.windows.iter().enumerate();
+    windows
+        .map(|(i, w)| WindowResult {
+            start_ns: i as u64 * length,
+            requests: w.requests,
+            bytes: w.bytes,
+            latency_mean_ns: w.latency_total.checked_div(w.requests).unwrap_or(0),
+            latency_max_ns: w.latency_max,
+        })
+        .collect()
+}
+
+fn bins(classes: &[&Class]) -> Vec<(u64, u64)> {
+    let mut all = classes[0].latency.clone();
+    classes[1..].iter().for_each(|c| all.add(&c.latency).expect("histograms of one shape"));
+    // Eight bins to a doubling are enough to draw.
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for value in all.iter_recorded() {
+        let v = value.value_iterated_to();
+        let step = (v.max(8).ilog2() - 3).min(60);
+        let bound = ((v >> step) + 1) << step;
+        match out.last_mut() {
+            Some(last) if last.0 == bound => last.1 += value.count_at_value(),
+            _ => out.push((bound, value.count_at_value())),
+        }
+    }
+    out
+}

@@ -1,0 +1,155 @@
+//! One run from start to end: build, open, replay, measure.
+
+use crate::engine::{build, Engine};
+use crate::metrics::Metrics;
+use crate::replay::{replay, Host, Pace, Progress, Source, CAP_DEFAULT};
+use crate::result::{result, Provenance, RunResult, WorkloadProvenance};
+use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
+use nandu_stack::{BuildOptions, Stack, StackError};
+use nandu_trace::{Arrival, Trace};
+use std::sync::Arc;
+
+/// A workload for one export of the stack.
+#[derive(Clone)]
+pub struct RunWorkload {
+    /// Place of the export in [`Stack::exports`].
+    pub export: usize,
+    /// The trace, fitted to the export.
+    pub trace: Arc<Trace>,
+    /// SHA-256 of the trace before it was fitted.
+    pub trace_hash: String,
+    /// How it was fitted, in words.
+    pub fit: String,
+    /// When requests arrive; `None` takes the recorded times, or one request at a time where the trace has none.
+    pub pace: Option<Pace>,
+    /// How often it is replayed, at least once.
+    pub passes: u32,
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// The workloads.
+    pub workloads: Vec<RunWorkload>,
+    /// The seed.
+    pub seed: u64,
+    /// The state of every drive when the run begins.
+    pub precondition: Precondition,
+    /// Requests at the start that do not count.
+    pub warm_up: u64,
+    /// Path or name of the stack, for the result.
+    pub stack_name: String,
+}
+
+/// Why a run did not take place.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The stack cannot be built.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// The stack cannot start.
+    #[error("device `{device}` cannot start: {error}")]
+    Open {
+        /// The device.
+        device: String,
+        /// Why.
+        error: OpenError,
+    },
+}
+
+impl RunWorkload {
+    /// The pace this workload is replayed at.
+    pub fn pace(&self) -> Pace {
+        let recorded = match self.trace.meta.arrival {
+            Arrival::Timestamps => Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT },
+            Arrival::GapAfterCompletion | Arrival::OrderOnly => Pace::Closed { outstanding: 1 },
+        };
+        self.pace.unwrap_or(recorded)
+    }
+
+    fn provenance(&self, stack: &Stack) -> WorkloadProvenance {
+        let meta = &self.trace.meta;
+        WorkloadProvenance {
+            export: stack.exports[self.export].name.clone(),
+            source: meta.source.clone(),
+            format: meta.format.clone(),
+            origin: meta.origin.name().into(),
+            trace_hash: self.trace_hash.clone(),
+            fit: self.fit.clone(),
+            pace: match self.pace() {
+                Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => "open loop, recorded times".into(),
+                Pace::Open { time_scale, .. } => format!("open loop, times x {}/{}", time_scale.num, time_scale.den),
+                Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
+                Pace::Rate { interval, .. } => format!("one request every {interval}"),
+            },
+            passes: self.passes,
+        }
+    }
+}
+
+/// The name of a precondition in results.
+pub fn precondition_name(precondition: Precondition) -> &'static str {
+    match precondition {
+        Precondition::Empty => "empty",
+        Precondition::Filled => "filled",
+    }
+}
+
+/// Runs `stack` without content: the plain simulation.
+pub fn run(stack: &Stack, options: &RunOptions, progress: impl FnMut(Progress)) -> Result<RunResult, RunError> {
+    let tenants = stack.tenants.len() + 1;
+    let workloads = options.workloads.len();
+    run_with(stack, options, Content::Nothing, |start| Metrics::new(tenants, workloads, start), |m| m, progress)
+        .map(|(result, _)| result)
+}
+
+/// Runs `stack` with a host of the caller's making; `metrics` finds the figures in it. Returns the host too.
+pub fn run_with<H: Host>(
+    stack: &Stack,
+    options: &RunOptions,
+    content: Content,
+    host: impl FnOnce(Instant) -> H,
+    metrics: impl Fn(&H) -> &Metrics,
+    progress: impl FnMut(Progress),
+) -> Result<(RunResult, H), RunError> {
+    let build_options =
+        BuildOptions { seed: options.seed, precondition: options.precondition, ..BuildOptions::default() };
+    let (built, media) = build(stack, &build_options, content)?;
+    let mut engine = Engine::new(built, media, content, host(Instant::ZERO), Instant::ZERO);
+    let roots: Vec<u32> = stack.exports.iter().map(|e| e.node).collect();
+    let how = OpenHow { create: true, alone: false };
+    engine.open(how, &roots).map_err(|(node, error)| RunError::Open {
+        device: stack.devices[node as usize].name.clone(),
+        error,
+    })?;
+    let start = engine.now();
+    engine.graph.reset_counters();
+    engine.sink().begin(0, start);
+    let sources = options
+        .workloads
+        .iter()
+        .map(|w| Source {
+            trace: Arc::clone(&w.trace),
+            passes: w.passes,
+            pace: w.pace(),
+            node: stack.exports[w.export].node,
+            tenant: stack.exports[w.export].tenant,
+        })
+        .collect();
+    let outcome = replay(&mut engine, sources, options.warm_up, progress);
+    let end = metrics(engine.sink()).last_done;
+    let provenance = Provenance {
+        version: env!("CARGO_PKG_VERSION").into(),
+        stack: options.stack_name.clone(),
+        stack_hash: stack.hash_long().into(),
+        workloads: options.workloads.iter().map(|w| w.provenance(stack)).collect(),
+        precondition: precondition_name(options.precondition).into(),
+        seed: options.seed,
+        warm_up_requests: options.warm_up,
+        verified: content == Content::Stamps,
+    };
+    let (graph, sink) = engine.graph_and_sink();
+    let result = result(graph, stack, metrics(sink), &outcome, provenance, end);
+    let (_, host) = engine.into_parts();
+    Ok((result, host))
+}
