@@ -1,6 +1,7 @@
 //! Devices: the leaves of a stack, and the machine that makes a device fail.
 
 pub mod block;
+pub mod fault;
 
 pub mod nand;
 pub mod ssd;

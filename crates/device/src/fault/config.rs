@@ -1,0 +1,198 @@
+//! The options of `fault`.
+
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, DeviceConfig, Instant, Limits, Machine, Ratio, Rng, Span,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `fault`. Without any of them it passes everything on.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FaultConfig {
+    /// The device that is to fail.
+    pub below: String,
+    /// Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1.
+    #[serde(default = "never")]
+    pub read_error: Ratio,
+    /// Chance that a write, trim or write-zeroes fails and changes nothing. Default 0, at most 1.
+    #[serde(default = "never")]
+    pub write_error: Ratio,
+    /// Chance that a flush fails. Default 0, at most 1.
+    #[serde(default = "never")]
+    pub flush_error: Ratio,
+    /// A volatile write cache. Default: none.
+    pub cache: Option<CacheConfig>,
+    /// Spans in which the device holds every request that comes. Default: none.
+    pub freeze: Option<FreezeConfig>,
+    /// Losses of the device; one that ends is a power cut of the device. Default: none.
+    pub loss: Option<LossConfig>,
+}
+
+/// A volatile write cache: a write is acknowledged when it is in the cache, and destaged later, in random pieces and in
+/// random order.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Bytes that may wait to be destaged; one longer write fits into an empty cache. Default 1 MiB, from 4 KiB to
+    /// 64 MiB.
+    #[serde(default = "cache_size")]
+    pub size: ByteLen,
+    /// Mean time between two destages of a cache that is not full. Default 5 ms, from 1 us to 1 h.
+    #[serde(default = "destage_every")]
+    pub destage_every: Span,
+}
+
+/// When a device freezes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FreezeConfig {
+    /// Once.
+    At {
+        /// Time after the start of the run.
+        at: Span,
+        /// How long. From 1 us to 1 h.
+        span: Span,
+    },
+    /// Again and again, from the seed.
+    Random {
+        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
+        /// 1 us to 1000 h.
+        mean: Span,
+        /// How long. From 1 us to 1 h.
+        span: Span,
+    },
+}
+
+/// When a device is lost.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LossConfig {
+    /// Once.
+    At {
+        /// Time after the start of the run.
+        at: Span,
+        /// Time until the device is back. Default: never. From 1 us to 1000 h.
+        back_after: Option<Span>,
+    },
+    /// Again and again, from the seed.
+    Random {
+        /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
+        /// 1 us to 1000 h.
+        mean: Span,
+        /// Mean time until the device is back, drawn alike. From 1 us to 1000 h.
+        back_after: Span,
+    },
+}
+
+fn never() -> Ratio {
+    Ratio::ZERO
+}
+
+fn cache_size() -> ByteLen {
+    ByteLen::mib(1)
+}
+
+fn destage_every() -> Span {
+    Span::from_ms(5)
+}
+
+/// A time drawn from half to one and a half times `mean`.
+pub(super) fn around(mean: Span, rng: &mut Rng) -> Span {
+    Span(rng.between(mean.0 / 2, mean.0 + mean.0 / 2).max(1))
+}
+
+impl FreezeConfig {
+    /// When the next freeze begins after `now`, if there is one.
+    pub(super) fn next(&self, now: Instant, rng: &mut Rng) -> Option<Instant> {
+        match *self {
+            FreezeConfig::At { at, .. } => Some(Instant::ZERO + at).filter(|&at| at > now),
+            FreezeConfig::Random { mean, .. } => Some(now + around(mean, rng)),
+        }
+    }
+
+    pub(super) fn span(&self) -> Span {
+        match *self {
+            FreezeConfig::At { span, .. } | FreezeConfig::Random { span, .. } => span,
+        }
+    }
+}
+
+impl LossConfig {
+    /// When the next loss comes after `now`, if there is one.
+    pub(super) fn next(&self, now: Instant, rng: &mut Rng) -> Option<Instant> {
+        match *self {
+            LossConfig::At { at, .. } => Some(Instant::ZERO + at).filter(|&at| at > now),
+            LossConfig::Random { mean, .. } => Some(now + around(mean, rng)),
+        }
+    }
+
+    /// How long a loss lasts; `None` for ever.
+    pub(super) fn length(&self, rng: &mut Rng) -> Option<Span> {
+        match *self {
+            LossConfig::At { back_after, .. } => back_after,
+            LossConfig::Random { back_after, .. } => Some(around(back_after, rng)),
+        }
+    }
+}
+
+impl DeviceConfig for FaultConfig {
+    fn children(&self) -> Vec<String> {
+        vec![self.below.clone()]
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let chances = [
+            ("read_error", self.read_error),
+            ("write_error", self.write_error),
+            ("flush_error", self.flush_error),
+        ];
+        for (key, chance) in chances {
+            if chance.num > chance.den {
+                return Err(BuildError::at(key, "a chance is at most 1"));
+            }
+        }
+        let below = cx.only_child();
+        if let Some(cache) = &self.cache {
+            if !(ByteLen::kib(4)..=ByteLen::mib(64)).contains(&cache.size) {
+                return Err(BuildError::at(
+                    "cache.size",
+                    format!("{} lies outside 4 KiB to 64 MiB", cache.size),
+                ));
+            }
+            within("cache.destage_every", cache.destage_every, 1)?;
+            if below.program_order || below.erase_unit.is_some() {
+                let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
+                return Err(BuildError::at("cache", why));
+            }
+        }
+        match &self.freeze {
+            Some(FreezeConfig::At { span, .. }) => within("freeze.span", *span, 1)?,
+            Some(FreezeConfig::Random { mean, span }) => {
+                within("freeze.mean", *mean, 1000)?;
+                within("freeze.span", *span, 1)?;
+            }
+            None => {}
+        }
+        match &self.loss {
+            Some(LossConfig::At { back_after, .. }) => {
+                back_after.map_or(Ok(()), |span| within("loss.back_after", span, 1000))?;
+            }
+            Some(LossConfig::Random { mean, back_after }) => {
+                within("loss.mean", *mean, 1000)?;
+                within("loss.back_after", *back_after, 1000)?;
+            }
+            None => {}
+        }
+        let limits = Limits { volatile_cache: below.volatile_cache || self.cache.is_some(), ..below.clone() };
+        Ok(Box::new(super::Fault::new(self.clone(), limits, cx)))
+    }
+}
+
+fn within(key: &'static str, span: Span, hours: u64) -> Result<(), BuildError> {
+    let most = Span::from_secs(3600 * hours);
+    if !(Span::from_us(1)..=most).contains(&span) {
+        return Err(BuildError::at(key, format!("{span} lies outside 1 us to {hours} h")));
+    }
+    Ok(())
+}

@@ -1,0 +1,616 @@
+//! `fault`: makes the device below fail, from a seed.
+//!
+//! - *Errors.* A request fails with a chance of its own; a failed read names a random part.
+//! - *Volatile write cache.* A write is acknowledged when its payload is kept. It is destaged later, in random pieces (of
+//!   the alignment below) and in random order. Reads are answered from the cache where it holds the extent and from below
+//!   elsewhere. A flush destages, in random order, everything acknowledged before it, and then goes on below. A write
+//!   with FUA is acknowledged when it, and all before it, is destaged and flushed. Trims and write-zeroes go below at
+//!   once, behind earlier writes of their extent that are on their way. A crash drops this machine with its cache: what
+//!   was not destaged is lost, and what was is torn and out of order. No privilege and no second device is needed.
+//! - *Freezes.* Requests that come are held, in order, until the freeze ends.
+//! - *Losses.* [`DeviceEvent::Lost`]; each unit of the cache is lost or destaged, by a coin; requests fail with
+//!   [`ErrorKind::Gone`]. Later [`DeviceEvent::Back`], when what survives is below. This is also a power cut of this one
+//!   device.
+//!
+//! A destage that fails loses its data, and every flush fails from then on until the device has been lost and is back: a
+//! retried flush proves nothing.
+//!
+//! Not covered: latent bad sectors (an error does not stick to its place), wrong data without an error, and requests that
+//! were passed on before a freeze or loss, which end as the device below ends them.
+//!
+//! Order: one request that must wait (for room, or for writes of its extent that are on their way) holds back all that
+//! come after it. Bounds: the work of one event is in the size of the cache and the requests held. RAM: the payload and
+//! about 100 bytes for each cached unit.
+
+mod cache;
+mod config;
+
+pub use config::{CacheConfig, FaultConfig, FreezeConfig, LossConfig};
+
+use cache::{Run, WriteCache};
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Joins,
+    Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TenantId,
+    TimerKey, Violation,
+};
+use std::collections::VecDeque;
+
+const DESTAGE: TimerKey = TimerKey(0);
+const FREEZE: TimerKey = TimerKey(1);
+const LOSS: TimerKey = TimerKey(2);
+/// Destages that run at once when somebody waits for them.
+const DESTAGES: u32 = 4;
+
+const LYING_FLUSH: Plant = Plant {
+    name: "fault.lying-flush",
+    breaks: "I-1",
+    summary: "a flush is acknowledged although the cache is not destaged",
+};
+
+/// The machine kind `fault`.
+pub fn kind() -> Kind {
+    Kind::of::<FaultConfig>("fault", "errors, a volatile write cache, freezes and losses, from a seed")
+        .with_plants(&[LYING_FLUSH])
+}
+
+/// Who waits until everything older than `before` is destaged.
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    before: u64,
+    waiter: Waiter,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Waiter {
+    Flush(ReqId),
+    ForceUnit(ReqId),
+    Close,
+}
+
+/// A change of units `first..end` that is on its way below.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    first: u64,
+    end: u64,
+    write: u64,
+    active: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    injected_errors: u64,
+    cached_writes: u64,
+    destages: u64,
+    freezes: u64,
+    losses: u64,
+}
+
+struct Fault {
+    config: FaultConfig,
+    limits: Limits,
+    unit: u64,
+    rng: Rng,
+    /// The planted fault.
+    lies: bool,
+    /// Number of the next change.
+    seq: u64,
+    cache: WriteCache,
+    joins: Joins,
+    flights: Vec<Flight>,
+    /// Flights that are destages.
+    destages: u32,
+    barriers: VecDeque<Barrier>,
+    /// Requests that wait for the end of a freeze, for room, or for one before them.
+    held: VecDeque<ReqId>,
+    timer_is_set: bool,
+    frozen: bool,
+    lost: bool,
+    below_lost: bool,
+    /// The loss is over as soon as what survives is below.
+    back_is_due: bool,
+    /// Acknowledged data was lost on its way below.
+    broken: bool,
+    tally: Tally,
+}
+
+impl Fault {
+    fn new(config: FaultConfig, limits: Limits, cx: &BuildContext<'_>) -> Fault {
+        let unit = u64::from(limits.align);
+        Fault {
+            config,
+            limits,
+            unit,
+            rng: Rng::new(cx.seed),
+            lies: cx.planted(LYING_FLUSH.name),
+            seq: 0,
+            cache: WriteCache::new(unit),
+            joins: Joins::new(),
+            flights: Vec::new(),
+            destages: 0,
+            barriers: VecDeque::new(),
+            held: VecDeque::new(),
+            timer_is_set: false,
+            frozen: false,
+            lost: false,
+            below_lost: false,
+            back_is_due: false,
+            broken: false,
+            tally: Tally::default(),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.lost || self.below_lost
+    }
+
+    /// The units of a request.
+    fn units(&self, id: ReqId, cx: &Cx<'_>) -> (u64, u64) {
+        let request = &cx.requests[id];
+        (request.offset.0 / self.unit, request.end().0 / self.unit)
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.seq += 1;
+        self.seq
+    }
+
+    /// Serves a request. `None` when it must wait.
+    fn serve(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
+        if self.is_gone() {
+            return Some(cx.fail(id, ErrorKind::Gone));
+        }
+        let (op, len) = (cx.requests[id].op, cx.requests[id].len);
+        match op {
+            Op::Write if !self.has_room(len) => return None,
+            Op::Trim | Op::WriteZeroes | Op::Reset if self.overlaps(id, cx) => return None,
+            _ => {}
+        }
+        if let Some(step) = self.strike(id, cx) {
+            return Some(step);
+        }
+        Some(match op {
+            Op::Read => self.read(id, cx),
+            Op::Flush => self.flush(id, cx),
+            _ if self.config.cache.is_none() => Step::Forward(0, id),
+            Op::Write => self.write(id, cx),
+            _ => self.through(id, cx),
+        })
+    }
+
+    fn has_room(&self, len: ByteLen) -> bool {
+        let Some(cache) = &self.config.cache else { return true };
+        self.cache.is_empty() || self.cache.bytes() + len <= cache.size
+    }
+
+    fn overlaps(&self, id: ReqId, cx: &Cx<'_>) -> bool {
+        let (first, end) = self.units(id, cx);
+        self.flights.iter().any(|f| f.active && f.first < end && first < f.end)
+    }
+
+    /// Lets the request fail when its chance says so.
+    fn strike(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
+        let request = &mut cx.requests[id];
+        let (chance, kind) = match request.op {
+            Op::Read => (self.config.read_error, ErrorKind::Unreadable),
+            Op::Flush => (self.config.flush_error, ErrorKind::WriteFailed),
+            _ => (self.config.write_error, ErrorKind::WriteFailed),
+        };
+        if !self.rng.chance(chance) {
+            return None;
+        }
+        self.tally.injected_errors += 1;
+        let units = request.len.0 / self.unit;
+        if request.op == Op::Read && units > 0 {
+            let first = self.rng.below(units);
+            let count = self.rng.between(1, units - first);
+            request.fail_part(kind, ByteLen(first * self.unit), ByteLen(count * self.unit));
+        } else {
+            request.fail(kind);
+        }
+        Some(Step::Finish(id))
+    }
+
+    /// What the cache holds is copied now, so that a destage that ends meanwhile does not take it away; the rest is read.
+    fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (first, end) = self.units(id, cx);
+        if self.cache.is_empty() || self.cache.gaps(first, end).next() == Some((first, end)) {
+            return Step::Forward(0, id);
+        }
+        let request = &cx.requests[id];
+        let (payload, flags) = (request.payload, request.flags);
+        self.cache.read(first, end, payload, cx.pool);
+        let gaps = self.cache.gaps(first, end).count() as u32;
+        if gaps == 0 {
+            return Step::Finish(id);
+        }
+        let join = self.joins.begin(id, gaps);
+        for (from, to) in self.cache.gaps(first, end) {
+            let at = ByteLen((from - first) * self.unit);
+            let draft = Draft {
+                op: Op::Read,
+                flags,
+                offset: ByteOffset(from * self.unit),
+                len: ByteLen((to - from) * self.unit),
+                payload: payload.slice(at),
+                cookie: Joins::cookie(join, at),
+            };
+            let child = cx.child(id, draft);
+            cx.send(0, child);
+        }
+        Step::Idle
+    }
+
+    fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (first, end) = self.units(id, cx);
+        let request = &cx.requests[id];
+        let (payload, cause, flags) = (request.payload, request.cause, request.flags);
+        let write = self.next_seq();
+        self.cache.put(first, end, write, payload, cause, cx.pool);
+        self.tally.cached_writes += 1;
+        if flags.has(Flags::FUA) {
+            return self.wait_for_destage(Waiter::ForceUnit(id), cx);
+        }
+        self.arm(cx);
+        Step::Finish(id)
+    }
+
+    /// Trims and write-zeroes go below at once. The cache keeps what they concern until they are there.
+    fn through(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (first, end) = self.units(id, cx);
+        let write = self.next_seq();
+        let cookie = self.take_off(first, end, write);
+        let request = &cx.requests[id];
+        let draft = Draft {
+            op: request.op,
+            flags: request.flags,
+            offset: request.offset,
+            len: request.len,
+            payload: Payload::NONE,
+            cookie,
+        };
+        let child = cx.child(id, draft);
+        Step::Send(0, child)
+    }
+
+    fn flush(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.lies {
+            return Step::Finish(id);
+        }
+        if self.broken {
+            return cx.fail(id, ErrorKind::WriteFailed);
+        }
+        if self.cache.is_empty() {
+            return Step::Forward(0, id);
+        }
+        self.wait_for_destage(Waiter::Flush(id), cx)
+    }
+
+    fn wait_for_destage(&mut self, waiter: Waiter, cx: &mut Cx<'_>) -> Step {
+        let before = self.next_seq();
+        self.barriers.push_back(Barrier { before, waiter });
+        self.launch(cx);
+        Step::Idle
+    }
+
+    /// Notes a change on its way below. The number of its flight is its cookie.
+    fn take_off(&mut self, first: u64, end: u64, write: u64) -> u64 {
+        let flight = Flight { first, end, write, active: true };
+        match self.flights.iter().position(|f| !f.active) {
+            Some(slot) => {
+                self.flights[slot] = flight;
+                slot as u64
+            }
+            None => {
+                self.flights.push(flight);
+                self.flights.len() as u64 - 1
+            }
+        }
+    }
+
+    fn land(&mut self, id: ReqId, cx: &Cx<'_>) -> Flight {
+        let flight = &mut self.flights[cx.requests[id].cookie as usize];
+        flight.active = false;
+        *flight
+    }
+
+    /// Destages one random row that is older than `before`. False when there is none.
+    fn destage(&mut self, before: u64, cx: &mut Cx<'_>) -> bool {
+        let most = (self.limits.max_io.0 / self.unit).min(256);
+        let flights = &self.flights;
+        let blocked = |at| flights.iter().any(|f| f.active && (f.first..f.end).contains(&at));
+        let Some(run) = self.cache.draw(before, most, blocked, &mut self.rng) else { return false };
+        let Run { first, end, write, payload, cause } = run;
+        let cookie = self.take_off(first, end, write);
+        let draft = Draft {
+            op: Op::Write,
+            flags: Flags::NONE,
+            offset: ByteOffset(first * self.unit),
+            len: ByteLen((end - first) * self.unit),
+            payload,
+            cookie,
+        };
+        let child = cx.own(cause, draft);
+        cx.send(0, child);
+        self.destages += 1;
+        self.tally.destages += 1;
+        true
+    }
+
+    /// Destages as much at once as allowed, as far as somebody waits for it.
+    fn launch(&mut self, cx: &mut Cx<'_>) {
+        let before = if self.lost || (!self.held.is_empty() && !self.frozen) {
+            u64::MAX
+        } else {
+            self.barriers.back().map_or(0, |b| b.before)
+        };
+        while self.destages < DESTAGES && self.destage(before, cx) {}
+        self.arm(cx);
+    }
+
+    fn arm(&mut self, cx: &mut Cx<'_>) {
+        if let (Some(cache), false, false) = (&self.config.cache, self.timer_is_set, self.cache.is_empty()) {
+            let span = Span(self.rng.between(1, 2 * cache.destage_every.0));
+            cx.wake_at(DESTAGE, cx.now + span);
+            self.timer_is_set = true;
+        }
+    }
+
+    /// Something changed: ends what can end, serves what can be served, and destages what is waited for.
+    fn progress(&mut self, cx: &mut Cx<'_>) {
+        while let Some(&Barrier { before, waiter }) = self.barriers.front() {
+            if self.cache.oldest().is_some_and(|oldest| oldest < before) {
+                break;
+            }
+            self.barriers.pop_front();
+            self.pass(waiter, cx);
+        }
+        while let (Some(&id), false) = (self.held.front(), self.frozen) {
+            let Some(step) = self.serve(id, cx) else { break };
+            self.held.pop_front();
+            cx.effects.push(Effect::Step(step));
+        }
+        if self.lost && self.back_is_due && self.cache.is_empty() && self.destages == 0 {
+            self.come_back(cx);
+        }
+        self.launch(cx);
+    }
+
+    /// What `waiter` waited for is destaged: now it must be flushed below.
+    fn pass(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let flush = Draft {
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: ByteOffset::ZERO,
+            len: ByteLen::ZERO,
+            payload: Payload::NONE,
+            cookie: 0,
+        };
+        match waiter {
+            Waiter::Flush(id) | Waiter::ForceUnit(id) if self.broken => {
+                cx.requests[id].fail(ErrorKind::WriteFailed);
+                cx.finish(id);
+            }
+            Waiter::Flush(id) => cx.forward(0, id),
+            Waiter::ForceUnit(id) => {
+                let child = cx.child(id, flush);
+                cx.send(0, child);
+            }
+            Waiter::Close if self.is_gone() => cx.closed(),
+            Waiter::Close => {
+                let own = cx.own(TenantId::SYSTEM, flush);
+                cx.send(0, own);
+            }
+        }
+    }
+
+    fn lose(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_gone() {
+            cx.event(DeviceEvent::Lost);
+        }
+        self.lost = true;
+        self.frozen = false;
+        self.back_is_due = false;
+        self.tally.losses += 1;
+        cx.cancel_wake(FREEZE);
+        let gone = |waiter: Barrier| match waiter.waiter {
+            Waiter::Flush(id) | Waiter::ForceUnit(id) => Some(id),
+            Waiter::Close => None,
+        };
+        for id in self.held.drain(..).chain(self.barriers.drain(..).filter_map(gone)) {
+            cx.requests[id].fail(ErrorKind::Gone);
+            cx.finish(id);
+        }
+        self.cache.lose_half(&mut self.rng, cx.pool);
+        if let Some(length) = self.config.loss.as_ref().and_then(|loss| loss.length(&mut self.rng)) {
+            cx.wake_at(LOSS, cx.now + length);
+        }
+        self.launch(cx);
+    }
+
+    fn come_back(&mut self, cx: &mut Cx<'_>) {
+        self.lost = false;
+        self.broken = false;
+        if !self.is_gone() {
+            cx.event(DeviceEvent::Back);
+        }
+        self.schedule_loss(cx);
+        self.schedule_freeze(cx);
+    }
+
+    fn schedule_loss(&mut self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.config.loss.as_ref().and_then(|loss| loss.next(cx.now, &mut self.rng)) {
+            cx.wake_at(LOSS, at);
+        }
+    }
+
+    fn schedule_freeze(&mut self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.config.freeze.as_ref().and_then(|freeze| freeze.next(cx.now, &mut self.rng)) {
+            cx.wake_at(FREEZE, at);
+        }
+    }
+
+    fn freeze_or_thaw(&mut self, cx: &mut Cx<'_>) {
+        let Some(freeze) = &self.config.freeze else { return };
+        if self.frozen {
+            self.frozen = false;
+            self.schedule_freeze(cx);
+            self.progress(cx);
+        } else if !self.lost {
+            self.frozen = true;
+            self.tally.freezes += 1;
+            cx.wake_at(FREEZE, cx.now + freeze.span());
+        }
+    }
+}
+
+impl Machine for Fault {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        cx.opened_if_children_are();
+        self.schedule_loss(cx);
+        self.schedule_freeze(cx);
+        Step::Idle
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        cx.cancel_wake(LOSS);
+        cx.cancel_wake(FREEZE);
+        self.frozen = false;
+        self.barriers.push_back(Barrier { before: u64::MAX, waiter: Waiter::Close });
+        self.progress(cx);
+        Step::Idle
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if !self.frozen && self.held.is_empty() {
+            if let Some(step) = self.serve(id, cx) {
+                return step;
+            }
+        }
+        self.held.push_back(id);
+        self.launch(cx);
+        Step::Idle
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (op, parent, error) = (cx.requests[id].op, cx.requests[id].parent, cx.requests[id].error);
+        let parent = match op {
+            Op::Read => match self.joins.child_done(id, cx) {
+                Some(parent) => parent,
+                None => return Step::Idle,
+            },
+            Op::Write => {
+                let flight = self.land(id, cx);
+                self.destages -= 1;
+                self.broken |= error.is_some();
+                self.cache.destaged(flight.first, flight.end, flight.write, cx.pool);
+                self.progress(cx);
+                return Step::Idle;
+            }
+            Op::Flush if parent == ReqId::NONE => {
+                cx.closed();
+                return Step::Idle;
+            }
+            Op::Flush => {
+                cx.absorb(parent, id);
+                cx.requests[parent].error = error;
+                parent
+            }
+            Op::Trim | Op::WriteZeroes | Op::Reset => {
+                let flight = self.land(id, cx);
+                cx.absorb(parent, id);
+                cx.requests[parent].error = error;
+                if error.is_none() {
+                    self.cache.forget(flight.first, flight.end, flight.write, cx.pool);
+                }
+                self.progress(cx);
+                parent
+            }
+        };
+        if self.lost {
+            cx.requests[parent].fail(ErrorKind::Gone);
+        }
+        Step::Finish(parent)
+    }
+
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        match key {
+            DESTAGE => {
+                self.timer_is_set = false;
+                if !self.frozen && self.destages < DESTAGES {
+                    self.destage(u64::MAX, cx);
+                }
+                self.arm(cx);
+            }
+            FREEZE => self.freeze_or_thaw(cx),
+            LOSS if self.lost => {
+                self.back_is_due = true;
+                self.progress(cx);
+            }
+            LOSS => self.lose(cx),
+            _ => {}
+        }
+        Step::Idle
+    }
+
+    fn child_event(&mut self, _child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        match event {
+            DeviceEvent::Lost | DeviceEvent::Back => {
+                let before = self.is_gone();
+                self.below_lost = event == DeviceEvent::Lost;
+                self.broken &= self.below_lost;
+                if before != self.is_gone() {
+                    cx.event(event);
+                }
+                self.progress(cx);
+            }
+            DeviceEvent::Resized(_) => {}
+            other => cx.event(other),
+        }
+        Step::Idle
+    }
+
+    /// A cached write takes no time while there is room.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op == Op::Write && self.config.cache.is_some() && self.has_room(len) {
+            return Span::ZERO;
+        }
+        peek.expected_latency(0, op, offset, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.frozen || !self.held.is_empty() || peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset, len)
+    }
+
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        let Tally { injected_errors, cached_writes, destages, freezes, losses } = self.tally;
+        out.push(Counter { name: "injected_errors", value: injected_errors });
+        out.push(Counter { name: "cached_writes", value: cached_writes });
+        out.push(Counter { name: "destages", value: destages });
+        out.push(Counter { name: "freezes", value: freezes });
+        out.push(Counter { name: "losses", value: losses });
+        out.push(Counter { name: "cached_bytes", value: self.cache.bytes().0 });
+    }
+
+    fn reset_counters(&mut self) {
+        self.tally = Tally::default();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        if self.cache.is_sound() {
+            return Ok(());
+        }
+        Err(Violation { invariant: "I-1", what: "the cache holds a unit whose age it does not know".into() })
+    }
+}
