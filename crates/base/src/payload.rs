@@ -143,8 +143,16 @@ pub struct PayloadPool {
     buffers: Vec<Buffer>,
     free_stamps: Vec<u32>,
     free_bytes: Vec<u32>,
+    /// Bytes in the buffers of `free_bytes`.
+    idle: usize,
     living: usize,
 }
+
+/// Bytes of unused buffers that are kept for the next request. A server's memory is bounded by this and by what its
+/// requests in flight hold.
+const IDLE_MAX: usize = 64 << 20;
+/// Free buffers that are looked at for one that fits.
+const LOOK_AT: usize = 16;
 
 impl PayloadPool {
     /// An empty pool whose user payloads hold `content`.
@@ -154,6 +162,7 @@ impl PayloadPool {
             buffers: Vec::new(),
             free_stamps: Vec::new(),
             free_bytes: Vec::new(),
+            idle: 0,
             living: 0,
         }
     }
@@ -173,13 +182,28 @@ impl PayloadPool {
         match self.content {
             Content::Nothing => Payload::NONE,
             Content::Stamps => self.allocate_stamps(len),
+            Content::Bytes => {
+                let payload = self.allocate_bytes(len, Kind::Bytes);
+                self.bytes_mut(payload, len).fill(0);
+                payload
+            }
+        }
+    }
+
+    /// As [`PayloadPool::allocate`], but real bytes are whatever the buffer held before: for data that is written in
+    /// full before anybody reads it, as a write from a socket or a read that is answered only when it succeeded.
+    pub fn allocate_unfilled(&mut self, len: ByteLen) -> Payload {
+        match self.content {
             Content::Bytes => self.allocate_bytes(len, Kind::Bytes),
+            Content::Nothing | Content::Stamps => self.allocate(len),
         }
     }
 
     /// A payload for `len` bytes of a machine's own records, all zeros, held once; real bytes in every mode.
     pub fn allocate_metadata(&mut self, len: ByteLen) -> Payload {
-        self.allocate_bytes(len, Kind::Metadata)
+        let payload = self.allocate_bytes(len, Kind::Metadata);
+        self.bytes_mut(payload, len).fill(0);
+        payload
     }
 
     fn allocate_stamps(&mut self, len: ByteLen) -> Payload {
@@ -198,25 +222,40 @@ impl PayloadPool {
     fn allocate_bytes(&mut self, len: ByteLen, kind: Kind) -> Payload {
         self.living += 1;
         let wanted = len.0 as usize;
-        // A recycled buffer serves when it is large enough and no worker thread still holds it.
-        let reusable = self.free_bytes.iter().rposition(|&index| match &self.buffers[index as usize].store {
-            Store::Bytes(bytes) => bytes.len() >= wanted && Arc::strong_count(bytes) == 1,
-            Store::Stamps(_) => false,
-        });
-        let buffer = match reusable {
-            Some(position) => self.free_bytes.swap_remove(position),
-            None => match self.free_bytes.pop() {
+        let buffer = self.recycle(wanted).unwrap_or_else(|| {
+            let store = Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)));
+            match self.free_bytes.pop() {
                 Some(index) => {
-                    self.buffers[index as usize].store = Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)));
+                    self.idle -= self.size(index);
+                    self.buffers[index as usize].store = store;
                     index
                 }
-                None => self.push(Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)))),
-            },
-        };
+                None => self.push(store),
+            }
+        });
         self.buffers[buffer as usize].holders = 1;
-        let payload = Payload { at: 0, buffer, kind };
-        self.bytes_mut(payload, len).fill(0);
-        payload
+        Payload { at: 0, buffer, kind }
+    }
+
+    /// A free buffer that is large enough, not wastefully large, and that no worker thread still holds.
+    fn recycle(&mut self, wanted: usize) -> Option<u32> {
+        let most = wanted.max(4096).saturating_mul(4);
+        let start = self.free_bytes.len().saturating_sub(LOOK_AT);
+        let fits = |index: u32| match &self.buffers[index as usize].store {
+            Store::Bytes(bytes) => (wanted..=most).contains(&bytes.len()) && Arc::strong_count(bytes) == 1,
+            Store::Stamps(_) => false,
+        };
+        let position = start + self.free_bytes[start..].iter().rposition(|&index| fits(index))?;
+        let index = self.free_bytes.swap_remove(position);
+        self.idle -= self.size(index);
+        Some(index)
+    }
+
+    fn size(&self, buffer: u32) -> usize {
+        match &self.buffers[buffer as usize].store {
+            Store::Bytes(bytes) => bytes.len(),
+            Store::Stamps(_) => 0,
+        }
     }
 
     fn push(&mut self, store: Store) -> u32 {
@@ -246,9 +285,15 @@ impl PayloadPool {
         buffer.holders -= 1;
         if buffer.holders == 0 {
             self.living -= 1;
-            match buffer.store {
+            match &mut buffer.store {
                 Store::Stamps(_) => self.free_stamps.push(index),
-                Store::Bytes(_) => self.free_bytes.push(index),
+                Store::Bytes(bytes) => {
+                    if self.idle + bytes.len() > IDLE_MAX {
+                        *bytes = Arc::new(ByteBuf::zeroed(0));
+                    }
+                    self.idle += bytes.len();
+                    self.free_bytes.push(index);
+                }
             }
         }
     }

@@ -240,6 +240,13 @@ impl Graph {
         self.follow(node, step, now, driver);
     }
 
+    /// Says that leaf `node` is not there, in place of [`Graph::open`]. It may be opened later, when it has come; a
+    /// parent that started without it hears of it by [`DeviceEvent::Back`].
+    pub fn open_failed(&mut self, node: u32, error: OpenError) {
+        self.open[node as usize] = false;
+        self.results[node as usize] = Some(Err(error));
+    }
+
     /// Closes one machine. The driver closes parents before children and waits for each (it is no longer open).
     pub fn close<D: Driver>(&mut self, node: u32, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Closing;
