@@ -2,5 +2,6 @@
 
 pub mod concat;
 mod legs;
+pub mod mirror;
 pub mod slice;
 pub mod stripe;

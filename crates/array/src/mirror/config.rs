@@ -1,0 +1,220 @@
+//! Options of `mirror`, and the faults that can be planted in it.
+
+use super::layout::{Layout, PAGE};
+use super::Mirror;
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Which member serves a read when both can.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadPolicy {
+    /// The leader.
+    Leader,
+    /// The one that is less busy, then the one expected to be faster, then the one with fewer reads under way, then the
+    /// leader.
+    Balanced,
+}
+
+/// What is known of two blank legs that become a mirror.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fresh {
+    /// Nothing: the first leg is copied to the second.
+    Copy,
+    /// They read the same everywhere, for example zeros: nothing is copied.
+    Equal,
+}
+
+/// Options of `mirror`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorConfig {
+    /// The two devices that hold the same data.
+    pub legs: Vec<String>,
+    /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
+    #[serde(default = "default_region")]
+    pub region: ByteLen,
+    /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
+    #[serde(default = "default_clear_after")]
+    pub clear_after: Span,
+    /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
+    /// 32 to 65536.
+    #[serde(default = "default_active_regions")]
+    pub active_regions: u32,
+    /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
+    #[serde(default = "default_resync_chunk")]
+    pub resync_chunk: ByteLen,
+    /// Copies under way at once. Default 2; 1 to 64.
+    #[serde(default = "default_resync_depth")]
+    pub resync_depth: u32,
+    /// Bytes a second that a resync copies at most. Default 0: no limit; otherwise at least 4 KiB.
+    #[serde(default)]
+    pub resync_rate: ByteLen,
+    /// Which leg serves a read. Default "balanced".
+    #[serde(default = "default_read")]
+    pub read: ReadPolicy,
+    /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
+    #[serde(default = "default_write_retries")]
+    pub write_retries: u8,
+    /// What is known of two blank legs. Default "copy".
+    #[serde(default = "default_fresh")]
+    pub fresh: Fresh,
+}
+
+fn default_region() -> ByteLen {
+    ByteLen::mib(1)
+}
+fn default_clear_after() -> Span {
+    Span::from_secs(5)
+}
+fn default_active_regions() -> u32 {
+    1024
+}
+fn default_resync_chunk() -> ByteLen {
+    ByteLen::kib(256)
+}
+fn default_resync_depth() -> u32 {
+    2
+}
+fn default_read() -> ReadPolicy {
+    ReadPolicy::Balanced
+}
+fn default_write_retries() -> u8 {
+    1
+}
+fn default_fresh() -> Fresh {
+    Fresh::Copy
+}
+
+macro_rules! plants {
+    ($($field:ident, $name:literal, $breaks:literal, $summary:literal;)*) => {
+        /// Faults that can be planted: the rows of hetero-mirror.md section 7 that concern this mode.
+        pub const PLANTS: &[Plant] = &[$(Plant { name: $name, breaks: $breaks, summary: $summary }),*];
+
+        /// Which faults are planted, read once.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Planted {
+            $(#[doc = $summary] pub $field: bool,)*
+        }
+
+        impl Planted {
+            fn of(cx: &BuildContext<'_>) -> Planted {
+                Planted { $($field: cx.planted($name)),* }
+            }
+        }
+    };
+}
+
+plants! {
+    data_before_intent, "mirror.data-before-intent", "intent_before_data",
+        "row 1: data goes to the legs before the region's D is durable";
+    clear_after_leader_flush, "mirror.clear-after-leader-flush", "clear_needs_both_flushed",
+        "row 2: D is cleared when only the leader has flushed";
+    clear_after_follower_flush, "mirror.clear-after-follower-flush", "clear_needs_both_flushed",
+        "row 3: D is cleared when only the follower has flushed";
+    flush_one_leg, "mirror.flush-one-leg", "flush_covers_leader",
+        "row 4: a flush covers the leader only";
+    read_before_resync, "mirror.read-before-resync", "read_only_current",
+        "row 6: a leg that lacks data is read";
+    copy_without_lock, "mirror.copy-without-lock", "copy_holds_slot",
+        "row 8: a copy and a write of one block do not wait for each other";
+    dirty_from_one_map, "mirror.dirty-from-one-map", "quiet_means_equal_and_clean",
+        "row 11: at open only the follower's map is believed";
+    flush_joins_running, "mirror.flush-joins-running", "flush_snapshot_at_issue",
+        "row 15: a flush counts on a leg flush that was issued before the data was written";
+    read_any_leg, "mirror.read-during-write", "read_only_current",
+        "row 16: reads do not wait for writes of the same block, and a write is acknowledged by one leg";
+    no_flush_at_open, "mirror.no-flush-at-open", "open_durable_before_serve",
+        "row 17: the legs are not flushed at open";
+    two_writes_in_flight, "mirror.two-writes-in-flight", "one_in_flight_per_block_and_leg",
+        "row 18: overlapping writes do not wait for each other";
+    start_pair_alone, "mirror.start-pair-alone", "solo_gen_is_fresh",
+        "row 19: a leg that says Pair starts alone unasked";
+    marks_kept, "mirror.marks-kept", "marks_reset_on_leave",
+        "row 20: what is copied to a returned leg counts as flushed";
+    lone_flush_before_solo, "mirror.lone-flush-before-solo", "solo_before_lone_ack",
+        "row 21: a flush is acknowledged by one leg before Solo is durable";
+    promote_half_joined, "mirror.promote-half-joined", "no_promotion_while_half_joined",
+        "row 23: a leg that is not resynced takes over";
+    single_slot, "mirror.single-slot", "slot_alternates_after_flush",
+        "row 24: each record has one slot only";
+}
+
+/// The machine kind `mirror`.
+pub fn kind() -> Kind {
+    Kind::of::<MirrorConfig>("mirror", "two devices with the same data; survives the loss of one").with_plants(PLANTS)
+}
+
+impl MirrorConfig {
+    /// A mirror of two devices with every option at its default.
+    pub fn of(a: &str, b: &str) -> MirrorConfig {
+        MirrorConfig {
+            legs: vec![a.into(), b.into()],
+            region: default_region(),
+            clear_after: default_clear_after(),
+            active_regions: default_active_regions(),
+            resync_chunk: default_resync_chunk(),
+            resync_depth: default_resync_depth(),
+            resync_rate: ByteLen::ZERO,
+            read: default_read(),
+            write_retries: default_write_retries(),
+            fresh: default_fresh(),
+        }
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let between = |key, value: u64, low: u64, high: u64, unit: &str| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
+        };
+        if self.legs.len() != 2 {
+            return Err(BuildError::at("legs", format!("a mirror has exactly two legs, not {}", self.legs.len())));
+        }
+        if self.legs[0] == self.legs[1] {
+            return Err(BuildError::at("legs", "both legs are the same device"));
+        }
+        if !self.region.0.is_power_of_two() {
+            return Err(BuildError::at("region", format!("{} is no power of two", self.region)));
+        }
+        between("region", self.region.0, 64 << 10, 64 << 20, " B")?;
+        between("clear_after", self.clear_after.0, 1_000_000, 3_600_000_000_000, " ns")?;
+        between("active_regions", u64::from(self.active_regions), 32, 65_536, "")?;
+        between("resync_chunk", self.resync_chunk.0, PAGE, 16 << 20, " B")?;
+        if !self.resync_chunk.0.is_multiple_of(PAGE) {
+            return Err(BuildError::at("resync_chunk", format!("{} is no multiple of 4 KiB", self.resync_chunk)));
+        }
+        between("resync_depth", u64::from(self.resync_depth), 1, 64, "")?;
+        if self.resync_rate.0 != 0 && self.resync_rate.0 < PAGE {
+            return Err(BuildError::at("resync_rate", "less than 4 KiB a second would never end; 0 means no limit"));
+        }
+        between("write_retries", u64::from(self.write_retries), 0, 16, "")
+    }
+}
+
+impl DeviceConfig for MirrorConfig {
+    fn children(&self) -> Vec<String> {
+        self.legs.clone()
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        self.check()?;
+        let shift = self.region.0.trailing_zeros() as u8;
+        let mut layouts = Vec::with_capacity(2);
+        for (limits, name) in cx.children.iter().zip(&self.legs) {
+            if limits.erase_unit.is_some() || limits.program_order {
+                return Err(BuildError::at("legs", format!("`{name}` cannot be overwritten in place")));
+            }
+            if u64::from(limits.align) > PAGE || limits.max_io.0 < PAGE {
+                return Err(BuildError::at("legs", format!("`{name}` does not take single blocks of 4 KiB")));
+            }
+            let layout = Layout::of(limits.capacity, shift)
+                .ok_or_else(|| BuildError::too_small("legs", limits.capacity, Layout::smallest()))?;
+            layouts.push(layout);
+        }
+        Ok(Box::new(Mirror::new(self, cx, [layouts[0], layouts[1]], Planted::of(cx))))
+    }
+}

@@ -1,0 +1,291 @@
+//! Copies from leg to leg: the resync of stale regions, and the repair of what one leg could not return.
+//!
+//! A copy claims its extent before it reads and keeps it until it is written (R-LOCK). A resync takes one region after
+//! the other in the order of their numbers, in chunks, `resync_depth` at once and `resync_rate` bytes a second at most.
+//! The region is an active one meanwhile; when all of it is copied it is stale no longer, and its D and L are cleared
+//! like any other's, after both legs have flushed. What the leader cannot return stays stale and is tried again after
+//! `clear_after`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
+
+use super::locks::Claim;
+use super::region_map::D;
+use super::write::{Kind, Operation, Part};
+use super::{Mirror, Phase, Tag, RESYNC};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
+
+/// Most repairs that wait.
+const REPAIRS: usize = 64;
+
+/// An extent that a leg could not return, while the other could.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repair {
+    pub(super) leg: usize,
+    pub(super) at: u64,
+    pub(super) upto: u64,
+}
+
+/// The resync under way.
+#[derive(Debug, Default)]
+pub(super) struct Resync {
+    /// The region being copied; its next byte and its end.
+    region: Option<(u32, u64, u64)>,
+    /// Copies of it under way.
+    flying: u32,
+    /// Some of it could not be read.
+    failed: bool,
+    /// Where to look for the next stale region.
+    cursor: u32,
+    /// Whether this pass made some region current.
+    progress: bool,
+    /// Not before this.
+    not_before: Instant,
+    /// The timer is set.
+    armed: bool,
+    /// Repairs under way.
+    repairing: u32,
+}
+
+impl Mirror {
+    /// Starts copies as far as the bounds allow.
+    pub(super) fn pump_copies(&mut self, cx: &mut Cx<'_>) {
+        if self.phase != Phase::Running || self.proc.is_any() || !self.is_pair() {
+            return;
+        }
+        self.pump_repairs(cx);
+        while self.stale.count() > 0 && self.slot_wait.is_empty() {
+            if self.resync.region.is_none() && !self.next_region(cx) {
+                return;
+            }
+            if !self.copy_region(cx) {
+                return;
+            }
+        }
+    }
+
+    /// Takes the next stale region; false when none can be taken now.
+    fn next_region(&mut self, cx: &mut Cx<'_>) -> bool {
+        if cx.now < self.resync.not_before {
+            self.arm_resync(cx);
+            return false;
+        }
+        let Some(region) = self.stale.next(self.resync.cursor) else {
+            self.resync.cursor = 0;
+            if !std::mem::take(&mut self.resync.progress) {
+                // Nothing but what the leader cannot return: later.
+                self.resync.not_before = cx.now + self.clear_after;
+            }
+            return self.next_region(cx);
+        };
+        if self.regions.find(region).is_none() && self.regions.room() == 0 {
+            self.clear_early(cx);
+            return false;
+        }
+        self.regions.enter(region);
+        let start = u64::from(region) << self.shift;
+        let end = (start + (1 << self.shift)).min(self.limits.capacity.0);
+        self.resync.region = Some((region, start, end));
+        self.resync.failed = false;
+        self.resync.cursor = region + 1;
+        true
+    }
+
+    /// Starts copies of the region; true when it is complete and there may be a next one.
+    fn copy_region(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some((region, mut next, end)) = self.resync.region else { return false };
+        while next < end && self.resync.flying < self.depth {
+            if cx.now < self.resync.not_before {
+                self.arm_resync(cx);
+                return false;
+            }
+            let upto = end.min(next + self.chunk);
+            if self.rate > 0 {
+                let span = (u128::from(upto - next) * 1_000_000_000).div_ceil(u128::from(self.rate));
+                self.resync.not_before = Instant(cx.now.0 + span as u64);
+            }
+            self.resync.flying += 1;
+            self.start_copy(self.leader, next, upto, false, cx);
+            next = upto;
+            self.resync.region = Some((region, next, end));
+        }
+        if next < end || self.resync.flying > 0 {
+            return false;
+        }
+        self.region_copied(region, cx);
+        true
+    }
+
+    fn region_copied(&mut self, region: u32, cx: &mut Cx<'_>) {
+        self.resync.region = None;
+        if !self.resync.failed {
+            self.stale.unset(region);
+            self.resync.progress = true;
+            self.count.resync_regions += 1;
+        }
+        self.exit_region(region, cx);
+    }
+
+    fn arm_resync(&mut self, cx: &mut Cx<'_>) {
+        if !self.resync.armed {
+            self.resync.armed = true;
+            cx.wake_at(RESYNC, self.resync.not_before);
+        }
+    }
+
+    pub(super) fn resync_timer(&mut self) {
+        self.resync.armed = false;
+        self.stir = true;
+    }
+
+    fn pump_repairs(&mut self, cx: &mut Cx<'_>) {
+        self.repairs.truncate(REPAIRS);
+        while self.resync.repairing < self.depth {
+            let Some(repair) = self.repairs.pop_front() else { return };
+            let upto = repair.upto.min(repair.at + self.chunk);
+            if upto < repair.upto {
+                self.repairs.push_front(Repair { at: upto, ..repair });
+            }
+            self.resync.repairing += 1;
+            self.start_copy(1 - repair.leg, repair.at, upto, true, cx);
+        }
+    }
+
+    fn start_copy(&mut self, from: usize, start: u64, end: u64, repair: bool, cx: &mut Cx<'_>) {
+        let payload = cx.pool.allocate(ByteLen(end - start));
+        let op = Operation {
+            kind: Kind::Copy { from, repair },
+            parent: ReqId::NONE,
+            op: Op::Write,
+            flags: Flags::BACKGROUND,
+            payload,
+            start,
+            end,
+            at: start,
+            upto: end,
+            parts: [Part::None; 2],
+            tries: [0; 2],
+            legs: 0,
+            flying: 0,
+            issued: false,
+            over: false,
+            error: None,
+        };
+        self.enter(op, Claim::Copy);
+    }
+
+    /// The extent is ours: read it.
+    pub(super) fn copy_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let Kind::Copy { from, repair } = op.kind else { unreachable!("a copy") };
+        let stale = self.regions_of(op.start, op.end).any(|r| self.stale.has(r));
+        if repair && stale {
+            self.copy_over(i, false, cx); // the resync rewrites it, or the source lacks it
+            return;
+        }
+        self.send_copy(i, from, Op::Read, cx);
+    }
+
+    fn send_copy(&mut self, i: u32, leg: usize, what: Op, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::Flying;
+        op.flying += 1;
+        let draft = Draft {
+            op: what,
+            flags: op.flags,
+            offset: ByteOffset(op.start),
+            len: ByteLen(op.end - op.start),
+            payload: op.payload,
+            cookie: Tag::Data.cookie(leg, i),
+        };
+        let l = &mut self.legs[leg];
+        *(if what == Op::Read { &mut l.reads } else { &mut l.data_writes }) += 1;
+        self.send(leg, ReqId::NONE, draft, cx);
+    }
+
+    pub(super) fn copy_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        let Kind::Copy { from, repair } = self.ops[i as usize].kind else { unreachable!("a copy") };
+        let error = cx.requests[id].error;
+        if error.is_some_and(|e| e.kind == ErrorKind::Gone) {
+            self.leave(leg, cx); // which ends every copy
+            return;
+        }
+        match (leg == from, error) {
+            (true, None) => {
+                assert!(
+                    self.planted.copy_without_lock || self.locks.holds(i),
+                    "copy_holds_slot: a copy writes what it does not hold"
+                );
+                let region = (self.ops[i as usize].start >> self.shift) as u32;
+                assert!(
+                    repair || self.legs[self.leader].map.is_durable(region, D),
+                    "intent_before_data: region {region} is copied without D"
+                );
+                self.send_copy(i, 1 - from, Op::Write, cx);
+            }
+            (true, Some(_)) => {
+                self.count.read_errors[leg] += 1;
+                self.count.resync_unreadable += u64::from(!repair);
+                self.copy_over(i, false, cx);
+            }
+            (false, None) => self.copied(i, leg, repair, cx),
+            (false, Some(_)) => {
+                self.count.write_errors[leg] += 1;
+                let op = &mut self.ops[i as usize];
+                if op.tries[leg] < self.write_retries {
+                    op.tries[leg] += 1;
+                    self.send_copy(i, leg, Op::Write, cx);
+                } else {
+                    self.leave(leg, cx);
+                }
+            }
+        }
+    }
+
+    fn copied(&mut self, i: u32, leg: usize, repair: bool, cx: &mut Cx<'_>) {
+        self.legs[leg].wrote();
+        let op = &self.ops[i as usize];
+        if repair {
+            let n = self.legs[leg].dirty;
+            self.want_flush(leg, n, cx);
+            self.count.repairs += 1;
+        } else {
+            self.count.resync_bytes += op.end - op.start;
+            let range = self.regions_of(op.start, op.end);
+            if !self.planted.marks_kept {
+                self.needs_flush(leg, range);
+            }
+        }
+        self.copy_over(i, true, cx);
+    }
+
+    fn copy_over(&mut self, i: u32, good: bool, cx: &mut Cx<'_>) {
+        let Kind::Copy { repair, .. } = self.ops[i as usize].kind else { unreachable!("a copy") };
+        if repair {
+            self.resync.repairing -= 1;
+        } else {
+            self.resync.flying -= 1;
+            self.resync.failed |= !good;
+        }
+        self.end(i, cx);
+        self.stir = true;
+    }
+
+    /// A leg has left: nothing is copied any more. What is in flight ends as a straggler.
+    pub(super) fn stop_copies(&mut self, cx: &mut Cx<'_>) {
+        for i in 0..self.ops.len() as u32 {
+            let op = &self.ops[i as usize];
+            if matches!(op.kind, Kind::Copy { .. }) && !op.over {
+                self.end(i, cx);
+            }
+        }
+        if let Some((region, ..)) = self.resync.region.take() {
+            self.exit_region(region, cx);
+        }
+        self.repairs.clear();
+        let armed = self.resync.armed;
+        self.resync = Resync { armed, ..Resync::default() };
+    }
+
+    /// Forgets the resync; its timer was cancelled.
+    pub(super) fn forget_resync(&mut self) {
+        self.resync = Resync::default();
+    }
+}

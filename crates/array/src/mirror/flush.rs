@@ -1,0 +1,199 @@
+//! Client flushes, and the lazy clearing of D.
+//!
+//! **Flush.** On each leg that counts, a flush waits for the number that covers everything complete so far; what was
+//! acknowledged is complete on both. While a leg takes Solo nothing is answered (`solo_before_lone_ack`).
+//!
+//! **Clear (R-CLEAR).** A cycle looks at regions idle for `clear_after`, oldest first: both legs flush until their last
+//! writes are covered on both, then D is cleared where nothing has begun meanwhile. When the active regions run out, a
+//! cycle begins early and takes every idle region.
+
+use super::{at_least, Mirror, Phase, CLEAR};
+use nandu_base::{Cx, Instant, ReqId};
+
+/// A client's flush that is not answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    id: ReqId,
+    /// The number that each leg must have flushed; zero when the leg does not count.
+    need: [u64; 2],
+}
+
+/// The clearing cycle.
+#[derive(Debug, Default)]
+pub(super) struct Clearing {
+    /// A timer is set.
+    armed: bool,
+    /// A cycle is under way: each leg must have flushed this number, and regions used later are left alone.
+    cycle: Option<([u64; 2], Instant)>,
+}
+
+impl Mirror {
+    /// Whether a flush has to cover the leg.
+    fn counts(&self, leg: usize) -> bool {
+        leg == self.leader || self.is_member(leg) || self.proc.pair_rule()
+    }
+
+    /// The flush of this leg that covers everything complete so far.
+    fn cover(&self, leg: usize) -> u64 {
+        let l = &self.legs[leg];
+        if self.planted.flush_joins_running {
+            return if l.is_flushing() { l.issued } else { l.dirty };
+        }
+        l.dirty
+    }
+
+    pub(super) fn client_flush(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        let mut need = [0; 2];
+        for (leg, need) in need.iter_mut().enumerate() {
+            let skipped = self.planted.flush_one_leg && leg != self.leader;
+            if self.counts(leg) && !skipped {
+                *need = self.cover(leg);
+                self.want_flush(leg, *need, cx);
+            }
+        }
+        self.flushes.push_back(Waiting { id, need });
+        self.answer_flushes(ReqId::NONE, cx);
+    }
+
+    /// From the issue of the Pair superblock on, waiting flushes need the other leg too.
+    pub(super) fn flushes_need(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        if self.flushes.is_empty() {
+            return;
+        }
+        let n = self.legs[leg].dirty;
+        self.flushes.iter_mut().for_each(|w| w.need[leg] = n);
+        self.want_flush(leg, n, cx);
+    }
+
+    /// Answers flushes whose cover is complete. `id` is the leg flush that is just back, if it is one.
+    pub(super) fn answer_flushes(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        while let Some(&w) = self.flushes.front() {
+            let held = self.is_held() && !self.planted.lone_flush_before_solo;
+            let covered = (0..2).all(|leg| !self.counts(leg) || self.legs[leg].flushed(w.need[leg]));
+            if held || !covered {
+                return;
+            }
+            self.flushes.pop_front();
+            if id != ReqId::NONE {
+                cx.absorb(w.id, id);
+            }
+            cx.finish(w.id);
+        }
+    }
+
+    /// Sets the timer for the next cycle.
+    pub(super) fn arm_clear(&mut self, cx: &mut Cx<'_>) {
+        if self.clearing.armed || !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        let oldest = self.regions.oldest().map(|slot| self.regions.get(slot).used + self.clear_after);
+        if let Some(at) = oldest {
+            self.clearing.armed = true;
+            cx.wake_at(CLEAR, at_least(Some(at), cx.now));
+        }
+    }
+
+    pub(super) fn clear_timer(&mut self, cx: &mut Cx<'_>) {
+        self.clearing.armed = false;
+        let cutoff = Instant(cx.now.0.saturating_sub(self.clear_after.0));
+        self.start_clear(cutoff, cx);
+        if self.is_pair() && !self.is_clearing() {
+            self.arm_clear(cx);
+        }
+    }
+
+    /// The active regions have run out: every idle one may go.
+    pub(super) fn clear_early(&mut self, cx: &mut Cx<'_>) {
+        self.start_clear(cx.now, cx);
+    }
+
+    pub(super) fn start_clear(&mut self, cutoff: Instant, cx: &mut Cx<'_>) {
+        if self.clearing.cycle.is_some() || !self.is_pair() {
+            return;
+        }
+        let mut need = [0; 2];
+        let mut at = self.regions.oldest();
+        let mut any = false;
+        while let Some(slot) = at {
+            let region = self.regions.get(slot);
+            if region.used > cutoff {
+                break;
+            }
+            any = true;
+            need = [need[0].max(region.need[0]), need[1].max(region.need[1])];
+            at = self.regions.after(slot);
+        }
+        if !any {
+            return;
+        }
+        for (leg, &n) in need.iter().enumerate() {
+            if self.must_flush_to_clear(leg) {
+                self.want_flush(leg, n, cx);
+            }
+        }
+        self.clearing.cycle = Some((need, cutoff));
+        self.stir = true;
+    }
+
+    /// Both legs; one of them does not when a fault is planted.
+    fn must_flush_to_clear(&self, leg: usize) -> bool {
+        !(self.planted.clear_after_leader_flush && leg != self.leader
+            || self.planted.clear_after_follower_flush && leg == self.leader)
+    }
+
+    /// A leg has left: the cycle is void.
+    pub(super) fn stop_clear(&mut self) {
+        self.clearing.cycle = None;
+    }
+
+    /// The timer was cancelled.
+    pub(super) fn disarm_clear(&mut self) {
+        self.clearing.armed = false;
+    }
+
+    /// The flush that waits longest.
+    pub(super) fn take_flush(&mut self) -> Option<ReqId> {
+        self.flushes.pop_front().map(|w| w.id)
+    }
+
+    /// Whether a cycle is under way.
+    pub(super) fn is_clearing(&self) -> bool {
+        self.clearing.cycle.is_some()
+    }
+
+    /// Ends the cycle when both legs have flushed.
+    pub(super) fn pump_clear(&mut self, cx: &mut Cx<'_>) {
+        let Some((need, cutoff)) = self.clearing.cycle else { return };
+        if (0..2).any(|leg| self.must_flush_to_clear(leg) && !self.legs[leg].flushed(need[leg])) {
+            return;
+        }
+        self.clearing.cycle = None;
+        let mut at = self.regions.oldest();
+        while let Some(slot) = at {
+            at = self.regions.after(slot);
+            let active = *self.regions.get(slot);
+            if active.used > cutoff {
+                break;
+            }
+            let flushed =
+                |leg: usize| !self.must_flush_to_clear(leg) || self.legs[leg].flushed(active.need[leg]);
+            if flushed(0) && flushed(1) {
+                self.clear_region(active.region);
+            }
+        }
+        self.arm_clear(cx);
+        self.stir = true;
+    }
+
+    fn clear_region(&mut self, region: u32) {
+        assert!(
+            self.is_pair() && !self.stale.has(region),
+            "clear_needs_both_flushed: region {region} is not equal on both legs"
+        );
+        for leg in &mut self.legs {
+            leg.map.unset(region);
+        }
+        self.regions.remove(region);
+        self.count.clears += 1;
+    }
+}

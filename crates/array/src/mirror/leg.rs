@@ -1,0 +1,470 @@
+//! One leg: its place in the set, its flushes, and the reading and writing of its records.
+//!
+//! **Flushes (R-SNAP).** One flush is under way at a time on each leg. Flush number n covers what was complete when it
+//! was issued; `dirty` is the number of the flush that covers everything complete so far. Who needs cover asks for that
+//! number and shares it with everybody else.
+//!
+//! **Records (R-SLOT).** A superblock or a batch of map pages is written into the older slots, then the leg is flushed,
+//! and only then may the next update of that record start.
+
+use super::decide::Found;
+use super::layout::{decode_lost, encode_empty_lost, Layout, Superblock, PAGE};
+use super::region_map::LegMap;
+use super::{Mirror, Tag};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, OpenError, Payload, ReqId, TenantId};
+
+/// Page writes or reads under way at once on a leg.
+const WINDOW: usize = 16;
+
+/// A leg's place in the set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Not used: absent, lost, failed, or refused.
+    Out,
+    /// Being looked at while the mirror opens.
+    Opening,
+    /// Rejoining: not read, may not lead.
+    Joining,
+    /// A full member.
+    Member,
+}
+
+/// An update of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// None.
+    Idle,
+    /// This many writes are not back.
+    Writing(u32),
+    /// Waits for this leg flush.
+    Flushing(u64),
+}
+
+/// One leg.
+#[derive(Debug)]
+pub struct Leg {
+    /// Its place in the set.
+    pub place: Place,
+    /// Whether client writes go to it.
+    pub writes: bool,
+    /// Whether it has failed: it is not used again before it says that it is back.
+    pub failed: bool,
+    /// Whether it has come back and waits to rejoin.
+    pub back: bool,
+    /// Requests that are not back, stragglers included.
+    pub in_flight: u32,
+    /// Reads among them.
+    pub reads: u32,
+    /// Data writes among them.
+    pub data_writes: u32,
+    /// Number of the last flush issued.
+    pub issued: u64,
+    /// Number of the last flush that is done.
+    pub done: u64,
+    /// Whether a flush is under way.
+    flushing: bool,
+    wanted: u64,
+    /// The flush that covers everything complete so far.
+    pub dirty: u64,
+    /// Its region map.
+    pub map: LegMap,
+    /// The update of the map under way.
+    pub map_io: Update,
+    /// Whether an empty lost list must be written with the next batch of the map.
+    pub lost_to_write: bool,
+    /// Its newest superblock.
+    pub sb: Superblock,
+    sb_slot: u8,
+    sb_io: Update,
+    /// Reads of records that are not back.
+    pub loading: u32,
+    load_next: u32,
+    load_end: u32,
+    slots: [Slot; 2],
+    lost_found: Option<(u64, bool)>,
+    lost_unreadable: bool,
+}
+
+/// What a superblock slot was found to hold.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    Unreadable,
+    Zero,
+    Unknown,
+    Valid(Superblock),
+}
+
+impl Leg {
+    /// A leg with `layout` that was never looked at.
+    pub fn new(layout: &Layout, sb: Superblock) -> Leg {
+        Leg {
+            place: Place::Out,
+            writes: false,
+            failed: false,
+            back: false,
+            in_flight: 0,
+            reads: 0,
+            data_writes: 0,
+            issued: 0,
+            done: 0,
+            flushing: false,
+            wanted: 0,
+            dirty: 0,
+            map: LegMap::new(layout.pages),
+            map_io: Update::Idle,
+            lost_to_write: false,
+            sb,
+            sb_slot: 1,
+            sb_io: Update::Idle,
+            loading: 0,
+            load_next: 0,
+            load_end: 0,
+            slots: [Slot::Unreadable; 2],
+            lost_found: None,
+            lost_unreadable: false,
+        }
+    }
+
+    /// Whether the mirror uses the leg in any way.
+    #[inline]
+    pub fn is_in(&self) -> bool {
+        self.place != Place::Out
+    }
+
+    /// Whether a flush is under way.
+    pub fn is_flushing(&self) -> bool {
+        self.flushing
+    }
+
+    /// Whether flush number `n` is done.
+    #[inline]
+    pub fn flushed(&self, n: u64) -> bool {
+        self.done >= n
+    }
+
+    /// Something was written: only a flush issued from now on covers it.
+    #[inline]
+    pub fn wrote(&mut self) {
+        self.dirty = self.issued + 1;
+    }
+
+    /// Forgets what is under way and what was durable (R-RESET). Requests that are not back count on.
+    pub fn forget(&mut self) {
+        self.writes = false;
+        self.wanted = 0;
+        self.map_io = Update::Idle;
+        self.sb_io = Update::Idle;
+        self.loading = 0;
+        self.lost_to_write = false;
+        self.map.clear();
+    }
+
+    /// Whether nothing of its records is under way or waits.
+    pub fn map_is_settled(&self) -> bool {
+        self.map.is_settled() && self.map_io == Update::Idle && !self.lost_to_write
+    }
+
+    /// Whether the last superblock update is durable.
+    pub fn sb_is_settled(&self) -> bool {
+        self.sb_io == Update::Idle
+    }
+
+    /// Becomes a leg without records, which are written with `sb` as a start.
+    pub fn begin_anew(&mut self, sb: Superblock) {
+        self.sb = sb;
+        self.sb_slot = 1;
+    }
+
+    /// What the superblock slots say.
+    pub fn found(&mut self) -> Found {
+        match self.slots {
+            [Slot::Unreadable, _] | [_, Slot::Unreadable] => Found::Absent,
+            [Slot::Valid(a), Slot::Valid(b)] => self.take(if b.seq > a.seq { (1, b) } else { (0, a) }),
+            [Slot::Valid(a), _] => self.take((0, a)),
+            [_, Slot::Valid(b)] => self.take((1, b)),
+            [Slot::Zero, Slot::Zero] => Found::Blank,
+            _ => Found::Foreign,
+        }
+    }
+
+    fn take(&mut self, (slot, sb): (u8, Superblock)) -> Found {
+        self.sb_slot = slot;
+        self.sb = sb;
+        Found::Valid(sb)
+    }
+
+    /// Whether the lost list names extents, or may do so.
+    pub fn names_lost(&self) -> bool {
+        self.lost_unreadable || self.lost_found.is_some_and(|(_, some)| some)
+    }
+}
+
+impl Mirror {
+    /// Sends a request of the mirror's own to a leg.
+    pub(super) fn send(&mut self, leg: usize, parent: ReqId, draft: Draft, cx: &mut Cx<'_>) {
+        let id = match parent {
+            ReqId::NONE => cx.own(TenantId::SYSTEM, draft),
+            parent => cx.child(parent, draft),
+        };
+        self.legs[leg].in_flight += 1;
+        cx.send(leg as u8, id);
+    }
+
+    /// Asks for leg flush number `n`.
+    pub(super) fn want_flush(&mut self, leg: usize, n: u64, cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        l.wanted = l.wanted.max(n);
+        if !l.flushing && l.wanted > l.done {
+            self.issue_flush(leg, cx);
+        }
+    }
+
+    fn issue_flush(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        l.issued += 1;
+        l.flushing = true;
+        debug_assert!(l.wanted <= l.issued, "flush_snapshot_at_issue: a flush number from the future is wanted");
+        self.count.leg_flushes[leg] += 1;
+        let draft = Draft {
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: ByteOffset::ZERO,
+            len: ByteLen::ZERO,
+            payload: Payload::NONE,
+            cookie: Tag::Flush.cookie(leg, 0),
+        };
+        self.send(leg, ReqId::NONE, draft, cx);
+    }
+
+    /// A leg flush is back.
+    pub(super) fn flush_done(&mut self, leg: usize, failed: bool, cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        l.flushing = false;
+        self.stir = true;
+        if !l.is_in() {
+            return;
+        }
+        if failed {
+            // Retrying a flush proves nothing: what the cache held may be gone.
+            self.leave(leg, cx);
+            return;
+        }
+        l.done = l.issued;
+        if l.wanted > l.done {
+            self.issue_flush(leg, cx);
+        }
+    }
+
+    /// Begins a flush of a leg whose cache holds nobody knows what.
+    pub(super) fn flush_anew(&mut self, leg: usize, cx: &mut Cx<'_>) -> u64 {
+        self.legs[leg].wrote();
+        let n = self.legs[leg].dirty;
+        self.want_flush(leg, n, cx);
+        n
+    }
+
+    fn record(&mut self, leg: usize, op: Op, at: ByteOffset, payload: Payload, cookie: u64, cx: &mut Cx<'_>) {
+        let draft = Draft { op, flags: Flags::NONE, offset: at, len: ByteLen(PAGE), payload, cookie };
+        self.send(leg, ReqId::NONE, draft, cx);
+        cx.pool.release(payload); // the request holds it
+    }
+
+    /// Moves the map of a leg on: a batch of writes, a flush, the next batch.
+    pub(super) fn pump_map(&mut self, leg: usize, cx: &mut Cx<'_>) -> bool {
+        let l = &mut self.legs[leg];
+        if !l.is_in() {
+            return false;
+        }
+        match l.map_io {
+            Update::Writing(0) => {
+                let n = l.dirty;
+                l.map_io = Update::Flushing(n);
+                self.want_flush(leg, n, cx);
+                true
+            }
+            Update::Flushing(n) if l.flushed(n) => {
+                l.map.finish();
+                l.map_io = Update::Idle;
+                self.map_moved = true;
+                true
+            }
+            Update::Idle if l.map.has_changes() || l.lost_to_write => {
+                self.write_map(leg, cx);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn write_map(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let pages = self.legs[leg].map.begin(WINDOW);
+        let tag = self.legs[leg].sb.set[0];
+        let one_slot = self.planted.single_slot;
+        let mut writes = pages as u32;
+        if std::mem::take(&mut self.legs[leg].lost_to_write) {
+            writes += 1;
+            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+            let (slot, seq) = match self.legs[leg].lost_found {
+                Some((seq, _)) => (1, seq + 1),
+                None => (0, 1),
+            };
+            encode_empty_lost(seq, tag, cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+            let at = self.layouts[leg].lost_slot(slot);
+            self.record(leg, Op::Write, at, payload, Tag::MapWrite.cookie(leg, u32::MAX), cx);
+        }
+        self.legs[leg].map_io = Update::Writing(writes);
+        for i in 0..pages {
+            let page = self.legs[leg].map.batch()[i];
+            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+            let out = cx.pool.bytes_mut(payload, ByteLen(PAGE));
+            let slot = self.legs[leg].map.encode(page, tag, one_slot, out);
+            self.count.map_writes += 1;
+            let at = self.layouts[leg].page(page, slot);
+            self.record(leg, Op::Write, at, payload, Tag::MapWrite.cookie(leg, page), cx);
+        }
+    }
+
+    /// Writes a leg's superblock with some changes; durable once [`Leg::sb_is_settled`].
+    pub(super) fn write_sb(&mut self, leg: usize, change: impl FnOnce(&mut Superblock), cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        assert!(l.sb_is_settled(), "slot_alternates_after_flush: two superblock updates at once");
+        change(&mut l.sb);
+        l.sb.seq += 1;
+        l.sb_slot = if self.planted.single_slot { 0 } else { 1 - l.sb_slot };
+        l.sb_io = Update::Writing(1);
+        let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+        l.sb.encode(cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+        let at = ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]);
+        self.count.superblock_writes += 1;
+        self.record(leg, Op::Write, at, payload, Tag::SbWrite.cookie(leg, 0), cx);
+    }
+
+    /// Moves a superblock update on.
+    pub(super) fn pump_sb(&mut self, leg: usize, cx: &mut Cx<'_>) -> bool {
+        let l = &mut self.legs[leg];
+        match l.sb_io {
+            Update::Writing(0) if l.is_in() => {
+                let n = l.dirty;
+                l.sb_io = Update::Flushing(n);
+                self.want_flush(leg, n, cx);
+                true
+            }
+            Update::Flushing(n) if l.flushed(n) => {
+                l.sb_io = Update::Idle;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A record was written or not. A leg that does not take its records is out.
+    pub(super) fn record_written(&mut self, leg: usize, sb: bool, failed: bool, cx: &mut Cx<'_>) {
+        self.stir = true;
+        let l = &mut self.legs[leg];
+        if !l.is_in() {
+            return;
+        }
+        if failed {
+            self.leave(leg, cx);
+            return;
+        }
+        l.wrote();
+        match if sb { &mut l.sb_io } else { &mut l.map_io } {
+            Update::Writing(n) => *n -= 1,
+            other => unreachable!("a record write came back while {other:?}"),
+        }
+    }
+
+    /// Reads both superblock slots of a leg; done when `loading` is zero.
+    pub(super) fn load_sb(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        self.legs[leg].slots = [Slot::Unreadable; 2];
+        for slot in 0..2 {
+            self.legs[leg].loading += 1;
+            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+            let at = ByteOffset(self.layouts[leg].slots[slot as usize]);
+            self.record(leg, Op::Read, at, payload, Tag::SbRead.cookie(leg, slot), cx);
+        }
+    }
+
+    /// Reads the map and the lost list of a leg; done when `loading` is zero.
+    pub(super) fn load_maps(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        l.map.clear();
+        (l.lost_found, l.lost_unreadable) = (None, false);
+        l.load_next = 0;
+        l.load_end = l.map.pages() * 2 + 2;
+        for _ in 0..WINDOW {
+            self.load_one(leg, cx);
+        }
+    }
+
+    fn load_one(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let l = &mut self.legs[leg];
+        if l.load_next == l.load_end {
+            return;
+        }
+        let at = ByteOffset(self.layouts[leg].map + u64::from(l.load_next) * PAGE);
+        let at = if l.load_next < l.load_end - 2 {
+            at
+        } else {
+            self.layouts[leg].lost_slot((l.load_next + 2 - l.load_end) as u8)
+        };
+        let cookie = Tag::MapRead.cookie(leg, l.load_next);
+        l.load_next += 1;
+        l.loading += 1;
+        let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+        self.record(leg, Op::Read, at, payload, cookie, cx);
+    }
+
+    /// A slot was read or not.
+    pub(super) fn record_read(&mut self, id: ReqId, leg: usize, sb: bool, index: u32, cx: &mut Cx<'_>) {
+        self.stir = true;
+        let l = &mut self.legs[leg];
+        if !l.is_in() {
+            return;
+        }
+        l.loading -= 1;
+        let error = cx.requests[id].error;
+        if error.is_some_and(|e| e.kind == ErrorKind::Gone) {
+            self.leave(leg, cx);
+            return;
+        }
+        let bytes = error.is_none().then(|| cx.pool.bytes(cx.requests[id].payload, ByteLen(PAGE)));
+        if sb {
+            l.slots[index as usize] = match bytes {
+                None => Slot::Unreadable,
+                Some(bytes) if bytes.iter().all(|&b| b == 0) => Slot::Zero,
+                Some(bytes) => Superblock::decode(bytes).map_or(Slot::Unknown, Slot::Valid),
+            };
+            return;
+        }
+        let tag = l.sb.set[0];
+        let (page, slot) = (index / 2, (index % 2) as u8);
+        match bytes {
+            Some(bytes) if page < l.map.pages() => l.map.offer(page, slot, tag, bytes),
+            None if page < l.map.pages() => l.map.offer_nothing(page, slot),
+            Some(bytes) => l.lost_found = l.lost_found.max(decode_lost(tag, bytes)),
+            None => l.lost_unreadable = true,
+        }
+        self.load_one(leg, cx);
+    }
+
+    /// Refuses a leg whose record does not fit what the stack file says.
+    pub(super) fn check_geometry(&self, leg: usize, sb: &Superblock) -> Result<(), OpenError> {
+        let layout = &self.layouts[leg];
+        let name = &self.names[leg];
+        let refuse = |why: String, remedy: &str| Err(OpenError::Refused { why, remedy: remedy.into() });
+        if sb.region_shift != self.shift {
+            let why = format!("leg `{name}` has regions of {}", ByteLen(1 << sb.region_shift));
+            return refuse(why, "set `region` to that size");
+        }
+        if sb.leg_bytes != layout.leg.0 || sb.map != layout.map || sb.lost != layout.lost {
+            let why = format!("leg `{name}` had {} when it was made", ByteLen(sb.leg_bytes));
+            return refuse(why, "give it that size again");
+        }
+        if !sb.strict {
+            return refuse(format!("leg `{name}` belongs to a hetero-mirror"), "open it as that kind");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,470 @@
+//! Who is a member: a leg leaves, the other takes Solo, a leg rejoins, the mirror closes.
+//!
+//! A procedure is a row of steps; each waits for a condition that [`Mirror::run_proc`] looks at whenever something
+//! changed. One procedure runs at a time. The steps carry the numbers of hetero-mirror.md section 4.
+
+use super::decide::{returns, Found, Lacks};
+use super::layout::{Gen, Superblock};
+use super::leg::Place;
+use super::open::OpenStep;
+use super::region_map::{D, L};
+use super::write::Kind;
+use super::{Mirror, Phase, CLEAR, RESYNC};
+use nandu_base::{Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
+
+/// The procedure under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Proc {
+    None,
+    Open(OpenStep),
+    Solo(SoloStep),
+    Join(JoinStep),
+    Close(CloseStep),
+}
+
+/// Take Solo (R-SOLO).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SoloStep {
+    /// What was sent to the survivor comes back.
+    Drain,
+    /// All of it is flushed there.
+    Flush(u64),
+    /// D of all dirty regions is durable there.
+    Map,
+    /// The Solo superblock is.
+    Record,
+}
+
+/// Rejoin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum JoinStep {
+    /// 0: the leg is flushed.
+    Flush(u64),
+    /// 0: its superblock is read.
+    Read,
+    /// 0: its map is read.
+    Maps(bool),
+    /// 1: D on the leader.
+    Mark(bool),
+    /// 2: D and L on the leg.
+    Follow,
+    /// 3: its superblock.
+    Record,
+    /// 5: the leader's superblock. (4, "L covers D", holds by then.)
+    Pair,
+}
+
+/// Close.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CloseStep {
+    Drain,
+    Flush([u64; 2]),
+    Clear,
+    Map,
+    Record,
+}
+
+impl Proc {
+    pub(super) fn is_any(self) -> bool {
+        self != Proc::None
+    }
+    /// New writes and all flushes wait.
+    pub(super) fn is_solo(self) -> bool {
+        matches!(self, Proc::Solo(_))
+    }
+    /// Writes that need a new D wait, so that L(x) covers D(y) when the pair begins.
+    pub(super) fn holds_new_regions(self) -> bool {
+        matches!(self, Proc::Join(step) if step >= JoinStep::Mark(false))
+    }
+    /// The superblock that makes the joining leg count for flushes was issued.
+    pub(super) fn pair_rule(self) -> bool {
+        self == Proc::Join(JoinStep::Pair)
+    }
+}
+
+impl Mirror {
+    /// Moves the procedure on; whether it moved.
+    pub(super) fn run_proc(&mut self, cx: &mut Cx<'_>) -> bool {
+        match self.proc {
+            Proc::None => self.next_proc(cx),
+            Proc::Open(step) => self.run_open(step, cx),
+            Proc::Solo(step) => self.run_solo(step, cx),
+            Proc::Join(step) => self.run_join(step, cx),
+            Proc::Close(step) => self.run_close(step, cx),
+        }
+    }
+
+    fn next_proc(&mut self, cx: &mut Cx<'_>) -> bool {
+        match self.phase {
+            Phase::Running => {
+                let x = self.follower();
+                let leg = &mut self.legs[x];
+                let ready = leg.back && !leg.is_in() && leg.in_flight == 0 && cx.peek.is_open(x as u8);
+                if ready {
+                    leg.back = false;
+                    leg.place = Place::Joining;
+                    leg.forget();
+                    let n = self.flush_anew(x, cx);
+                    self.proc = Proc::Join(JoinStep::Flush(n));
+                }
+                ready
+            }
+            Phase::Closing => {
+                self.proc = Proc::Close(CloseStep::Drain);
+                true
+            }
+            Phase::Failed => {
+                let back = self.legs.iter().any(|l| l.back);
+                let quiet = self.legs.iter().all(|l| l.in_flight == 0) && self.ops_alive() == 0;
+                if back && quiet {
+                    self.how = OpenHow::default();
+                    self.start_open();
+                }
+                back && quiet
+            }
+            Phase::Closed | Phase::Opening => false,
+        }
+    }
+
+    /// A leg is lost, or failed to write or flush.
+    pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        self.legs[leg].failed = true;
+        if !self.legs[leg].is_in() {
+            return;
+        }
+        self.stir = true;
+        self.legs[leg].place = Place::Out;
+        self.legs[leg].forget();
+        match self.phase {
+            Phase::Closed => {}
+            Phase::Opening | Phase::Failed => self.start_open(),
+            Phase::Running | Phase::Closing => self.go_on_without(leg, cx),
+        }
+    }
+
+    fn go_on_without(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let s = 1 - leg;
+        let lacks = leg == self.leader && self.stale.count() > 0 && !self.planted.promote_half_joined;
+        if self.legs[s].place != Place::Member || lacks {
+            self.fail(cx); // no_promotion_while_half_joined
+            return;
+        }
+        if leg == self.leader {
+            self.stale.clear();
+        }
+        self.leader = s;
+        self.mark_all_stale();
+        self.stop_clear();
+        self.stop_copies(cx);
+        self.proc = match self.proc {
+            // The returning leg had not been written to: the survivor is still Solo.
+            Proc::Join(step) if step < JoinStep::Record => Proc::None,
+            _ => Proc::Solo(SoloStep::Drain),
+        };
+        self.map_moved = true;
+        self.drop_parts(leg, cx);
+    }
+
+    /// Marks reset (R-RESET): the leg that left lacks, as far as anybody knows, every region in use.
+    fn mark_all_stale(&mut self) {
+        for active in self.regions.iter() {
+            self.stale.set(active.region);
+        }
+        while let Some(slot) = self.regions.oldest() {
+            let region = self.regions.get(slot).region;
+            self.regions.remove(region);
+        }
+    }
+
+    /// No leg may serve: everything under way fails, until a leg comes back and the records allow a new start.
+    pub(super) fn fail(&mut self, cx: &mut Cx<'_>) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Failed);
+        self.proc = Proc::None;
+        for leg in &mut self.legs {
+            leg.place = Place::Out;
+            leg.forget();
+        }
+        for i in 0..self.ops.len() as u32 {
+            let op = &self.ops[i as usize];
+            let waits_for_data = op.kind == Kind::Read && op.flying > 0;
+            if op.kind == Kind::Free || op.over || waits_for_data {
+                continue;
+            }
+            if let Some(parent) = op.client() {
+                cx.requests[parent].fail(ErrorKind::Gone);
+            }
+            self.end(i, cx);
+        }
+        self.ready.clear();
+        self.forget_work(cx);
+        while let Some(id) = self.take_flush() {
+            cx.requests[id].fail(ErrorKind::Gone);
+            cx.finish(id);
+        }
+        if std::mem::take(&mut self.opened_after_join) {
+            self.phase = Phase::Closed;
+            cx.opened(Err(OpenError::Gone { device: self.names[self.follower()].clone() }));
+        } else if phase == Phase::Closing {
+            self.phase = Phase::Closed;
+            cx.closed();
+        } else {
+            cx.event(DeviceEvent::Lost);
+        }
+    }
+
+    /// Forgets everything that was learnt about the legs.
+    pub(super) fn forget_work(&mut self, cx: &mut Cx<'_>) {
+        self.slot_wait.clear();
+        self.intent_wait.clear();
+        self.solo_wait.clear();
+        self.regions.clear();
+        self.stale.clear();
+        self.repairs.clear();
+        self.stop_clear();
+        self.forget_resync();
+        self.disarm_clear();
+        cx.cancel_wake(CLEAR);
+        cx.cancel_wake(RESYNC);
+    }
+
+    fn run_solo(&mut self, step: SoloStep, cx: &mut Cx<'_>) -> bool {
+        let s = self.leader;
+        match step {
+            SoloStep::Drain if self.legs[s].data_writes == 0 && self.legs[s].sb_is_settled() => {
+                let n = self.flush_anew(s, cx);
+                self.proc = Proc::Solo(SoloStep::Flush(n));
+            }
+            SoloStep::Flush(n) if self.legs[s].flushed(n) => {
+                self.declare_on_leader();
+                self.proc = Proc::Solo(SoloStep::Map);
+            }
+            SoloStep::Map if self.legs[s].map_is_settled() => {
+                self.write_solo(s, cx);
+                self.proc = Proc::Solo(SoloStep::Record);
+            }
+            SoloStep::Record if self.legs[s].sb_is_settled() => {
+                self.proc = Proc::None;
+                self.count.solos += 1;
+                self.map_moved = true; // writes that wait go on
+                self.stir = true;
+                self.answer_fua(cx);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// D of the leader is exactly what the other leg lacks.
+    pub(super) fn declare_on_leader(&mut self) {
+        let map = &mut self.legs[self.leader].map;
+        let set: Vec<u32> = map.any(self.region_count).collect();
+        for region in set {
+            if !self.stale.has(region) {
+                map.put(region, 0);
+            }
+        }
+        let mut next = self.stale.next(0);
+        while let Some(region) = next {
+            map.put(region, D);
+            next = self.stale.next(region + 1);
+        }
+    }
+
+    /// Writes the superblock of a leg that goes on alone, with a fresh generation.
+    pub(super) fn write_solo(&mut self, s: usize, cx: &mut Cx<'_>) {
+        assert!(self.legs[s].data_writes == 0, "solo_after_drain_and_flush");
+        let gen = self.fresh_gen(s);
+        self.write_sb(
+            s,
+            |sb| {
+                if sb.gen != Gen::NONE {
+                    sb.base = sb.gen;
+                    sb.remember_gen();
+                }
+                sb.gen = gen;
+                sb.solo = true;
+                sb.leader = sb.leg;
+                sb.clean = false;
+            },
+            cx,
+        );
+    }
+
+    fn run_join(&mut self, step: JoinStep, cx: &mut Cx<'_>) -> bool {
+        let (x, y) = (self.follower(), self.leader);
+        match step {
+            JoinStep::Flush(n) if self.legs[x].flushed(n) => {
+                self.load_sb(x, cx);
+                self.proc = Proc::Join(JoinStep::Read);
+            }
+            JoinStep::Read if self.legs[x].loading == 0 => self.join_read(x, cx),
+            JoinStep::Maps(all) if self.legs[x].loading == 0 => self.join_maps(x, all, cx),
+            JoinStep::Mark(blank) if self.legs[y].map_is_settled() => {
+                self.follow_map(x, blank);
+                self.proc = Proc::Join(JoinStep::Follow);
+            }
+            JoinStep::Follow if self.legs[x].map_is_settled() => {
+                let from = self.legs[y].sb;
+                let paired = |sb: &mut Superblock| {
+                    (sb.set, sb.gen, sb.history) = (from.set, from.gen, from.history);
+                    (sb.base, sb.solo, sb.leader, sb.clean) = (Gen::NONE, false, from.leg, false);
+                };
+                self.write_sb(x, paired, cx);
+                self.proc = Proc::Join(JoinStep::Record);
+            }
+            JoinStep::Record if self.legs[x].sb_is_settled() => self.begin_pair(x, cx),
+            JoinStep::Pair if self.legs[y].sb_is_settled() => self.joined(x, cx),
+            _ => return false,
+        }
+        true
+    }
+
+    fn join_read(&mut self, x: usize, cx: &mut Cx<'_>) {
+        let found = self.legs[x].found();
+        if let Found::Valid(sb) = &found {
+            if let Err(error) = self.check_geometry(x, sb) {
+                self.refuse(x, error, cx);
+                return;
+            }
+        }
+        let y = self.legs[self.leader].sb;
+        match returns(&found, &y, self.how.create) {
+            Err(why) => {
+                let why = format!("leg `{}` cannot rejoin: {why}", self.names[x]);
+                self.refuse(x, OpenError::Refused { why, remedy: "replace it by the right leg".into() }, cx);
+            }
+            Ok(lacks) => {
+                if found == Found::Blank {
+                    let own = self.legs[x].sb;
+                    let sb = Superblock { leg: 1 - y.leg, set: y.set, seq: 0, together: 0, strict: true, ..own };
+                    self.legs[x].begin_anew(sb);
+                }
+                self.load_maps(x, cx);
+                self.proc = Proc::Join(JoinStep::Maps(lacks == Lacks::All));
+            }
+        }
+    }
+
+    /// The leg stays out; nothing was written to it.
+    fn refuse(&mut self, x: usize, error: OpenError, cx: &mut Cx<'_>) {
+        self.legs[x].place = Place::Out;
+        self.legs[x].forget();
+        self.proc = Proc::None;
+        self.count.refused += 1;
+        if std::mem::take(&mut self.opened_after_join) {
+            self.phase = Phase::Closed;
+            cx.opened(Err(error));
+        }
+    }
+
+    fn join_maps(&mut self, x: usize, all: bool, cx: &mut Cx<'_>) {
+        let blank = self.legs[x].sb.seq == 0;
+        if self.legs[x].names_lost() && !blank {
+            let why = format!("leg `{}` has a list of lost data", self.names[x]);
+            self.refuse(x, OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() }, cx);
+            return;
+        }
+        self.legs[x].map.loaded(if blank { 0 } else { D | L });
+        if all && !self.equal_so_far {
+            (0..self.region_count).for_each(|r| self.stale.set(r));
+        } else {
+            self.legs[x].map.any(self.region_count).for_each(|r| self.stale.set(r));
+        }
+        let map = &mut self.legs[self.leader].map;
+        let mut next = self.stale.next(0);
+        while let Some(region) = next {
+            map.set(region, D);
+            next = self.stale.next(region + 1);
+        }
+        self.proc = Proc::Join(JoinStep::Mark(blank));
+    }
+
+    /// The returning leg's map becomes D and L wherever the leader has D.
+    fn follow_map(&mut self, x: usize, blank: bool) {
+        let [a, b] = &mut self.legs;
+        let (own, leader) = if x == 0 { (&mut a.map, &b.map) } else { (&mut b.map, &a.map) };
+        let set: Vec<u32> = own.any(self.region_count).collect();
+        set.into_iter().for_each(|r| own.put(r, 0));
+        leader.any(self.region_count).for_each(|r| own.put(r, D | L));
+        if blank {
+            own.touch_all();
+            self.legs[x].lost_to_write = true;
+        }
+    }
+
+    /// Step 5: from its issue on the other leg counts.
+    fn begin_pair(&mut self, x: usize, cx: &mut Cx<'_>) {
+        let y = self.leader;
+        let [a, b] = &self.legs;
+        let (own, leader) = if x == 0 { (&a.map, &b.map) } else { (&b.map, &a.map) };
+        let covered = leader.any(self.region_count).all(|r| own.is_durable(r, D | L));
+        assert!(covered, "pair_again_l_covers_d: the leader has D where the returning leg has no L");
+        self.legs[x].writes = true;
+        let now = cx.now.0;
+        self.write_sb(y, |sb| (sb.solo, sb.base, sb.together) = (false, Gen::NONE, now), cx);
+        self.proc = Proc::Join(JoinStep::Pair);
+        self.flushes_need(x, cx);
+    }
+
+    fn joined(&mut self, x: usize, cx: &mut Cx<'_>) {
+        self.legs[x].place = Place::Member;
+        self.proc = Proc::None;
+        self.count.rejoins += 1;
+        self.equal_so_far = false;
+        self.map_moved = true; // writes that wait for a new D go on
+        self.stir = true;
+        self.arm_clear(cx);
+        if std::mem::take(&mut self.opened_after_join) {
+            cx.opened(Ok(()));
+        }
+    }
+
+    pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
+        if self.phase != Phase::Running {
+            self.phase = Phase::Closed;
+            self.proc = Proc::None;
+            cx.closed();
+            return;
+        }
+        self.phase = Phase::Closing;
+        self.stir = true;
+        cx.cancel_wake(CLEAR);
+        cx.cancel_wake(RESYNC);
+    }
+
+    fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
+        let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
+        match step {
+            CloseStep::Drain if self.ops_alive() == 0 && !self.is_clearing() => {
+                self.stop_copies(cx);
+                let mut need = [0; 2];
+                for (leg, n) in need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>() {
+                    *n = self.legs[leg].dirty;
+                    self.want_flush(leg, *n, cx);
+                }
+                self.proc = Proc::Close(CloseStep::Flush(need));
+            }
+            CloseStep::Flush(need) if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) => {
+                self.start_clear(Instant::MAX, cx);
+                self.proc = Proc::Close(CloseStep::Clear);
+            }
+            CloseStep::Clear if !self.is_clearing() => self.proc = Proc::Close(CloseStep::Map),
+            CloseStep::Map if (0..2).all(|leg| !used(leg, self) || self.legs[leg].map_is_settled()) => {
+                let now = cx.now.0;
+                let pair = self.is_pair();
+                for leg in (0..2).filter(|&leg| used(leg, self)).collect::<Vec<_>>() {
+                    let together = if pair { now } else { self.legs[leg].sb.together };
+                    self.write_sb(leg, |sb| (sb.clean, sb.together) = (true, together), cx);
+                }
+                self.proc = Proc::Close(CloseStep::Record);
+            }
+            CloseStep::Record if self.legs.iter().all(|l| !l.is_in() || l.sb_is_settled()) => {
+                self.phase = Phase::Closed;
+                self.proc = Proc::None;
+                cx.closed();
+            }
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,229 @@
+//! Open: flush the legs, read their records, decide by section 5, make the decision durable, and only then serve (R-OPEN).
+//!
+//! A leg that fails meanwhile is left out and the start begins anew without it. A pair of equal generation is resynced
+//! where either map has a bit; the leader's content wins. Two blank legs become a set in the same steps that replace a
+//! lost leg: the first takes Solo, the second rejoins blank.
+
+use super::config::Fresh;
+use super::decide::{decide, Found, Start};
+use super::layout::{Gen, Superblock};
+use super::leg::Place;
+use super::member::Proc;
+use super::region_map::{D, L};
+use super::{Mirror, Phase};
+use nandu_base::{Cx, DeviceEvent, OpenError, Rng};
+
+/// Steps of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OpenStep {
+    /// Stragglers come back.
+    Begin,
+    /// Both legs flush: after a process died their caches hold what a cut could still remove.
+    Flush([u64; 2]),
+    /// Superblocks are read.
+    Superblocks,
+    /// Maps are read.
+    Maps(Start),
+    /// The dirty set is durable.
+    Settle(Start),
+    /// Superblocks are.
+    Record(Start),
+}
+
+impl Mirror {
+    pub(super) fn start_open(&mut self) {
+        self.proc = Proc::Open(OpenStep::Begin);
+        self.stir = true;
+    }
+
+    pub(super) fn run_open(&mut self, step: OpenStep, cx: &mut Cx<'_>) -> bool {
+        let all = |test: &dyn Fn(usize) -> bool| (0..2).all(|l| !self.legs[l].is_in() || test(l));
+        let next = match step {
+            OpenStep::Begin if self.legs.iter().all(|l| l.in_flight == 0) => self.open_begin(cx),
+            OpenStep::Flush(need) if all(&|l| self.legs[l].flushed(need[l])) => {
+                for leg in 0..2 {
+                    if self.legs[leg].is_in() {
+                        self.load_sb(leg, cx);
+                    }
+                }
+                Ok(OpenStep::Superblocks)
+            }
+            OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
+            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start),
+            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => Ok(self.open_record(start, cx)),
+            OpenStep::Record(start) if all(&|l| self.legs[l].sb_is_settled()) => {
+                self.open_serve(start, cx);
+                return true;
+            }
+            _ => return false,
+        };
+        match next {
+            Ok(step) => self.proc = Proc::Open(step),
+            Err(error) => self.not_opened(error, cx),
+        }
+        true
+    }
+
+    fn open_begin(&mut self, cx: &mut Cx<'_>) -> Result<OpenStep, OpenError> {
+        self.forget_work(cx);
+        self.locks.clear();
+        self.leader = 0;
+        let mut need = [0; 2];
+        for (leg, need) in need.iter_mut().enumerate() {
+            let right_size = cx.peek.limits(leg as u8).capacity == self.layouts[leg].leg;
+            let l = &mut self.legs[leg];
+            l.forget();
+            l.place = Place::Out;
+            if cx.peek.is_open(leg as u8) && !l.failed && right_size {
+                l.place = Place::Opening;
+                l.back = false;
+                if !self.planted.no_flush_at_open {
+                    *need = self.flush_anew(leg, cx);
+                }
+            }
+        }
+        Ok(OpenStep::Flush(need))
+    }
+
+    fn open_decide(&mut self, cx: &mut Cx<'_>) -> Result<OpenStep, OpenError> {
+        let mut found = [Found::Absent; 2];
+        for (leg, found) in found.iter_mut().enumerate() {
+            if self.legs[leg].is_in() {
+                *found = self.legs[leg].found();
+            }
+            if let Found::Valid(sb) = found {
+                self.check_geometry(leg, sb)?;
+            }
+        }
+        let mut how = self.how;
+        how.alone |= self.planted.start_pair_alone;
+        let start = decide(&found, &self.names, how)?;
+        match start {
+            Start::Pair(leader) => {
+                self.leader = leader;
+                self.load_maps(0, cx);
+                self.load_maps(1, cx);
+            }
+            Start::Solo(y) | Start::Alone(y) => {
+                self.leader = y;
+                self.set_aside(1 - y, found[1 - y] != Found::Absent);
+                self.load_maps(y, cx);
+            }
+            Start::Fresh => {
+                self.set_aside(1, true);
+                self.found_set();
+            }
+        }
+        Ok(OpenStep::Maps(start))
+    }
+
+    /// The other leg rejoins later, if it is there.
+    fn set_aside(&mut self, x: usize, there: bool) {
+        self.legs[x].place = Place::Out;
+        self.legs[x].forget();
+        self.legs[x].back = there;
+    }
+
+    /// Gives the first leg the records of a new set.
+    fn found_set(&mut self) {
+        let own = self.legs[0].sb;
+        let mut rng = Rng::new(self.seed);
+        let set = [rng.bits(), rng.bits()];
+        let history = [Gen::NONE; 8];
+        let gen = Gen::NONE;
+        self.legs[0].begin_anew(Superblock { leg: 0, set, seq: 0, gen, base: gen, history, ..own });
+        self.legs[0].lost_to_write = true;
+        self.legs[0].map.touch_all();
+    }
+
+    fn open_maps(&mut self, start: Start) -> Result<OpenStep, OpenError> {
+        let y = self.leader;
+        if start == Start::Fresh {
+            self.opened_after_join = true;
+            self.equal_so_far = self.fresh == Fresh::Equal;
+            if !self.equal_so_far {
+                (0..self.region_count).for_each(|r| self.stale.set(r));
+            }
+            self.declare_on_leader();
+            return Ok(OpenStep::Settle(start));
+        }
+        for leg in 0..2 {
+            if self.legs[leg].is_in() && self.legs[leg].names_lost() {
+                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
+                return Err(OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() });
+            }
+        }
+        let was_leader = self.legs[y].sb.leader == self.legs[y].sb.leg;
+        self.legs[y].map.loaded(if was_leader { D } else { D | L });
+        if matches!(start, Start::Alone(_)) && !was_leader && self.legs[y].map.any_l() {
+            let why = format!("leg `{}` was not resynced when it was last used", self.names[y]);
+            return Err(OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() });
+        }
+        if let Start::Pair(_) = start {
+            self.legs[1 - y].map.loaded(D | L);
+        }
+        for leg in [y, 1 - y] {
+            let believed = !(self.planted.dirty_from_one_map && leg == y && start == Start::Pair(y));
+            if self.legs[leg].is_in() && believed {
+                self.legs[leg].map.any(self.region_count).for_each(|r| self.stale.set(r));
+            }
+        }
+        self.declare_on_leader();
+        if let Start::Pair(_) = start {
+            let map = &mut self.legs[1 - y].map;
+            let mut next = self.stale.next(0);
+            while let Some(region) = next {
+                map.put(region, D | L);
+                next = self.stale.next(region + 1);
+            }
+        }
+        Ok(OpenStep::Settle(start))
+    }
+
+    fn open_record(&mut self, start: Start, cx: &mut Cx<'_>) -> OpenStep {
+        match start {
+            Start::Pair(_) | Start::Solo(_) => {
+                for leg in 0..2 {
+                    if self.legs[leg].is_in() && self.legs[leg].sb.clean {
+                        self.write_sb(leg, |sb| sb.clean = false, cx);
+                    }
+                }
+            }
+            Start::Alone(y) => self.write_solo(y, cx),
+            Start::Fresh => self.write_solo(0, cx),
+        }
+        OpenStep::Record(start)
+    }
+
+    fn open_serve(&mut self, start: Start, cx: &mut Cx<'_>) {
+        for leg in &mut self.legs {
+            if leg.is_in() {
+                leg.place = Place::Member;
+                leg.writes = true;
+            }
+        }
+        self.count.solos += u64::from(matches!(start, Start::Alone(_)));
+        self.proc = Proc::None;
+        let again = std::mem::replace(&mut self.phase, Phase::Running) == Phase::Failed;
+        self.stir = true;
+        if again {
+            cx.event(DeviceEvent::Back);
+        } else if !self.opened_after_join {
+            cx.opened(Ok(()));
+        }
+    }
+
+    fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
+        self.proc = Proc::None;
+        self.opened_after_join = false;
+        for leg in &mut self.legs {
+            leg.place = Place::Out;
+            leg.forget();
+            leg.back = false;
+        }
+        if self.phase == Phase::Opening {
+            self.phase = Phase::Closed;
+            cx.opened(Err(error));
+        }
+    }
+}

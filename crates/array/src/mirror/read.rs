@@ -1,0 +1,137 @@
+//! Reads: from a member that is current, and from the other one when the first cannot return its data.
+//!
+//! A read waits for every earlier write of its extent and holds later ones back, so that no write is in flight there and
+//! every member that is not stale holds the newest data (`read_only_current`). An extent that fails on both legs is read
+//! again block by block: two legs with different bad sectors still return everything. What one leg could not return is
+//! copied back to it from the other one ([`super::copy`]).
+
+use super::config::ReadPolicy;
+use super::layout::PAGE;
+use super::leg::Place;
+use super::{Mirror, Tag};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId};
+
+impl Mirror {
+    pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        match self.choose(i, cx) {
+            Some(leg) => self.read_from(i, leg, cx),
+            None => self.read_nowhere(i, cx),
+        }
+    }
+
+    /// Whether a leg may be read for this extent.
+    fn is_current(&self, leg: usize, start: u64, end: u64) -> bool {
+        if self.legs[leg].place != Place::Member {
+            return false;
+        }
+        leg == self.leader
+            || self.planted.read_before_resync
+            || self.stale.count() == 0
+            || self.regions_of(start, end).all(|r| !self.stale.has(r))
+    }
+
+    /// The leg to read: one that is current and has not failed this read.
+    fn choose(&self, i: u32, cx: &Cx<'_>) -> Option<usize> {
+        let op = &self.ops[i as usize];
+        let can = |leg: usize| op.legs >> leg & 1 == 0 && self.is_current(leg, op.at, op.upto);
+        match (can(self.leader), can(self.follower())) {
+            (false, false) => None,
+            (true, false) => Some(self.leader),
+            (false, true) => Some(self.follower()),
+            (true, true) => Some(self.route(op.at, op.upto, cx)),
+        }
+    }
+
+    fn route(&self, at: u64, upto: u64, cx: &Cx<'_>) -> usize {
+        if self.read_policy == ReadPolicy::Leader {
+            return self.leader;
+        }
+        let cost = |leg: usize| {
+            let (child, len) = (leg as u8, ByteLen(upto - at));
+            let latency = cx.peek.expected_latency(child, Op::Read, ByteOffset(at), len);
+            (cx.peek.is_busy(child), latency, self.legs[leg].reads, leg != self.leader)
+        };
+        if cost(0) < cost(1) {
+            0
+        } else {
+            1
+        }
+    }
+
+    fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        debug_assert!(op.at < op.upto);
+        op.flying += 1;
+        let draft = Draft {
+            op: Op::Read,
+            flags: op.flags,
+            offset: ByteOffset(op.at),
+            len: ByteLen(op.upto - op.at),
+            payload: op.payload.slice(ByteLen(op.at - op.start)),
+            cookie: Tag::Data.cookie(leg, i),
+        };
+        let parent = op.parent;
+        self.legs[leg].reads += 1;
+        self.count.reads[leg] += 1;
+        self.send(leg, parent, draft, cx);
+    }
+
+    pub(super) fn read_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        self.explain(i, id, cx);
+        let Some(error) = cx.requests[id].error else {
+            self.read_good(i, cx);
+            return;
+        };
+        let op = &mut self.ops[i as usize];
+        op.legs |= 1 << leg;
+        op.error = Some(IoError { at: ByteLen(error.at.0 + op.at - op.start), ..error });
+        if error.kind == ErrorKind::Gone {
+            self.leave(leg, cx);
+            if self.ops[i as usize].over {
+                return;
+            }
+        } else {
+            self.count.read_errors[leg] += 1;
+        }
+        self.read_begin(i, cx);
+    }
+
+    /// The extent, or the block of it that was asked for, is there.
+    fn read_good(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let (at, upto) = (op.at, op.upto);
+        for leg in 0..2 {
+            if op.legs >> leg & 1 != 0 && self.is_member(leg) {
+                self.repairs.push_back(super::copy::Repair { leg, at, upto });
+                self.stir = true;
+                break;
+            }
+        }
+        let op = &mut self.ops[i as usize];
+        if op.upto == op.end {
+            self.end(i, cx);
+            return;
+        }
+        (op.at, op.upto) = (op.upto, op.end.min(op.upto + PAGE));
+        op.legs = 0;
+        self.read_begin(i, cx);
+    }
+
+    /// No leg returns it. A long extent is tried block by block, once.
+    fn read_nowhere(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        let whole = op.at == op.start && op.upto == op.end;
+        if whole && op.upto - op.at > PAGE && op.error.is_some() {
+            op.upto = op.at + PAGE;
+            op.legs = 0;
+            self.read_begin(i, cx);
+            return;
+        }
+        let gone = IoError { kind: ErrorKind::Gone, at: ByteLen::ZERO, len: ByteLen(op.end - op.start) };
+        let error = op.error.unwrap_or(gone);
+        if op.parent != ReqId::NONE {
+            cx.requests[op.parent].error = Some(error);
+        }
+        self.end(i, cx);
+    }
+}

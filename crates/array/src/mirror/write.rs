@@ -1,0 +1,451 @@
+//! Operations on extents, and the way of a client write.
+//!
+//! A write claims its extent (R-ONE) and then goes on in pieces of a bounded number of regions; all but huge trims are
+//! one piece. For each piece: a place among the active regions, D durable on the leader (R-INTENT), the data to every leg
+//! that takes writes, an answer from each. A leg that fails a write that the other leg took is out. The request keeps the
+//! payload until the end (R-PAYLOAD).
+
+use super::leg::Place;
+use super::locks::Claim;
+use super::region_map::D;
+use super::{Mirror, Phase, Tag, NONE};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, IoError, Op, Payload, ReqId};
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Free,
+    Read,
+    /// Write, trim or write-zeroes.
+    Write,
+    /// From leg to leg: a resync, or the repair of what could not be read.
+    Copy {
+        from: usize,
+        repair: bool,
+    },
+}
+
+/// One leg's share in an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// None, or the leg has left.
+    None,
+    Flying,
+    Done,
+    Failed,
+}
+
+/// Something under way on an extent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) kind: Kind,
+    /// The client's request, or none.
+    pub(super) parent: ReqId,
+    pub(super) op: Op,
+    pub(super) flags: Flags,
+    pub(super) payload: Payload,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// The piece under way.
+    pub(super) at: u64,
+    pub(super) upto: u64,
+    pub(super) parts: [Part; 2],
+    pub(super) tries: [u8; 2],
+    /// Legs that take this trim as write-zeroes; for reads, legs that failed it. One bit each.
+    pub(super) legs: u8,
+    /// Child requests that are not back.
+    pub(super) flying: u8,
+    /// Whether the piece was sent.
+    pub(super) issued: bool,
+    /// Whether the operation has ended and only waits for stragglers.
+    pub(super) over: bool,
+    pub(super) error: Option<IoError>,
+}
+
+impl Operation {
+    /// The client's request, as long as it is not answered.
+    pub(super) fn client(&self) -> Option<ReqId> {
+        (self.parent != ReqId::NONE).then_some(self.parent)
+    }
+}
+
+impl Mirror {
+    /// A client's read, write, trim or write-zeroes.
+    pub(super) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        let r = &cx.requests[id];
+        let kind = if r.op == Op::Read { Kind::Read } else { Kind::Write };
+        let op = Operation {
+            kind,
+            parent: id,
+            op: r.op,
+            flags: r.flags,
+            payload: r.payload,
+            start: r.offset.0,
+            end: r.offset.0 + r.len.0,
+            at: r.offset.0,
+            upto: r.offset.0 + r.len.0,
+            parts: [Part::None; 2],
+            tries: [0; 2],
+            legs: 0,
+            flying: 0,
+            issued: false,
+            over: false,
+            error: None,
+        };
+        let claim = if kind == Kind::Read { Claim::Read } else { Claim::Write };
+        self.enter(op, claim);
+    }
+
+    /// Puts an operation into the table; it begins when it has its extent.
+    pub(super) fn enter(&mut self, op: Operation, claim: Claim) -> u32 {
+        let (start, end) = (op.start, op.end);
+        let index = match self.free_ops.pop() {
+            Some(index) => {
+                self.ops[index as usize] = op;
+                index
+            }
+            None => {
+                self.ops.push(op);
+                self.ops.len() as u32 - 1
+            }
+        };
+        if self.locks.enter(index, start, end, claim) {
+            self.ready.push_back(index);
+        }
+        index
+    }
+
+    /// An operation has its extent.
+    pub(super) fn begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        match self.ops[i as usize].kind {
+            Kind::Read => self.read_begin(i, cx),
+            Kind::Write => self.next_piece(i, cx),
+            Kind::Copy { .. } => self.copy_begin(i, cx),
+            Kind::Free => unreachable!("an operation that is over has no extent"),
+        }
+    }
+
+    fn next_piece(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        let bound = ((op.at >> self.shift) + self.piece_regions) << self.shift;
+        op.upto = op.end.min(bound);
+        op.parts = [Part::None; 2];
+        op.tries = [0; 2];
+        op.issued = false;
+        self.slot_wait.push_back(i);
+        self.feed_slots(cx);
+    }
+
+    /// New writes wait while a leg takes Solo.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        self.phase != Phase::Running && self.phase != Phase::Closing || self.proc.is_solo()
+    }
+
+    /// Gives waiting writes a place among the active regions, first come first served.
+    pub(super) fn feed_slots(&mut self, cx: &mut Cx<'_>) {
+        while let Some(&i) = self.slot_wait.front() {
+            if self.is_held() {
+                self.count.held_writes += 1;
+                return;
+            }
+            let op = &self.ops[i as usize];
+            let range = self.regions_of(op.at, op.upto);
+            let missing = range.clone().filter(|&r| self.regions.find(r).is_none()).count() as u32;
+            if missing > self.regions.room() {
+                self.clear_early(cx);
+                return;
+            }
+            self.slot_wait.pop_front();
+            range.for_each(|r| self.regions.enter(r));
+            self.intend(i, cx);
+        }
+    }
+
+    /// Sends the piece when D is durable on the leader, and asks for D otherwise.
+    fn intend(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let range = self.regions_of(op.at, op.upto);
+        let map = &mut self.legs[self.leader].map;
+        let durable = range.clone().all(|r| map.is_durable(r, D));
+        if !durable && !self.proc.holds_new_regions() {
+            range.for_each(|r| map.set(r, D));
+            self.stir = true;
+        }
+        if self.is_held() || !durable && !self.planted.data_before_intent {
+            self.count.intent_waits += 1;
+            self.intent_wait.push(i);
+        } else {
+            self.issue(i, cx);
+        }
+    }
+
+    /// D may be durable now for writes that wait.
+    pub(super) fn retry_intents(&mut self, cx: &mut Cx<'_>) {
+        if self.intent_wait.is_empty() || self.is_held() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.intent_wait);
+        for &i in &waiting {
+            self.intend(i, cx);
+        }
+        if self.intent_wait.is_empty() {
+            self.intent_wait = waiting; // keeps its room
+            self.intent_wait.clear();
+        }
+    }
+
+    fn issue(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        op.issued = true;
+        let range = (op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32;
+        let map = &self.legs[self.leader].map;
+        assert!(
+            self.planted.data_before_intent || range.clone().all(|r| map.is_durable(r, D)),
+            "intent_before_data: a write in regions {range:?}"
+        );
+        let follower = self.follower();
+        if !self.legs[follower].writes {
+            range.for_each(|r| self.stale.set(r));
+        }
+        for leg in [self.leader, follower] {
+            if self.legs[leg].writes {
+                self.send_piece(i, leg, cx);
+            }
+        }
+    }
+
+    fn send_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::Flying;
+        op.flying += 1;
+        let zeroes = op.op == Op::Trim && op.legs >> leg & 1 != 0;
+        let one_leg = self.planted.flush_one_leg && leg != self.leader;
+        let draft = Draft {
+            op: if zeroes { Op::WriteZeroes } else { op.op },
+            flags: if one_leg { Flags::NONE } else { op.flags },
+            offset: ByteOffset(op.at),
+            len: ByteLen(op.upto - op.at),
+            payload: op.payload.slice(ByteLen(op.at - op.start)),
+            cookie: Tag::Data.cookie(leg, i),
+        };
+        let parent = op.parent;
+        self.legs[leg].data_writes += 1;
+        self.send(leg, parent, draft, cx);
+    }
+
+    /// A child request that carried data is back.
+    pub(super) fn data_done(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        let was_read = cx.requests[id].op == Op::Read;
+        let l = &mut self.legs[leg];
+        let counter = if was_read { &mut l.reads } else { &mut l.data_writes };
+        *counter -= 1;
+        self.stir |= *counter == 0 && self.proc.is_any();
+        let op = &mut self.ops[i as usize];
+        op.flying -= 1;
+        if op.over {
+            self.free_if_back(i, cx);
+            return;
+        }
+        match op.kind {
+            Kind::Read => self.read_back(id, leg, i, cx),
+            Kind::Write => self.write_back(id, leg, i, cx),
+            Kind::Copy { .. } => self.copy_back(id, leg, i, cx),
+            Kind::Free => unreachable!("a child request came back to an operation that is free"),
+        }
+    }
+
+    fn write_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        if self.ops[i as usize].parts[leg] != Part::Flying {
+            return; // the leg has left
+        }
+        match cx.requests[id].error {
+            None => self.written(i, leg, cx),
+            Some(error) => self.not_written(i, leg, error, cx),
+        }
+        self.settle(i, id, cx);
+    }
+
+    fn written(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        self.legs[leg].wrote();
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::Done;
+        let (range, parent) = ((op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32, op.parent);
+        let early = self.planted.read_any_leg && op.upto == op.end && parent != ReqId::NONE;
+        if early {
+            op.parent = ReqId::NONE;
+            cx.finish(parent);
+        }
+        self.needs_flush(leg, range);
+    }
+
+    /// What was just written to these regions of a leg is covered by its next flush.
+    pub(super) fn needs_flush(&mut self, leg: usize, range: std::ops::RangeInclusive<u32>) {
+        let dirty = self.legs[leg].dirty;
+        for region in range {
+            if let Some(slot) = self.regions.find(region) {
+                self.regions.get_mut(slot).need[leg] = dirty;
+            }
+        }
+    }
+
+    fn not_written(&mut self, i: u32, leg: usize, error: IoError, cx: &mut Cx<'_>) {
+        self.count.write_errors[leg] += 1;
+        let op = &mut self.ops[i as usize];
+        if error.kind == ErrorKind::Gone {
+            self.leave(leg, cx);
+        } else if error.kind == ErrorKind::Unsupported && op.op == Op::Trim && op.legs >> leg & 1 == 0 {
+            op.legs |= 1 << leg;
+            self.send_piece(i, leg, cx);
+        } else if op.tries[leg] < self.write_retries && error.kind != ErrorKind::Unsupported {
+            op.tries[leg] += 1;
+            self.send_piece(i, leg, cx);
+        } else {
+            op.parts[leg] = Part::Failed;
+            op.error.get_or_insert(IoError { at: ByteLen(error.at.0 + op.at - op.start), ..error });
+        }
+    }
+
+    /// Ends the piece when every leg has answered.
+    pub(super) fn settle(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        if op.over || !op.issued || op.parts.contains(&Part::Flying) {
+            return;
+        }
+        let has = |part| op.parts.iter().position(|&p| p == part);
+        match (has(Part::Done), has(Part::Failed)) {
+            (Some(_), failed) => {
+                if let Some(leg) = failed {
+                    let op = &mut self.ops[i as usize];
+                    op.parts[leg] = Part::None;
+                    op.error = None;
+                    op.issued = false; // settled here, not once more while the leg leaves
+                    self.leave(leg, cx);
+                    if self.ops[i as usize].over {
+                        return;
+                    }
+                }
+                self.piece_done(i, id, cx);
+            }
+            (None, Some(_)) => self.write_failed(i, id, cx),
+            // Every leg has left: the mirror has failed, which ends the operation.
+            (None, None) => {}
+        }
+    }
+
+    fn piece_done(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        self.explain(i, id, cx);
+        self.exit_regions(i, cx);
+        let op = &mut self.ops[i as usize];
+        op.issued = false;
+        op.at = op.upto;
+        if op.at < op.end {
+            self.next_piece(i, cx);
+        } else if op.flags.has(Flags::FUA) && self.is_held() {
+            self.solo_wait.push(i); // solo_before_lone_ack
+        } else {
+            self.end(i, cx);
+        }
+    }
+
+    /// No leg took the write: old or new, until it is written again. A copy makes the legs agree.
+    fn write_failed(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        self.explain(i, id, cx);
+        let op = &self.ops[i as usize];
+        let error = op.error.expect("a part that failed has said why");
+        let range = self.regions_of(op.at, op.upto);
+        if error.kind != ErrorKind::Unsupported && self.legs[self.follower()].writes {
+            range.for_each(|r| self.stale.set(r));
+            self.stir = true;
+        }
+        if op.parent != ReqId::NONE {
+            cx.requests[op.parent].error = Some(error);
+        }
+        self.exit_regions(i, cx);
+        self.end(i, cx);
+    }
+
+    /// The client waited for the child request `id` until now.
+    pub(super) fn explain(&self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        let parent = self.ops[i as usize].parent;
+        if parent != ReqId::NONE && id != ReqId::NONE {
+            cx.absorb(parent, id);
+        }
+    }
+
+    fn exit_regions(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        for region in self.regions_of(op.at, op.upto) {
+            self.exit_region(region, cx);
+        }
+    }
+
+    /// One write or copy less in a region. A stale one gives up its place at once: its D stays.
+    pub(super) fn exit_region(&mut self, region: u32, cx: &mut Cx<'_>) {
+        if !self.regions.exit(region, cx.now) {
+            return;
+        }
+        if self.stale.has(region) {
+            self.regions.remove(region);
+        } else {
+            self.arm_clear(cx);
+        }
+        self.stir |= !self.slot_wait.is_empty();
+    }
+
+    /// An operation is over: its client hears of it, and its extent is free.
+    pub(super) fn end(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        let parent = std::mem::replace(&mut op.parent, ReqId::NONE);
+        op.over = true;
+        if parent != ReqId::NONE {
+            cx.finish(parent);
+        }
+        self.locks.leave(i, &mut self.ready);
+        self.free_if_back(i, cx);
+    }
+
+    pub(super) fn free_if_back(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        if op.flying > 0 {
+            return;
+        }
+        if matches!(op.kind, Kind::Copy { .. }) {
+            cx.pool.release(op.payload);
+            op.payload = Payload::NONE;
+        }
+        op.kind = Kind::Free;
+        self.free_ops.push(i);
+        debug_assert!(i != NONE);
+    }
+
+    /// Operations under way.
+    pub(super) fn ops_alive(&self) -> usize {
+        self.ops.len() - self.free_ops.len()
+    }
+
+    /// A leg has left: writes no longer wait for it.
+    pub(super) fn drop_parts(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        for i in 0..self.ops.len() as u32 {
+            let op = &mut self.ops[i as usize];
+            if op.kind == Kind::Write && !op.over {
+                op.parts[leg] = Part::None;
+                if op.issued {
+                    self.settle(i, ReqId::NONE, cx);
+                }
+            }
+        }
+    }
+
+    /// FUA writes that waited for Solo.
+    pub(super) fn answer_fua(&mut self, cx: &mut Cx<'_>) {
+        for i in std::mem::take(&mut self.solo_wait) {
+            self.end(i, cx);
+        }
+    }
+
+    /// Whether the leg is read and counts for flushes like any other.
+    pub(super) fn is_member(&self, leg: usize) -> bool {
+        self.legs[leg].place == Place::Member
+    }
+}
