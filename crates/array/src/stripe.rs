@@ -123,7 +123,7 @@ impl Map {
     fn below(&self, leg: u64, end: u64) -> u64 {
         let row = self.legs << self.chunk_bits;
         let rest = (end % row).saturating_sub(leg << self.chunk_bits).min(self.chunk());
-        (end / row << self.chunk_bits) + rest
+        ((end / row) << self.chunk_bits) + rest
     }
 
     /// The address of a byte of a leg.

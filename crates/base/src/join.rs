@@ -58,7 +58,7 @@ impl Joins {
     #[inline]
     pub fn cookie(join: u32, start: ByteLen) -> u64 {
         debug_assert!(join < 1 << (64 - START_BITS) && start.0 / SECTOR < 1 << START_BITS);
-        u64::from(join) << START_BITS | start.0 / SECTOR
+        (u64::from(join) << START_BITS) | (start.0 / SECTOR)
     }
 
     /// The parent of a child request.

@@ -96,7 +96,7 @@ impl DeviceConfig for MemoryConfig {
             latency: self.latency,
             bytes_per_second: self.bandwidth.0,
         };
-        BlockLeaf::new(Limits::plain(self.size), spec)
+        BlockLeaf::boxed(Limits::plain(self.size), spec)
     }
 }
 
@@ -130,7 +130,7 @@ impl DeviceConfig for FileConfig {
             latency: self.latency,
             bytes_per_second: self.bandwidth.0,
         };
-        BlockLeaf::new(limits, spec)
+        BlockLeaf::boxed(limits, spec)
     }
 }
 
@@ -143,7 +143,7 @@ struct BlockLeaf {
 }
 
 impl BlockLeaf {
-    fn new(limits: Limits, spec: BlockSpec) -> Result<Box<dyn Machine>, BuildError> {
+    fn boxed(limits: Limits, spec: BlockSpec) -> Result<Box<dyn Machine>, BuildError> {
         let size = limits.capacity;
         if !(ByteLen::kib(4)..=ByteLen::gib(1 << 30)).contains(&size) {
             return Err(BuildError::at("size", format!("{size} lies outside 4 KiB to 1 EiB")));

@@ -24,22 +24,22 @@
 
 mod cache;
 mod config;
+mod destage;
+mod outage;
 
 pub use config::{CacheConfig, FaultConfig, FreezeConfig, LossConfig};
 
-use cache::{Run, WriteCache};
+use cache::WriteCache;
+use destage::{Barrier, Flight, Waiter, DESTAGES};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Joins,
-    Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TenantId,
-    TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, ErrorKind, Flags, Joins, Kind,
+    Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
 const DESTAGE: TimerKey = TimerKey(0);
 const FREEZE: TimerKey = TimerKey(1);
 const LOSS: TimerKey = TimerKey(2);
-/// Destages that run at once when somebody waits for them.
-const DESTAGES: u32 = 4;
 
 const LYING_FLUSH: Plant = Plant {
     name: "fault.lying-flush",
@@ -51,29 +51,6 @@ const LYING_FLUSH: Plant = Plant {
 pub fn kind() -> Kind {
     Kind::of::<FaultConfig>("fault", "errors, a volatile write cache, freezes and losses, from a seed")
         .with_plants(&[LYING_FLUSH])
-}
-
-/// Who waits until everything older than `before` is destaged.
-#[derive(Clone, Copy, Debug)]
-struct Barrier {
-    before: u64,
-    waiter: Waiter,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Waiter {
-    Flush(ReqId),
-    ForceUnit(ReqId),
-    Close,
-}
-
-/// A change of units `first..end` that is on its way below.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    first: u64,
-    end: u64,
-    write: u64,
-    active: bool,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -283,183 +260,6 @@ impl Fault {
             return Step::Forward(0, id);
         }
         self.wait_for_destage(Waiter::Flush(id), cx)
-    }
-
-    fn wait_for_destage(&mut self, waiter: Waiter, cx: &mut Cx<'_>) -> Step {
-        let before = self.next_seq();
-        self.barriers.push_back(Barrier { before, waiter });
-        self.launch(cx);
-        Step::Idle
-    }
-
-    /// Notes a change on its way below. The number of its flight is its cookie.
-    fn take_off(&mut self, first: u64, end: u64, write: u64) -> u64 {
-        let flight = Flight { first, end, write, active: true };
-        match self.flights.iter().position(|f| !f.active) {
-            Some(slot) => {
-                self.flights[slot] = flight;
-                slot as u64
-            }
-            None => {
-                self.flights.push(flight);
-                self.flights.len() as u64 - 1
-            }
-        }
-    }
-
-    fn land(&mut self, id: ReqId, cx: &Cx<'_>) -> Flight {
-        let flight = &mut self.flights[cx.requests[id].cookie as usize];
-        flight.active = false;
-        *flight
-    }
-
-    /// Destages one random row that is older than `before`. False when there is none.
-    fn destage(&mut self, before: u64, cx: &mut Cx<'_>) -> bool {
-        let most = (self.limits.max_io.0 / self.unit).min(256);
-        let flights = &self.flights;
-        let blocked = |at| flights.iter().any(|f| f.active && (f.first..f.end).contains(&at));
-        let Some(run) = self.cache.draw(before, most, blocked, &mut self.rng) else { return false };
-        let Run { first, end, write, payload, cause } = run;
-        let cookie = self.take_off(first, end, write);
-        let draft = Draft {
-            op: Op::Write,
-            flags: Flags::NONE,
-            offset: ByteOffset(first * self.unit),
-            len: ByteLen((end - first) * self.unit),
-            payload,
-            cookie,
-        };
-        let child = cx.own(cause, draft);
-        cx.send(0, child);
-        self.destages += 1;
-        self.tally.destages += 1;
-        true
-    }
-
-    /// Destages as much at once as allowed, as far as somebody waits for it.
-    fn launch(&mut self, cx: &mut Cx<'_>) {
-        let before = if self.lost || (!self.held.is_empty() && !self.frozen) {
-            u64::MAX
-        } else {
-            self.barriers.back().map_or(0, |b| b.before)
-        };
-        while self.destages < DESTAGES && self.destage(before, cx) {}
-        self.arm(cx);
-    }
-
-    fn arm(&mut self, cx: &mut Cx<'_>) {
-        if let (Some(cache), false, false) = (&self.config.cache, self.timer_is_set, self.cache.is_empty()) {
-            let span = Span(self.rng.between(1, 2 * cache.destage_every.0));
-            cx.wake_at(DESTAGE, cx.now + span);
-            self.timer_is_set = true;
-        }
-    }
-
-    /// Something changed: ends what can end, serves what can be served, and destages what is waited for.
-    fn progress(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&Barrier { before, waiter }) = self.barriers.front() {
-            if self.cache.oldest().is_some_and(|oldest| oldest < before) {
-                break;
-            }
-            self.barriers.pop_front();
-            self.pass(waiter, cx);
-        }
-        while let (Some(&id), false) = (self.held.front(), self.frozen) {
-            let Some(step) = self.serve(id, cx) else { break };
-            self.held.pop_front();
-            cx.effects.push(Effect::Step(step));
-        }
-        if self.lost && self.back_is_due && self.cache.is_empty() && self.destages == 0 {
-            self.come_back(cx);
-        }
-        self.launch(cx);
-    }
-
-    /// What `waiter` waited for is destaged: now it must be flushed below.
-    fn pass(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let flush = Draft {
-            op: Op::Flush,
-            flags: Flags::NONE,
-            offset: ByteOffset::ZERO,
-            len: ByteLen::ZERO,
-            payload: Payload::NONE,
-            cookie: 0,
-        };
-        match waiter {
-            Waiter::Flush(id) | Waiter::ForceUnit(id) if self.broken => {
-                cx.requests[id].fail(ErrorKind::WriteFailed);
-                cx.finish(id);
-            }
-            Waiter::Flush(id) => cx.forward(0, id),
-            Waiter::ForceUnit(id) => {
-                let child = cx.child(id, flush);
-                cx.send(0, child);
-            }
-            Waiter::Close if self.is_gone() => cx.closed(),
-            Waiter::Close => {
-                let own = cx.own(TenantId::SYSTEM, flush);
-                cx.send(0, own);
-            }
-        }
-    }
-
-    fn lose(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_gone() {
-            cx.event(DeviceEvent::Lost);
-        }
-        self.lost = true;
-        self.frozen = false;
-        self.back_is_due = false;
-        self.tally.losses += 1;
-        cx.cancel_wake(FREEZE);
-        let gone = |waiter: Barrier| match waiter.waiter {
-            Waiter::Flush(id) | Waiter::ForceUnit(id) => Some(id),
-            Waiter::Close => None,
-        };
-        for id in self.held.drain(..).chain(self.barriers.drain(..).filter_map(gone)) {
-            cx.requests[id].fail(ErrorKind::Gone);
-            cx.finish(id);
-        }
-        self.cache.lose_half(&mut self.rng, cx.pool);
-        if let Some(length) = self.config.loss.as_ref().and_then(|loss| loss.length(&mut self.rng)) {
-            cx.wake_at(LOSS, cx.now + length);
-        }
-        self.launch(cx);
-    }
-
-    fn come_back(&mut self, cx: &mut Cx<'_>) {
-        self.lost = false;
-        self.broken = false;
-        if !self.is_gone() {
-            cx.event(DeviceEvent::Back);
-        }
-        self.schedule_loss(cx);
-        self.schedule_freeze(cx);
-    }
-
-    fn schedule_loss(&mut self, cx: &mut Cx<'_>) {
-        if let Some(at) = self.config.loss.as_ref().and_then(|loss| loss.next(cx.now, &mut self.rng)) {
-            cx.wake_at(LOSS, at);
-        }
-    }
-
-    fn schedule_freeze(&mut self, cx: &mut Cx<'_>) {
-        if let Some(at) = self.config.freeze.as_ref().and_then(|freeze| freeze.next(cx.now, &mut self.rng)) {
-            cx.wake_at(FREEZE, at);
-        }
-    }
-
-    fn freeze_or_thaw(&mut self, cx: &mut Cx<'_>) {
-        let Some(freeze) = &self.config.freeze else { return };
-        if self.frozen {
-            self.frozen = false;
-            self.schedule_freeze(cx);
-            self.progress(cx);
-        } else if !self.lost {
-            self.frozen = true;
-            self.tally.freezes += 1;
-            cx.wake_at(FREEZE, cx.now + freeze.span());
-        }
     }
 }
 
