@@ -74,6 +74,12 @@ impl<'a> Cursor<'a> {
         &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())]
     }
 
+    /// What was read since position `from`.
+    #[inline(always)]
+    pub fn since(&self, from: usize) -> &'a [u8] {
+        self.text.get(from..self.pos).unwrap_or_default()
+    }
+
     /// Moves behind the newline of this line.
     pub fn skip_line(&mut self) {
         self.pos += self.rest_of_line().len() + 1;
@@ -275,19 +281,30 @@ impl<'a> Cursor<'a> {
 
 /// Value and count of the digits at the start of eight bytes, the first byte lowest.
 #[inline(always)]
-pub fn digits(word: u64) -> (u64, u32) {
-    let x = word ^ ZEROS;
-    // A byte is a digit when it is at most 9; a carry only reaches bytes behind the first that is none.
-    let no_digit = (x.wrapping_add(0x7676_7676_7676_7676) | x) & 0x8080_8080_8080_8080;
-    let count = no_digit.trailing_zeros() / 8;
-    if count == 0 {
-        return (0, 0);
+fn digits(word: u64) -> (u64, u32) {
+    let count = no_digits(word).trailing_zeros() / 8;
+    match count {
+        0 => (0, 0),
+        _ => (leading_value(word, count), count),
     }
+}
+
+/// The high bit of the first byte that is no digit, and of some behind it; zero when all eight are digits.
+#[inline(always)]
+pub fn no_digits(word: u64) -> u64 {
+    // A byte is a digit when it is at most 9 here; a carry only reaches bytes behind the first that is none.
+    let x = word ^ ZEROS;
+    (x.wrapping_add(0x7676_7676_7676_7676) | x) & 0x8080_8080_8080_8080
+}
+
+/// Value of the first `count` bytes, 1 to 8, which are digits.
+#[inline(always)]
+pub fn leading_value(word: u64, count: u32) -> u64 {
     // The digits move to the end, zeros fill the front; then pairs, fours and eights are joined.
-    let x = x << (64 - 8 * count);
+    let x = (word ^ ZEROS) << (64 - 8 * count);
     let pairs = x.wrapping_mul(10).wrapping_add(x >> 8) & 0x00FF_00FF_00FF_00FF;
     let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
-    (fours.wrapping_mul(10_000 << 32 | 1) >> 32, count)
+    fours.wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
 #[cold]

@@ -15,10 +15,11 @@ use crate::pages::{page_range, PageSet, PAGE};
 use crate::record::{Record, RecordError};
 use crate::trace::Trace;
 use nandu_base::{ByteLen, SECTOR};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a trace is laid onto a device; see the [module](self).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
     /// Offsets stay; what does not fit is an error.

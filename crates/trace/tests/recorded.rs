@@ -3,8 +3,12 @@
 //! The files are others' recordings and not part of the repository. Their folder is named by `NANDU_TRACES`, or is
 //! `../shared/traces` beside the workspace. Without it the tests say so and pass.
 
+use nandu_base::ByteLen;
+use nandu_trace::fit::{fit, Fit};
+use nandu_trace::formats::by_name;
 use nandu_trace::stats::{stats, Stats, StatsOptions};
-use nandu_trace::{load, Arrival, LoadOptions, Trace};
+use nandu_trace::write::{write, Unsupported};
+use nandu_trace::{load, parse_bytes, Arrival, LoadOptions, Trace};
 use std::path::{Path, PathBuf};
 
 fn folder() -> Option<PathBuf> {
@@ -185,8 +189,9 @@ fn the_order_only_trace_keeps_flush_and_fua() {
 fn the_common_trace_is_what_its_script_says() {
     let Some(folder) = folder() else { return };
     let trace = read(&folder.join("common.mqsim.zst"));
-    let s = stats(&trace, StatsOptions { reuse: false });
+    let s = stats(&trace, StatsOptions::default());
     assert_eq!((trace.meta.format.as_str(), s.requests), ("mqsim", 1_000_000));
+    println!("{:?}", s.reuse);
     // 3,103,563 pages of 4 KiB, from the folder's README.md.
     assert_eq!(s.read_bytes + s.written_bytes, 3_103_563 * 4096);
     assert!((s.write_percent - 70.0).abs() < 0.2, "{}", s.write_percent);
@@ -226,4 +231,27 @@ fn completion_order_is_sorted_and_counted() {
     // 299 timestamps step back, from the folder's README.md.
     assert_eq!(trace.meta.sorted_requests, 299);
     assert!(trace.records.windows(2).all(|w| w[0].time() <= w[1].time()));
+}
+
+#[test]
+fn recorded_traces_survive_parquet_and_fitting() {
+    let Some(folder) = folder() else { return };
+    for file in ["Financial1-first10000.spc.zst", "msr-hm_0-148s.csv.zst", "nbd-integrity-order-only.csv.zst"]
+    {
+        let trace = read(&folder.join(file));
+        let mut out = Vec::new();
+        write(&trace, by_name("parquet").unwrap(), &mut out, Unsupported::Stop).unwrap();
+        let back = parse_bytes(None, &out, LoadOptions::default()).unwrap();
+        assert_eq!(
+            (back.content_hash(), back.service),
+            (trace.content_hash(), trace.service.clone()),
+            "{file}"
+        );
+        let before = stats(&trace, StatsOptions::default());
+        let (fitted, report) = fit(trace, ByteLen(before.footprint_bytes), Fit::Compact).unwrap();
+        let after = stats(&fitted, StatsOptions::default());
+        assert!(report.span_after_bytes <= before.footprint_bytes);
+        assert_eq!((after.footprint_bytes, after.reuse), (before.footprint_bytes, before.reuse), "{file}");
+        assert_eq!(after.pages_per_request_mean, before.pages_per_request_mean);
+    }
 }

@@ -6,7 +6,7 @@
 
 use super::{no_note, Format, Kind};
 use crate::builder::{Builder, Line};
-use crate::cursor::{digits, Cursor, TEN_POWERS};
+use crate::cursor::{leading_value, no_digits, Cursor, TEN_POWERS};
 use crate::error::{Fault, Why};
 use crate::load::{drive, reads_most, LineParser};
 use crate::write::{device_number, LineWriter, Row};
@@ -58,25 +58,38 @@ impl<const UNIT_NS: u64> LineParser for FiveColumns<UNIT_NS> {
 
 /// Bytes that hold the usual line.
 const WINDOW: usize = 64;
-/// Bytes a usual line has at most, so that eight more can be loaded anywhere in it.
-const USUAL: usize = WINDOW - 8;
 
-/// The 1 to 16 digits at `line[*at..]` and the blank behind them.
+/// `N` bytes at `at`.
+#[inline(always)]
+fn bytes<const N: usize>(line: &[u8; WINDOW], at: usize) -> Option<[u8; N]> {
+    line.get(at..)?.first_chunk::<N>().copied()
+}
+
+/// The 1 to 15 digits at `line[*at..]` and the blank behind them.
 #[inline(always)]
 fn number(line: &[u8; WINDOW], at: &mut usize) -> Option<u64> {
-    let load = |at: usize| Some(u64::from_le_bytes(*line.get(at..)?.first_chunk::<8>()?));
-    let (mut value, mut count) = digits(load(*at)?);
-    if count == 0 {
-        return None;
-    }
-    *at += count as usize;
-    if count == 8 {
-        let second;
-        (second, count) = digits(load(*at)?);
-        value = value * TEN_POWERS[count as usize & 15] + second;
+    let word = u64::from_le_bytes(bytes(line, *at)?);
+    let stop = no_digits(word);
+    let mut value = leading_value(word, 8);
+    if stop != 0 {
+        let count = stop.trailing_zeros() / 8;
+        if count == 0 {
+            return None;
+        }
         *at += count as usize;
+        value = leading_value(word, count);
+    } else {
+        *at += 8;
+        if *line.get(*at)? != b' ' {
+            let word = u64::from_le_bytes(bytes(line, *at)?);
+            let count = no_digits(word).trailing_zeros() / 8;
+            if count == 0 || count == 8 {
+                return None;
+            }
+            *at += count as usize;
+            value = value * TEN_POWERS[count as usize & 7] + leading_value(word, count);
+        }
     }
-    // Behind 16 digits a further digit is no blank either.
     *at += 1;
     (*line.get(*at - 1)? == b' ').then_some(value)
 }
@@ -84,34 +97,40 @@ fn number(line: &[u8; WINDOW], at: &mut usize) -> Option<u64> {
 /// As `number`, for one to seven digits, mostly one to three.
 #[inline(always)]
 fn short_number(line: &[u8; WINDOW], at: &mut usize) -> Option<u64> {
-    let (from, mut value) = (*at, 0u64);
-    loop {
-        let byte = *line.get(*at)?;
-        *at += 1;
-        if byte == b' ' {
-            return (*at - from > 1 && *at - from < 9).then_some(value);
-        }
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 || *at >= USUAL {
-            return None;
-        }
-        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+    let mut word = u64::from_le_bytes(bytes(line, *at)?);
+    let (mut value, mut digit) = (0, word as u8 ^ b'0');
+    if digit > 9 {
+        return None;
     }
+    // Zeros move in from above and are no digits: at most eight rounds.
+    while digit <= 9 {
+        value = value * 10 + u64::from(digit);
+        *at += 1;
+        word >>= 8;
+        digit = word as u8 ^ b'0';
+    }
+    *at += 1;
+    (digit == b' ' ^ b'0').then_some(value)
 }
 
-/// Reads a line of single blanks, numbers up to 16 digits, one digit of device and nothing else, and adds it: nearly
+/// Reads a line of single blanks, numbers up to 15 digits, one digit of device and nothing else, and adds it: nearly
 /// all lines are so. Returns its length; `None` adds nothing and sends the line down the careful path.
 #[inline(always)]
 fn usual_line(line: &[u8; WINDOW], unit_ns: u64, out: &mut Builder) -> Option<usize> {
+    const ZERO_BLANK: u16 = u16::from_le_bytes(*b"0 ");
+    const ZERO_NEWLINE: u16 = u16::from_le_bytes(*b"0\n");
     let mut at = 0;
     let time_ns = number(line, &mut at)?.checked_mul(unit_ns)?;
-    let &[device @ b'0'..=b'9', b' '] = line.get(at..)?.first_chunk::<2>()? else { return None };
+    let device = u16::from_le_bytes(bytes(line, at)?).wrapping_sub(ZERO_BLANK);
     at += 2;
     let offset_sectors = number(line, &mut at)?;
     let len_sectors = short_number(line, &mut at)?;
-    let &[op @ b'0'..=b'1', b'\n'] = line.get(at..)?.first_chunk::<2>()? else { return None };
-    let op = if op == b'1' { Op::Read } else { Op::Write };
-    out.push_usual(time_ns, u64::from(device - b'0'), op, offset_sectors, len_sectors).then_some(at + 2)
+    let op = u16::from_le_bytes(bytes(line, at)?).wrapping_sub(ZERO_NEWLINE);
+    if device > 9 || op > 1 {
+        return None;
+    }
+    let op = if op == 1 { Op::Read } else { Op::Write };
+    out.push_usual(time_ns, u64::from(device), op, offset_sectors, len_sectors).then_some(at + 2)
 }
 
 fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
@@ -144,5 +163,29 @@ mod tests {
         assert_eq!(t.records[1].time().0, 2_801_658 - 106_134);
         assert_eq!((t.records[1].op(), t.records[1].len().0), (Op::Read, 8192));
         assert_eq!(t.streams[1].name, "2");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_short_path_reads_what_the_careful_path_reads(
+            time in 0u64..1 << 60, shift in 0u32..60, device in 5u64..12, lba in 0u64..1 << 39, narrow in 0u32..39,
+            sectors in 0u64..1 << 23, few in 0u32..23, op in 0u8..3, damage in 0usize..60, byte in 9u8..128,
+        ) {
+            let (time, lba, sectors) = (time >> shift, lba >> narrow, sectors >> few);
+            let mut line = format!("{time} {device} {lba} {sectors} {op}\n").into_bytes();
+            let before_newline = line.len() - 1;
+            if let Some(b) = line[..before_newline].get_mut(damage) {
+                *b = byte;
+            }
+            let read = |line: &[u8]| {
+                // A line before sets the device and the start; a tail leaves room for the window.
+                let text = [&b"0 7 0 1 1\n"[..], line, &b"0 7 0 1 1\n".repeat(8)].concat();
+                let t = parse_bytes(Some(&FORMAT), &text, LoadOptions { limit: Some(2), ..LoadOptions::default() });
+                t.map(|t| (t.records, t.streams)).map_err(|e| matches!(e, crate::TraceError::Line(_)))
+            };
+            // A blank in front sends the same line down the careful path.
+            let careful = [&b" "[..], &line].concat();
+            assert_eq!(read(&line), read(&careful), "{}", line.escape_ascii());
+        }
     }
 }

@@ -48,11 +48,11 @@ impl LineParser for Msr {
         }
         let time_ns = c.whole_time(UNIT_NS, "timestamp (100 ns)")?;
         c.separator(b',', "host")?;
-        let name_from = c.rest_of_line();
-        let host = c.word(b',', "host")?;
+        let name_from = c.pos();
+        c.word(b',', "host")?;
         c.separator(b',', "disk")?;
-        let disk = c.word(b',', "disk")?;
-        let name = &name_from[..host.len() + 1 + disk.len()];
+        c.word(b',', "disk")?;
+        let name = c.since(name_from);
         c.separator(b',', "type")?;
         let op_at = c.pos();
         let op = match c.word(b',', "type")? {

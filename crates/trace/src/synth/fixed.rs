@@ -29,7 +29,7 @@ pub fn log2(x: u64) -> u64 {
     let mut log = u64::from(whole);
     for _ in 0..LOG_BITS {
         // The mantissa lies in [1, 2) in units of 2^-63; its square in [1, 4).
-        let square = u128::from(mantissa) * u128::from(mantissa) >> 63;
+        let square = (u128::from(mantissa) * u128::from(mantissa)) >> 63;
         let two = (square >> 64) as u64 & 1;
         mantissa = (square >> two) as u64;
         log = log << 1 | two;
@@ -46,7 +46,7 @@ pub fn exp2_negative(y: u64) -> u64 {
     let mut product: u64 = 1 << 63;
     for (i, &root) in ROOTS.iter().enumerate() {
         if y >> (LOG_BITS as usize - 1 - i) & 1 == 1 {
-            product = (u128::from(product) * u128::from(root) >> 63) as u64;
+            product = ((u128::from(product) * u128::from(root)) >> 63) as u64;
         }
     }
     product >> whole
@@ -56,8 +56,8 @@ pub fn exp2_negative(y: u64) -> u64 {
 pub fn exponential(mean_ns: u64, bits: u64) -> u64 {
     // -ln(u) = (64 - log2(bits)) * ln 2 for u = bits / 2^64.
     let minus_log2 = (64u64 << LOG_BITS) - log2(bits.max(1));
-    let minus_ln = u128::from(minus_log2) * LN2_64 >> 64;
-    let ns = u128::from(mean_ns) * minus_ln >> LOG_BITS;
+    let minus_ln = (u128::from(minus_log2) * LN2_64) >> 64;
+    let ns = (u128::from(mean_ns) * minus_ln) >> LOG_BITS;
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
