@@ -177,3 +177,56 @@ fn a_planted_fault_must_belong_to_the_stack() {
         "--plant: unknown planted fault `slice.off-by-two`; did you mean `slice.off-by-one`?"
     );
 }
+
+/// `GOOD` with a fault machine whose options are `options`, on line 17.
+fn faulty(options: &str) -> String {
+    let good = GOOD.replace("device = \"part\"", "device = \"bad\"");
+    format!("{good}\n[device.bad]\nkind = \"fault\"\nbelow = \"part\"\n\n{options}\n")
+}
+
+#[test]
+fn nested_options_are_checked_where_they_stand() {
+    let place = "device `bad` (kind `fault`)";
+    for (options, says) in [
+        (
+            "freeze = { kind = \"random\", mean = \"1 s\", spann = \"2 s\" }",
+            format!(
+                "s.toml:17:10: `freeze` of {place} needs `span`\n\
+                 s.toml:17:43: unknown key `spann` in `freeze` of {place}; did you mean `span`?"
+            ),
+        ),
+        (
+            "freeze = { kind = \"randm\", mean = \"1 s\" }",
+            format!(
+                "s.toml:17:19: unknown value of `freeze.kind` in {place}: `randm`; did you mean `random`?"
+            ),
+        ),
+        ("freeze = { mean = \"1 s\" }", format!("s.toml:17:10: `freeze` of {place} needs `kind`")),
+        (
+            "loss = { kind = \"at\", at = \"5 lightyears\" }",
+            format!(
+                "s.toml:17:28: `loss.at` in {place}: unknown unit `lightyears` in `5 lightyears`; \
+                 known units: ns, us, ms, s, min, h"
+            ),
+        ),
+        ("cache = \"1 MiB\"", format!("s.toml:17:9: `cache` in {place}: expected a table, not text")),
+        ("read_error = \"3/2\"", "s.toml:17:14: device `bad`: `read_error`: a chance is at most 1".into()),
+        (
+            "cache = { size = \"1 KiB\" }",
+            "s.toml:17:18: device `bad`: `cache.size`: 1 KiB lies outside 4 KiB to 64 MiB".into(),
+        ),
+        ("[device.bad.cache]\nsize = \"1 MiB\"", "nothing".into()),
+    ] {
+        assert_eq!(wrong(&faulty(options)), says, "{options}");
+    }
+    let set = [
+        ("device.bad.freeze.kind", "at"),
+        ("device.bad.freeze.at", "1 s"),
+        ("device.bad.freeze.span", "1 s"),
+    ];
+    assert_eq!(wrong_with(&faulty(""), &set), "nothing");
+    assert_eq!(
+        wrong_with(&faulty(""), &set[..2]),
+        format!("--set device.bad.freeze.kind=at: `freeze` of {place} needs `span`")
+    );
+}
