@@ -12,4 +12,5 @@ pub fn builtin() -> Registry {
         .with(nandu_array::slice::kind())
         .with(nandu_array::concat::kind())
         .with(nandu_array::stripe::kind())
+        .with(nandu_array::mirror::kind())
 }
