@@ -77,6 +77,26 @@ fn values_have_units_types_and_bounds() {
 }
 
 #[test]
+fn a_workload_has_every_key_that_was_promised() {
+    let full = "export = \"data\"\ntrace = \"a.csv\"\nfit = \"compact\"\ntime_scale = 0.5\niodepth = 32\n\
+        rate_iops = 1000\nnumber_ios = 5\nruntime = \"10 s\"\nwarmup_ios = 7\ndescription = \"x\"";
+    let with = |workload: &str| wrong(&format!("{GOOD}\n[workload.w]\n{workload}\n"));
+    assert_eq!(with(full), "nothing");
+    assert_eq!(
+        with("generator = \"uniform\"\nread_share = \"70 %\"\nbs = \"4k\"\nsize = \"1m\"\nzipf = 1.2"),
+        "nothing"
+    );
+    assert_eq!(
+        with("trace = \"a\"\nfit = \"warp\""),
+        "s.toml:15:7: unknown value of `fit` in workload `w`: `warp`; did you mean `wrap`?"
+    );
+    assert_eq!(
+        with("trace = \"a\"\niodepth = 99999999999"),
+        "s.toml:15:11: `iodepth` in workload `w`: 99999999999 is more than 65536"
+    );
+}
+
+#[test]
 fn names_must_be_known() {
     assert_eq!(
         wrong(&GOOD.replace("below = \"memory\"", "below = \"memry\"")),
@@ -207,6 +227,20 @@ fn nested_options_are_checked_where_they_stand() {
             format!(
                 "s.toml:17:28: `loss.at` in {place}: unknown unit `lightyears` in `5 lightyears`; \
                  known units: ns, us, ms, s, min, h"
+            ),
+        ),
+        (
+            "cache = { destage_every = 5 }",
+            format!(
+                "s.toml:17:27: `cache.destage_every` in {place}: invalid type: integer `5`, \
+                 expected a time with its unit, such as \"25 us\""
+            ),
+        ),
+        (
+            "loss = { kind = \"at\", at = \"1 s\", back_after = 5 }",
+            format!(
+                "s.toml:17:48: `loss.back_after` in {place}: invalid type: integer `5`, \
+                 expected a time with its unit, such as \"25 us\""
             ),
         ),
         ("cache = \"1 MiB\"", format!("s.toml:17:9: `cache` in {place}: expected a table, not text")),

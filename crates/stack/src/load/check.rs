@@ -130,6 +130,10 @@ impl<'a> Checker<'a> {
                 None => open.push(choice),
             }
         }
+        if let [only] = open.as_slice() {
+            self.check(key, node, only, &[]);
+            return;
+        }
         let fitting: Vec<&'a Json> = open.iter().copied().filter(|c| fits(self.resolve(c), node)).collect();
         match (fitting.as_slice(), &node.data) {
             ([], _) => {
@@ -197,10 +201,16 @@ impl<'a> Checker<'a> {
             }
             Value::Integer(n) if has_type(schema, "integer") || has_type(schema, "number") => {
                 let bound = |name: &str| schema.get(name).and_then(Json::as_i64);
+                let widest = match schema.get("format").and_then(Json::as_str) {
+                    Some("uint8") => i64::from(u8::MAX),
+                    Some("uint16") => i64::from(u16::MAX),
+                    Some("uint32") => i64::from(u32::MAX),
+                    _ => i64::MAX,
+                };
                 if let Some(least) = bound("minimum").filter(|least| n < least) {
                     self.bad(key, node, format!("{n} is less than {least}"));
                 }
-                if let Some(most) = bound("maximum").filter(|most| n > most) {
+                if let Some(most) = Some(bound("maximum").unwrap_or(widest)).filter(|most| n > most) {
                     self.bad(key, node, format!("{n} is more than {most}"));
                 }
             }
