@@ -15,10 +15,17 @@ pub(super) struct Clearing {
     victim: BlockId,
     /// The next page of it to look at.
     next: u32,
+    /// Valid pages when it was chosen.
+    valid: u32,
+    /// Moves owed, in parts of [`RATE_UNIT`]; carries over to the next block.
+    debt: u32,
 }
 
+/// One move.
+const RATE_UNIT: u32 = 1 << 10;
+
 impl Clearing {
-    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0 };
+    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, valid: 0, debt: 0 };
 
     pub fn is_idle(self) -> bool {
         self.victim == NOBODY
@@ -35,15 +42,25 @@ impl<G: GcPolicy> Ssd<G> {
         }
     }
 
+    /// Pays off a part of the block being cleared. Each page that the host writes must be made good by one page gained: a
+    /// block with v valid of P pages gains P - v pages for v moves, so a write is followed by v / (P - v) moves, more when
+    /// the plane has fallen behind: twice as many for each block that is missing.
     fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         if !self.choose_victim(plane) {
             return;
         }
         let p = &self.blocks.planes[plane as usize];
         let pages = self.blocks.layout().pages;
-        let host_pages_left = (p.host.left() + p.free.saturating_sub(1) * pages).max(1);
-        let to_move = pages - u32::from(self.blocks.invalid(self.clearing[plane as usize].victim));
-        self.clear_pages(plane, to_move.div_ceil(host_pages_left).max(1), cause, cx);
+        let room = p.host.left() + p.moved.left() + p.free * pages;
+        let behind = ((self.host.gc_start + 1) * pages).saturating_sub(room);
+        let clearing = &mut self.clearing[plane as usize];
+        let rate = clearing.valid * RATE_UNIT / (pages - clearing.valid);
+        clearing.debt += rate + rate * behind / pages;
+        let moves = clearing.debt / RATE_UNIT;
+        clearing.debt %= RATE_UNIT;
+        if moves > 0 || clearing.valid == 0 {
+            self.clear_pages(plane, moves, cause, cx);
+        }
     }
 
     /// Clears one block of the plane to the end.
@@ -67,7 +84,9 @@ impl<G: GcPolicy> Ssd<G> {
         };
         match self.policy.victim(view) {
             Some(victim) => {
-                self.clearing[plane as usize] = Clearing { victim, next: layout.first_page(victim).0 };
+                let valid = layout.pages - u32::from(self.blocks.invalid(victim));
+                let debt = self.clearing[plane as usize].debt;
+                self.clearing[plane as usize] = Clearing { victim, next: layout.first_page(victim).0, valid, debt };
                 true
             }
             None => false,
@@ -76,7 +95,7 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Moves up to `budget` pages, and erases the block when none is left.
     fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let Clearing { victim, mut next } = self.clearing[plane as usize];
+        let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
         let pages = self.blocks.layout().pages as u16;
         let mut usage = Usage::default();
         let mut left = budget;
@@ -175,7 +194,7 @@ impl<G: GcPolicy> Ssd<G> {
         }
         self.count.erases += 1;
         self.count.blocks_cleared += 1;
-        self.clearing[plane as usize] = Clearing::IDLE;
+        self.clearing[plane as usize].victim = NOBODY;
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all
