@@ -1,0 +1,256 @@
+//! Random lives of a mirror: everything at once, from a seed.
+
+use crate::world::{Setup, World, A, B};
+use nandu_base::{ByteLen, Op, OpenHow, Rng, Span};
+
+/// What may happen.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    pub cuts: bool,
+    pub deaths: bool,
+    pub losses: bool,
+    pub bad_sectors: bool,
+    pub bad_writes: bool,
+    /// A cut after which one leg stays away and the other is started alone.
+    pub alone: bool,
+}
+
+pub const ALL: Mix =
+    Mix { cuts: true, deaths: true, losses: true, bad_sectors: true, bad_writes: true, alone: true };
+
+struct Life {
+    world: World,
+    rng: Rng,
+    mix: Mix,
+    lost: Option<usize>,
+    /// A sector is unreadable on some leg, or a leg failed: errors may reach the client.
+    hurt: bool,
+}
+
+/// One life; the first thing that went wrong.
+pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
+    let rng = Rng::new(setup.seed ^ 0x5EED);
+    let mut life = Life { world: World::new(setup), rng, mix, lost: None, hurt: false };
+    let create = OpenHow { create: true, alone: false };
+    if let Err(e) = life.world.open(create) {
+        return Err(format!("the first start fails: {e}"));
+    }
+    for _ in 0..steps {
+        life.act();
+        if let Some(wrong) = life.world.wrong.take() {
+            return Err(wrong);
+        }
+    }
+    life.finish();
+    life.world.wrong.take().map_or(Ok(()), Err)
+}
+
+impl Life {
+    fn extent(&mut self) -> (u64, u64) {
+        // Few hot places, so that things meet.
+        let spots = self.world.sectors() / 128;
+        let spot = self.rng.below(spots) * 128;
+        let first = spot + self.rng.below(12);
+        let count = self.rng.between(1, 16);
+        if self.rng.below(12) == 0 {
+            return (spot.saturating_sub(self.rng.below(spot + 1)), self.rng.between(64, 128));
+        }
+        (first, count)
+    }
+
+    fn act(&mut self) {
+        let (first, count) = self.extent();
+        match self.rng.below(40) {
+            0..=11 => drop(self.world.write(first, count)),
+            12 => drop(self.world.change(Op::Write, first, count, true)),
+            13 => drop(self.world.change(Op::Trim, first, count, false)),
+            14 => drop(self.world.change(Op::WriteZeroes, first, count, false)),
+            15..=20 => drop(self.world.read(first, count)),
+            21..=23 => drop(self.world.flush()),
+            24..=31 => {
+                let n = self.rng.between(1, 12) as usize;
+                self.world.run(n);
+            }
+            32 => self.world.run(2000),
+            33 | 34 if self.mix.losses => self.lose_or_return(),
+            35 if self.mix.cuts => self.cut(),
+            36 if self.mix.deaths && self.rng.below(2) == 0 => self.death(),
+            37 if self.mix.bad_sectors && self.lost.is_none() => {
+                let leg = self.rng.below(2) as usize;
+                self.world.disk(leg).bad.insert(first);
+                self.hurt = true;
+            }
+            38 if self.mix.bad_writes && self.lost.is_none() && self.rng.below(4) == 0 => self.bad_write(),
+            _ => self.world.run(30),
+        }
+    }
+
+    fn bad_write(&mut self) {
+        let leg = self.rng.below(2) as usize;
+        let mut disk = self.world.disk(leg);
+        match self.rng.below(3) {
+            0 => disk.fail_writes = 1,
+            1 => disk.fail_writes = 4,
+            _ => disk.fail_flush = true,
+        }
+        drop(disk);
+        self.hurt = true;
+    }
+
+    fn lose_or_return(&mut self) {
+        match self.lost {
+            None => {
+                let leg = self.rng.below(2) as usize;
+                self.world.lose(leg);
+                self.lost = Some(leg);
+            }
+            Some(leg) => {
+                if self.rng.below(3) > 0 {
+                    self.world.back(leg);
+                    self.lost = None;
+                }
+            }
+        }
+    }
+
+    fn cut(&mut self) {
+        self.world.cut();
+        let mut alone = false;
+        match self.lost {
+            // The leg that is away is away still, or is back: both must work when the other one is Solo; a pair of
+            // which one is missing must not start.
+            Some(leg) if self.rng.below(2) == 0 => {
+                self.world.disk(leg).lost = false;
+                self.lost = None;
+            }
+            Some(_) => {}
+            None if self.mix.alone && self.rng.below(3) == 0 => {
+                let leg = self.rng.below(2) as usize;
+                self.world.disk(leg).lost = true;
+                self.lost = Some(leg);
+                alone = true;
+            }
+            None => {}
+        }
+        self.start(OpenHow { create: false, alone });
+    }
+
+    fn death(&mut self) {
+        self.world.die();
+        self.start(OpenHow::default());
+        // What was read from a cache must survive the next cut.
+        if self.rng.below(2) == 0 && self.lost.is_none() {
+            self.world.read_all();
+            self.cut();
+        }
+    }
+
+    fn start(&mut self, how: OpenHow) {
+        self.heal_flush();
+        if self.mix.cuts && self.rng.below(3) == 0 {
+            // Cut again inside the start, or soon after.
+            self.world.boot(how);
+            let n = self.rng.between(1, 120) as usize;
+            self.world.run(n);
+            self.world.cut();
+        }
+        if let Err(error) = self.world.open(how) {
+            self.refused(&error.to_string());
+        }
+        if self.rng.below(2) == 0 {
+            self.world.read_all();
+        }
+    }
+
+    fn heal_flush(&mut self) {
+        for leg in [A, B] {
+            let mut disk = self.world.disk(leg);
+            disk.fail_writes = 0;
+            disk.fail_flush = false;
+        }
+    }
+
+    /// With a leg away a start may be refused: the other was a pair, or lacks data. Both legs together must start.
+    fn refused(&mut self, why: &str) {
+        match self.lost.take() {
+            Some(leg) => {
+                self.world.cut();
+                self.world.disk(leg).lost = false;
+                if let Err(error) = self.world.open(OpenHow::default()) {
+                    self.world.wrong.get_or_insert(format!("both legs, after `{why}`: {error}"));
+                }
+            }
+            None => drop(self.world.wrong.get_or_insert(format!("both legs are there: {why}"))),
+        }
+    }
+
+    fn finish(&mut self) {
+        for leg in [A, B] {
+            self.world.disk(leg).bad.clear();
+        }
+        self.heal_flush();
+        if let Some(leg) = self.lost.take() {
+            self.world.back(leg);
+        }
+        self.world.run(100_000);
+        if !self.world.is_pair() {
+            // A leg that failed says nothing more: only a new start takes it in again.
+            self.world.die();
+            if let Err(error) = self.world.open(OpenHow::default()) {
+                self.world.wrong.get_or_insert(format!("the last start: {error}"));
+                return;
+            }
+        }
+        self.world.run(200_000);
+        if self.world.wrong.is_some() {
+            return;
+        }
+        self.world.check_equal();
+        self.world.read_all();
+        self.world.run(200_000);
+        self.world.close();
+        if self.world.wrong.is_none() {
+            self.world.check_equal();
+        }
+    }
+}
+
+/// Seeds of one test run.
+pub fn seeds(default: u64) -> std::ops::Range<u64> {
+    let read = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let first = read("NANDU_MIRROR_SEED").unwrap_or(0);
+    first..first + read("NANDU_MIRROR_SEEDS").unwrap_or(default)
+}
+
+/// A setup that differs in its options from seed to seed.
+pub fn setup(seed: u64) -> Setup {
+    let mut setup = Setup::small(seed);
+    if seed % 4 == 1 {
+        setup.soiled = true;
+        setup.config.fresh = nandu_array::mirror::Fresh::Copy;
+    }
+    if seed % 4 == 2 {
+        setup.config.read = nandu_array::mirror::ReadPolicy::Leader;
+    }
+    if seed % 8 == 3 {
+        setup.data = ByteLen::mib(3); // 48 regions for 32 places
+        setup.config.resync_depth = 3;
+    }
+    if seed % 8 == 5 {
+        setup.config.resync_rate = ByteLen::mib(512);
+        setup.config.write_retries = 0;
+    }
+    if seed % 8 == 7 {
+        setup.config.clear_after = Span::from_ms(5);
+    }
+    setup
+}
+
+#[test]
+fn random_lives_end_well() {
+    for seed in seeds(150) {
+        if let Err(wrong) = live(setup(seed), ALL, 150) {
+            panic!("seed {seed} (NANDU_MIRROR_SEED={seed} NANDU_MIRROR_SEEDS=1): {wrong}");
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! A mirror over two test disks, driven event by event, with an oracle that knows what every sector may hold.
+
+use crate::disk::{lose, Cell, Disk, Leg, Shared};
+use nandu_array::mirror::layout::Layout;
+use nandu_array::mirror::MirrorConfig;
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op, OpenError,
+    OpenHow, Payload, PayloadPool, Precondition, ReqId, RequestTable, Sector, Span, Stamp, TenantId, TimerKey, SECTOR,
+};
+use nandu_stack::{Driver, Graph, Part};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+pub const A: usize = 0;
+pub const B: usize = 1;
+const MIRROR: u32 = 2;
+/// Serial of writes that are zeros.
+const ZEROS: u32 = 0;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    Finish(u32),
+    Wake(u32, u32, u64),
+}
+
+/// A request that came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub cookie: u64,
+    pub error: Option<nandu_base::IoError>,
+    pub data: Vec<Stamp>,
+}
+
+#[derive(Default)]
+struct Events {
+    queue: BTreeMap<(u64, u64), Due>,
+    order: u64,
+    answers: Vec<Answer>,
+}
+
+impl Events {
+    fn push(&mut self, at: Instant, due: Due) {
+        self.order += 1;
+        self.queue.insert((at.0, self.order), due);
+    }
+}
+
+impl Driver for Events {
+    fn finish_at(&mut self, id: ReqId, at: Instant) {
+        self.push(at, Due::Finish(id.0));
+    }
+    fn wake(&mut self, node: u32, key: TimerKey, generation: u64, at: Instant) {
+        self.push(at, Due::Wake(node, key.0, generation));
+    }
+    fn medium(&mut self, _: u32, _: ReqId, _: &mut RequestTable, _: &mut PayloadPool) {
+        unreachable!("test legs have no medium")
+    }
+    fn host_done(&mut self, id: ReqId, _: Instant, requests: &mut RequestTable, pool: &mut PayloadPool) {
+        let r = &requests[id];
+        let sectors = if r.op == Op::Read { r.len.0 / SECTOR } else { 0 };
+        let data = (0..sectors)
+            .map(|i| match pool.sector(r.payload, i) {
+                Some(Sector::Stamp(stamp)) => stamp,
+                _ => Stamp::METADATA,
+            })
+            .collect();
+        self.answers.push(Answer { cookie: r.cookie, error: r.error, data });
+    }
+}
+
+/// How a write of this session stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Open,
+    Acked,
+    Failed,
+}
+
+/// What a sector may hold: `base` from before this session, `live` the writes of this session in their order.
+#[derive(Clone, Debug)]
+struct Possible {
+    base: BTreeSet<u32>,
+    live: Vec<(u64, u32, Fate)>,
+}
+
+impl Possible {
+    /// Writes from the last acknowledged one on; everything when there is none.
+    fn candidates(&self) -> BTreeSet<u32> {
+        let acked = self.live.iter().rposition(|w| w.2 == Fate::Acked);
+        let mut out: BTreeSet<u32> = self.live[acked.unwrap_or(0)..].iter().map(|w| w.1).collect();
+        if acked.is_none() {
+            out.extend(&self.base);
+        }
+        out
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    op: Op,
+    first: u64,
+    count: u64,
+    serial: u32,
+    fua: bool,
+    /// For a read: what each sector could hold when it was issued. For a flush: the last acknowledged write.
+    seen: Vec<BTreeSet<u32>>,
+    cover: Vec<(u64, u64)>,
+}
+
+/// The options of a world.
+#[derive(Clone)]
+pub struct Setup {
+    pub config: MirrorConfig,
+    pub data: ByteLen,
+    pub seed: u64,
+    pub plants: BTreeSet<String>,
+    /// Data sectors hold rubbish before the mirror is made.
+    pub soiled: bool,
+}
+
+impl Setup {
+    pub fn small(seed: u64) -> Setup {
+        let mut config = MirrorConfig::of("a", "b");
+        config.region = ByteLen::kib(64);
+        config.clear_after = Span::from_ms(1);
+        config.resync_chunk = ByteLen::kib(16);
+        config.fresh = nandu_array::mirror::Fresh::Equal;
+        Setup { config, data: ByteLen::kib(256), seed, plants: BTreeSet::new(), soiled: false }
+    }
+
+    pub fn plant(mut self, name: &str) -> Setup {
+        self.plants.insert(name.into());
+        self
+    }
+}
+
+pub struct World {
+    pub setup: Setup,
+    pub disks: [Shared; 2],
+    pub layout: Layout,
+    graph: Option<Graph>,
+    events: Events,
+    pub now: Instant,
+    jobs: BTreeMap<u64, Job>,
+    next: u64,
+    serial: u32,
+    boots: u64,
+    sectors: BTreeMap<u64, Possible>,
+    pub answers: BTreeMap<u64, Answer>,
+    /// The first thing that was wrong.
+    pub wrong: Option<String>,
+}
+
+impl World {
+    pub fn new(setup: Setup) -> World {
+        let metadata = 4096 * 4 + (64 << 10) + 4096;
+        let size = ByteLen(setup.data.0 + metadata);
+        let layout = Layout::of(size, setup.config.region.0.trailing_zeros() as u8).expect("large enough");
+        assert_eq!(layout.data, setup.data);
+        let disk = |k: u64| {
+            let mut disk = Disk::new(size, layout.data, setup.seed * 2 + k);
+            if setup.soiled {
+                disk.soil(900 + k as u32);
+            }
+            Arc::new(Mutex::new(disk))
+        };
+        World {
+            disks: [disk(0), disk(1)],
+            layout,
+            graph: None,
+            events: Events::default(),
+            now: Instant::ZERO,
+            jobs: BTreeMap::new(),
+            next: 0,
+            serial: 1000,
+            boots: 0,
+            sectors: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            wrong: None,
+            setup,
+        }
+    }
+
+    pub fn disk(&self, leg: usize) -> std::sync::MutexGuard<'_, Disk> {
+        self.disks[leg].lock().expect("no panic inside")
+    }
+
+    fn complain(&mut self, what: String) {
+        let now = self.now;
+        self.wrong.get_or_insert(format!("{now}: {what}"));
+    }
+
+    pub fn sectors(&self) -> u64 {
+        self.layout.data.sectors()
+    }
+
+    /// Builds the machines and begins the start.
+    pub fn boot(&mut self, how: OpenHow) {
+        self.boots += 1;
+        let limits: Vec<_> = self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
+        let cx = BuildContext {
+            name: "m",
+            children: &limits,
+            seed: self.setup.seed,
+            tenants: 2,
+            planted: &self.setup.plants,
+            precondition: Precondition::Empty,
+        };
+        let mirror = self.setup.config.build(&cx).expect("the options are right");
+        let leg = |k: usize| Part {
+            name: ["a", "b"][k].into(),
+            machine: Box::new(Leg::new(Arc::clone(&self.disks[k]))),
+            children: vec![],
+            medium: None,
+        };
+        let top = Part { name: "m".into(), machine: mirror, children: vec![0, 1], medium: None };
+        let mut graph = Graph::new(vec![leg(A), leg(B), top], Content::Stamps, 2);
+        self.events = Events::default();
+        for node in 0..3 {
+            graph.open(node, how, self.now, &mut self.events);
+        }
+        self.graph = Some(graph);
+    }
+
+    pub fn graph(&self) -> &Graph {
+        self.graph.as_ref().expect("booted")
+    }
+
+    pub fn opened(&self) -> Option<Result<(), OpenError>> {
+        self.graph.as_ref()?.open_result(MIRROR).cloned()
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        let mut out = Vec::new();
+        self.graph().machine(MIRROR).counters(&mut out);
+        out.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+    }
+
+    /// Starts and waits until the start is over.
+    pub fn open(&mut self, how: OpenHow) -> Result<(), OpenError> {
+        self.boot(how);
+        for _ in 0..200_000 {
+            if let Some(result) = self.opened() {
+                return result;
+            }
+            if !self.step() {
+                break;
+            }
+        }
+        self.complain("the start does not end".into());
+        Err(OpenError::Gone { device: "stuck".into() })
+    }
+
+    /// Takes one event; false when there is none.
+    pub fn step(&mut self) -> bool {
+        let Some(((at, _), due)) = self.events.queue.pop_first() else { return false };
+        self.now = Instant(at.max(self.now.0));
+        let graph = self.graph.as_mut().expect("booted");
+        match due {
+            Due::Finish(id) => graph.complete(ReqId(id), self.now, &mut self.events),
+            Due::Wake(node, key, generation) => {
+                graph.timer(node, TimerKey(key), generation, self.now, &mut self.events);
+            }
+        }
+        self.hear();
+        true
+    }
+
+    fn hear(&mut self) {
+        for answer in std::mem::take(&mut self.events.answers) {
+            self.judge(answer);
+        }
+        if let Err(violation) = self.graph.as_ref().expect("booted").check() {
+            self.complain(violation.to_string());
+        }
+    }
+
+    fn submit(&mut self, job: Job, payload: Payload) -> u64 {
+        let cookie = self.next;
+        self.next += 1;
+        let flags = if job.fua { Flags::FUA } else { Flags::NONE };
+        let (op, at, len) = (job.op, ByteOffset(job.first * SECTOR), ByteLen(job.count * SECTOR));
+        self.jobs.insert(cookie, job);
+        let graph = self.graph.as_mut().expect("booted");
+        graph.submit(MIRROR, op, flags, at, len, payload, TenantId(1), cookie, self.now, self.now, &mut self.events);
+        self.hear();
+        cookie
+    }
+
+    fn possible(&mut self, sector: u64) -> &mut Possible {
+        // A sector never written: zeros, or on soiled disks what either leg had.
+        let mut base = BTreeSet::from([ZEROS]);
+        if self.setup.soiled {
+            base = BTreeSet::from([900, 901]);
+        }
+        self.sectors.entry(sector).or_insert_with(|| Possible { base, live: Vec::new() })
+    }
+
+    pub fn change(&mut self, op: Op, first: u64, count: u64, fua: bool) -> u64 {
+        let serial = if op == Op::Write {
+            self.serial += 1;
+            self.serial
+        } else {
+            ZEROS
+        };
+        let cookie = self.next;
+        for s in first..first + count {
+            self.possible(s).live.push((cookie, serial, Fate::Open));
+        }
+        let payload = if op == Op::Write { Payload::run(Stamp::new(serial, first)) } else { Payload::NONE };
+        self.submit(Job { op, first, count, serial, fua, seen: vec![], cover: vec![] }, payload)
+    }
+
+    pub fn write(&mut self, first: u64, count: u64) -> u64 {
+        self.change(Op::Write, first, count, false)
+    }
+
+    pub fn read(&mut self, first: u64, count: u64) -> u64 {
+        let seen = (first..first + count).map(|s| self.possible(s).candidates()).collect();
+        let payload = self.graph.as_mut().expect("booted").pool.allocate(ByteLen(count * SECTOR));
+        self.submit(Job { op: Op::Read, first, count, serial: 0, fua: false, seen, cover: vec![] }, payload)
+    }
+
+    pub fn flush(&mut self) -> u64 {
+        let cover = self
+            .sectors
+            .iter()
+            .filter_map(|(s, p)| p.live.iter().rfind(|w| w.2 == Fate::Acked).map(|w| (*s, w.0)))
+            .collect();
+        let job = Job { op: Op::Flush, first: 0, count: 0, serial: 0, fua: false, seen: vec![], cover };
+        self.submit(job, Payload::NONE)
+    }
+
+    fn judge(&mut self, answer: Answer) {
+        let job = self.jobs.remove(&answer.cookie).expect("every request is answered once");
+        match job.op {
+            Op::Read => self.judge_read(&job, &answer),
+            Op::Flush if answer.error.is_none() => {
+                for (s, cookie) in &job.cover {
+                    self.floor(*s, *cookie);
+                }
+            }
+            Op::Flush => {}
+            _ => {
+                let fate = if answer.error.is_none() { Fate::Acked } else { Fate::Failed };
+                for s in job.first..job.first + job.count {
+                    let p = self.possible(s);
+                    if let Some(w) = p.live.iter_mut().find(|w| w.0 == answer.cookie) {
+                        w.2 = fate;
+                    }
+                    if fate == Fate::Acked && job.fua {
+                        self.floor(s, answer.cookie);
+                    }
+                }
+            }
+        }
+        self.answers.insert(answer.cookie, answer);
+    }
+
+    /// The write is durable: nothing older may ever be seen.
+    fn floor(&mut self, sector: u64, cookie: u64) {
+        let p = self.possible(sector);
+        if let Some(at) = p.live.iter().position(|w| w.0 == cookie) {
+            p.live.drain(..at);
+            p.base.clear();
+        }
+    }
+
+    fn judge_read(&mut self, job: &Job, answer: &Answer) {
+        if let Some(error) = answer.error {
+            let allowed = matches!(error.kind, ErrorKind::Gone | ErrorKind::Unreadable);
+            if !allowed || error.at.0 + error.len.0 > job.count * SECTOR {
+                self.complain(format!("a read failed oddly: {error:?}"));
+            }
+            return;
+        }
+        for (i, stamp) in answer.data.iter().enumerate() {
+            let s = job.first + i as u64;
+            let (serial, home) = (stamp.serial(), stamp.sector());
+            let now = self.possible(s).candidates();
+            let seen = &job.seen[i];
+            let started: BTreeSet<u32> = self.possible(s).live.iter().map(|w| w.1).collect();
+            let fits = seen.contains(&serial) || started.contains(&serial) && now.contains(&serial);
+            if !fits || (*stamp != Stamp::ZERO && home != s as u32) || *stamp == Stamp::METADATA {
+                self.complain(format!("sector {s} reads {stamp:?} (write {serial}); may hold {seen:?} or {now:?}"));
+            } else {
+                self.fix(s, serial);
+            }
+        }
+    }
+
+    /// A read has shown `serial`: from now on it is that or something newer.
+    fn fix(&mut self, sector: u64, serial: u32) {
+        let p = self.possible(sector);
+        if p.live.iter().any(|w| w.2 == Fate::Acked) {
+            return; // newer than anything in doubt, or a read that overlapped a write
+        }
+        if let Some(at) = p.live.iter().position(|w| w.1 == serial && w.2 == Fate::Failed) {
+            p.live[at].2 = Fate::Acked;
+        } else if p.base.contains(&serial) && !p.live.iter().any(|w| w.1 == serial) {
+            p.base = BTreeSet::from([serial]);
+            p.live.retain(|w| w.2 == Fate::Open);
+        }
+    }
+
+    /// Runs until nothing is under way; timers that only come again are cut off by `most` events.
+    pub fn run(&mut self, most: usize) {
+        for _ in 0..most {
+            if !self.step() || self.wrong.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until these requests are answered.
+    pub fn wait(&mut self, cookies: &[u64]) {
+        for _ in 0..100_000 {
+            if cookies.iter().all(|c| self.answers.contains_key(c)) {
+                return;
+            }
+            if !self.step() {
+                break;
+            }
+        }
+        self.complain(format!("requests {cookies:?} are never answered"));
+    }
+
+    pub fn is_ok(&self, cookie: u64) -> bool {
+        self.answers.get(&cookie).is_some_and(|a| a.error.is_none())
+    }
+
+    fn forget_session(&mut self) {
+        self.graph = None;
+        self.events = Events::default();
+        self.jobs.clear();
+        for p in self.sectors.values_mut() {
+            let live = std::mem::take(&mut p.live);
+            p.base.extend(live.into_iter().map(|w| w.1));
+        }
+    }
+
+    /// Power is cut on both legs.
+    pub fn cut(&mut self) {
+        self.forget_session();
+        self.disks.iter().for_each(|d| d.lock().expect("no panic inside").cut());
+    }
+
+    /// The process dies, the drives keep their caches.
+    pub fn die(&mut self) {
+        self.forget_session();
+        self.disks.iter().for_each(|d| d.lock().expect("no panic inside").orphan());
+    }
+
+    /// A leg goes away.
+    pub fn lose(&mut self, leg: usize) {
+        lose(&self.disks[leg]);
+        if let Some(graph) = self.graph.as_mut() {
+            graph.device_event(leg as u32, DeviceEvent::Lost, self.now, &mut self.events);
+            self.hear();
+        }
+    }
+
+    /// A leg comes back with what it held durably.
+    pub fn back(&mut self, leg: usize) {
+        self.disk(leg).lost = false;
+        if let Some(graph) = self.graph.as_mut() {
+            if !graph.is_open(leg as u32) {
+                graph.open(leg as u32, OpenHow::default(), self.now, &mut self.events);
+            }
+            graph.device_event(leg as u32, DeviceEvent::Back, self.now, &mut self.events);
+            self.hear();
+        }
+    }
+
+    pub fn close(&mut self) {
+        let graph = self.graph.as_mut().expect("booted");
+        graph.close(MIRROR, self.now, &mut self.events);
+        self.run(1_000_000);
+        if self.graph().is_open(MIRROR) {
+            self.complain("the mirror does not close".into());
+        }
+    }
+
+    /// `quiet_means_equal_and_clean`: both legs hold the same data and no mark is left.
+    pub fn check_equal(&mut self) {
+        let differs = {
+            let (a, b) = (self.disk(A), self.disk(B));
+            let touched: BTreeSet<u64> = a.touched().union(&b.touched()).copied().collect();
+            let end = self.layout.data.sectors();
+            let data = touched.into_iter().filter(|&s| s < end);
+            data.map(|s| (s, a.now(s).clone(), b.now(s).clone())).find(|(_, x, y)| x != y)
+        };
+        if let Some((s, x, y)) = differs {
+            self.complain(format!("quiet_means_equal_and_clean: sector {s} is {x:?} on a and {y:?} on b"));
+        }
+        for name in ["dirty_regions", "stale_regions", "active_regions"] {
+            let n = self.counter(name);
+            if n != 0 {
+                self.complain(format!("quiet_means_equal_and_clean: {name} is {n}"));
+            }
+        }
+        let living = self.graph().pool.living();
+        if living != 0 {
+            self.complain(format!("{living} payload buffers are held by nobody"));
+        }
+    }
+
+    /// Both legs present and everything quiet.
+    pub fn is_pair(&self) -> bool {
+        self.counter("leg_a_is_member") + self.counter("leg_b_is_member") == 2
+    }
+
+    /// Reads every sector in doubt twice.
+    pub fn read_all(&mut self) {
+        let touched: Vec<u64> = self.sectors.keys().copied().collect();
+        for _ in 0..2 {
+            for &s in &touched {
+                let r = self.read(s, 1);
+                self.wait(&[r]);
+            }
+        }
+    }
+
+    pub fn cell(&self, leg: usize, sector: u64) -> Cell {
+        self.disk(leg).now(sector).clone()
+    }
+}
