@@ -8,7 +8,7 @@ use super::layout::{Gen, Superblock};
 use super::leg::Place;
 use super::open::OpenStep;
 use super::region_map::{D, L};
-use super::write::Kind;
+use super::write::{Kind, Part};
 use super::{Mirror, Phase, CLEAR, RESYNC};
 use nandu_base::{Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
 
@@ -185,7 +185,8 @@ impl Mirror {
             leg.forget();
         }
         for i in 0..self.ops.len() as u32 {
-            let op = &self.ops[i as usize];
+            let op = &mut self.ops[i as usize];
+            op.parts = [Part::None; 2];
             let waits_for_data = op.kind == Kind::Read && op.flying > 0;
             if op.kind == Kind::Free || op.over || waits_for_data {
                 continue;

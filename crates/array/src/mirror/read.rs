@@ -8,6 +8,7 @@
 use super::config::ReadPolicy;
 use super::layout::PAGE;
 use super::leg::Place;
+use super::write::Part;
 use super::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId};
 
@@ -62,6 +63,7 @@ impl Mirror {
         let op = &mut self.ops[i as usize];
         debug_assert!(op.at < op.upto);
         op.flying += 1;
+        op.parts[leg] = Part::Flying;
         let draft = Draft {
             op: Op::Read,
             flags: op.flags,
@@ -78,6 +80,11 @@ impl Mirror {
 
     pub(super) fn read_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
         self.explain(i, id, cx);
+        if std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying {
+            // The leg has left since, and may have answered from what was left of it.
+            self.read_begin(i, cx);
+            return;
+        }
         let Some(error) = cx.requests[id].error else {
             self.read_good(i, cx);
             return;

@@ -424,11 +424,11 @@ impl Mirror {
         self.ops.len() - self.free_ops.len()
     }
 
-    /// A leg has left: writes no longer wait for it.
+    /// A leg has left: writes no longer wait for it, and what it still returns is not believed.
     pub(super) fn drop_parts(&mut self, leg: usize, cx: &mut Cx<'_>) {
         for i in 0..self.ops.len() as u32 {
             let op = &mut self.ops[i as usize];
-            if op.kind == Kind::Write && !op.over {
+            if matches!(op.kind, Kind::Write | Kind::Read) && !op.over {
                 op.parts[leg] = Part::None;
                 if op.issued {
                     self.settle(i, ReqId::NONE, cx);

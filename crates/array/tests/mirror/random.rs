@@ -114,6 +114,8 @@ impl Life {
     }
 
     fn cut(&mut self) {
+        // Only a pair that both legs know of may be parted by force; anything else is a fork made by the operator.
+        let pair = self.world.opened() == Some(Ok(())) && self.world.is_pair();
         self.world.cut();
         let mut alone = false;
         match self.lost {
@@ -124,7 +126,7 @@ impl Life {
                 self.lost = None;
             }
             Some(_) => {}
-            None if self.mix.alone && self.rng.below(3) == 0 => {
+            None if self.mix.alone && pair && self.rng.below(3) == 0 => {
                 let leg = self.rng.below(2) as usize;
                 self.world.disk(leg).lost = true;
                 self.lost = Some(leg);

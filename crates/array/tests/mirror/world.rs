@@ -105,6 +105,8 @@ struct Job {
     /// For a read: what each sector could hold when it was issued. For a flush: the last acknowledged write.
     seen: Vec<BTreeSet<u32>>,
     cover: Vec<(u64, u64)>,
+    /// Losses of the newest data before it was issued.
+    doubts: u64,
 }
 
 /// The options of a world.
@@ -134,7 +136,17 @@ impl Setup {
     }
 }
 
+macro_rules! tell {
+    ($world:expr, $($arg:tt)*) => {
+        if $world.talks {
+            eprintln!("{} {}", $world.now, format!($($arg)*));
+        }
+    };
+}
+
 pub struct World {
+    /// NANDU_MIRROR_TALK is set: say everything that happens.
+    talks: bool,
     pub setup: Setup,
     pub disks: [Shared; 2],
     pub layout: Layout,
@@ -144,9 +156,9 @@ pub struct World {
     jobs: BTreeMap<u64, Job>,
     next: u64,
     serial: u32,
-    boots: u64,
     sectors: BTreeMap<u64, Possible>,
     pub answers: BTreeMap<u64, Answer>,
+    doubts: u64,
     /// The first thing that was wrong.
     pub wrong: Option<String>,
 }
@@ -165,6 +177,7 @@ impl World {
             Arc::new(Mutex::new(disk))
         };
         World {
+            talks: std::env::var_os("NANDU_MIRROR_TALK").is_some(),
             disks: [disk(0), disk(1)],
             layout,
             graph: None,
@@ -173,9 +186,9 @@ impl World {
             jobs: BTreeMap::new(),
             next: 0,
             serial: 1000,
-            boots: 0,
             sectors: BTreeMap::new(),
             answers: BTreeMap::new(),
+            doubts: 0,
             wrong: None,
             setup,
         }
@@ -196,7 +209,7 @@ impl World {
 
     /// Builds the machines and begins the start.
     pub fn boot(&mut self, how: OpenHow) {
-        self.boots += 1;
+        tell!(self, "start {how:?}");
         let limits: Vec<_> = self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
         let cx = BuildContext {
             name: "m",
@@ -241,6 +254,7 @@ impl World {
         self.boot(how);
         for _ in 0..200_000 {
             if let Some(result) = self.opened() {
+                tell!(self, "opened: {result:?}");
                 return result;
             }
             if !self.step() {
@@ -275,11 +289,13 @@ impl World {
         }
     }
 
-    fn submit(&mut self, job: Job, payload: Payload) -> u64 {
+    fn submit(&mut self, mut job: Job, payload: Payload) -> u64 {
+        job.doubts = self.doubts;
         let cookie = self.next;
         self.next += 1;
         let flags = if job.fua { Flags::FUA } else { Flags::NONE };
         let (op, at, len) = (job.op, ByteOffset(job.first * SECTOR), ByteLen(job.count * SECTOR));
+        tell!(self, "{cookie}: {} {}+{} fua {} serial {}", op.name(), job.first, job.count, job.fua, job.serial);
         self.jobs.insert(cookie, job);
         let graph = self.graph.as_mut().expect("booted");
         graph.submit(MIRROR, op, flags, at, len, payload, TenantId(1), cookie, self.now, self.now, &mut self.events);
@@ -308,7 +324,7 @@ impl World {
             self.possible(s).live.push((cookie, serial, Fate::Open));
         }
         let payload = if op == Op::Write { Payload::run(Stamp::new(serial, first)) } else { Payload::NONE };
-        self.submit(Job { op, first, count, serial, fua, seen: vec![], cover: vec![] }, payload)
+        self.submit(Job { op, first, count, serial, fua, seen: vec![], cover: vec![], doubts: 0 }, payload)
     }
 
     pub fn write(&mut self, first: u64, count: u64) -> u64 {
@@ -318,7 +334,7 @@ impl World {
     pub fn read(&mut self, first: u64, count: u64) -> u64 {
         let seen = (first..first + count).map(|s| self.possible(s).candidates()).collect();
         let payload = self.graph.as_mut().expect("booted").pool.allocate(ByteLen(count * SECTOR));
-        self.submit(Job { op: Op::Read, first, count, serial: 0, fua: false, seen, cover: vec![] }, payload)
+        self.submit(Job { op: Op::Read, first, count, serial: 0, fua: false, seen, cover: vec![], doubts: 0 }, payload)
     }
 
     pub fn flush(&mut self) -> u64 {
@@ -327,12 +343,13 @@ impl World {
             .iter()
             .filter_map(|(s, p)| p.live.iter().rfind(|w| w.2 == Fate::Acked).map(|w| (*s, w.0)))
             .collect();
-        let job = Job { op: Op::Flush, first: 0, count: 0, serial: 0, fua: false, seen: vec![], cover };
+        let job = Job { op: Op::Flush, first: 0, count: 0, serial: 0, fua: false, seen: vec![], cover, doubts: 0 };
         self.submit(job, Payload::NONE)
     }
 
     fn judge(&mut self, answer: Answer) {
         let job = self.jobs.remove(&answer.cookie).expect("every request is answered once");
+        tell!(self, "{}: answered {:?}", answer.cookie, answer.error);
         match job.op {
             Op::Read => self.judge_read(&job, &answer),
             Op::Flush if answer.error.is_none() => {
@@ -383,7 +400,7 @@ impl World {
             let fits = seen.contains(&serial) || started.contains(&serial) && now.contains(&serial);
             if !fits || (*stamp != Stamp::ZERO && home != s as u32) || *stamp == Stamp::METADATA {
                 self.complain(format!("sector {s} reads {stamp:?} (write {serial}); may hold {seen:?} or {now:?}"));
-            } else {
+            } else if job.doubts == self.doubts {
                 self.fix(s, serial);
             }
         }
@@ -441,18 +458,41 @@ impl World {
 
     /// Power is cut on both legs.
     pub fn cut(&mut self) {
+        tell!(self, "cut");
         self.forget_session();
         self.disks.iter().for_each(|d| d.lock().expect("no panic inside").cut());
     }
 
     /// The process dies, the drives keep their caches.
     pub fn die(&mut self) {
+        tell!(self, "death");
         self.forget_session();
         self.disks.iter().for_each(|d| d.lock().expect("no panic inside").orphan());
     }
 
+    /// When a leg goes that alone holds the newest data, its cache goes with it: what was not flushed is in doubt.
+    fn doubt(&mut self, leg: usize) {
+        if self.graph.is_none() || self.opened() != Some(Ok(())) {
+            return;
+        }
+        let member = |l: usize| self.counter(["leg_a_is_member", "leg_b_is_member"][l]) == 1;
+        let follows = self.counter("leader_leg") != leg as u64;
+        let other_has_all = member(1 - leg) && (follows || self.counter("stale_regions") == 0);
+        if other_has_all || !member(leg) && member(1 - leg) {
+            return;
+        }
+        tell!(self, "what was not flushed is in doubt");
+        self.doubts += 1;
+        for p in self.sectors.values_mut() {
+            p.base.extend(p.live.iter().filter(|w| w.2 != Fate::Open).map(|w| w.1));
+            p.live.retain(|w| w.2 == Fate::Open);
+        }
+    }
+
     /// A leg goes away.
     pub fn lose(&mut self, leg: usize) {
+        tell!(self, "leg {leg} is lost");
+        self.doubt(leg);
         lose(&self.disks[leg]);
         if let Some(graph) = self.graph.as_mut() {
             graph.device_event(leg as u32, DeviceEvent::Lost, self.now, &mut self.events);
@@ -462,6 +502,7 @@ impl World {
 
     /// A leg comes back with what it held durably.
     pub fn back(&mut self, leg: usize) {
+        tell!(self, "leg {leg} is back");
         self.disk(leg).lost = false;
         if let Some(graph) = self.graph.as_mut() {
             if !graph.is_open(leg as u32) {
