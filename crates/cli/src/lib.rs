@@ -1,1 +1,47 @@
-//! Command line of Nandu as a library function.
+//! The command line of Nandu as a library: [`run`] takes the arguments and returns the exit code.
+//!
+//! [`args`] is what can be typed, [`commands`] has one file for each verb. Results come from the simulator with stable
+//! field names; [`table`] and [`format`] make them readable, [`verdict`] says in words how two of them compare, and
+//! [`report`] makes a page of them.
+//!
+//! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong. A file is
+//! written under another name and renamed when it is complete, so nothing half-written is left.
+
+pub mod args;
+pub mod commands;
+pub mod failure;
+pub mod format;
+pub mod open;
+pub mod output;
+pub mod parallel;
+pub mod plan;
+pub mod report;
+pub mod source;
+pub mod table;
+pub mod talk;
+pub mod verdict;
+
+pub use failure::Failure;
+
+use clap::Parser;
+use std::ffi::OsString;
+
+/// Runs the command line `args`, whose first word is the program's name. Returns the exit code.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match args::Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are data; everything else is talk.
+            let code = if error.use_stderr() { failure::INPUT } else { 0 };
+            let _ = error.print();
+            return code;
+        }
+    };
+    match commands::dispatch(cli) {
+        Ok(()) => 0,
+        Err(failure) => {
+            failure.print();
+            failure.code
+        }
+    }
+}

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `nandu`: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(nandu::run(std::env::args_os()))
+}

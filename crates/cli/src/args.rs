@@ -1,0 +1,446 @@
+//! What can be typed: commands, options, and the examples that each help ends with (the tests run them).
+
+use crate::source::{GenSetting, WarmUp};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use nandu_base::units::parse_ratio;
+use nandu_base::{Precondition, Ratio, Span};
+use nandu_trace::fit::Fit;
+use std::path::PathBuf;
+
+/// Flash storage you can simulate, compare and mount.
+///
+/// A stack file describes storage: drives, arrays, and what stands on them. `run` replays a trace on it, `compare` races
+/// several, `check` says what is in it. STACK is a file, or the name of a stack that comes with Nandu
+/// (`nandu list stacks`); a trace is a file, or the name of a generator (`nandu list generators`).
+#[derive(Parser, Debug)]
+#[command(
+    name = "nandu",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_help_subcommand = false,
+    after_help = "Example:\n  nandu demo\n\nExit codes: 0 done, 1 the run failed, 2 the input was wrong."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Say nothing on stderr but errors.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Race built-in stacks on a built-in load and write a page with plots
+    #[command(after_help = "Example:\n  nandu demo --report nandu-demo.html")]
+    Demo(DemoArgs),
+    /// Replay a trace on one stack and say where the time went
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Replay the same trace on several stacks, side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArgs),
+    /// What there is: machines, profiles, traces, generators, formats, planted faults, stacks
+    #[command(after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list generators --json")]
+    List(ListArgs),
+    /// Check stack files and show their devices with capacities and limits
+    #[command(
+        after_help = "Examples:\n  nandu check page-map\n  nandu check stacks/stripe.toml --set device.stripe.chunk=128KiB\n  nandu check page-map --print"
+    )]
+    Check(CheckArgs),
+    /// Print the JSON schema of stack files, for editors
+    #[command(after_help = "Example:\n  nandu schema > nandu.schema.json")]
+    Schema,
+    /// Measure, convert and make traces
+    #[command(
+        subcommand,
+        after_help = "Example:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000"
+    )]
+    Trace(TraceCommand),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  nandu completions bash > ~/.local/share/bash-completion/completions/nandu"
+    )]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  nandu run page-map --trace mixed-zipf --gen requests=100000 --precondition filled
+  nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --closed 16
+  nandu run my.toml --trace WebSearch1.spc.zst --fit compact --report result.html";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  nandu compare page-map stripe --trace mixed-zipf --gen requests=50000 --gen space=512MiB
+  nandu compare memory=stacks/memory.toml stacks/stripe.toml --trace uniform --gen requests=20000
+  nandu compare a.toml b.toml --trace Financial1.spc.zst --fit compact --report race.html
+
+The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.
+NAME=STACK gives a row a name of its own.";
+
+/// What a run replays, and how.
+#[derive(Args, Debug, Default, Clone)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Trace file, or name of a generator. Without it the stack's own workloads run
+    #[arg(long, short, value_name = "FILE|NAME")]
+    pub trace: Option<String>,
+    /// Set a parameter of the generator; `nandu list generators` shows them
+    #[arg(long = "gen", value_name = "KEY=VALUE")]
+    pub settings: Vec<GenSetting>,
+    /// How the trace is laid onto the device
+    #[arg(long, value_name = "HOW", value_parser = fit_parser())]
+    pub fit: Option<Fit>,
+    /// Factor on the times between arrivals: 0.5 sends twice as fast
+    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with_all = ["closed", "rate"])]
+    pub time_scale: Option<Ratio>,
+    /// Keep N requests outstanding, whatever the arrival times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), conflicts_with = "rate")]
+    pub closed: Option<u32>,
+    /// Send N requests per second, whatever the arrival times
+    #[arg(long, value_name = "N/s", value_parser = rate)]
+    pub rate: Option<Span>,
+    /// Most requests outstanding; later arrivals wait in front of the stack [default: 65536]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "closed")]
+    pub cap: Option<u32>,
+    /// Requests at the start that do not count: a number, or a share such as 10%
+    #[arg(long, value_name = "N|%")]
+    pub warm_up: Option<WarmUp>,
+    /// Replay the trace N times in a row
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Take only the first N requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Format of the trace file; recognised by content without it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub trace_format: Option<String>,
+    /// What to do with lines that are wrong
+    #[arg(long, value_name = "HOW", default_value = "stop")]
+    pub bad_lines: BadLinesArg,
+    /// The export that takes the requests; needed when the stack has several
+    #[arg(long, value_name = "NAME")]
+    pub export: Option<String>,
+}
+
+/// How stacks are changed and prepared.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Stack")]
+pub struct StackArgs {
+    /// Set an option of the stack, for example device.ssd.gc.kind=greedy
+    #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
+    pub set: Vec<(String, String)>,
+    /// State of every drive when the run begins
+    #[arg(long, value_name = "STATE", default_value = "empty")]
+    pub precondition: PreconditionArg,
+    /// Seed of everything that is drawn. Same seed, same bytes out
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// How results are shown.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Output")]
+pub struct OutArgs {
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+    /// Write a self-contained page with plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+/// `nandu demo`.
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+    /// Where the page with plots goes
+    #[arg(long, value_name = "FILE.html", default_value = "nandu-demo.html")]
+    pub report: PathBuf,
+    /// Seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `nandu run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Stack file, or name of a built-in stack
+    pub stack: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub stacks: StackArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: OutArgs,
+}
+
+/// `nandu compare`.
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// Stack files or names of built-in stacks, the baseline first
+    #[arg(required = true, num_args = 1.., value_name = "[NAME=]STACK")]
+    pub stacks: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub stack: StackArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: OutArgs,
+    /// Runs at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
+}
+
+/// `nandu list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// What to list; everything without it
+    pub what: Option<Listed>,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `list` knows.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listed {
+    /// Machine kinds.
+    Machines,
+    /// NAND profiles.
+    Profiles,
+    /// What `--trace` takes: generators, and formats of files.
+    Traces,
+    /// Load generators.
+    Generators,
+    /// Trace formats.
+    Formats,
+    /// Faults to plant.
+    Plants,
+    /// Built-in stacks.
+    Stacks,
+}
+
+/// `nandu check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// Stack files, or names of built-in stacks
+    #[arg(required = true, num_args = 1.., value_name = "STACK")]
+    pub stacks: Vec<String>,
+    /// Set an option of the stack, for example device.ssd.gc.kind=greedy
+    #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
+    pub set: Vec<(String, String)>,
+    /// Print JSON with stable field names
+    #[arg(long, conflicts_with = "print")]
+    pub json: bool,
+    /// Print the text of the stack file, to copy it
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// `nandu trace`.
+#[derive(Subcommand, Debug)]
+pub enum TraceCommand {
+    /// Measure traces as papers do: counts, sizes, arrivals, footprint, reuse
+    #[command(
+        after_help = "Examples:\n  nandu trace info mixed-zipf --gen requests=10000\n  nandu trace info Financial1.spc.zst --streams"
+    )]
+    Info(InfoArgs),
+    /// Convert a trace to another format
+    #[command(
+        after_help = "Examples:\n  nandu trace convert Financial1.spc.bz2 financial1.parquet\n  nandu trace convert hm_0.csv hm_0.txt.zst --to mqsim --fit compact"
+    )]
+    Convert(ConvertArgs),
+    /// Write the requests of a generator to a file
+    #[command(
+        after_help = "Examples:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000\n  nandu trace generate financial1 f1.spc.zst --limit 20000 --seed 7"
+    )]
+    Generate(GenerateArgs),
+}
+
+/// How a trace is read.
+#[derive(Args, Debug, Clone)]
+pub struct ReadArgs {
+    /// Take only the first N requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Format of the trace file; recognised by content without it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub trace_format: Option<String>,
+    /// What to do with lines that are wrong
+    #[arg(long, value_name = "HOW", default_value = "stop")]
+    pub bad_lines: BadLinesArg,
+    /// Set a parameter of a generator
+    #[arg(long = "gen", value_name = "KEY=VALUE")]
+    pub settings: Vec<GenSetting>,
+    /// Seed of a generator
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `nandu trace info`.
+#[derive(Args, Debug)]
+pub struct InfoArgs {
+    /// Trace files, or names of generators
+    #[arg(required = true, num_args = 1.., value_name = "FILE|NAME")]
+    pub traces: Vec<String>,
+    /// One row for each stream (volume, ASU, disk)
+    #[arg(long)]
+    pub streams: bool,
+    /// Leave out how often pages come back, which takes most of the time
+    #[arg(long)]
+    pub no_reuse: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a trace is written.
+#[derive(Args, Debug, Clone)]
+pub struct WriteArgs {
+    /// Format of the output; by the extension without it (.parquet, .spc, .msr, ...; .zst behind it compresses)
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub to: Option<String>,
+    /// Leave out what the format has no word for, and count it
+    #[arg(long)]
+    pub drop: bool,
+}
+
+/// `nandu trace convert`.
+#[derive(Args, Debug)]
+pub struct ConvertArgs {
+    /// Trace file, or name of a generator
+    pub input: String,
+    /// The file to write
+    pub output: PathBuf,
+    /// Lay all streams into one address space first
+    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(["concat", "compact"]))]
+    pub fit: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub write: WriteArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+}
+
+/// `nandu trace generate`.
+#[derive(Args, Debug)]
+pub struct GenerateArgs {
+    /// The generator
+    pub name: String,
+    /// The file to write
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub write: WriteArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+}
+
+/// `--bad-lines`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BadLinesArg {
+    /// The first one ends the command.
+    #[default]
+    Stop,
+    /// They are left out and counted.
+    Skip,
+}
+
+/// `--precondition`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PreconditionArg {
+    /// Nothing was ever written.
+    #[default]
+    Empty,
+    /// Every logical page was written once, in order.
+    Filled,
+}
+
+impl From<PreconditionArg> for Precondition {
+    fn from(arg: PreconditionArg) -> Precondition {
+        match arg {
+            PreconditionArg::Empty => Precondition::Empty,
+            PreconditionArg::Filled => Precondition::Filled,
+        }
+    }
+}
+
+fn fit_parser() -> impl clap::builder::TypedValueParser<Value = Fit> {
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+    let help = |fit| match fit {
+        Fit::Error => "offsets stay; what does not fit is an error (the default)",
+        Fit::Concat => "streams in a row",
+        Fit::Compact => "only touched 4 KiB pages, densely",
+        Fit::Wrap => "modulo the capacity",
+    };
+    PossibleValuesParser::new(Fit::ALL.map(|f| PossibleValue::new(f.name()).help(help(f))))
+        .map(|name| Fit::ALL.into_iter().find(|f| f.name() == name).unwrap_or_default())
+}
+
+fn format_parser() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(nandu_trace::FORMATS.map(|f| f.name))
+}
+
+fn time_scale(text: &str) -> Result<Ratio, String> {
+    match parse_ratio(text).map_err(|e| e.to_string())? {
+        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --closed N".into()),
+        ratio => Ok(ratio),
+    }
+}
+
+fn rate(text: &str) -> Result<Span, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text).trim();
+    match number.parse::<u64>() {
+        Ok(n @ 1..=1_000_000_000) => Ok(Span((1_000_000_000 + n / 2) / n)),
+        _ => {
+            Err("a rate is a whole number of requests per second from 1 to 1000000000, such as 20000/s"
+                .into())
+        }
+    }
+}
+
+fn set(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().into(), value.trim().into())),
+        _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_rate_is_an_interval() {
+        assert_eq!(rate("20000/s"), Ok(Span(50_000)));
+        assert_eq!(rate("3"), Ok(Span(333_333_333)));
+        assert!(rate("0/s").is_err() && rate("fast").is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! `nandu check`: whether a stack file is right, and what it describes.
+
+use crate::args::CheckArgs;
+use crate::failure::Failure;
+use crate::format::{short_hash, size};
+use crate::open::{self, open, Opened};
+use crate::output;
+use crate::table::Table;
+use nandu_stack::Built;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Checks every stack; shows them when all are right.
+pub fn check(args: &CheckArgs) -> Result<(), Failure> {
+    if args.print {
+        let texts: Result<Vec<String>, Failure> =
+            args.stacks.iter().map(|name| open::text(name).map(|(text, _)| text)).collect();
+        return output::print(&texts?.concat());
+    }
+    let mut checked = Vec::new();
+    let mut problems: Vec<String> = Vec::new();
+    for name in &args.stacks {
+        match open(name, &args.set).and_then(|opened| opened.built(0).map(|built| (opened, built))) {
+            Ok(good) => checked.push(good),
+            Err(failure) => problems.push(failure.message),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::input(problems.join("\n")));
+    }
+    if args.json {
+        let stacks = checked.iter().map(|(opened, built)| Checked::of(opened, built)).collect();
+        return output::print_json(&AllChecked { schema: 1, stacks });
+    }
+    let texts: Vec<String> = checked.iter().map(|(opened, built)| show(opened, built)).collect();
+    output::print(&texts.join("\n"))
+}
+
+/// The tree of devices under each export.
+fn show(opened: &Opened, built: &Built) -> String {
+    let mut out = format!("{}: ok, {}\n", opened.source, short_hash(opened.stack.hash()));
+    if let Some(description) = &opened.stack.description {
+        let _ = writeln!(out, "{description}");
+    }
+    let mut table =
+        Table::new(["<device", "<kind", "capacity", "align", "preferred", "max I/O", "depth", "<notes"]);
+    for export in &built.exports {
+        table.row([
+            format!("[{}]", export.name),
+            "export".into(),
+            size(open::capacity(built, place(built, &export.name)).0),
+            String::new(),
+            String::new(),
+            String::new(),
+            String::new(),
+            if export.table.read_only { "read only".into() } else { String::new() },
+        ]);
+        branch(&mut table, built, export.node, 1);
+    }
+    let _ = write!(out, "\n{table}");
+    for workload in &opened.stack.workloads {
+        let what = workload.table.trace.as_ref().or(workload.table.generator.as_ref());
+        let _ = writeln!(out, "workload {}: {}", workload.name, what.map_or("", String::as_str));
+    }
+    out
+}
+
+fn place(built: &Built, export: &str) -> usize {
+    built.exports.iter().position(|e| e.name == export).unwrap_or(0)
+}
+
+fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
+    let part = &built.parts[node as usize];
+    let limits = part.machine.limits();
+    let mut notes = Vec::new();
+    if limits.volatile_cache {
+        notes.push("volatile cache".to_string());
+    }
+    if let Some(unit) = limits.erase_unit {
+        notes.push(format!("erases {}", size(unit.0)));
+    }
+    if limits.program_order {
+        notes.push("writes in order".into());
+    }
+    let max_io = limits.max_io.0;
+    table.row([
+        format!("{}{}", "  ".repeat(depth), part.name),
+        part.kind.into(),
+        size(limits.capacity.0),
+        size(u64::from(limits.align)),
+        size(u64::from(limits.preferred)),
+        if max_io >= limits.capacity.0 { "any".into() } else { size(max_io) },
+        if limits.depth == u32::MAX { "any".into() } else { limits.depth.to_string() },
+        notes.join(", "),
+    ]);
+    for &child in &part.children {
+        branch(table, built, child, depth + 1);
+    }
+}
+
+#[derive(Serialize)]
+struct AllChecked<'a> {
+    schema: u32,
+    stacks: Vec<Checked<'a>>,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    stack: &'a str,
+    ok: bool,
+    stack_hash: &'a str,
+    description: Option<&'a str>,
+    exports: Vec<CheckedExport<'a>>,
+    devices: Vec<CheckedDevice<'a>>,
+}
+
+#[derive(Serialize)]
+struct CheckedExport<'a> {
+    name: &'a str,
+    device: &'a str,
+    capacity_bytes: u64,
+    read_only: bool,
+}
+
+#[derive(Serialize)]
+struct CheckedDevice<'a> {
+    name: &'a str,
+    kind: &'a str,
+    children: Vec<&'a str>,
+    capacity_bytes: u64,
+    align_bytes: u32,
+    preferred_bytes: u32,
+    max_io_bytes: u64,
+    depth: u32,
+    erase_unit_bytes: Option<u64>,
+    program_order: bool,
+    volatile_cache: bool,
+}
+
+impl<'a> Checked<'a> {
+    fn of(opened: &'a Opened, built: &'a Built) -> Checked<'a> {
+        let exports = built.exports.iter().enumerate().map(|(i, e)| CheckedExport {
+            name: &e.name,
+            device: &built.parts[e.node as usize].name,
+            capacity_bytes: open::capacity(built, i).0,
+            read_only: e.table.read_only,
+        });
+        let devices = built.parts.iter().map(|part| {
+            let limits = part.machine.limits();
+            CheckedDevice {
+                name: &part.name,
+                kind: part.kind,
+                children: part.children.iter().map(|&c| built.parts[c as usize].name.as_str()).collect(),
+                capacity_bytes: limits.capacity.0,
+                align_bytes: limits.align,
+                preferred_bytes: limits.preferred,
+                max_io_bytes: limits.max_io.0,
+                depth: limits.depth,
+                erase_unit_bytes: limits.erase_unit.map(|u| u.0),
+                program_order: limits.program_order,
+                volatile_cache: limits.volatile_cache,
+            }
+        });
+        Checked {
+            stack: &opened.source,
+            ok: true,
+            stack_hash: opened.stack.hash_long(),
+            description: opened.stack.description.as_deref(),
+            exports: exports.collect(),
+            devices: devices.collect(),
+        }
+    }
+}

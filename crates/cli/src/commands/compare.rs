@@ -1,0 +1,174 @@
+//! `nandu compare`: several stacks, the same requests, side by side.
+
+use crate::args::CompareArgs;
+use crate::failure::Failure;
+use crate::format::{count, thousandths, time};
+use crate::open::{open, Opened};
+use crate::output;
+use crate::parallel;
+use crate::plan::{plan, Common, Plan};
+use crate::report;
+use crate::table::Table;
+use crate::talk::Talk;
+use crate::verdict::{self, cautions, Row};
+use nandu_sim::RunResult;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Races stacks.
+pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
+    if let Some(path) = &args.out.report {
+        output::check_writable(path)?;
+    }
+    let mut stacks: Vec<Opened> =
+        args.stacks.iter().map(|name| open(name, &args.stack.set)).collect::<Result<_, _>>()?;
+    tell_apart(&mut stacks);
+    let common = Common { seed: args.stack.seed, precondition: args.stack.precondition.into(), talk };
+    let plans = plan(stacks, &args.load, common)?;
+    let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), talk)?;
+    if args.out.json {
+        output::print_json(&Race::of(&rows))?;
+    } else {
+        output::print(&format!("{}\n{}", table(&rows), load_line(&rows)))?;
+    }
+    warn(&rows, talk);
+    if let Some(path) = &args.out.report {
+        report::write(path, "nandu compare", &rows)?;
+        talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Two rows of one name are told apart by the path, then by their place.
+fn tell_apart(stacks: &mut [Opened]) {
+    for i in 0..stacks.len() {
+        let same = |label: &str| stacks.iter().filter(|s| s.label == label).count() > 1;
+        if same(&stacks[i].label) && !stacks.iter().any(|s| s.label == stacks[i].source) {
+            stacks[i].label = stacks[i].source.clone();
+        }
+    }
+    for i in 1..stacks.len() {
+        if stacks[..i].iter().any(|s| s.label == stacks[i].label) {
+            stacks[i].label = format!("{} #{}", stacks[i].label, i + 1);
+        }
+    }
+}
+
+/// Runs all plans, several at a time, and gives each result its verdict.
+pub fn race(plans: &[Plan], threads: usize, talk: Talk) -> Result<Vec<Row>, Failure> {
+    let bar = talk.bar(plans.iter().map(Plan::requests).sum());
+    let results = parallel::map(plans, threads, |plan| {
+        let told = AtomicU64::new(0);
+        let result = nandu_sim::run(&plan.opened.stack, &plan.options, |progress| {
+            bar.add(progress.issued - told.swap(progress.issued, Ordering::Relaxed));
+        });
+        result.map(|r| (plan.opened.label.clone(), r)).map_err(|error| {
+            let failure = Failure::from(error);
+            Failure { message: format!("{}: {}", plan.opened.label, failure.message), ..failure }
+        })
+    });
+    bar.clear();
+    let results: Vec<(String, RunResult)> = results.into_iter().collect::<Result<_, _>>()?;
+    Ok(verdict::rows(results))
+}
+
+/// The aligned table of a race.
+pub fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new([
+        "<stack", "requests", "mean", "p50", "p99", "p99.9", "max", "IOPS", "WAF", "erases", "busy",
+        "<verdict",
+    ]);
+    for row in rows {
+        let (r, l) = (&row.result, &row.result.all);
+        let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
+        let flash = [
+            r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
+            if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
+        ];
+        let cells = [row.label.clone(), count(l.requests)].into_iter().chain(times);
+        let cells = cells.chain([count(r.iops)]).chain(flash);
+        table.row(cells.chain([verdict::busy_words(r), row.verdict.clone()]));
+    }
+    table
+}
+
+/// What all rows share, once.
+pub fn load_line(rows: &[Row]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for row in rows {
+        let p = &row.result.provenance;
+        for w in &p.workloads {
+            let line = format!(
+                "load: {} ({}, {}), {}, fit {}; precondition {}, seed {}\n",
+                w.source,
+                w.origin,
+                crate::format::short_hash(&w.trace_hash),
+                w.pace,
+                w.fit,
+                p.precondition,
+                p.seed
+            );
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines.concat()
+}
+
+/// Each caution once, with the rows it is about.
+fn warn(rows: &[Row], talk: Talk) {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in rows {
+        for caution in cautions(&row.result) {
+            match told.iter_mut().find(|t| t.0 == caution) {
+                Some(t) => t.1.push(&row.label),
+                None => told.push((caution, vec![&row.label])),
+            }
+        }
+    }
+    for (caution, labels) in told {
+        if labels.len() == rows.len() {
+            talk.warning(caution);
+        } else {
+            talk.warning(format!("{}: {caution}", labels.join(", ")));
+        }
+    }
+}
+
+/// A race as JSON.
+#[derive(Serialize)]
+pub struct Race<'a> {
+    /// Version of this record's fields.
+    pub schema: u32,
+    /// The row that the others are compared to.
+    pub baseline: &'a str,
+    /// The rows.
+    pub stacks: Vec<RaceRow<'a>>,
+}
+
+/// A row of a race as JSON.
+#[derive(Serialize)]
+pub struct RaceRow<'a> {
+    /// What tables call it.
+    pub label: &'a str,
+    /// How it compares to the baseline.
+    pub verdict: &'a str,
+    /// Whether it is the best.
+    pub best: bool,
+    /// What was measured.
+    pub result: &'a RunResult,
+}
+
+impl<'a> Race<'a> {
+    /// The record of `rows`.
+    pub fn of(rows: &'a [Row]) -> Race<'a> {
+        let stacks = rows.iter().map(|r| RaceRow {
+            label: &r.label,
+            verdict: &r.verdict,
+            best: r.best,
+            result: &r.result,
+        });
+        Race { schema: 1, baseline: rows.first().map_or("", |r| &r.label), stacks: stacks.collect() }
+    }
+}

@@ -1,0 +1,210 @@
+//! `nandu list`: what there is, read from the registries.
+
+use crate::args::{ListArgs, Listed};
+use crate::failure::Failure;
+use crate::format::{bandwidth, count, size, time};
+use crate::open::BUILTIN;
+use crate::output;
+use crate::source::plain;
+use crate::table::Table;
+use nandu_device::nand::Profile;
+use nandu_stack::{builtin, Stack};
+use nandu_trace::formats::Kind;
+use nandu_trace::synth::{Synth, SYNTHS};
+use nandu_trace::FORMATS;
+use serde_json::{json, Map, Value};
+
+/// Every list in the order in which all are shown. `traces` is generators and formats together.
+const ALL: [Listed; 6] =
+    [Listed::Machines, Listed::Profiles, Listed::Generators, Listed::Formats, Listed::Plants, Listed::Stacks];
+
+/// Prints one list, or all.
+pub fn list(args: &ListArgs) -> Result<(), Failure> {
+    let wanted: Vec<Listed> = match args.what {
+        None => ALL.to_vec(),
+        Some(Listed::Traces) => vec![Listed::Generators, Listed::Formats],
+        Some(one) => vec![one],
+    };
+    if args.json {
+        let lists: Map<String, Value> = wanted.iter().map(|&w| (name(w).into(), as_json(w))).collect();
+        return output::print_json(&lists);
+    }
+    let texts: Vec<String> = wanted.iter().map(|&w| as_text(w, wanted.len() > 1)).collect();
+    output::print(&texts.join("\n"))
+}
+
+fn name(what: Listed) -> &'static str {
+    match what {
+        Listed::Machines => "machines",
+        Listed::Profiles => "profiles",
+        Listed::Traces => "traces",
+        Listed::Generators => "generators",
+        Listed::Formats => "formats",
+        Listed::Plants => "plants",
+        Listed::Stacks => "stacks",
+    }
+}
+
+fn as_text(what: Listed, heading: bool) -> String {
+    let table = match what {
+        Listed::Machines => machines(),
+        Listed::Profiles => profiles(),
+        Listed::Generators | Listed::Traces => return with_heading(what, heading, &generators()),
+        Listed::Formats => formats(),
+        Listed::Plants => plants(),
+        Listed::Stacks => stacks(),
+    };
+    with_heading(what, heading, &table.to_string())
+}
+
+fn with_heading(what: Listed, heading: bool, text: &str) -> String {
+    if heading {
+        format!("{}\n\n{text}", name(what).to_uppercase())
+    } else {
+        text.into()
+    }
+}
+
+fn machines() -> Table {
+    let mut table = Table::new(["<machine", "<what it is"]);
+    for kind in builtin().kinds() {
+        table.row([kind.name.into(), kind.summary.into()]);
+    }
+    table
+}
+
+fn profiles() -> Table {
+    let mut table = Table::new([
+        "<profile",
+        "<cell",
+        "page",
+        "pages/block",
+        "read",
+        "program",
+        "erase",
+        "channel",
+        "endurance",
+    ]);
+    for p in Profile::all() {
+        table.row([
+            p.name,
+            p.cell,
+            size(p.page.0),
+            p.pages_per_block.to_string(),
+            time(p.read.0),
+            time(p.program.0),
+            time(p.erase.0),
+            bandwidth(p.channel_bytes_per_second),
+            format!("{} P/E", count(u64::from(p.endurance))),
+        ]);
+    }
+    table
+}
+
+/// Each generator with its parameters and their defaults.
+fn generators() -> String {
+    let mut table = Table::new(["<generator", "<what it is"]);
+    for synth in SYNTHS {
+        table.row([synth.name.into(), synth.summary.into()]);
+    }
+    let mut text = table.to_string();
+    text.push_str("\nparameters, set by --gen KEY=VALUE:\n");
+    for synth in SYNTHS {
+        let pairs: Vec<String> =
+            parameters(synth).iter().map(|(k, v)| format!("{k}={}", readable(k, v))).collect();
+        text.push_str(&format!("  {}: {}\n", synth.name, pairs.join(", ")));
+    }
+    text
+}
+
+fn parameters(synth: &Synth) -> Map<String, Value> {
+    (synth.defaults)().as_object().cloned().unwrap_or_default()
+}
+
+/// A default as one would type it.
+fn readable(key: &str, value: &Value) -> String {
+    match value.as_u64() {
+        Some(bytes) if key != "requests" => size(bytes).replace(' ', ""),
+        _ => match plain(value).strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok()) {
+            Some(ns) => nandu_base::Span(ns).to_string().replace(' ', ""),
+            None => plain(value),
+        },
+    }
+}
+
+fn formats() -> Table {
+    let mut table = Table::new(["<format", "<written", "<what it is"]);
+    for format in FORMATS {
+        table.row([
+            format.name.into(),
+            if writable(format) { "yes".into() } else { "no".into() },
+            format.summary.into(),
+        ]);
+    }
+    table
+}
+
+fn writable(format: &nandu_trace::Format) -> bool {
+    format.writer.is_some() || matches!(format.kind, Kind::Parquet)
+}
+
+fn plants() -> Table {
+    let mut table = Table::new(["<planted fault", "<breaks", "<what the machine then does wrong"]);
+    for plant in builtin().plants() {
+        table.row([plant.name.into(), plant.breaks.into(), plant.summary.into()]);
+    }
+    table
+}
+
+fn stacks() -> Table {
+    let mut table = Table::new(["<stack", "<what it is"]);
+    for (name, text) in BUILTIN {
+        table.row([(*name).into(), description(text)]);
+    }
+    table
+}
+
+fn description(text: &str) -> String {
+    Stack::parse(text).ok().and_then(|s| s.description).unwrap_or_default()
+}
+
+fn as_json(what: Listed) -> Value {
+    match what {
+        Listed::Machines => builtin()
+            .kinds()
+            .iter()
+            .map(|k| json!({ "name": k.name, "summary": k.summary, "plants": k.plants.iter().map(|p| p.name).collect::<Vec<_>>() }))
+            .collect(),
+        Listed::Profiles => Profile::all()
+            .into_iter()
+            .map(|p| {
+                json!({
+                    "name": p.name, "cell": p.cell, "page_bytes": p.page.0, "pages_per_block": p.pages_per_block,
+                    "read_ns": p.read.0, "program_ns": p.program.0, "erase_ns": p.erase.0,
+                    "channel_bytes_per_second": p.channel_bytes_per_second, "endurance_cycles": p.endurance,
+                    "source": p.source,
+                })
+            })
+            .collect(),
+        Listed::Generators | Listed::Traces => SYNTHS
+            .iter()
+            .map(|s| {
+                json!({
+                    "name": s.name, "summary": s.summary, "published": s.published,
+                    "parameters": (s.defaults)(), "schema": (s.schema)(),
+                })
+            })
+            .collect(),
+        Listed::Formats => FORMATS
+            .iter()
+            .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f) }))
+            .collect(),
+        Listed::Plants => builtin()
+            .plants()
+            .map(|p| json!({ "name": p.name, "breaks": p.breaks, "summary": p.summary }))
+            .collect(),
+        Listed::Stacks => {
+            BUILTIN.iter().map(|(name, text)| json!({ "name": name, "description": description(text) })).collect()
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `nandu run`: one stack, and where the time went.
+
+use crate::args::RunArgs;
+use crate::commands::compare::race;
+use crate::failure::Failure;
+use crate::format::{
+    bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
+};
+use crate::open::open;
+use crate::output;
+use crate::plan::{plan, Common};
+use crate::report;
+use crate::table::Table;
+use crate::talk::Talk;
+use crate::verdict::{self, cautions};
+use nandu_base::Phase;
+use nandu_sim::result::{Latency, LayerResult};
+use nandu_sim::RunResult;
+use std::fmt::Write;
+
+/// Replays a trace on one stack.
+pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
+    if let Some(path) = &args.out.report {
+        output::check_writable(path)?;
+    }
+    let opened = open(&args.stack, &args.stacks.set)?;
+    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
+    let plans = plan(vec![opened], &args.load, common)?;
+    let rows = race(&plans, 1, talk)?;
+    let row = &rows[0];
+    if args.out.json {
+        output::print_json(&row.result)?;
+    } else {
+        output::print(&summary(&row.label, &row.result))?;
+    }
+    for caution in cautions(&row.result) {
+        talk.warning(caution);
+    }
+    if let Some(path) = &args.out.report {
+        report::write(path, &format!("nandu run {}", row.label), &rows)?;
+        talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// The whole result as text.
+pub fn summary(label: &str, result: &RunResult) -> String {
+    let mut out = String::new();
+    head(&mut out, label, result);
+    let _ = writeln!(out, "\n{}", latencies(result));
+    let _ = write!(out, "{}", where_time_went(result));
+    let tenants = tenants(result);
+    if !tenants.is_empty() {
+        let _ = write!(out, "\n{tenants}");
+    }
+    let _ = write!(out, "\n{}", layers(result));
+    let _ = write!(out, "{}", counters(result));
+    let _ = write!(out, "\n{}", provenance(result));
+    out
+}
+
+fn head(out: &mut String, label: &str, result: &RunResult) {
+    let mut facts = vec![
+        plural(result.all.requests, "request"),
+        format!("in {}", time(result.span_ns)),
+        format!("{} IOPS", count(result.iops)),
+        bandwidth(result.bytes_per_second),
+    ];
+    if let Some(waf) = result.waf_thousandths {
+        facts.push(format!("WAF {}", thousandths(waf)));
+    }
+    if verdict::has_flash(result) {
+        facts.push(plural(verdict::erases(result), "erase"));
+    }
+    if let Some((resource, average)) = verdict::busy(result) {
+        facts.push(format!("{} {resource}s busy on average", three(average as f64 / 1000.0)));
+    }
+    if result.saturated {
+        facts.push("SATURATED".into());
+    }
+    if result.all.failed > 0 {
+        facts.push(format!("{} FAILED", count(result.all.failed)));
+    }
+    let _ = writeln!(out, "{label}: {}", facts.join(", "));
+}
+
+/// The classes of requests that occurred.
+fn classes(result: &RunResult) -> Vec<(&'static str, &Latency)> {
+    let parts = [("reads", &result.reads), ("writes", &result.writes), ("others", &result.others)];
+    let used: Vec<_> = parts.into_iter().filter(|(_, l)| l.requests > 0).collect();
+    match used.len() {
+        0 | 1 if result.all.requests > 0 => used,
+        _ => std::iter::once(("all", &result.all)).chain(used).collect(),
+    }
+}
+
+fn latencies(result: &RunResult) -> Table {
+    let mut table = Table::new([
+        "<latency", "requests", "min", "mean", "stddev", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max",
+    ]);
+    for (name, l) in classes(result) {
+        let times = [
+            l.min_ns,
+            l.mean_ns,
+            l.stddev_ns,
+            l.p50_ns,
+            l.p90_ns,
+            l.p95_ns,
+            l.p99_ns,
+            l.p99_9_ns,
+            l.p99_99_ns,
+            l.max_ns,
+        ];
+        table.row([name.to_string(), count(l.requests)].into_iter().chain(times.map(time)));
+    }
+    table
+}
+
+fn where_time_went(result: &RunResult) -> Table {
+    let classes = classes(result);
+    let total = |phase: Phase| result.all.path_total_ns.get(phase.name()).copied().unwrap_or(0);
+    let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|&p| total(p) > 0).collect();
+    let names: Vec<String> = phases.iter().map(|p| words(p.name())).collect();
+    let mut table =
+        Table::new(["<where the time went", "mean"].into_iter().chain(names.iter().map(String::as_str)));
+    for (name, l) in classes {
+        let parts: Vec<u64> =
+            phases.iter().map(|p| l.path_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
+        let cells = shares(&parts).into_iter().map(percent);
+        table.row([name.to_string(), time(l.mean_ns)].into_iter().chain(cells));
+    }
+    table
+}
+
+fn tenants(result: &RunResult) -> Table {
+    let mut table = Table::new(["<tenant", "requests", "mean", "p50", "p99", "p99.9", "max"]);
+    if result.tenants.len() > 1 {
+        for tenant in &result.tenants {
+            let l = &tenant.all;
+            let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns];
+            table.row([tenant.name.clone(), count(l.requests)].into_iter().chain(times.map(time)));
+        }
+    }
+    table
+}
+
+/// One row for each layer, the top first.
+fn layers(result: &RunResult) -> Table {
+    let mut table = Table::new(["<layer", "<kind", "requests", "bytes", "mean", "max", "<busy on average"]);
+    for layer in result.layers.iter().rev() {
+        table.row([
+            layer.name.clone(),
+            layer.kind.into(),
+            count(layer.requests.values().sum()),
+            size(layer.bytes.values().sum()),
+            time(layer.latency_mean_ns),
+            time(layer.latency_max_ns),
+            busy(layer, result.span_ns),
+        ]);
+    }
+    table
+}
+
+fn busy(layer: &LayerResult, span_ns: u64) -> String {
+    let used = layer.busy_ns.iter().filter(|(_, &ns)| ns > 0);
+    let average = |ns: u64| three(ns as f64 / span_ns.max(1) as f64);
+    used.map(|(resource, &ns)| format!("{} {resource}s", average(ns))).collect::<Vec<_>>().join(", ")
+}
+
+/// What the machines count, where it is not zero.
+fn counters(result: &RunResult) -> String {
+    let mut out = String::new();
+    for layer in result.layers.iter().rev() {
+        let used: Vec<String> = layer
+            .counters
+            .iter()
+            .filter(|(_, &value)| value > 0)
+            .map(|(name, &value)| format!("{} {}", words(name), count(value)))
+            .collect();
+        if used.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n{}:", layer.name);
+        for line in wrap(&used, 106) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out
+}
+
+/// Joins `parts` by commas into lines of at most `width`.
+fn wrap(parts: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.len() + 2 + part.len() <= width => line.extend([", ", part]),
+            _ => lines.push(part.clone()),
+        }
+    }
+    lines
+}
+
+/// Enough to get the result again.
+pub fn provenance(result: &RunResult) -> String {
+    let p = &result.provenance;
+    let mut out = String::new();
+    for w in &p.workloads {
+        let passes = if w.passes > 1 { format!(", {} times", w.passes) } else { String::new() };
+        let _ = writeln!(
+            out,
+            "load   {} ({}, {}), {}, fit {}{passes}, to export {}",
+            w.source,
+            w.origin,
+            short_hash(&w.trace_hash),
+            w.pace,
+            w.fit,
+            w.export
+        );
+    }
+    let _ = writeln!(
+        out,
+        "stack  {} ({}), precondition {}, warm-up {}, seed {}, nandu {}",
+        p.stack,
+        short_hash(&p.stack_hash),
+        p.precondition,
+        plural(p.warm_up_requests, "request"),
+        p.seed,
+        p.version
+    );
+    out
+}

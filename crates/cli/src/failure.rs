@@ -1,0 +1,84 @@
+//! Why a command did not do what was asked, and the exit code that says so.
+
+use nandu_sim::RunError;
+use nandu_stack::StackError;
+use nandu_trace::TraceError;
+use std::fmt;
+use std::path::Path;
+
+/// The run failed.
+pub const FAILED: u8 = 1;
+/// The input was wrong.
+pub const INPUT: u8 = 2;
+
+/// A command that ends with an error. Each line of the message is one problem; lines that begin with a space belong to
+/// the line before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What, where, why, and what would be right.
+    pub message: String,
+}
+
+impl Failure {
+    /// The caller can mend this.
+    pub fn input(message: impl Into<String>) -> Failure {
+        Failure { code: INPUT, message: message.into() }
+    }
+
+    /// What was asked is right, but it went wrong.
+    pub fn failed(message: impl Into<String>) -> Failure {
+        Failure { code: FAILED, message: message.into() }
+    }
+
+    /// A file of the caller's cannot be read.
+    pub fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+        Failure::input(format!("{}: {error}", path.display()))
+    }
+
+    /// A file that was asked for cannot be written.
+    pub fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+        Failure::failed(format!("{}: cannot be written: {error}", path.display()))
+    }
+
+    /// The same failure with one more line that says what would help.
+    pub fn with_help(mut self, help: impl fmt::Display) -> Failure {
+        self.message = format!("{}\n  {help}", self.message);
+        self
+    }
+
+    /// Says it on stderr.
+    pub fn print(&self) {
+        for line in self.message.lines() {
+            if line.starts_with(' ') {
+                eprintln!("{line}");
+            } else {
+                eprintln!("error: {line}");
+            }
+        }
+    }
+}
+
+impl From<StackError> for Failure {
+    fn from(error: StackError) -> Failure {
+        // A parser's message may have several lines; only the first has the place.
+        let lines = error.problems().iter().map(|p| p.to_string().trim_end().replace('\n', "\n  "));
+        Failure::input(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::input(error.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        match error {
+            RunError::Stack(error) => error.into(),
+            other => Failure::failed(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Figures as people read them: three significant digits and a unit that fits.
+
+/// `n` of 1, with thousands separated: `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Three significant digits: `0.123`, `1.23`, `12.3`, `123`, `1,234`.
+pub fn three(value: f64) -> String {
+    // The bounds are where rounding to the digits shown reaches the next power of ten.
+    match value {
+        v if v == 0.0 => "0".into(),
+        v if v < 0.9995 => format!("{v:.3}"),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => count(v.round() as u64),
+    }
+}
+
+/// A time: `950 ns`, `84.2 us`, `1.25 ms`, `12.5 s`, `2.1 h`.
+pub fn time(ns: u64) -> String {
+    const UNITS: [(f64, &str); 5] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"), (3.6e12, "h")];
+    let value = ns as f64;
+    let unit = UNITS.iter().rev().find(|(scale, _)| value >= scale * 0.9995).unwrap_or(&UNITS[0]);
+    if unit.0 == 1.0 {
+        return format!("{ns} ns");
+    }
+    format!("{} {}", three(value / unit.0), unit.1)
+}
+
+/// A size in binary units, as stack files write it: `512 B`, `4 KiB`, `1.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut power = 0;
+    while power + 1 < UNITS.len() && bytes >= 1 << (10 * (power + 1)) {
+        power += 1;
+    }
+    let scale = 1u64 << (10 * power);
+    if bytes.is_multiple_of(scale) {
+        return format!("{} {}", count(bytes / scale), UNITS[power]);
+    }
+    format!("{} {}", three(bytes as f64 / scale as f64), UNITS[power])
+}
+
+/// Bytes per second in decimal units, as drives are sold: `12.7 MB/s`.
+pub fn bandwidth(bytes_per_second: u64) -> String {
+    let value = bytes_per_second as f64;
+    match bytes_per_second {
+        n if n >= 1_000_000_000 => format!("{} GB/s", three(value / 1e9)),
+        n if n >= 1_000_000 => format!("{} MB/s", three(value / 1e6)),
+        n if n >= 1_000 => format!("{} kB/s", three(value / 1e3)),
+        n => format!("{n} B/s"),
+    }
+}
+
+/// A factor in thousandths: `1.043`.
+pub fn thousandths(n: u64) -> String {
+    format!("{}.{:03}", n / 1000, n % 1000)
+}
+
+/// How many times larger: `1.8x`, `12x`.
+pub fn times(factor: f64) -> String {
+    match factor {
+        f if f < 1.095 => format!("{f:.2}x"),
+        f if f < 9.95 => format!("{f:.1}x"),
+        f => format!("{}x", count(f.round() as u64)),
+    }
+}
+
+/// The shares of a whole in tenths of a percent. They add up to 1000 exactly: what rounding leaves goes to the largest
+/// remainders.
+pub fn shares(parts: &[u64]) -> Vec<u64> {
+    let total: u128 = parts.iter().map(|&p| u128::from(p)).sum();
+    if total == 0 {
+        return vec![0; parts.len()];
+    }
+    let exact = |p: u64| u128::from(p) * 1000;
+    let mut out: Vec<u64> = parts.iter().map(|&p| (exact(p) / total) as u64).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(exact(parts[i]) % total));
+    let left = 1000 - out.iter().sum::<u64>() as usize;
+    order.iter().take(left).for_each(|&i| out[i] += 1);
+    out
+}
+
+/// Tenths of a percent: `12.3 %`.
+pub fn percent(tenths: u64) -> String {
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+/// A field's name as words: `flash_read` becomes `flash read`.
+pub fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// The first digits of a hash: enough to tell two apart.
+pub fn short_hash(hash: &str) -> &str {
+    &hash[..hash.len().min(12)]
+}
+
+/// `1 request`, `2 requests`.
+pub fn plural(n: u64, one: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {one}{s}", count(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit_that_fits() {
+        assert_eq!(time(950), "950 ns");
+        assert_eq!(time(84_240), "84.2 us");
+        assert_eq!(time(999_600), "1.00 ms");
+        assert_eq!(time(9_996_000), "10.0 ms");
+        assert_eq!(time(12_345_678_901), "12.3 s");
+        assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size(1_610_612_736), "1.50 GiB");
+        assert_eq!(bandwidth(12_712_000), "12.7 MB/s");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(
+            (times(1.04).as_str(), times(1.8).as_str(), times(12.2).as_str()),
+            ("1.04x", "1.8x", "12x")
+        );
+    }
+
+    #[test]
+    fn shares_add_up() {
+        assert_eq!(shares(&[1, 1, 1]), [334, 333, 333]);
+        assert_eq!(shares(&[0, 0]), [0, 0]);
+        for parts in [&[7u64, 11, 13, 17][..], &[u64::MAX, 1, u64::MAX], &[1, 999_999]] {
+            assert_eq!(shares(parts).iter().sum::<u64>(), 1000);
+        }
+    }
+}

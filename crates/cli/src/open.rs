@@ -1,0 +1,123 @@
+//! Stacks by name: a file, or one of those that come with Nandu.
+
+use crate::failure::Failure;
+use nandu_base::registry::nearest;
+use nandu_base::ByteLen;
+use nandu_stack::{builtin, BuildOptions, Built, Stack, StackFile};
+use std::path::{Path, PathBuf};
+
+/// The stacks that come with Nandu: name and text.
+pub const BUILTIN: &[(&str, &str)] = &[
+    ("memory", include_str!("../../../stacks/memory.toml")),
+    ("page-map", include_str!("../../../stacks/page-map.toml")),
+    ("stripe", include_str!("../../../stacks/stripe.toml")),
+    ("faulty", include_str!("../../../stacks/faulty.toml")),
+];
+
+/// A stack that was read and checked.
+pub struct Opened {
+    /// What tables call it.
+    pub label: String,
+    /// The file, or the name of a built-in stack.
+    pub source: String,
+    /// The folder of the file; traces that it names are relative to it.
+    pub folder: PathBuf,
+    /// The stack.
+    pub stack: Stack,
+}
+
+/// The text of stack `name` and what messages call it.
+pub fn text(name: &str) -> Result<(String, String), Failure> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
+        return Ok((text, name.into()));
+    }
+    match BUILTIN.iter().find(|(builtin, _)| *builtin == name) {
+        Some((builtin, text)) => Ok(((*text).into(), format!("{builtin}.toml (built in)"))),
+        None => Err(missing(name)),
+    }
+}
+
+fn missing(name: &str) -> Failure {
+    let near = nearest(name, BUILTIN.iter().map(|b| b.0));
+    let near = near.map(str::to_string).or_else(|| crate::source::nearest_file(Path::new(name), &["toml"]));
+    let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    Failure::input(format!("there is no stack file `{name}` and no built-in stack of that name{hint}"))
+        .with_help("`nandu list stacks` shows the built-in stacks")
+}
+
+/// Reads the stack `name` with `sets` put over it and checks it.
+pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
+    let (label, name) = match name.split_once('=') {
+        Some((label, rest)) if !label.is_empty() && !Path::new(name).exists() => (Some(label), rest),
+        _ => (None, name),
+    };
+    let (text, shown) = text(name)?;
+    let mut file = StackFile::parse(&text, &shown)?;
+    for (path, value) in sets {
+        file = file.with_set(path, value)?;
+    }
+    let stack = file.load(&builtin())?;
+    let path = Path::new(name);
+    let stem = path.file_stem().map_or_else(|| name.into(), |s| s.to_string_lossy().into_owned());
+    Ok(Opened {
+        label: label.map_or(stem, str::to_string),
+        source: name.into(),
+        folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
+        stack,
+    })
+}
+
+impl Opened {
+    /// The machines, to ask them for their limits.
+    pub fn built(&self, seed: u64) -> Result<Built, Failure> {
+        Ok(self.stack.build(&BuildOptions { seed, ..BuildOptions::default() })?)
+    }
+
+    /// The place of the export called `name`; the only one without a name.
+    pub fn export(&self, name: Option<&str>) -> Result<usize, Failure> {
+        let exports = &self.stack.exports;
+        let names: Vec<&str> = exports.iter().map(|e| e.name.as_str()).collect();
+        match name {
+            None if exports.len() == 1 => Ok(0),
+            None => Err(Failure::input(format!(
+                "{}: the stack has {} exports ({}); choose one with --export NAME",
+                self.source,
+                names.len(),
+                names.join(", ")
+            ))),
+            Some(name) => names.iter().position(|n| *n == name).ok_or_else(|| {
+                let near = nearest(name, names.iter().copied());
+                let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                Failure::input(format!(
+                    "--export {name}: {} has no such export, it has {}{hint}",
+                    self.source,
+                    names.join(", ")
+                ))
+            }),
+        }
+    }
+}
+
+/// The capacity of an export.
+pub fn capacity(built: &Built, export: usize) -> ByteLen {
+    built.parts[built.exports[export].node as usize].machine.limits().capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_stack_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stacks");
+        for entry in std::fs::read_dir(folder).expect("the stacks folder is there") {
+            let path = entry.expect("the folder can be listed").path();
+            let name = path.file_stem().expect("it has a name").to_string_lossy();
+            if path.extension().is_some_and(|e| e == "toml") {
+                assert!(BUILTIN.iter().any(|b| b.0 == name), "add stacks/{name}.toml to BUILTIN");
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Independent runs on all cores, results in the order of the work.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// Runs `work` on every item, on at most `threads` threads. The results are in the order of the items.
+pub fn map<I: Sync, O: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> O + Sync) -> Vec<O> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<Option<O>>> = Mutex::new(items.iter().map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, items.len().max(1)) {
+            scope.spawn(|| loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(index) else { return };
+                let output = work(item);
+                done.lock().expect("a worker that panics ends the scope")[index] = Some(output);
+            });
+        }
+    });
+    let done = done.into_inner().expect("a worker that panics ends the scope");
+    done.into_iter().map(|o| o.expect("every item was worked on")).collect()
+}
+
+/// Cores that may be used.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn results_keep_the_order_of_the_work() {
+        let items: Vec<u64> = (0..100).collect();
+        assert_eq!(super::map(&items, 4, |n| n * n), items.iter().map(|n| n * n).collect::<Vec<_>>());
+        assert!(super::map(&[] as &[u64], 4, |n| *n).is_empty());
+    }
+}

@@ -1,0 +1,318 @@
+//! From arguments and stack files to runs: which requests go to which export, fitted, with their pace.
+
+use crate::args::LoadArgs;
+use crate::failure::Failure;
+use crate::open::{capacity, Opened};
+use crate::source::{self, GenSetting, Wanted, WarmUp};
+use crate::talk::Talk;
+use nandu_base::{ByteLen, Precondition, Ratio, Span};
+use nandu_sim::replay::CAP_DEFAULT;
+use nandu_sim::{Pace, RunOptions, RunWorkload};
+use nandu_stack::load::WorkloadTable;
+use nandu_trace::fit::{self, Fit, FitError, FitReport};
+use nandu_trace::{Arrival, Trace};
+use std::sync::Arc;
+
+/// A run that is ready to go.
+pub struct Plan {
+    /// The stack.
+    pub opened: Opened,
+    /// What to replay on it.
+    pub options: RunOptions,
+}
+
+impl Plan {
+    /// Requests of the run, all passes counted.
+    pub fn requests(&self) -> u64 {
+        self.options.workloads.iter().map(requests_of).sum()
+    }
+}
+
+fn requests_of(workload: &RunWorkload) -> u64 {
+    workload.trace.records.len() as u64 * u64::from(workload.passes)
+}
+
+/// What all runs of a command share.
+#[derive(Clone, Copy, Debug)]
+pub struct Common {
+    /// The seed.
+    pub seed: u64,
+    /// The state of every drive.
+    pub precondition: Precondition,
+    /// Where remarks go.
+    pub talk: Talk,
+}
+
+/// Plans one run for each stack. All replay the same requests when `load` names a trace: it is read once and fitted once,
+/// to the smallest export. Otherwise each stack replays its own workloads.
+pub fn plan(stacks: Vec<Opened>, load: &LoadArgs, common: Common) -> Result<Vec<Plan>, Failure> {
+    let plans: Vec<Plan> = match &load.trace {
+        Some(name) => with_trace(stacks, name, load, common)?,
+        None => stacks.into_iter().map(|s| with_own_workloads(s, load, common)).collect::<Result<_, _>>()?,
+    };
+    for plan in &plans {
+        let (warm_up, total) = (plan.options.warm_up, plan.requests());
+        if warm_up >= total {
+            let message =
+                format!("a warm-up of {warm_up} requests leaves nothing to measure: there are {total}");
+            return Err(Failure::input(message));
+        }
+    }
+    Ok(plans)
+}
+
+fn with_trace(
+    stacks: Vec<Opened>,
+    name: &str,
+    load: &LoadArgs,
+    common: Common,
+) -> Result<Vec<Plan>, Failure> {
+    let mut exports = Vec::new();
+    let mut smallest: Option<(ByteLen, &str)> = None;
+    for stack in &stacks {
+        let export = stack.export(load.export.as_deref())?;
+        let room = capacity(&stack.built(common.seed)?, export);
+        exports.push(export);
+        if smallest.is_none_or(|(least, _)| room < least) {
+            smallest = Some((room, &stack.label));
+        }
+    }
+    let Some((room, smallest)) = smallest else { return Ok(Vec::new()) };
+    let smallest = (stacks.len() > 1).then(|| smallest.to_string());
+    let wanted = Wanted {
+        name: name.into(),
+        settings: load.settings.clone(),
+        limit: load.limit,
+        format: load.trace_format.clone(),
+        bad_lines: load.bad_lines,
+        seed: common.seed,
+        room: load.fit.is_none().then_some(room),
+    };
+    let trace = source::read(&wanted, common.talk)?;
+    let pace = pace(load, &trace)?;
+    let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest.as_deref(), common.talk)?;
+    let workload = RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload };
+    let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&workload)));
+    let plans = stacks.into_iter().zip(exports).map(|(opened, export)| {
+        let workloads = vec![RunWorkload { export, ..workload.clone() }];
+        Plan { options: options(&opened, workloads, warm_up, common), opened }
+    });
+    Ok(plans.collect())
+}
+
+fn options(opened: &Opened, workloads: Vec<RunWorkload>, warm_up: u64, common: Common) -> RunOptions {
+    RunOptions {
+        workloads,
+        seed: common.seed,
+        precondition: common.precondition,
+        warm_up,
+        stack_name: opened.source.clone(),
+    }
+}
+
+/// Lays `trace` onto `room` bytes; `smallest` is the stack whose export that is, when there are several.
+fn fitted(
+    trace: Trace,
+    room: ByteLen,
+    how: Fit,
+    smallest: Option<&str>,
+    talk: Talk,
+) -> Result<RunWorkload, Failure> {
+    let (hash, source) = (trace.content_hash().to_string(), trace.meta.source.clone());
+    let (trace, report) = fit::fit(trace, room, how).map_err(|e| misfit(&source, &e, smallest))?;
+    if report.clipped_requests > 0 {
+        let n = crate::format::plural(report.clipped_requests, "request");
+        talk.note(format!("{source}: {n} cut at the end of the device"));
+    }
+    let fit = in_words(&report);
+    Ok(RunWorkload { export: 0, trace: Arc::new(trace), trace_hash: hash, fit, pace: None, passes: 1 })
+}
+
+fn in_words(report: &FitReport) -> String {
+    match (report.wrapped_requests, report.clipped_requests) {
+        (0, 0) => report.method.name().into(),
+        (wrapped, 0) => format!("{}, {wrapped} requests wrapped", report.method.name()),
+        (wrapped, cut) => format!("{}, {wrapped} requests wrapped, {cut} cut", report.method.name()),
+    }
+}
+
+fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
+    let failure = Failure::input(format!("{source}: {error}"));
+    let failure = match smallest {
+        Some(name) => failure
+            .with_help(format!("the smallest export is that of `{name}`; all stacks get the same requests")),
+        None => failure,
+    };
+    match error {
+        FitError::SeveralStreams { .. } => failure
+            .with_help("--fit concat lays the streams in a row; --fit compact keeps only touched pages"),
+        FitError::Beyond { method: "compact", .. } | FitError::Bounds { .. } => {
+            failure.with_help("--fit wrap takes addresses modulo the capacity")
+        }
+        FitError::Beyond { .. } => failure.with_help(
+            "--fit compact keeps only touched pages; --fit wrap takes addresses modulo the capacity",
+        ),
+        FitError::NoCapacity { .. } => failure,
+    }
+}
+
+/// The pace that the options ask for; `None` is the trace's own.
+fn pace(load: &LoadArgs, trace: &Trace) -> Result<Option<Pace>, Failure> {
+    let cap = load.cap.unwrap_or(CAP_DEFAULT);
+    if let Some(outstanding) = load.closed {
+        return Ok(Some(Pace::Closed { outstanding }));
+    }
+    if let Some(interval) = load.rate {
+        return Ok(Some(Pace::Rate { interval, cap }));
+    }
+    let timed = trace.meta.arrival == Arrival::Timestamps;
+    match (load.time_scale, load.cap) {
+        (None, None) => Ok(None),
+        _ if !timed => Err(Failure::input(format!(
+            "{}: the trace has no arrival times, so --time-scale and --cap have nothing to act on; use --closed or --rate",
+            trace.meta.source
+        ))),
+        (scale, _) => Ok(Some(Pace::Open { time_scale: scale.unwrap_or(Ratio::new(1, 1)), cap })),
+    }
+}
+
+/// The workloads that the stack file brings.
+fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result<Plan, Failure> {
+    if opened.stack.workloads.is_empty() {
+        let message =
+            format!("{}: no --trace is given and the stack file has no [workload.NAME]", opened.source);
+        return Err(Failure::input(message).with_help(
+            "for example --trace mixed-zipf; `nandu list generators` shows more, a trace file works too",
+        ));
+    }
+    refuse_trace_options(load)?;
+    let built = opened.built(common.seed)?;
+    let mut workloads = Vec::new();
+    let mut warm_up = 0;
+    for workload in &opened.stack.workloads {
+        let place =
+            |f: Failure| Failure { message: format!("[workload.{}]: {}", workload.name, f.message), ..f };
+        let export = opened.export(workload.table.export.as_deref())?;
+        let planned =
+            own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
+        workloads.push(RunWorkload { export, passes: load.repeat.unwrap_or(1), ..planned });
+        warm_up += workload.table.warmup_ios;
+    }
+    let total = workloads.iter().map(requests_of).sum();
+    let warm_up = load.warm_up.map_or(warm_up, |w: WarmUp| w.requests(total));
+    Ok(Plan { options: options(&opened, workloads, warm_up, common), opened })
+}
+
+/// Options that say something about a trace that is not there.
+fn refuse_trace_options(load: &LoadArgs) -> Result<(), Failure> {
+    let given = [
+        ("--gen", !load.settings.is_empty()),
+        ("--fit", load.fit.is_some()),
+        ("--time-scale", load.time_scale.is_some()),
+        ("--closed", load.closed.is_some()),
+        ("--rate", load.rate.is_some()),
+        ("--cap", load.cap.is_some()),
+        ("--limit", load.limit.is_some()),
+        ("--trace-format", load.trace_format.is_some()),
+        ("--export", load.export.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::input(format!(
+            "{option} goes with --trace; the stack's own workloads are changed with --set workload.NAME.KEY=VALUE"
+        ))),
+    }
+}
+
+fn own_workload(
+    opened: &Opened,
+    table: &WorkloadTable,
+    room: ByteLen,
+    common: Common,
+) -> Result<RunWorkload, Failure> {
+    let name = match (&table.generator, &table.trace) {
+        (Some(generator), _) => {
+            nandu_trace::synth::by_name(generator)?;
+            generator.clone()
+        }
+        (None, Some(file)) => opened.folder.join(file).display().to_string(),
+        (None, None) => return Err(Failure::input("it has neither `trace` nor `generator`")),
+    };
+    // A trace file beside the stack may have the name of a generator.
+    let name = if table.generator.is_none() && source::generator(&name).is_some() {
+        format!("./{name}")
+    } else {
+        name
+    };
+    let how = match table.fit {
+        nandu_stack::load::Fit::Error => Fit::Error,
+        nandu_stack::load::Fit::Concat => Fit::Concat,
+        nandu_stack::load::Fit::Compact => Fit::Compact,
+        nandu_stack::load::Fit::Wrap => Fit::Wrap,
+    };
+    let wanted = Wanted {
+        name,
+        settings: settings(table),
+        limit: table.number_ios,
+        seed: common.seed,
+        room: (how == Fit::Error).then_some(room),
+        ..Wanted::default()
+    };
+    let trace = source::read(&wanted, common.talk)?;
+    let load = LoadArgs {
+        time_scale: table.time_scale,
+        closed: table.iodepth,
+        rate: table.rate_iops.map(|n| Span((1_000_000_000 / n.max(1)).max(1))),
+        ..LoadArgs::default()
+    };
+    let pace = pace(&load, &trace)?;
+    let trace = match table.runtime {
+        Some(runtime) => cut(trace, runtime, pace)?,
+        None => trace,
+    };
+    let workload = fitted(trace, room, how, None, common.talk)?;
+    Ok(RunWorkload { pace, ..workload })
+}
+
+/// The generator's parameters in the words of a workload table.
+fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
+    let mut out = Vec::new();
+    let mut put = |key: &str, value: serde_json::Value| out.push(GenSetting { key: key.into(), value });
+    let ratio = |num: u64, den: u64| format!("{num}/{den}").into();
+    if let Some(reads) = table.read_share {
+        put("write", ratio(reads.den.saturating_sub(reads.num), reads.den));
+    }
+    if let Some(bs) = table.bs {
+        put("size", bs.0.into());
+    }
+    if let Some(size) = table.size {
+        put("space", size.0.into());
+    }
+    if let Some(zipf) = table.zipf {
+        put("zipf", ratio(zipf.num, zipf.den));
+    }
+    out
+}
+
+/// The requests that arrive within `runtime`.
+fn cut(mut trace: Trace, runtime: Span, pace: Option<Pace>) -> Result<Trace, Failure> {
+    let scale = match pace {
+        Some(Pace::Rate { interval, .. }) => {
+            trace.records.truncate((runtime.0 / interval.0.max(1)).saturating_add(1).min(1 << 40) as usize);
+            None
+        }
+        Some(Pace::Open { time_scale, .. }) => Some(time_scale),
+        None if trace.meta.arrival == Arrival::Timestamps => Some(Ratio::new(1, 1)),
+        _ => {
+            return Err(Failure::input("`runtime` needs arrival times; give `number_ios` with a closed loop"))
+        }
+    };
+    if let Some(scale) = scale {
+        let keep = trace.records.partition_point(|r| scale.of(r.time().0) <= runtime.0);
+        trace.records.truncate(keep);
+    }
+    if let Some(service) = &mut trace.service {
+        service.truncate(trace.records.len());
+    }
+    Ok(trace)
+}

@@ -1,0 +1,251 @@
+//! Where requests come from: a trace file, or a generator with its parameters.
+
+use crate::args::BadLinesArg;
+use crate::failure::Failure;
+use crate::talk::Talk;
+use nandu_base::registry::nearest;
+use nandu_base::units::parse_ratio;
+use nandu_base::{ByteLen, Ratio};
+use nandu_trace::load::BadLines;
+use nandu_trace::synth::{Synth, SYNTHS};
+use nandu_trace::{formats, LoadOptions, Record, Trace};
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::str::FromStr;
+
+/// `--gen KEY=VALUE`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GenSetting {
+    /// The parameter.
+    pub key: String,
+    /// Its value: a number, or text with a unit.
+    pub value: Value,
+}
+
+impl FromStr for GenSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GenSetting, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
+                let value = value.trim();
+                let value = value.parse::<u64>().map_or_else(|_| Value::from(value), Value::from);
+                Ok(GenSetting { key: key.trim().into(), value })
+            }
+            _ => Err("write KEY=VALUE, for example requests=100000 or space=2GiB".into()),
+        }
+    }
+}
+
+/// `--warm-up N|%`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WarmUp {
+    /// So many requests.
+    Requests(u64),
+    /// This share of all requests.
+    Share(Ratio),
+}
+
+impl FromStr for WarmUp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WarmUp, String> {
+        if let Ok(n) = text.replace('_', "").parse() {
+            return Ok(WarmUp::Requests(n));
+        }
+        match parse_ratio(text) {
+            Ok(share) if text.contains('%') && share.num < share.den => Ok(WarmUp::Share(share)),
+            Ok(share) if share.num >= share.den => Err("nothing would be left to measure".into()),
+            _ => Err("write a number of requests, or a share such as 10%".into()),
+        }
+    }
+}
+
+impl WarmUp {
+    /// Requests of `total`.
+    pub fn requests(self, total: u64) -> u64 {
+        match self {
+            WarmUp::Requests(n) => n,
+            WarmUp::Share(share) => share.of(total),
+        }
+    }
+}
+
+/// What to read.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// A file, or the name of a generator.
+    pub name: String,
+    /// Parameters of the generator.
+    pub settings: Vec<GenSetting>,
+    /// Read only so many requests.
+    pub limit: Option<u64>,
+    /// Format of the file.
+    pub format: Option<String>,
+    /// What to do with wrong lines.
+    pub bad_lines: BadLinesArg,
+    /// Seed of the generator.
+    pub seed: u64,
+    /// A generator whose space was not set keeps within this.
+    pub room: Option<ByteLen>,
+}
+
+/// The generator of this name. A file of the same name is meant by `./name`.
+pub fn generator(name: &str) -> Option<&'static Synth> {
+    SYNTHS.into_iter().find(|s| s.name == name)
+}
+
+/// Reads a file or makes the requests of a generator.
+pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
+    let trace = match generator(&wanted.name) {
+        Some(synth) => generate(synth, wanted, talk)?,
+        None => read_file(wanted)?,
+    };
+    remarks(&trace, talk);
+    Ok(trace)
+}
+
+fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
+    let path = Path::new(&wanted.name);
+    if !path.exists() {
+        return Err(missing(&wanted.name));
+    }
+    if path.is_dir() {
+        return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
+    }
+    if let Some(setting) = wanted.settings.first() {
+        let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
+        return Err(Failure::input(message).with_help("`nandu list generators` shows the generators"));
+    }
+    let format = wanted.format.as_deref().map(formats::by_name).transpose()?;
+    let bad_lines = match wanted.bad_lines {
+        BadLinesArg::Stop => BadLines::Stop,
+        BadLinesArg::Skip => BadLines::Skip,
+    };
+    let options = LoadOptions { format, bad_lines, limit: wanted.limit, ..LoadOptions::default() };
+    nandu_trace::load(path, &options).map_err(|error| {
+        let help = match &error {
+            nandu_trace::TraceError::Line(_) => "`--bad-lines skip` leaves such lines out and counts them",
+            nandu_trace::TraceError::UnknownFormat { .. } => {
+                "`--trace-format` names the format; `nandu list formats` shows them"
+            }
+            _ => return error.into(),
+        };
+        Failure::from(error).with_help(help)
+    })
+}
+
+/// There is nothing of this name: says what is near.
+fn missing(name: &str) -> Failure {
+    let generator = nearest(name, SYNTHS.map(|s| s.name)).map(|g| format!("the generator `{g}`"));
+    let near = generator.or_else(|| nearest_file(Path::new(name), &[]).map(|file| format!("`{file}`")));
+    let hint = near.map_or_else(String::new, |n| format!("; did you mean {n}?"));
+    Failure::input(format!("there is no trace file and no generator `{name}`{hint}"))
+        .with_help("`nandu list generators` shows the generators, `nandu list formats` the formats of files")
+}
+
+/// The file beside `path` whose name is nearest, of these extensions if any are given.
+pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let mut names: Vec<String> = entries
+        .filter_map(|e| e.ok().filter(|e| e.path().is_file())?.file_name().into_string().ok())
+        .filter(|name| extensions.is_empty() || extensions.iter().any(|e| name.ends_with(&format!(".{e}"))))
+        .collect();
+    names.sort();
+    let near = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
+}
+
+fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
+    if let Some(format) = &wanted.format {
+        let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
+        return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
+    }
+    let defaults = (synth.defaults)();
+    let mut params = Map::new();
+    for GenSetting { key, value } in &wanted.settings {
+        check_key(synth, &defaults, key)?;
+        params.insert(key.clone(), value.clone());
+    }
+    keep_within(&defaults, &mut params, wanted.room, synth, talk);
+    let generator = synth.generator(&Value::Object(params.clone()), wanted.seed)?;
+    let mut meta = generator.meta();
+    if !params.is_empty() {
+        let settings: Vec<String> = params.iter().map(|(k, v)| format!("{k}={}", plain(v))).collect();
+        meta.source = format!("{} ({}), seed {}", synth.name, settings.join(", "), wanted.seed);
+    }
+    let limit = wanted.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let records: Vec<Record> = generator.take(limit).collect();
+    if records.is_empty() {
+        return Err(Failure::input(format!("generator {}: requests must be at least 1", synth.name)));
+    }
+    Trace::from_records(records, vec![synth.name.into()], meta)
+        .map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))
+}
+
+/// A value as it is typed.
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+fn check_key(synth: &Synth, defaults: &Value, key: &str) -> Result<(), Failure> {
+    let known: Vec<&str> = defaults.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    if known.contains(&key) {
+        return Ok(());
+    }
+    let hint =
+        nearest(key, known.iter().copied()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    Err(Failure::input(format!(
+        "generator {} has no parameter `{key}`{hint}\n  its parameters are {}",
+        synth.name,
+        known.join(", ")
+    )))
+}
+
+/// A generator has no device of its own: unless told otherwise it keeps within the device it is replayed on.
+fn keep_within(
+    defaults: &Value,
+    params: &mut Map<String, Value>,
+    room: Option<ByteLen>,
+    synth: &Synth,
+    talk: Talk,
+) {
+    /// Every generator takes a space that is a multiple of this.
+    const STEP: u64 = 64 << 10;
+    let bytes = |key: &str| defaults.get(key).and_then(Value::as_u64);
+    let (Some(room), Some(space)) = (room, bytes("space")) else { return };
+    let room = room.0 - room.0 % STEP;
+    if params.contains_key("space") || space <= room || room == 0 {
+        return;
+    }
+    params.insert("space".into(), room.into());
+    if bytes("hot").is_some_and(|hot| hot > room) && !params.contains_key("hot") {
+        params.insert("hot".into(), room.into());
+    }
+    talk.note(format!(
+        "{} keeps within the {} of the device (its own space is {}); --gen space=SIZE sets it",
+        synth.name,
+        crate::format::size(room),
+        crate::format::size(space)
+    ));
+}
+
+/// What reading changed or guessed.
+fn remarks(trace: &Trace, talk: Talk) {
+    let meta = &trace.meta;
+    let name = &meta.source;
+    meta.notes.iter().for_each(|note| talk.note(format!("{name}: {note}")));
+    if meta.skipped_lines > 0 {
+        let lines = crate::format::plural(meta.skipped_lines, "line");
+        talk.warning(format!("{name}: {lines} skipped, the first: {}", meta.skipped_first.join("; ")));
+    }
+    if meta.sorted_requests > 0 {
+        let n = crate::format::plural(meta.sorted_requests, "request");
+        talk.note(format!("{name}: {n} stood after a later one in the file; the trace is sorted by arrival"));
+    }
+    if meta.rounded_requests > 0 {
+        let n = crate::format::plural(meta.rounded_requests, "request");
+        talk.note(format!("{name}: {n} widened to whole sectors of 512 B"));
+    }
+}

@@ -1,0 +1,221 @@
+//! In words: how a result compares to the baseline.
+
+use crate::format::{count, times};
+use nandu_sim::RunResult;
+
+/// Means that differ by less are called the same.
+const SAME_MEAN: f64 = 0.01;
+/// Tails that differ by less are not worth a word.
+const SAME_TAIL: f64 = 0.05;
+
+/// A result and what tables call it.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The name.
+    pub label: String,
+    /// What was measured.
+    pub result: RunResult,
+    /// How it compares.
+    pub verdict: String,
+    /// Whether its mean latency is the shortest of the rows whose latencies are the stack's own.
+    pub best: bool,
+}
+
+/// Gives every result its verdict; the first is the baseline.
+pub fn rows(results: Vec<(String, RunResult)>) -> Vec<Row> {
+    let best = best(&results);
+    let verdicts: Vec<String> = (0..results.len()).map(|i| verdict(&results, i, best == Some(i))).collect();
+    let rows = results.into_iter().zip(verdicts).enumerate();
+    rows.map(|(i, ((label, result), verdict))| Row { label, result, verdict, best: best == Some(i) })
+        .collect()
+}
+
+/// The row with the shortest mean among those that kept up and did not fail, when there is more than one row.
+fn best(results: &[(String, RunResult)]) -> Option<usize> {
+    let sound = |r: &RunResult| !r.saturated && r.all.failed == 0 && r.all.requests > 0;
+    let candidates = results.iter().enumerate().filter(|(_, (_, r))| sound(r));
+    let best = candidates.min_by_key(|(_, (_, r))| r.all.mean_ns).map(|(i, _)| i);
+    best.filter(|_| results.len() > 1)
+}
+
+fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String {
+    let (base_label, base) = &results[0];
+    let mine = &results[index].1;
+    let mut parts: Vec<String> = Vec::new();
+    if mine.all.failed > 0 {
+        parts.push(format!("{} of {} requests failed", count(mine.all.failed), count(mine.all.requests)));
+    }
+    if index == 0 {
+        parts.push("baseline".into());
+    }
+    if best && !same_mean(results, index) {
+        parts.push("best".into());
+    }
+    if mine.saturated {
+        parts.push("saturated: latencies measure the queue".into());
+    } else if index > 0 && base.saturated {
+        parts.push(format!("keeps up where {base_label} is saturated"));
+    } else if index > 0 {
+        parts.push(against(mine, base, base_label));
+    }
+    if index > 0 && !same_requests(mine, base) {
+        parts.push("other requests than the baseline".into());
+    }
+    parts.join("; ")
+}
+
+/// Whether some other row has practically the same mean, so that "best" would say too much.
+fn same_mean(results: &[(String, RunResult)], index: usize) -> bool {
+    let mine = results[index].1.all.mean_ns as f64;
+    let others = results.iter().enumerate().filter(|&(i, (_, r))| i != index && !r.saturated);
+    others.into_iter().any(|(_, (_, r))| (r.all.mean_ns as f64 - mine).abs() <= mine * SAME_MEAN)
+}
+
+fn same_requests(a: &RunResult, b: &RunResult) -> bool {
+    let hashes =
+        |r: &RunResult| r.provenance.workloads.iter().map(|w| w.trace_hash.clone()).collect::<Vec<_>>();
+    hashes(a) == hashes(b)
+}
+
+/// Mean and tail against the baseline.
+fn against(mine: &RunResult, base: &RunResult, label: &str) -> String {
+    if mine.all.requests == 0 || base.all.requests == 0 {
+        return "nothing was measured".into();
+    }
+    let ratio = |mine: u64, base: u64| mine.max(1) as f64 / base.max(1) as f64;
+    let (mean, tail) = (ratio(mine.all.mean_ns, base.all.mean_ns), ratio(mine.all.p99_ns, base.all.p99_ns));
+    let same = (mean - 1.0).abs() <= SAME_MEAN;
+    let same_tail = (tail - 1.0).abs() <= SAME_TAIL;
+    let head = match mean {
+        _ if same => format!("same mean as {label} within 1 %"),
+        m if m < 1.0 => format!("{} faster mean than {label}", times(1.0 / m)),
+        m => format!("{} slower mean than {label}", times(m)),
+    };
+    match tail {
+        _ if same_tail && same => format!("{head}, same p99"),
+        _ if same_tail => format!("{head}, p99 the same"),
+        t if t < 1.0 => format!("{head}, p99 {} better", times(1.0 / t)),
+        t => format!("{head}, p99 {} worse", times(t)),
+    }
+}
+
+/// What a reader must know before believing a result, one sentence each.
+pub fn cautions(result: &RunResult) -> Vec<String> {
+    let mut out = Vec::new();
+    if result.saturated {
+        out.push(
+            "saturated: requests came faster than the stack serves them, so latencies measure the queue and not the \
+             stack; lower the load with --time-scale 2 or --rate, or keep a fixed number outstanding with --closed 16"
+                .into(),
+        );
+    }
+    if result.all.failed > 0 {
+        out.push(format!("{} of {} requests failed", count(result.all.failed), count(result.all.requests)));
+    }
+    for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
+        out.push(format!("`{}` is made up (a stand-in), not a recorded trace", workload.format));
+    }
+    if result.provenance.precondition == "empty" && result.waf_thousandths.is_some() && erases(result) == 0 {
+        out.push(
+            "the drive was empty and nothing was erased: a drive in use is slower; see --precondition filled"
+                .into(),
+        );
+    }
+    out
+}
+
+/// A counter summed over all layers.
+pub fn counter(result: &RunResult, name: &str) -> u64 {
+    result.layers.iter().filter_map(|l| l.counters.get(name)).sum()
+}
+
+/// Blocks erased in all drives.
+pub fn erases(result: &RunResult) -> u64 {
+    counter(result, "erase_count")
+}
+
+/// Whether there is flash in the stack.
+pub fn has_flash(result: &RunResult) -> bool {
+    result.layers.iter().any(|l| l.counters.contains_key("erase_count"))
+}
+
+/// How many units of the busiest resource were busy on average, in thousandths: `("die", 3410)` is 3.41 dies.
+pub fn busy(result: &RunResult) -> Option<(&'static str, u64)> {
+    let mut sums: Vec<(&'static str, u64)> = Vec::new();
+    for (&resource, &ns) in result.layers.iter().flat_map(|l| &l.busy_ns) {
+        match sums.iter_mut().find(|s| s.0 == resource) {
+            Some(sum) => sum.1 += ns,
+            None => sums.push((resource, ns)),
+        }
+    }
+    let (resource, ns) = sums.into_iter().max_by_key(|s| s.1).filter(|s| s.1 > 0)?;
+    let average = (u128::from(ns) * 1000).checked_div(u128::from(result.span_ns))?;
+    Some((resource, u64::try_from(average).unwrap_or(u64::MAX)))
+}
+
+/// [`busy`] in words: `3.41 dies`.
+pub fn busy_words(result: &RunResult) -> String {
+    match busy(result) {
+        Some((resource, average)) => format!("{} {resource}s", crate::format::three(average as f64 / 1000.0)),
+        None => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_sim::result::{Latency, Provenance};
+
+    fn result(mean: u64, p99: u64, saturated: bool) -> RunResult {
+        let all = Latency { requests: 100, mean_ns: mean, p99_ns: p99, ..Latency::default() };
+        RunResult {
+            schema: 1,
+            provenance: Provenance::default(),
+            span_ns: 1_000_000,
+            iops: 0,
+            bytes_per_second: 0,
+            reads: Latency::default(),
+            writes: Latency::default(),
+            others: Latency::default(),
+            waf_thousandths: None,
+            saturated,
+            outstanding_max: 0,
+            tenants: Vec::new(),
+            layers: Vec::new(),
+            window_ns: 1,
+            windows: Vec::new(),
+            histogram: Vec::new(),
+            all,
+        }
+    }
+
+    fn verdicts(results: &[(u64, u64, bool)]) -> Vec<String> {
+        let named =
+            results.iter().zip(["a", "b", "c"]).map(|(&(m, p, s), name)| (name.into(), result(m, p, s)));
+        rows(named.collect()).into_iter().map(|r| r.verdict).collect()
+    }
+
+    #[test]
+    fn a_verdict_says_how_much_and_which_tail() {
+        assert_eq!(
+            verdicts(&[(1800, 5000, false), (1000, 9000, false), (1810, 5000, false)]),
+            [
+                "baseline",
+                "best; 1.8x faster mean than a, p99 1.8x worse",
+                "same mean as a within 1 %, same p99"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_saturated_row_is_never_praised() {
+        assert_eq!(
+            verdicts(&[(900, 900, true), (1000, 1000, false)]),
+            ["baseline; saturated: latencies measure the queue", "best; keeps up where a is saturated"]
+        );
+        assert_eq!(
+            verdicts(&[(1000, 1000, false), (5, 5, true)])[1],
+            "saturated: latencies measure the queue"
+        );
+    }
+}
