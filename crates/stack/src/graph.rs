@@ -236,6 +236,7 @@ impl Graph {
     /// ([`Graph::open_result`]) before the next.
     pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Started;
+        self.results[node as usize] = None;
         let step = self.call(node, now, |machine, cx| machine.open(how, cx));
         self.follow(node, step, now, driver);
     }

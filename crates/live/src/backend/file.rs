@@ -1,0 +1,153 @@
+//! A medium in a file or block device.
+//!
+//! The file is locked for exclusive use (`flock`) as long as it is open. With `direct` it bypasses the page cache. Reads
+//! that the page cache can serve are served at once, without a thread; everything else goes to [`super::workers`].
+//!
+//! *Durability.* A flush is `fdatasync`; a write with FUA is `RWF_DSYNC`, a trim or write-zeroes with FUA is followed by
+//! `fdatasync`. *Zeros.* A trim punches a hole, write-zeroes zeroes the range and keeps its space; where the file system
+//! can do neither, zeros are written: what was trimmed always reads as zeros.
+//!
+//! *Failures.* A failed flush is the end of the device: the kernel may have dropped the dirty pages, and a second flush
+//! that succeeds proves nothing. So is a file that was deleted under us (seen at the next flush), and an error that says
+//! that the device is gone. Such a device fails everything until it is opened again.
+
+use super::file_io::OpenFile;
+use super::workers::{Job, Workers};
+use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError};
+use nandu_base::{BlockSpec, ByteLen};
+use rustix::fs::{flock, FlockOperation, OFlags};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind as Kind, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Threads for one leaf that uses the page cache: its operations are short and seldom sleep.
+const BUFFERED_THREADS: usize = 8;
+/// Threads for one leaf that bypasses it: each holds one operation of the device.
+const DIRECT_THREADS: usize = 32;
+
+/// The medium.
+#[derive(Debug)]
+pub struct FileBackend {
+    node: u32,
+    path: PathBuf,
+    capacity: ByteLen,
+    direct: bool,
+    /// `None` after a reopening that failed.
+    file: Option<Arc<OpenFile>>,
+    workers: Workers,
+}
+
+impl FileBackend {
+    /// Opens and locks the file of `spec` for leaf `node`. A relative path starts at `base`. With `create` a file that is
+    /// missing or too short is made, sparse, of the size of the leaf.
+    ///
+    /// # Errors
+    /// Why the file cannot be used. [`LegError::missing`] is set when it is not there.
+    pub fn open(
+        node: u32,
+        spec: &BlockSpec,
+        base: &Path,
+        create: bool,
+        completions: Arc<Completions>,
+    ) -> Result<FileBackend, LegError> {
+        let path = base.join(spec.path.as_deref().unwrap_or_default());
+        let file = open(&path, spec.capacity, spec.direct, create)?;
+        let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
+        Ok(FileBackend {
+            node,
+            path,
+            capacity: spec.capacity,
+            direct: spec.direct,
+            file: Some(Arc::new(file)),
+            workers: Workers::new(node, threads, completions),
+        })
+    }
+
+    /// A leaf whose file is missing; [`BlockBackend::reopen`] may find it later.
+    pub fn absent(node: u32, spec: &BlockSpec, base: &Path, completions: Arc<Completions>) -> FileBackend {
+        let path = base.join(spec.path.as_deref().unwrap_or_default());
+        let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
+        let workers = Workers::new(node, threads, completions);
+        FileBackend { node, path, capacity: spec.capacity, direct: spec.direct, file: None, workers }
+    }
+}
+
+impl BlockBackend for FileBackend {
+    fn submit(&mut self, io: BlockIo, done: &mut Vec<Done>) {
+        let now = match &self.file {
+            None => Some(Err(Failure::gone(io.len))),
+            Some(file) => file.try_at_once(&io),
+        };
+        match (now, &self.file) {
+            (Some(result), _) => done.push(Done { node: self.node, id: io.id, result }),
+            (None, Some(file)) => self.workers.stage(Job { io, file: Arc::clone(file) }),
+            (None, None) => unreachable!("a leaf without a file answers at once"),
+        }
+    }
+
+    fn kick(&mut self) {
+        self.workers.kick();
+    }
+
+    fn give_up(&mut self) {
+        if let Some(file) = &self.file {
+            file.given_up.store(true, Ordering::Release);
+        }
+    }
+
+    fn reopen(&mut self) -> Result<(), LegError> {
+        self.file = None; // its lock must go before the next one is taken
+        self.file = Some(Arc::new(open(&self.path, self.capacity, self.direct, false)?));
+        Ok(())
+    }
+}
+
+fn open(path: &Path, capacity: ByteLen, direct: bool, create: bool) -> Result<OpenFile, LegError> {
+    let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).custom_flags(flags.bits() as i32);
+    let mut file = options.open(path).map_err(|error| cannot_open(path, &error, direct))?;
+    let fail = |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let remedy = "stop that process, or give each server files of its own";
+            return Err(fail("another process has locked it".into(), remedy));
+        }
+        Err(error) => {
+            let remedy = "use a file system with file locks";
+            return Err(fail(format!("it cannot be locked: {error}"), remedy));
+        }
+    }
+    let unusable = |error: std::io::Error| fail(error.to_string(), "use a regular file or a block device");
+    let size = file.seek(SeekFrom::End(0)).map_err(unusable)?;
+    if size < capacity.0 && create {
+        grow(&file, capacity).map_err(|error| fail(error.to_string(), "make room on its file system"))?;
+    } else if size < capacity.0 {
+        let why = format!("it has {size} bytes, but the leaf has {}", capacity.0);
+        return Err(fail(why, "correct `size`, or start with --create to make the file longer"));
+    }
+    Ok(OpenFile::new(file.into(), direct))
+}
+
+/// The new length is made durable, so that a power cut does not shorten a file that holds data.
+fn grow(file: &File, capacity: ByteLen) -> std::io::Result<()> {
+    file.set_len(capacity.0)?;
+    file.sync_all()
+}
+
+fn cannot_open(path: &Path, error: &std::io::Error, direct: bool) -> LegError {
+    let no_device = [rustix::io::Errno::NXIO, rustix::io::Errno::NODEV, rustix::io::Errno::IO];
+    let missing = error.kind() == Kind::NotFound
+        || error.raw_os_error().is_some_and(|n| no_device.iter().any(|e| e.raw_os_error() == n));
+    let remedy = match error.kind() {
+        _ if missing => "bring it back, or start with --create to make it",
+        Kind::PermissionDenied => "give this user the right to read and write it",
+        Kind::InvalidInput if direct => "its file system has no direct I/O: set `direct = false`",
+        _ => "use a regular file or a block device",
+    };
+    LegError { path: path.display().to_string(), why: error.to_string(), remedy, missing }
+}

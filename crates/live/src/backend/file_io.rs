@@ -1,0 +1,210 @@
+//! The operations on an open file, from whatever thread.
+
+use super::{BlockIo, Failure};
+use nandu_base::bytebuf::ByteBuf;
+use nandu_base::{ByteLen, ErrorKind, IoError, Op};
+use rustix::fs::{fallocate, fdatasync, fstat, FallocateFlags};
+use rustix::io::{preadv2, pwrite, pwritev2, Errno, ReadWriteFlags};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+
+/// Longest operation that is tried without a thread: copying it takes a few tens of microseconds.
+const AT_ONCE_MAX: u64 = 256 << 10;
+/// Zeros written by one call where the file system cannot make them itself.
+const ZEROS: usize = 1 << 20;
+
+/// A file that is open, and whether it is still trusted.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    fd: OwnedFd,
+    direct: bool,
+    /// Everything that has not begun fails.
+    pub given_up: AtomicBool,
+    /// The file system writes to its cache without sleeping, as far as is known.
+    nowait_writes: AtomicBool,
+}
+
+/// What an errno means depends on what was tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    Read,
+    Write,
+    Sync,
+}
+
+impl OpenFile {
+    pub fn new(fd: OwnedFd, direct: bool) -> OpenFile {
+        OpenFile { fd, direct, given_up: AtomicBool::new(false), nowait_writes: AtomicBool::new(!direct) }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// Serves a short request that needs no sleep. `None`: a thread has to do it.
+    pub fn try_at_once(&self, io: &BlockIo) -> Option<Result<(), Failure>> {
+        if self.is_given_up() {
+            return Some(Err(Failure::gone(io.len)));
+        }
+        let region = io.data.as_ref().filter(|region| region.len() as u64 <= AT_ONCE_MAX)?;
+        let served = match io.op {
+            Op::Read if !self.direct => {
+                // SAFETY: the leaf that serves a read is the one writer of its payload until the request ends.
+                let into = unsafe { region.as_mut_slice() };
+                preadv2(&self.fd, &mut [IoSliceMut::new(into)], io.offset.0, ReadWriteFlags::NOWAIT)
+            }
+            Op::Write if !io.fua && self.nowait_writes.load(Ordering::Relaxed) => {
+                // SAFETY: the payload of a write is complete before it is sent, and does not change on its way.
+                let from = unsafe { region.as_slice() };
+                let wrote = pwritev2(&self.fd, &[IoSlice::new(from)], io.offset.0, ReadWriteFlags::NOWAIT);
+                if matches!(wrote, Err(Errno::OPNOTSUPP | Errno::INVAL)) {
+                    self.nowait_writes.store(false, Ordering::Relaxed);
+                }
+                wrote
+            }
+            _ => return None,
+        };
+        // A part, or an error, is left to the thread: it does all of it again and finds out why.
+        (served == Ok(region.len())).then_some(Ok(()))
+    }
+
+    /// Serves a request, however long that takes.
+    ///
+    /// # Errors
+    /// What the layers above should hear. A device that has failed as a whole is given up here, before anybody hears.
+    pub fn perform(&self, io: &BlockIo) -> Result<(), Failure> {
+        if self.is_given_up() {
+            return Err(Failure::gone(io.len));
+        }
+        let result = match (io.op, &io.data) {
+            (Op::Read, Some(region)) => {
+                // SAFETY: the leaf that serves a read is the one writer of its payload until the request ends.
+                self.read(io, unsafe { region.as_mut_slice() })
+            }
+            (Op::Write, Some(region)) => {
+                // SAFETY: the payload of a write is complete before it is sent, and does not change on its way.
+                self.write(io, unsafe { region.as_slice() })
+            }
+            (Op::Read, None) => Ok(()),
+            (Op::Write | Op::WriteZeroes, _) => self.clear(io, FallocateFlags::ZERO_RANGE),
+            (Op::Trim, _) => self.clear(io, FallocateFlags::PUNCH_HOLE),
+            (Op::Flush, _) => self.sync(io),
+            (Op::Reset, _) => {
+                let error = IoError { kind: ErrorKind::Unsupported, at: ByteLen::ZERO, len: io.len };
+                Err(Failure { error, device: false, errno: 0 })
+            }
+        };
+        if matches!(result, Err(failure) if failure.device) {
+            self.given_up.store(true, Ordering::Release);
+        }
+        result
+    }
+
+    fn read(&self, io: &BlockIo, into: &mut [u8]) -> Result<(), Failure> {
+        let mut at = 0;
+        while at < into.len() {
+            let flags = ReadWriteFlags::empty();
+            match preadv2(&self.fd, &mut [IoSliceMut::new(&mut into[at..])], io.offset.0 + at as u64, flags) {
+                Ok(0) => return Err(failure(io, at, Errno::IO, Tried::Read)), // the file became shorter
+                Ok(n) => at += n,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failure(io, at, errno, Tried::Read)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, io: &BlockIo, from: &[u8]) -> Result<(), Failure> {
+        let flags = if io.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let mut at = 0;
+        while at < from.len() {
+            match pwritev2(&self.fd, &[IoSlice::new(&from[at..])], io.offset.0 + at as u64, flags) {
+                Ok(0) => return Err(failure(io, at, Errno::NOSPC, Tried::Write)),
+                Ok(n) => at += n,
+                Err(Errno::INTR) => {}
+                // Whether writing or syncing failed is not told: with FUA the worse is assumed.
+                Err(errno) if io.fua => return Err(failure(io, at, errno, Tried::Sync)),
+                Err(errno) => return Err(failure(io, at, errno, Tried::Write)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self, io: &BlockIo) -> Result<(), Failure> {
+        let deleted = fstat(&self.fd).map_or(true, |stat| stat.st_nlink == 0);
+        if deleted {
+            return Err(failure(io, 0, Errno::NODEV, Tried::Sync));
+        }
+        loop {
+            match fdatasync(&self.fd) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failure(io, 0, errno, Tried::Sync)),
+            }
+        }
+    }
+
+    /// Makes the extent read as zeros: as asked for, or by a hole, or by writing them.
+    fn clear(&self, io: &BlockIo, first: FallocateFlags) -> Result<(), Failure> {
+        let ways: &[FallocateFlags] = match first {
+            FallocateFlags::PUNCH_HOLE => &[FallocateFlags::PUNCH_HOLE],
+            _ => &[FallocateFlags::ZERO_RANGE, FallocateFlags::PUNCH_HOLE],
+        };
+        let mut errno = Errno::OPNOTSUPP;
+        for &way in ways {
+            errno = loop {
+                match fallocate(&self.fd, way | FallocateFlags::KEEP_SIZE, io.offset.0, io.len.0) {
+                    Ok(()) => return if io.fua { self.sync(io) } else { Ok(()) },
+                    Err(Errno::INTR) => {}
+                    Err(errno) => break errno,
+                }
+            };
+            if !matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) {
+                break;
+            }
+        }
+        match errno {
+            Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL => self.write_zeros(io),
+            errno => Err(failure(io, 0, errno, Tried::Write)),
+        }
+    }
+
+    fn write_zeros(&self, io: &BlockIo) -> Result<(), Failure> {
+        static BUFFER: OnceLock<ByteBuf> = OnceLock::new();
+        let buffer = BUFFER.get_or_init(|| ByteBuf::zeroed(ZEROS));
+        // SAFETY: nobody ever writes to this buffer.
+        let zeros = unsafe { buffer.slice(0, ZEROS) };
+        let mut at = 0;
+        while at < io.len.0 {
+            let count = (io.len.0 - at).min(ZEROS as u64) as usize;
+            match pwrite(&self.fd, &zeros[..count], io.offset.0 + at) {
+                Ok(0) => return Err(failure(io, at as usize, Errno::NOSPC, Tried::Write)),
+                Ok(n) => at += n as u64,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failure(io, at as usize, errno, Tried::Write)),
+            }
+        }
+        if io.fua {
+            self.sync(io)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What `errno` after `at` bytes means to the layers above.
+fn failure(io: &BlockIo, at: usize, errno: Errno, tried: Tried) -> Failure {
+    let gone = matches!(errno, Errno::NXIO | Errno::NODEV | Errno::BADF | Errno::SHUTDOWN | Errno::STALE);
+    let kind = match (errno, tried) {
+        _ if gone => ErrorKind::Gone,
+        (Errno::NOSPC | Errno::DQUOT | Errno::FBIG, Tried::Write | Tried::Sync) => ErrorKind::NoSpace,
+        (_, Tried::Read) => ErrorKind::Unreadable,
+        (_, Tried::Write | Tried::Sync) => ErrorKind::WriteFailed,
+    };
+    let at = ByteLen(at as u64);
+    let len = ByteLen(io.len.0 - at.0);
+    let device = gone || tried == Tried::Sync;
+    Failure { error: IoError { kind, at, len }, device, errno: errno.raw_os_error() }
+}

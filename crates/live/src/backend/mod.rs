@@ -1,0 +1,148 @@
+//! What does the real input and output of a leaf.
+//!
+//! A leaf of the stack hands a request to its medium; the reactor makes a [`BlockIo`] of it and gives it to the leaf's
+//! [`BlockBackend`]. The backend ends it exactly once, with a [`Done`]: at once, or later from another thread. The
+//! data is a [`ByteRegion`], the request's own buffer, so nothing is copied on the way.
+//!
+//! Two backends exist: [`memory`] and [`file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
+//! fills the ring, `kick` enters the kernel, and completions come back through [`Completions`].
+
+pub mod file;
+mod file_io;
+pub mod memory;
+pub mod workers;
+
+use nandu_base::bytebuf::ByteRegion;
+use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
+use rustix::event::{eventfd, EventfdFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard};
+
+/// One request to a medium.
+#[derive(Debug)]
+pub struct BlockIo {
+    /// The request of the graph, for the answer.
+    pub id: ReqId,
+    /// What to do.
+    pub op: Op,
+    /// The effect must be durable before the end.
+    pub fua: bool,
+    /// First byte.
+    pub offset: ByteOffset,
+    /// Bytes; zero for a flush.
+    pub len: ByteLen,
+    /// The data of a read or write. A write without data stores zeros.
+    pub data: Option<ByteRegion>,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Done {
+    /// The leaf.
+    pub node: u32,
+    /// Which request.
+    pub id: ReqId,
+    /// How it ended.
+    pub result: Result<(), Failure>,
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What the layers above hear.
+    pub error: IoError,
+    /// The device as a whole has failed: it is gone, or a flush failed and nobody can say what it holds.
+    pub device: bool,
+    /// The `errno` of the operating system; 0 when it was not asked.
+    pub errno: i32,
+}
+
+impl Failure {
+    /// The whole request failed because its device is not there.
+    pub fn gone(len: ByteLen) -> Failure {
+        Failure { error: IoError { kind: ErrorKind::Gone, at: ByteLen::ZERO, len }, device: false, errno: 0 }
+    }
+}
+
+/// The medium of one leaf. Used by the reactor alone.
+pub trait BlockBackend: Send {
+    /// Begins `io`. It ends by an entry in `done`, or later by one in [`Completions`].
+    fn submit(&mut self, io: BlockIo, done: &mut Vec<Done>);
+
+    /// The reactor has nothing more to submit for now.
+    fn kick(&mut self) {}
+
+    /// Gives the device up: what has not begun fails with [`ErrorKind::Gone`], and so does all that comes later. What
+    /// has begun cannot be stopped; it ends by itself.
+    fn give_up(&mut self);
+
+    /// Opens the device again after [`BlockBackend::give_up`]. Called when nothing is in flight any more.
+    ///
+    /// # Errors
+    /// Why it cannot be opened. The device stays given up.
+    fn reopen(&mut self) -> Result<(), LegError>;
+}
+
+/// Why the file behind a leaf cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}; {remedy}")]
+pub struct LegError {
+    /// The file.
+    pub path: String,
+    /// What was found.
+    pub why: String,
+    /// What would help.
+    pub remedy: &'static str,
+    /// The device is simply not there: a mirror may do without it.
+    pub missing: bool,
+}
+
+/// Where other threads put the ends of requests. The reactor waits for its [`Completions::fd`].
+#[derive(Debug)]
+pub struct Completions {
+    done: Mutex<Vec<Done>>,
+    wake: OwnedFd,
+}
+
+impl Completions {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn new() -> std::io::Result<Completions> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Completions { done: Mutex::new(Vec::new()), wake })
+    }
+
+    /// Becomes readable when there is something to take.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Done>> {
+        self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Adds one end and wakes the reactor unless it was woken already.
+    pub fn push(&self, done: Done) {
+        let mut list = self.list();
+        list.push(done);
+        if list.len() == 1 {
+            drop(list);
+            self.wake();
+        }
+    }
+
+    /// Wakes the reactor.
+    pub fn wake(&self) {
+        // The counter of an eventfd overflows after 2^64 - 2 wakes that nobody read: it cannot fail otherwise.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// Moves everything to the end of `into`, in the order in which it ended.
+    pub fn take(&self, into: &mut Vec<Done>) {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut counter); // nothing to read means nobody woke us
+        into.append(&mut self.list());
+    }
+}

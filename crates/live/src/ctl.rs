@@ -1,0 +1,115 @@
+//! The control socket: administer a running server in mdadm's words.
+//!
+//! One command a line, one JSON object a line back. `ok` says whether it was done, `error` why not.
+//!
+//! | command | effect | answer |
+//! |---|---|---|
+//! | `status` | none | stack, devices, legs, figures |
+//! | `fail LEG` | the leg is given up, as if it had been unplugged | at once |
+//! | `add LEG` | the leg is opened again and goes back to work | when its last old request has ended and it is open |
+//!
+//! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.
+
+use serde_json::Value;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Longest command line in bytes.
+pub const LINE_MAX: usize = 4096;
+
+/// A command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Tell how everything stands.
+    Status,
+    /// Give a leg up.
+    Fail(String),
+    /// Take a leg back.
+    Add(String),
+}
+
+/// A line that is no command.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{line}` is no command; use `status`, `fail LEG` or `add LEG`")]
+pub struct NoCommand {
+    /// The line.
+    pub line: String,
+}
+
+impl FromStr for Command {
+    type Err = NoCommand;
+
+    fn from_str(line: &str) -> Result<Command, NoCommand> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["status"] => Ok(Command::Status),
+            ["fail", leg] => Ok(Command::Fail(leg.into())),
+            ["add", leg] => Ok(Command::Add(leg.into())),
+            _ => Err(NoCommand { line: line.trim().chars().take(80).collect() }),
+        }
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Status => f.write_str("status"),
+            Command::Fail(leg) => write!(f, "fail {leg}"),
+            Command::Add(leg) => write!(f, "add {leg}"),
+        }
+    }
+}
+
+/// Why a command was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum CtlError {
+    /// Nobody listens.
+    #[error("{socket}: {error}; is the server running, and was it started with a control socket?")]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// What the operating system says.
+        error: std::io::Error,
+    },
+    /// The server went away, or something else listens there.
+    #[error("the server did not answer: {0}")]
+    Answer(String),
+    /// The server refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Sends one command to the control socket of a server and waits for the answer.
+///
+/// # Errors
+/// Nobody listens, or the command was refused.
+pub fn send(socket: &Path, command: &Command) -> Result<Value, CtlError> {
+    let connect = |error| CtlError::Connect { socket: socket.into(), error };
+    let mut stream = UnixStream::connect(socket).map_err(connect)?;
+    let lost = |error: std::io::Error| CtlError::Answer(error.to_string());
+    stream.write_all(format!("{command}\n").as_bytes()).map_err(lost)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(lost)?;
+    let answer: Value = serde_json::from_str(&line).map_err(|error| CtlError::Answer(error.to_string()))?;
+    if answer["ok"] == Value::Bool(true) {
+        return Ok(answer);
+    }
+    Err(CtlError::Refused(answer["error"].as_str().unwrap_or("refused without a reason").into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_read_as_they_are_written_and_others_are_named() {
+        for text in ["status", "fail ssd", "add ssd"] {
+            assert_eq!(text.parse::<Command>().unwrap().to_string(), text);
+        }
+        let error = "fail".parse::<Command>().unwrap_err();
+        assert!(error.to_string().starts_with("`fail` is no command"));
+    }
+}

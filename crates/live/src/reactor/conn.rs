@@ -1,0 +1,436 @@
+//! One NBD connection: bytes in, requests out; replies in, bytes out.
+//!
+//! *Copies.* A write's payload goes into the buffer that travels down the stack: what is behind the request in the
+//! input is copied, the rest is received straight into the buffer. A reply's data are sent from the buffer they were
+//! read into.
+//!
+//! *Bounds.* A connection that has too much under way is not read until replies have been sent; see [`Caps`].
+
+use super::poll::Interest;
+use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session};
+use nandu_base::{ByteLen, Instant, Payload, PayloadPool, Span};
+use rustix::io::{readv, Errno};
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// What one client, and all of them, may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caps {
+    /// Requests of one connection that are not answered yet, and replies that are not sent. Default 256.
+    pub requests: usize,
+    /// Bytes of their data. One longer request is served alone. Default 64 MiB.
+    pub bytes: ByteLen,
+    /// Connections at once; others wait to be accepted. Default 64.
+    pub connections: usize,
+    /// How long the handshake may take. Default 10 s.
+    pub handshake: Span,
+    /// How long a client may owe the rest of a message, or leave replies unread. Default 5 min.
+    pub stall: Span,
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps {
+            requests: 256,
+            bytes: ByteLen::mib(64),
+            connections: 64,
+            handshake: Span::from_secs(10),
+            stall: Span::from_secs(300),
+        }
+    }
+}
+
+/// Bytes of input held for a connection.
+const INPUT: usize = 64 << 10;
+/// From this payload on, little is read behind it: what lies in the input has to be copied once more.
+const LONG_PAYLOAD: usize = 64 << 10;
+/// Bytes read at once while payloads are long.
+const SHORT_INPUT: usize = 4 << 10;
+/// Replies sent by one call.
+const BATCH: usize = 32;
+
+/// What comes before the data of a reply.
+#[derive(Debug)]
+enum Lead {
+    Head(Head),
+    Bytes(Vec<u8>),
+}
+
+impl Lead {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Lead::Head(head) => head.as_bytes(),
+            Lead::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// One message to send.
+#[derive(Debug)]
+struct Outgoing {
+    lead: Lead,
+    /// The data behind it; the connection holds the payload until they are sent.
+    payload: Payload,
+    len: ByteLen,
+    /// What the request had reserved: whether it counts, and its bytes.
+    reserved: Option<u64>,
+}
+
+/// The payload of a write on its way in.
+#[derive(Debug)]
+struct Incoming {
+    request: Request,
+    payload: Payload,
+    filled: usize,
+}
+
+/// What a connection needs next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Serve this request; a write's payload is complete.
+    Start(Request, Payload),
+    /// Read the socket.
+    Read,
+    /// Nothing, until replies are sent.
+    Blocked,
+    /// Nothing more comes from this client.
+    Over,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    socket: OwnedFd,
+    server: Server,
+    input: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Bytes to read at once.
+    window: usize,
+    incoming: Option<Incoming>,
+    /// A request that found no room.
+    waiting: Option<Request>,
+    out: VecDeque<Outgoing>,
+    /// Bytes of the first message that are sent.
+    sent: usize,
+    /// Requests and bytes that are reserved: from the request to the last byte of its reply.
+    pub requests: usize,
+    bytes: u64,
+    pub session: Option<Session>,
+    /// Nothing more is read; what is under way is answered.
+    pub closing: bool,
+    /// The socket is broken: nothing can be sent any more.
+    pub dead: bool,
+    /// What the poll was told.
+    pub interest: Interest,
+    pub opened: Instant,
+    /// When bytes last moved.
+    pub moved: Instant,
+    /// Why the client is to be hung up on, for the log.
+    pub fault: Option<NbdError>,
+    /// It is in the list of connections to be looked at.
+    pub listed: bool,
+}
+
+impl Conn {
+    pub fn new(socket: OwnedFd, exports: Arc<Exports>, now: Instant) -> Conn {
+        let mut greeting = Vec::new();
+        let server = Server::new(exports, &mut greeting);
+        let mut conn = Conn {
+            socket,
+            server,
+            input: vec![0; INPUT].into(),
+            start: 0,
+            end: 0,
+            window: INPUT,
+            incoming: None,
+            waiting: None,
+            out: VecDeque::new(),
+            sent: 0,
+            requests: 0,
+            bytes: 0,
+            session: None,
+            closing: false,
+            dead: false,
+            interest: Interest::READ,
+            opened: now,
+            moved: now,
+            fault: None,
+            listed: false,
+        };
+        conn.say(greeting);
+        conn
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn say(&mut self, bytes: Vec<u8>) {
+        if !bytes.is_empty() {
+            self.push(Lead::Bytes(bytes), Payload::NONE, ByteLen::ZERO, None);
+        }
+    }
+
+    fn push(&mut self, lead: Lead, payload: Payload, len: ByteLen, reserved: Option<u64>) {
+        self.out.push_back(Outgoing { lead, payload, len, reserved });
+    }
+
+    /// Queues a reply without data behind it for a request that was started.
+    pub fn reply(&mut self, head: Head, reserved: u64) {
+        self.push(Lead::Head(head), Payload::NONE, ByteLen::ZERO, Some(reserved));
+    }
+
+    /// Queues a reply with `len` bytes of `payload`, which the connection holds from now on.
+    pub fn reply_data(&mut self, head: Head, payload: Payload, len: ByteLen) {
+        self.push(Lead::Head(head), payload, len, Some(len.0));
+    }
+
+    /// Queues a reply that is only bytes, for a request that was started and has no data of its own.
+    pub fn reply_bytes(&mut self, bytes: Vec<u8>) {
+        self.push(Lead::Bytes(bytes), Payload::NONE, ByteLen::ZERO, Some(0));
+    }
+
+    /// Bytes that a request reserves.
+    pub fn weight(request: &Request) -> u64 {
+        match request.command {
+            Command::Read { .. } | Command::Write => request.length.0,
+            _ => 0,
+        }
+    }
+
+    fn has_room(&self, request: &Request, caps: &Caps) -> bool {
+        self.requests < caps.requests
+            && (self.bytes == 0 || self.bytes + Conn::weight(request) <= caps.bytes.0)
+    }
+
+    /// Reads on in the input, up to the next thing that concerns others.
+    pub fn next(&mut self, caps: &Caps, pool: &mut PayloadPool) -> Next {
+        loop {
+            if self.closing || self.dead {
+                return Next::Over;
+            }
+            if let Some(incoming) = &mut self.incoming {
+                let owed = incoming.request.length.0 as usize - incoming.filled;
+                let count = owed.min(self.end - self.start);
+                let target = incoming.payload.slice(ByteLen(incoming.filled as u64));
+                let from = &self.input[self.start..self.start + count];
+                pool.bytes_mut(target, ByteLen(count as u64)).copy_from_slice(from);
+                self.start += count;
+                self.take_payload(count);
+                match self.complete_payload() {
+                    Some((request, payload)) => return Next::Start(request, payload),
+                    None => return Next::Read,
+                }
+            }
+            if let Some(request) = self.waiting.take() {
+                if !self.has_room(&request, caps) {
+                    self.waiting = Some(request);
+                    return Next::Blocked;
+                }
+                match self.begin(request, pool) {
+                    Some(request) => return Next::Start(request, Payload::NONE),
+                    None => continue,
+                }
+            }
+            // Refusals and answers to options reserve nothing: a client that does not read them is not read either.
+            if self.out.len() >= caps.requests || (self.session.is_none() && self.out.len() > 1) {
+                return Next::Blocked;
+            }
+            if self.start == self.end {
+                return Next::Read;
+            }
+            self.parse();
+        }
+    }
+
+    /// Takes one event out of the input.
+    fn parse(&mut self) {
+        let mut answer = Vec::new();
+        let step = match self.server.step(&self.input[self.start..self.end], &mut answer) {
+            Ok(step) => step,
+            Err(error) => {
+                self.say(answer);
+                self.fault = Some(error);
+                self.closing = true;
+                return;
+            }
+        };
+        self.start += step.consumed;
+        self.say(answer);
+        match step.event {
+            Event::NeedMore | Event::Answered | Event::NeedPayload(_) => {}
+            Event::Started(session) => self.session = Some(session),
+            Event::Request(request) => self.waiting = Some(request),
+            Event::Refused(refusal) => {
+                let replies = self.session.expect("requests come after the handshake").replies;
+                self.push(Lead::Head(replies.refuse(&refusal)), Payload::NONE, ByteLen::ZERO, None);
+            }
+            Event::Closed => self.closing = true,
+        }
+    }
+
+    /// Reserves room. A write waits for its payload first; anything else can start.
+    fn begin(&mut self, request: Request, pool: &mut PayloadPool) -> Option<Request> {
+        self.requests += 1;
+        self.bytes += Conn::weight(&request);
+        if request.command != Command::Write {
+            return Some(request);
+        }
+        let payload = pool.allocate_unfilled(request.length);
+        self.window = if request.length.0 as usize >= LONG_PAYLOAD { SHORT_INPUT } else { INPUT };
+        self.incoming = Some(Incoming { request, payload, filled: 0 });
+        None
+    }
+
+    fn take_payload(&mut self, count: usize) {
+        if let Some(incoming) = &mut self.incoming {
+            incoming.filled += count;
+            self.server.payload_taken(count);
+        }
+    }
+
+    fn complete_payload(&mut self) -> Option<(Request, Payload)> {
+        let complete = self.incoming.as_ref().is_some_and(|i| i.filled as u64 == i.request.length.0);
+        let incoming = if complete { self.incoming.take() } else { None };
+        incoming.map(|incoming| (incoming.request, incoming.payload))
+    }
+
+    /// Reads the socket, into the payload that is owed and then into the input, which is empty. Returns the bytes; 0
+    /// when none are there. At the end of the stream the connection is closing.
+    pub fn receive(&mut self, now: Instant, pool: &mut PayloadPool) -> usize {
+        debug_assert!(self.start == self.end, "the input is used up before more is read");
+        let (owed, target) = match &self.incoming {
+            Some(i) => (i.request.length.0 as usize - i.filled, i.payload.slice(ByteLen(i.filled as u64))),
+            None => (0, Payload::NONE),
+        };
+        let rest: &mut [u8] = if owed == 0 { &mut [] } else { pool.bytes_mut(target, ByteLen(owed as u64)) };
+        let mut buffers = [IoSliceMut::new(rest), IoSliceMut::new(&mut self.input[..self.window])];
+        match readv(&self.socket, &mut buffers[usize::from(owed == 0)..]) {
+            Ok(0) => {
+                self.fault = self.server.hung_up().err();
+                self.closing = true;
+                0
+            }
+            Ok(count) => {
+                self.moved = now;
+                self.take_payload(count.min(owed));
+                (self.start, self.end) = (0, count - count.min(owed));
+                count
+            }
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => {
+                self.dead = true;
+                0
+            }
+        }
+    }
+
+    /// Sends what can be sent.
+    pub fn send(&mut self, now: Instant, pool: &mut PayloadPool) {
+        while !self.out.is_empty() && !self.dead {
+            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(2 * BATCH);
+            let mut skip = self.sent;
+            let mut total = 0;
+            for message in self.out.iter().take(BATCH) {
+                let data = match message.len {
+                    ByteLen::ZERO => &[][..],
+                    len => pool.bytes(message.payload, len),
+                };
+                for part in [message.lead.bytes(), data] {
+                    let cut = skip.min(part.len());
+                    skip -= cut;
+                    if cut < part.len() {
+                        total += part.len() - cut;
+                        slices.push(IoSlice::new(&part[cut..]));
+                    }
+                }
+            }
+            let mut no_control = SendAncillaryBuffer::default();
+            match sendmsg(&self.socket, &slices, &mut no_control, SendFlags::NOSIGNAL) {
+                Ok(count) => {
+                    self.moved = now;
+                    self.retire(count, pool);
+                    if count < total {
+                        return;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.dead = true,
+            }
+        }
+    }
+
+    /// Forgets messages whose last byte is sent.
+    fn retire(&mut self, count: usize, pool: &mut PayloadPool) {
+        self.sent += count;
+        while let Some(message) = self.out.front() {
+            let size = message.lead.bytes().len() + message.len.0 as usize;
+            if self.sent < size {
+                return;
+            }
+            self.sent -= size;
+            self.drop_front(pool);
+        }
+    }
+
+    fn drop_front(&mut self, pool: &mut PayloadPool) {
+        if let Some(message) = self.out.pop_front() {
+            pool.release(message.payload);
+            if let Some(bytes) = message.reserved {
+                self.requests -= 1;
+                self.bytes -= bytes;
+            }
+        }
+    }
+
+    /// Gives up everything that will never be sent or received. Requests under way are waited for.
+    pub fn bury(&mut self, pool: &mut PayloadPool) {
+        while !self.out.is_empty() {
+            self.drop_front(pool);
+        }
+        self.drop_incoming(pool);
+    }
+
+    /// Gives up a payload whose rest will not come.
+    pub fn drop_incoming(&mut self, pool: &mut PayloadPool) {
+        if let Some(incoming) = self.incoming.take() {
+            pool.release(incoming.payload);
+            self.requests -= 1;
+            self.bytes -= incoming.request.length.0;
+        }
+    }
+
+    /// Nothing is under way and nothing is left to send or read.
+    pub fn is_finished(&self) -> bool {
+        (self.closing || self.dead) && self.requests == 0 && self.out.is_empty()
+    }
+
+    /// Nothing is under way and nothing is left to send; the client may say more.
+    pub fn is_quiet(&self) -> bool {
+        self.requests == 0 && self.out.is_empty()
+    }
+
+    pub fn has_output(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// New requests are refused from now on.
+    pub fn shut_down(&mut self) {
+        self.server.shut_down();
+    }
+
+    /// Whether the client takes longer than it may. A server that ends is less patient.
+    pub fn is_late(&self, caps: &Caps, draining: bool, now: Instant) -> bool {
+        let owes = self.incoming.is_some() || self.has_output();
+        let stall = if draining { caps.handshake } else { caps.stall };
+        match self.session {
+            None => now.since(self.opened) > caps.handshake,
+            Some(_) => owes && now.since(self.moved) > stall,
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Control connections of the reactor; [`crate::ctl`] has the words.
+
+use super::legs::LegState;
+use super::poll::{Interest, Source};
+use super::slab::Key;
+use super::Reactor;
+use crate::ctl::{Command, LINE_MAX};
+use nandu_base::{Counter, Op};
+use rustix::io::Errno;
+use rustix::net::{send, SendFlags};
+use serde_json::{json, Map, Value};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Control connections at once.
+const CONNECTIONS: usize = 16;
+/// Unsent answers from which on no more commands are read.
+const OUT_MAX: usize = 256 << 10;
+
+/// A control connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    socket: UnixStream,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    /// The leg whose return the client waits for.
+    waits_for: Option<u32>,
+    over: bool,
+    interest: Interest,
+}
+
+impl Conn {
+    fn say(&mut self, answer: &Value) {
+        self.out.extend_from_slice(answer.to_string().as_bytes());
+        self.out.push(b'\n');
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; LINE_MAX];
+        while self.input.len() <= LINE_MAX {
+            match rustix::io::read(&self.socket, &mut buffer) {
+                Ok(0) => self.over = true,
+                Ok(count) => {
+                    self.input.extend_from_slice(&buffer[..count]);
+                    continue;
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => {}
+                Err(_) => self.over = true,
+            }
+            return;
+        }
+    }
+
+    /// The next whole line, unless an earlier command is not answered yet.
+    fn line(&mut self) -> Option<String> {
+        if self.waits_for.is_some() || self.out.len() > OUT_MAX {
+            return None;
+        }
+        let Some(end) = self.input.iter().position(|&byte| byte == b'\n') else {
+            if self.input.len() > LINE_MAX {
+                self.say(&refusal("the line is too long"));
+                self.input.clear();
+                self.over = true;
+            }
+            return None;
+        };
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    fn send(&mut self) {
+        while !self.out.is_empty() {
+            match send(&self.socket, &self.out, SendFlags::NOSIGNAL) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    self.out.clear();
+                    self.over = true;
+                }
+            }
+        }
+    }
+}
+
+fn refusal(why: &str) -> Value {
+    json!({ "ok": false, "error": why })
+}
+
+impl Reactor {
+    /// Takes commands at `listener`.
+    ///
+    /// # Errors
+    /// The listener cannot be waited for.
+    pub fn control(&mut self, listener: UnixListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        self.poll.add(listener.as_fd(), Source::ControlListener, Interest::READ)?;
+        self.control_listener = Some(listener);
+        Ok(())
+    }
+
+    pub(super) fn accept_control(&mut self) {
+        while let Some(Ok((socket, _))) = self.control_listener.as_ref().map(UnixListener::accept) {
+            if self.controls.len() >= CONNECTIONS || socket.set_nonblocking(true).is_err() {
+                continue; // dropped: the client sees the end of the stream
+            }
+            let interest = Interest::READ;
+            let conn =
+                Conn { socket, input: Vec::new(), out: Vec::new(), waits_for: None, over: false, interest };
+            let key = self.controls.insert(conn);
+            let conn = self.controls.get(key).expect("just inserted");
+            if self.poll.add(&conn.socket, Source::Control(key), interest).is_err() {
+                self.controls.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn control_ready(&mut self, key: Key) {
+        let Some(conn) = self.controls.get_mut(key) else { return };
+        conn.receive();
+        self.obey(key);
+    }
+
+    fn obey(&mut self, key: Key) {
+        while let Some(line) = self.controls.get_mut(key).and_then(Conn::line) {
+            let answer = match line.parse::<Command>() {
+                Err(error) => Some(refusal(&error.to_string())),
+                Ok(Command::Status) => Some(self.status()),
+                Ok(Command::Fail(leg)) => Some(self.fail_leg(&leg)),
+                Ok(Command::Add(leg)) => self.add_leg(&leg, key),
+            };
+            if let (Some(answer), Some(conn)) = (answer, self.controls.get_mut(key)) {
+                conn.say(&answer);
+            }
+        }
+    }
+
+    /// Sends answers and ends connections that are over.
+    pub(super) fn serve_controls(&mut self) {
+        for key in self.controls.keys() {
+            self.obey(key);
+            let Some(conn) = self.controls.get_mut(key) else { continue };
+            conn.send();
+            if conn.over && conn.out.is_empty() && conn.waits_for.is_none() {
+                if let Some(conn) = self.controls.remove(key) {
+                    self.poll.remove(&conn.socket);
+                }
+                continue;
+            }
+            let read = !conn.over && conn.input.len() <= LINE_MAX;
+            let wanted = Interest { read, write: !conn.out.is_empty() };
+            if conn.over && conn.out.is_empty() {
+                self.poll.remove(&conn.socket); // it only waits: its hang-up would be reported for ever
+            } else if wanted != conn.interest {
+                conn.interest = wanted;
+                conn.over |= self.poll.change(&conn.socket, Source::Control(key), wanted).is_err();
+            }
+        }
+    }
+
+    fn leg_number(&self, name: &str) -> Result<u32, Value> {
+        let legs = (0..self.graph.len() as u32).filter(|&n| self.host.legs[n as usize].is_some());
+        let names: Vec<(u32, &str)> = legs.map(|n| (n, self.graph.name(n))).collect();
+        let found = names.iter().find(|(_, known)| *known == name);
+        found.map(|&(node, _)| node).ok_or_else(|| {
+            let known: Vec<&str> = names.iter().map(|&(_, known)| known).collect();
+            refusal(&format!("`{name}` is no leg with a medium; there are: {}", known.join(", ")))
+        })
+    }
+
+    fn fail_leg(&mut self, name: &str) -> Value {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return refusal,
+        };
+        let leg = self.host.leg(node);
+        let was = leg.state;
+        if !leg.give_up(0) {
+            if was == LegState::Returning {
+                self.leg_answer(node, Err("it was failed again before it was back".into()));
+                return json!({ "ok": true, "leg": name, "state": "faulty" });
+            }
+            return refusal(&format!("`{name}` is {} already", was.word()));
+        }
+        self.leg_lost(node, 0, self.clock.now());
+        json!({ "ok": true, "leg": name, "state": "faulty" })
+    }
+
+    /// Begins to take a leg back. The answer comes when it is known.
+    fn add_leg(&mut self, name: &str, client: Key) -> Option<Value> {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return Some(refusal),
+        };
+        let leg = self.host.leg(node);
+        if matches!(leg.state, LegState::Active | LegState::Returning) {
+            return Some(refusal(&format!("`{name}` is {} already", leg.state.word())));
+        }
+        leg.state = LegState::Returning;
+        if let Some(conn) = self.controls.get_mut(client) {
+            conn.waits_for = Some(node);
+        }
+        self.try_return(node, self.clock.now());
+        None
+    }
+
+    /// Tells whoever waits for the return of a leg how it went.
+    pub(super) fn leg_answer(&mut self, node: u32, result: Result<(), String>) {
+        let answer = match result {
+            Ok(()) => json!({ "ok": true, "leg": self.graph.name(node), "state": "active" }),
+            Err(why) => refusal(&why),
+        };
+        for key in self.controls.keys() {
+            if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
+                conn.waits_for = None;
+                conn.say(&answer);
+            }
+        }
+    }
+
+    /// How everything stands.
+    pub fn status(&self) -> Value {
+        let devices: Map<String, Value> = (0..self.graph.len() as u32)
+            .map(|node| (self.graph.name(node).to_string(), self.device_status(node)))
+            .collect();
+        let exports: Vec<Value> = self
+            .exports
+            .all()
+            .iter()
+            .map(|e| json!({ "name": e.name, "bytes": e.size.0, "read_only": e.read_only }))
+            .collect();
+        json!({
+            "ok": true,
+            "exports": exports,
+            "connections": self.clients.len(),
+            "requests_in_flight": self.host.ops.alive(),
+            "draining": self.draining,
+            "devices": devices,
+        })
+    }
+
+    fn device_status(&self, node: u32) -> Value {
+        let stats = self.graph.stats(node);
+        let by_op = |of: &dyn Fn(usize) -> u64| -> Map<String, Value> {
+            let used = Op::ALL.iter().filter(|op| of(**op as usize) > 0);
+            used.map(|op| (op.name().to_string(), json!(of(*op as usize)))).collect()
+        };
+        let mut counters: Vec<Counter> = Vec::new();
+        self.graph.machine(node).counters(&mut counters);
+        let counters: Map<String, Value> =
+            counters.iter().map(|counter| (counter.name.to_string(), json!(counter.value))).collect();
+        let mut status = json!({
+            "kind": self.kinds[node as usize],
+            "open": self.graph.is_open(node),
+            "requests": by_op(&|op| stats.requests[op]),
+            "bytes": by_op(&|op| stats.bytes[op]),
+            "failed": stats.failed,
+            "latency_ns_mean": stats.latency_total.0.checked_div(stats.finished).unwrap_or(0),
+            "latency_ns_max": stats.latency_max.0,
+            "counters": counters,
+        });
+        if let Some(leg) = &self.host.legs[node as usize] {
+            status["state"] = json!(leg.state.word());
+            status["in_flight"] = json!(leg.in_flight);
+            if let LegState::Faulty { errno } = leg.state {
+                status["errno"] = json!(errno);
+            }
+        }
+        status
+    }
+}

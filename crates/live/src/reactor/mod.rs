@@ -1,0 +1,367 @@
+//! One thread that runs a stack: the graph, its timers, its media and its clients.
+//!
+//! Each turn does what is due, hands jobs to the backends, sends replies, and waits for sockets and completions. The
+//! graph is called from here alone; threads of backends only put ends of requests into a list. What one turn does for
+//! one client is bounded, so that no client starves the others.
+//!
+//! The reactor does not decide when to start or stop: [`crate::serve`] opens and closes the machines through it.
+
+mod clients;
+mod conn;
+mod control;
+mod host;
+mod legs;
+mod ops;
+mod poll;
+mod slab;
+
+pub use clients::{Listener, OfferError};
+pub use conn::Caps;
+
+use crate::backend::{BlockBackend, Completions, Done, Failure};
+use crate::clock::Clock;
+use crate::nbd::Exports;
+use conn::Conn;
+use host::{Due, Host};
+use legs::{Leg, LegState};
+use nandu_base::{DeviceEvent, Instant, OpenError, OpenHow, Span, TimerKey};
+use nandu_stack::{Graph, LayerStats};
+use ops::Target;
+use poll::{Interest, Poll, Ready, Source};
+use slab::{Key, Slab};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+/// Due events handled in one turn.
+const DUE_PER_TURN: usize = 1024;
+/// Rounds of completions handled in one turn.
+const ROUNDS_PER_TURN: usize = 64;
+/// How often slow clients are looked for.
+const SWEEP: Span = Span::from_secs(1);
+
+/// What happened to a leg, for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LegNews {
+    /// Given up, for this `errno` (0: an administrator wanted it).
+    Faulty(i32),
+    /// In use again.
+    Back,
+    /// It should have come back but could not be opened.
+    StillGone(String),
+}
+
+/// Something for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum News {
+    /// A leg.
+    Leg(String, LegNews),
+    /// A client was hung up on.
+    Client(String),
+}
+
+/// What the reactor is made of.
+pub struct Setup {
+    /// The machines, built for real bytes. None is open.
+    pub graph: Graph,
+    /// The kind of each machine.
+    pub kinds: Vec<&'static str>,
+    /// The children of each machine.
+    pub children: Vec<Vec<u32>>,
+    /// For each machine its medium, and whether the medium is there.
+    pub media: Vec<Option<(Box<dyn BlockBackend>, bool)>>,
+    /// Where backends put the ends of requests.
+    pub completions: Arc<Completions>,
+    /// How machines are opened.
+    pub how: OpenHow,
+    /// Limits for clients.
+    pub caps: Caps,
+}
+
+/// A running stack.
+pub struct Reactor {
+    graph: Graph,
+    kinds: Vec<&'static str>,
+    children: Vec<Vec<u32>>,
+    host: Host,
+    completions: Arc<Completions>,
+    clock: Clock,
+    poll: Poll,
+    ready: Vec<Ready>,
+    how: OpenHow,
+    caps: Caps,
+    exports: Arc<Exports>,
+    targets: Vec<Target>,
+    listeners: Vec<Listener>,
+    control_listener: Option<UnixListener>,
+    clients: Slab<Conn>,
+    controls: Slab<control::Conn>,
+    /// Connections to look at in this turn.
+    listed: Vec<Key>,
+    /// Accepting has stopped because there are too many clients.
+    full: bool,
+    /// New requests are refused.
+    draining: bool,
+    next_sweep: Instant,
+    /// Machines that are opened again because a leg came back.
+    reopening: Vec<u32>,
+    outside: Vec<u32>,
+    news: Vec<News>,
+    spare: Vec<Done>,
+    spare_list: Vec<Key>,
+}
+
+impl Reactor {
+    /// A reactor without clients, and whose machines are closed.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn new(setup: Setup) -> io::Result<Reactor> {
+        let poll = Poll::new()?;
+        poll.add(setup.completions.fd(), Source::Wake, Interest::READ)?;
+        let legs = setup.media.into_iter().map(|medium| {
+            medium.map(|(backend, there)| {
+                Leg::new(backend, if there { LegState::Active } else { LegState::Missing })
+            })
+        });
+        Ok(Reactor {
+            graph: setup.graph,
+            kinds: setup.kinds,
+            children: setup.children,
+            host: Host::new(legs.collect()),
+            completions: setup.completions,
+            clock: Clock::start(),
+            poll,
+            ready: Vec::new(),
+            how: setup.how,
+            caps: setup.caps,
+            exports: Arc::default(),
+            targets: Vec::new(),
+            listeners: Vec::new(),
+            control_listener: None,
+            clients: Slab::new(),
+            controls: Slab::new(),
+            listed: Vec::new(),
+            full: false,
+            draining: false,
+            next_sweep: Instant::ZERO + SWEEP,
+            reopening: Vec::new(),
+            outside: Vec::new(),
+            news: Vec::new(),
+            spare: Vec::new(),
+            spare_list: Vec::new(),
+        })
+    }
+
+    /// The machines.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Figures of one layer.
+    pub fn stats(&self, node: u32) -> &LayerStats {
+        self.graph.stats(node)
+    }
+
+    /// Has `number` reported by [`Reactor::take_outside`] when `fd` becomes readable.
+    ///
+    /// # Errors
+    /// The descriptor cannot be waited for.
+    pub fn watch(&self, fd: impl AsFd, number: u32) -> io::Result<()> {
+        self.poll.add(fd, Source::Outside(number), Interest::READ)
+    }
+
+    /// No longer waits for a descriptor.
+    pub fn unwatch(&self, fd: BorrowedFd<'_>) {
+        self.poll.remove(fd);
+    }
+
+    /// Numbers of watched descriptors that became readable.
+    pub fn take_outside(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.outside)
+    }
+
+    /// What happened since the last call.
+    pub fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Begins to open machine `node`, whose children have been opened or are known to be absent. Its
+    /// [`Graph::open_result`] comes in this or a later turn.
+    pub fn open(&mut self, node: u32) {
+        let missing = matches!(&self.host.legs[node as usize], Some(leg) if leg.state != LegState::Active);
+        if missing {
+            let device = self.graph.name(node).to_string();
+            self.graph.open_failed(node, OpenError::Gone { device });
+        } else {
+            let now = self.clock.now();
+            self.graph.open(node, self.how, now, &mut self.host);
+        }
+    }
+
+    /// Begins to close machine `node`, whose parents are closed. It is no longer open in this or a later turn.
+    pub fn close(&mut self, node: u32) {
+        let now = self.clock.now();
+        self.graph.close(node, now, &mut self.host);
+    }
+
+    /// Does what is to be done, waiting for something to happen when there is nothing.
+    ///
+    /// # Errors
+    /// The operating system refuses to wait: nothing can go on.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        for _ in 0..DUE_PER_TURN {
+            match self.host.take_due(now) {
+                Some(Due::Finish(id)) => self.graph.complete(nandu_base::ReqId(id), now, &mut self.host),
+                Some(Due::Timer(node, key, generation)) => {
+                    self.graph.timer(node, TimerKey(key), generation, now, &mut self.host);
+                }
+                None => break,
+            }
+        }
+        self.settle(now);
+        self.serve_listed(now);
+        self.settle(now);
+        self.kick();
+        self.send_listed();
+        self.serve_controls();
+        let timeout = self.timeout();
+        let mut ready = std::mem::take(&mut self.ready);
+        let waited = self.poll.wait(timeout, &mut ready);
+        for event in ready.drain(..) {
+            self.dispatch(event);
+        }
+        self.ready = ready;
+        waited
+    }
+
+    fn timeout(&self) -> Option<Span> {
+        if !self.listed.is_empty() || !self.host.done.is_empty() || !self.news.is_empty() || !self.outside.is_empty()
+        {
+            return Some(Span::ZERO);
+        }
+        let sweep = (self.full || self.clients.len() > 0).then_some(self.next_sweep);
+        let next = [self.host.next_due(), sweep].into_iter().flatten().min()?;
+        let now = self.clock.now();
+        Some(if next > now { next.since(now) } else { Span::ZERO })
+    }
+
+    fn dispatch(&mut self, event: Ready) {
+        match event.source {
+            Source::Wake => self.completions.take(&mut self.host.done),
+            Source::Listener(number) => self.accept(number),
+            Source::ControlListener => self.accept_control(),
+            Source::Client(key) => self.client_ready(key, event),
+            Source::Control(key) => self.control_ready(key),
+            Source::Outside(number) => self.outside.push(number),
+        }
+    }
+
+    /// Hands on what has ended, until nothing more follows from it.
+    fn settle(&mut self, now: Instant) {
+        for _ in 0..ROUNDS_PER_TURN {
+            if self.host.done.is_empty() && self.host.ops.touched.is_empty() {
+                break;
+            }
+            let mut done = std::mem::replace(&mut self.host.done, std::mem::take(&mut self.spare));
+            for end in done.drain(..) {
+                self.complete(end, now);
+            }
+            self.spare = done;
+            let mut touched = std::mem::take(&mut self.host.ops.touched);
+            for slot in touched.drain(..) {
+                self.go_on(slot, now);
+            }
+            if self.host.ops.touched.is_empty() {
+                self.host.ops.touched = touched;
+            }
+        }
+        self.finish_reopening(now);
+        if now >= self.next_sweep {
+            self.next_sweep = now + SWEEP;
+            self.sweep(now);
+        }
+    }
+
+    fn kick(&mut self) {
+        for leg in self.host.legs.iter_mut().flatten() {
+            leg.backend.kick();
+        }
+    }
+
+    /// A backend has ended a request.
+    fn complete(&mut self, end: Done, now: Instant) {
+        let leg = self.host.leg(end.node);
+        leg.in_flight -= 1;
+        let mut result = end.result;
+        let fatal = match result {
+            Err(failure) if failure.device => leg.give_up(failure.errno).then_some(failure.errno),
+            _ => None,
+        };
+        if let Some(errno) = fatal {
+            self.leg_lost(end.node, errno, now);
+        } else if self.host.leg(end.node).state != LegState::Active && result.is_ok() {
+            // The device is gone for everybody: no request may come out of it alive.
+            result = Err(Failure::gone(self.graph.requests[end.id].len));
+        }
+        if let Err(failure) = result {
+            self.graph.requests[end.id].error = Some(failure.error);
+        }
+        self.graph.complete(end.id, now, &mut self.host);
+        self.try_return(end.node, now);
+    }
+
+    fn leg_lost(&mut self, node: u32, errno: i32, now: Instant) {
+        self.news.push(News::Leg(self.graph.name(node).to_string(), LegNews::Faulty(errno)));
+        self.graph.device_event(node, DeviceEvent::Lost, now, &mut self.host);
+    }
+
+    /// Opens a leg that is to return, once its last straggler has ended.
+    fn try_return(&mut self, node: u32, now: Instant) {
+        let Some(opened) = self.host.leg(node).try_return() else { return };
+        let name = self.graph.name(node).to_string();
+        let answer = match &opened {
+            Ok(()) => {
+                self.news.push(News::Leg(name, LegNews::Back));
+                Ok(())
+            }
+            Err(error) => {
+                self.news.push(News::Leg(name, LegNews::StillGone(error.to_string())));
+                Err(error.to_string())
+            }
+        };
+        if opened.is_ok() {
+            if self.graph.is_open(node) {
+                self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
+            } else {
+                self.reopen(node, now);
+            }
+        }
+        self.leg_answer(node, answer);
+    }
+
+    fn reopen(&mut self, node: u32, now: Instant) {
+        self.graph.open(node, self.how, now, &mut self.host);
+        self.reopening.push(node);
+    }
+
+    /// Machines that were opened again tell their parents. A parent that could not start without them starts now.
+    fn finish_reopening(&mut self, now: Instant) {
+        let ended = |graph: &Graph, node: u32| graph.open_result(node).is_some();
+        while let Some(at) = self.reopening.iter().position(|&node| ended(&self.graph, node)) {
+            let node = self.reopening.swap_remove(at);
+            if !self.graph.is_open(node) {
+                continue;
+            }
+            self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
+            let parents = (0..self.graph.len() as u32).filter(|&p| self.children[p as usize].contains(&node));
+            for parent in parents.collect::<Vec<u32>>() {
+                if matches!(self.graph.open_result(parent), Some(Err(_))) {
+                    self.reopen(parent, now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Waiting for sockets and wake-ups.
+
+use super::slab::Key;
+use nandu_base::Span;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::Timespec;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Who became ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// The completions of backends, or a stop from another thread.
+    Wake,
+    /// A listener for NBD clients, by its number.
+    Listener(u32),
+    /// The listener for control clients.
+    ControlListener,
+    /// An NBD connection.
+    Client(Key),
+    /// A control connection.
+    Control(Key),
+    /// Something the caller of the reactor watches, by its own number.
+    Outside(u32),
+}
+
+impl Source {
+    fn encode(self) -> u64 {
+        let pack = |kind: u64, key: Key| kind << 56 | u64::from(key.generation) << 32 | u64::from(key.slot);
+        match self {
+            Source::Wake => 0,
+            Source::Listener(n) => 1 << 56 | u64::from(n),
+            Source::ControlListener => 2 << 56,
+            Source::Client(key) => pack(3, key),
+            Source::Control(key) => pack(4, key),
+            Source::Outside(n) => 5 << 56 | u64::from(n),
+        }
+    }
+
+    fn decode(data: u64) -> Source {
+        let key = Key { slot: data as u32, generation: (data >> 32) as u32 & 0x00FF_FFFF };
+        match data >> 56 {
+            0 => Source::Wake,
+            1 => Source::Listener(key.slot),
+            2 => Source::ControlListener,
+            3 => Source::Client(key),
+            4 => Source::Control(key),
+            _ => Source::Outside(key.slot),
+        }
+    }
+}
+
+/// What is awaited of a file descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Interest {
+    pub read: bool,
+    pub write: bool,
+}
+
+impl Interest {
+    pub const READ: Interest = Interest { read: true, write: false };
+
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN | EventFlags::RDHUP, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags
+    }
+}
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub source: Source,
+    /// The peer is gone in both directions, or the socket is broken.
+    pub broken: bool,
+}
+
+/// An epoll instance.
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poll {
+    pub fn new() -> io::Result<Poll> {
+        Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(64) })
+    }
+
+    pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.encode()), interest.flags())?)
+    }
+
+    pub fn change(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(source.encode()), interest.flags())?)
+    }
+
+    pub fn remove(&self, fd: impl AsFd) {
+        // A descriptor that is not there any more is what was wanted.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Waits until something is ready, at most `timeout` (`None`: without end).
+    pub fn wait(&mut self, timeout: Option<Span>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: (span.0 / 1_000_000_000) as i64,
+            tv_nsec: (span.0 % 1_000_000_000) as i64,
+        });
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        ready.extend(self.events.iter().map(|event| {
+            Ready {
+                source: Source::decode(event.data.u64()),
+                broken: { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR),
+            }
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! Why a stack is not served.
+
+use crate::backend::LegError;
+use crate::reactor::OfferError;
+use nandu_base::OpenError;
+use nandu_stack::StackError;
+use std::io;
+
+/// Why a stack is not, or no longer, served: what, where, why, and what would help.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The stack cannot be built.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// An export was asked for that does not exist.
+    #[error("no export is called `{name}`; the stack has: {}", known.join(", "))]
+    NoExport {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Nobody could connect.
+    #[error("no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT) or a command (--run CMD)")]
+    NoAddress,
+    /// A socket or port cannot be had.
+    #[error("{at}: {error}; choose another address, or stop who uses it")]
+    Address {
+        /// The address.
+        at: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// A leaf that has no real medium.
+    #[error("device `{device}`: a leaf of kind `{kind}` is not served yet; use `file` or `memory` in its place")]
+    Unserved {
+        /// The device.
+        device: String,
+        /// Its kind.
+        kind: &'static str,
+    },
+    /// A file is there but cannot be used.
+    #[error("device `{device}`: {error}")]
+    Leg {
+        /// The device.
+        device: String,
+        /// Why.
+        error: LegError,
+    },
+    /// An export's machine did not start.
+    #[error("device `{device}` does not start: {error}{}", list(.missing))]
+    Open {
+        /// The device.
+        device: String,
+        /// Why.
+        error: OpenError,
+        /// Files that are missing, with reasons.
+        missing: Vec<String>,
+    },
+    /// An export cannot be offered.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// The command could not be started.
+    #[error("`{command}`: {error}")]
+    Run {
+        /// The command.
+        command: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The file for the process number cannot be written.
+    #[error("{path}: {error}")]
+    PidFile {
+        /// The file.
+        path: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// A second signal, or a signal before the start was complete: the end was not clean.
+    #[error("interrupted before a clean end; the next start recovers as after a crash")]
+    Interrupted,
+    /// The operating system refused something that nothing can go on without.
+    #[error("the operating system refuses: {0}")]
+    System(#[from] io::Error),
+}
+
+fn list(missing: &[String]) -> String {
+    missing.iter().map(|why| format!("; {why}")).collect()
+}
+
+impl ServeError {
+    /// 2 when the input was wrong, 1 when the run failed.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ServeError::Stack(_)
+            | ServeError::NoExport { .. }
+            | ServeError::NoAddress
+            | ServeError::Address { .. }
+            | ServeError::Unserved { .. }
+            | ServeError::Leg { .. }
+            | ServeError::Offer(OfferError::Export(_))
+            | ServeError::PidFile { .. } => 2,
+            ServeError::Open { .. }
+            | ServeError::Offer(OfferError::System(_))
+            | ServeError::Run { .. }
+            | ServeError::Interrupted
+            | ServeError::System(_) => 1,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `serve`: a stack from its start to its clean end.
+//!
+//! *Start.* Addresses are taken first, then the files are opened and locked, then the machines are opened children
+//! first, each awaited before the next. A file that is missing does not stop the start: the machine above decides
+//! whether it can do without. Clients are accepted once every export is open.
+//!
+//! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
+//! any more, new requests get `ESHUTDOWN`, what is under way is answered, then the machines are closed parents first,
+//! which makes everything durable. A second signal ends it at once, as a crash would: see `docs/promises.md`.
+
+mod error;
+mod media;
+mod options;
+mod stop;
+
+pub use error::ServeError;
+pub use options::{Ended, Report, ServeOptions};
+pub use stop::Stopper;
+
+use crate::backend::Completions;
+use crate::listen::{self, SocketFile};
+use crate::nbd::{BlockSizes, Export};
+use crate::reactor::{Listener, Reactor, Setup};
+use nandu_base::{ByteLen, Content, Limits, OpenHow, TenantId};
+use nandu_stack::{BuildOptions, Built, Graph};
+use rustix::fs::Mode;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stop::{Child, Signals, Watched};
+
+/// Serves a stack until it is told to stop. `report` hears what happens.
+///
+/// # Errors
+/// What was wrong, where and why, and what would help; see [`ServeError::exit_code`].
+pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<Ended, ServeError> {
+    let build = BuildOptions { seed: options.seed, ..BuildOptions::default() };
+    let built = options.stack.build(&build)?;
+    let exports = chosen_exports(&options, &built)?;
+    let addresses = Addresses::take(&options)?;
+    let (reactor, missing) = assemble(&options, built)?;
+    let server = Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
+    server.run(exports, addresses, missing)
+}
+
+/// An export of the stack file that is to be offered.
+struct Chosen {
+    name: String,
+    description: String,
+    node: u32,
+    tenant: TenantId,
+    read_only: bool,
+}
+
+fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, ServeError> {
+    let known = || built.exports.iter().map(|export| export.name.clone()).collect();
+    let wanted = |name: &String| options.exports.is_empty() || options.exports.contains(name);
+    if let Some(name) = options.exports.iter().find(|name| built.exports.iter().all(|e| e.name != **name)) {
+        return Err(ServeError::NoExport { name: name.clone(), known: known() });
+    }
+    let exports = built.exports.iter().filter(|export| wanted(&export.name));
+    Ok(exports
+        .map(|export| Chosen {
+            name: export.name.clone(),
+            description: export.table.description.clone().unwrap_or_default(),
+            node: export.node,
+            tenant: export.tenant,
+            read_only: options.read_only || export.table.read_only,
+        })
+        .collect())
+}
+
+/// Opens the files and puts everything together. Also returns why each missing file is missing.
+fn assemble(options: &ServeOptions, built: Built) -> Result<(Reactor, Vec<String>), ServeError> {
+    let completions = Arc::new(Completions::new()?);
+    let (media, missing) = media::open(options, &built, &completions)?;
+    let tenants = built.tenants.len() + 1;
+    let kinds = built.parts.iter().map(|part| part.kind).collect();
+    let children = built.parts.iter().map(|part| part.children.clone()).collect();
+    let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, tenants);
+    let how = OpenHow { create: options.create, alone: options.alone };
+    let setup = Setup { graph, kinds, children, media, completions, how, caps: options.caps };
+    Ok((Reactor::new(setup)?, missing))
+}
+
+/// The sockets of a server.
+struct Addresses {
+    listeners: Vec<Listener>,
+    unix: Option<PathBuf>,
+    tcp: Option<std::net::SocketAddr>,
+    control: Option<std::os::unix::net::UnixListener>,
+    _files: Vec<SocketFile>,
+    _private: Option<stop::PrivateDir>,
+}
+
+impl Addresses {
+    fn take(options: &ServeOptions) -> Result<Addresses, ServeError> {
+        let mut taken = Addresses {
+            listeners: Vec::new(),
+            unix: options.unix.clone(),
+            tcp: None,
+            control: None,
+            _files: Vec::new(),
+            _private: None,
+        };
+        if taken.unix.is_none() && options.tcp.is_none() {
+            if options.run.is_none() {
+                return Err(ServeError::NoAddress);
+            }
+            let dir = stop::PrivateDir::new()?;
+            taken.unix = Some(dir.path().join("nbd.sock"));
+            taken._private = Some(dir);
+        }
+        let refused = |at: String| move |error| ServeError::Address { at, error };
+        if let Some(path) = &taken.unix {
+            let mode = Mode::from_raw_mode(0o777);
+            let (listener, file) = listen::unix(path, mode).map_err(refused(path.display().to_string()))?;
+            taken.listeners.push(Listener::Unix(listener));
+            taken._files.push(file);
+        }
+        if let Some(address) = options.tcp {
+            let (listener, address) = listen::tcp(address).map_err(refused(address.to_string()))?;
+            taken.listeners.push(listener);
+            taken.tcp = Some(address);
+        }
+        if let Some(path) = &options.control {
+            let mode = Mode::RUSR | Mode::WUSR;
+            let (listener, file) = listen::unix(path, mode).map_err(refused(path.display().to_string()))?;
+            taken.control = Some(listener);
+            taken._files.push(file);
+        }
+        Ok(taken)
+    }
+
+    fn uri(&self, export: &str) -> String {
+        match (&self.unix, self.tcp) {
+            (Some(path), _) => listen::unix_uri(export, path),
+            (None, Some(address)) => listen::tcp_uri(export, address),
+            (None, None) => unreachable!("a server has an address"),
+        }
+    }
+}
+
+/// A server on its way from start to end.
+struct Server<'a> {
+    reactor: Reactor,
+    report: &'a mut dyn FnMut(&Report),
+    options: &'a ServeOptions,
+    signals: Option<Signals>,
+    signalled: u32,
+    child: Option<Child>,
+    stop: bool,
+}
+
+impl Server<'_> {
+    fn run(mut self, exports: Vec<Chosen>, mut addresses: Addresses, missing: Vec<String>) -> Result<Ended, ServeError> {
+        if self.options.signals {
+            let signals = Signals::new()?;
+            self.reactor.watch(signals.fd(), Watched::Signal as u32)?;
+            self.signals = Some(signals);
+        }
+        if let Some(stopper) = &self.options.stopper {
+            self.reactor.watch(stopper.fd(), Watched::Stopper as u32)?;
+        }
+        self.open(&exports, &missing)?;
+        let uris: Vec<String> = exports.iter().map(|export| addresses.uri(&export.name)).collect();
+        let offers = exports.iter().map(|export| offer(export, self.reactor.graph().machine(export.node).limits()));
+        let offers: Vec<(Export, u32, TenantId)> =
+            offers.zip(&exports).map(|(offer, chosen)| (offer, chosen.node, chosen.tenant)).collect();
+        self.reactor.offer(offers, std::mem::take(&mut addresses.listeners))?;
+        if let Some(listener) = addresses.control.take() {
+            self.reactor.control(listener)?;
+        }
+        let _pidfile = self.options.pidfile.as_deref().map(stop::PidFile::write).transpose()?;
+        (self.report)(&Report::Ready { uris: uris.clone() });
+        if let Some(command) = &self.options.run {
+            let child = Child::start(command, &uris, &addresses)?;
+            self.reactor.watch(child.fd(), Watched::Child as u32)?;
+            self.child = Some(child);
+        }
+        while !self.stop {
+            self.turn()?;
+        }
+        self.end()
+    }
+
+    /// One turn of the reactor, and what came of it.
+    fn turn(&mut self) -> Result<(), ServeError> {
+        self.reactor.turn()?;
+        for news in self.reactor.take_news() {
+            (self.report)(&Report::News(news));
+        }
+        for number in self.reactor.take_outside() {
+            match Watched::of(number) {
+                Watched::Signal => self.signalled += self.signals.as_ref().map_or(0, Signals::take),
+                Watched::Stopper => {
+                    if let Some(stopper) = &self.options.stopper {
+                        self.reactor.unwatch(stopper.fd());
+                    }
+                }
+                Watched::Child => {
+                    if let Some(child) = &mut self.child {
+                        self.reactor.unwatch(child.fd());
+                        child.reap()?;
+                    }
+                }
+            }
+            self.stop = true;
+        }
+        if self.signalled > 1 {
+            return Err(ServeError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Opens every machine, children first, and checks that the exports can be served.
+    fn open(&mut self, exports: &[Chosen], missing: &[String]) -> Result<(), ServeError> {
+        for node in 0..self.reactor.graph().len() as u32 {
+            self.reactor.open(node);
+            let result = loop {
+                if let Some(result) = self.reactor.graph().open_result(node) {
+                    break result.clone();
+                }
+                self.turn()?;
+                if self.stop {
+                    return Err(ServeError::Interrupted);
+                }
+            };
+            let device = self.reactor.graph().name(node).to_string();
+            (self.report)(&Report::Opened { device, result });
+        }
+        for export in exports {
+            let graph = self.reactor.graph();
+            if let Some(Err(error)) = graph.open_result(export.node) {
+                let (device, error) = (graph.name(export.node).to_string(), error.clone());
+                return Err(ServeError::Open { device, error, missing: missing.to_vec() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what is under way, hangs up, and closes the machines.
+    fn end(mut self) -> Result<Ended, ServeError> {
+        (self.report)(&Report::Draining);
+        if let Some(child) = &mut self.child {
+            child.terminate();
+        }
+        self.reactor.drain();
+        while !self.reactor.is_drained() {
+            self.turn()?;
+        }
+        self.reactor.hang_up_all();
+        while self.reactor.clients() > 0 {
+            self.turn()?;
+        }
+        for node in (0..self.reactor.graph().len() as u32).rev() {
+            if !self.reactor.graph().is_open(node) {
+                continue;
+            }
+            self.reactor.close(node);
+            while self.reactor.graph().is_open(node) {
+                self.turn()?;
+            }
+        }
+        (self.report)(&Report::Closed);
+        Ok(Ended { child: self.child.and_then(|child| child.status()) })
+    }
+}
+
+/// What an export tells its clients.
+fn offer(chosen: &Chosen, limits: &Limits) -> Export {
+    let minimum = ByteLen(u64::from(limits.align));
+    let preferred = ByteLen(u64::from(limits.preferred).next_power_of_two().clamp(minimum.0.max(512), 1 << 20));
+    // Longer requests are cut; a longest one that is no multiple of the minimum would be refused by some clients.
+    let maximum = limits.max_io.0.clamp(1 << 20, 32 << 20) / minimum.0 * minimum.0;
+    Export {
+        description: chosen.description.clone(),
+        read_only: chosen.read_only,
+        can_flush: true,
+        can_fua: true,
+        can_trim: true,
+        can_write_zeroes: true,
+        multi_conn: true,
+        blocks: BlockSizes { minimum, preferred, maximum: ByteLen(maximum.max(preferred.0)) },
+        ..Export::new(chosen.name.clone(), ByteLen(limits.capacity.0 / minimum.0 * minimum.0))
+    }
+}

@@ -1,0 +1,142 @@
+//! What to serve and how, and what is heard of it.
+
+use super::stop::Stopper;
+use crate::reactor::{Caps, LegNews, News};
+use nandu_base::OpenError;
+use nandu_stack::Stack;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What to serve and how.
+pub struct ServeOptions {
+    /// The stack.
+    pub stack: Stack,
+    /// A Unix socket for NBD clients. One that a dead server left is replaced.
+    pub unix: Option<PathBuf>,
+    /// A TCP address for NBD clients; port 0 takes a free one. The protocol knows no password: anything but localhost
+    /// is open to whoever reaches it.
+    pub tcp: Option<SocketAddr>,
+    /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
+    pub control: Option<PathBuf>,
+    /// A command for `sh -c` that runs while the stack is served; its end is the end of the server. It finds `uri` (of
+    /// the first export), `uris`, `unixsocket` and `port` in its environment. Without an address, a private socket is
+    /// made.
+    pub run: Option<String>,
+    /// A file for the number of the process, written when clients can connect and removed at the end.
+    pub pidfile: Option<PathBuf>,
+    /// Make files that are missing, and initialise blank members.
+    pub create: bool,
+    /// Start a redundant device on what is there, although the rest may hold newer data.
+    pub alone: bool,
+    /// Names of the exports to offer. Empty: all.
+    pub exports: Vec<String>,
+    /// Refuse all changes by clients. The machines still write their own records.
+    pub read_only: bool,
+    /// Where relative paths of files start.
+    pub base: PathBuf,
+    /// The seed of the machines' random choices.
+    pub seed: u64,
+    /// Limits for clients.
+    pub caps: Caps,
+    /// End on SIGTERM and SIGINT. One server of a process may set it.
+    pub signals: bool,
+    /// Another way to end it, for callers in the same process.
+    pub stopper: Option<Stopper>,
+}
+
+impl ServeOptions {
+    /// Serves all exports of `stack`, paths relative to the current directory; an address is still to be set.
+    pub fn new(stack: Stack) -> ServeOptions {
+        ServeOptions {
+            stack,
+            unix: None,
+            tcp: None,
+            control: None,
+            run: None,
+            pidfile: None,
+            create: false,
+            alone: false,
+            exports: Vec::new(),
+            read_only: false,
+            base: PathBuf::from("."),
+            seed: 1,
+            caps: Caps::default(),
+            signals: true,
+            stopper: None,
+        }
+    }
+}
+
+/// What happens to a server. The text is for people; [`Report::Ready`] is for programs too.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A machine has started, or could not.
+    Opened {
+        /// Its name.
+        device: String,
+        /// How it went.
+        result: Result<(), OpenError>,
+    },
+    /// Clients can connect.
+    Ready {
+        /// One for each export, in the order of the stack file.
+        uris: Vec<String>,
+    },
+    /// Something happened while running.
+    News(News),
+    /// No new requests are taken.
+    Draining,
+    /// Everything is durable and marked as cleanly closed.
+    Closed,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
+            Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
+            Report::Ready { uris } => f.write_str(&uris.join("\n")),
+            Report::News(News::Leg(leg, LegNews::Faulty(0))) => write!(f, "{leg}: faulty, as told"),
+            Report::News(News::Leg(leg, LegNews::Faulty(errno))) => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(f, "{leg}: faulty: {error}; repair it and take it back with `ctl add {leg}`")
+            }
+            Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
+            Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
+            Report::News(News::Client(what)) => write!(f, "a client {what}"),
+            Report::Draining => f.write_str("finishing what is under way"),
+            Report::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+impl Report {
+    /// Prints a report: URIs on standard output, everything else on standard error.
+    pub fn print(&self) {
+        match self {
+            Report::Ready { .. } => {
+                use std::io::Write;
+                let mut out = std::io::stdout().lock();
+                // A reader that has gone away does not stop the server.
+                let _ = writeln!(out, "{self}").and_then(|()| out.flush());
+            }
+            _ => eprintln!("{self}"),
+        }
+    }
+}
+
+/// How a server ended that ended cleanly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The exit status of the command, as a shell gives it (128 + signal when one killed it). `None` without a
+    /// command, or when the server ended first.
+    pub child: Option<i32>,
+}
+
+impl Ended {
+    /// The exit status to pass on.
+    pub fn exit_code(&self) -> u8 {
+        self.child.map_or(0, |status| status as u8)
+    }
+}

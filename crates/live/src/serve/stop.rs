@@ -1,0 +1,189 @@
+//! What ends a server, and what it leaves tidy: signals, its command, files of its own.
+
+use super::error::ServeError;
+use super::Addresses;
+use rustix::event::{eventfd, EventfdFlags};
+use rustix::process::{kill_process, pidfd_open, Pid, PidfdFlags, Signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the reactor watches for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(super) enum Watched {
+    Signal = 0,
+    Stopper = 1,
+    Child = 2,
+}
+
+impl Watched {
+    pub fn of(number: u32) -> Watched {
+        match number {
+            0 => Watched::Signal,
+            1 => Watched::Stopper,
+            _ => Watched::Child,
+        }
+    }
+}
+
+/// Ends a server from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Stopper {
+    /// One that was not used yet.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn new() -> io::Result<Stopper> {
+        Ok(Stopper(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Has the server end cleanly. Returns at once.
+    pub fn stop(&self) {
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes()); // fails only when it was told 2^64 times
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// SIGTERM and SIGINT as bytes in a socket.
+pub(super) struct Signals {
+    socket: UnixStream,
+    ids: Vec<signal_hook::SigId>,
+}
+
+impl Signals {
+    pub fn new() -> io::Result<Signals> {
+        let (socket, writer) = UnixStream::pair()?;
+        socket.set_nonblocking(true)?;
+        let mut signals = Signals { socket, ids: Vec::new() };
+        for signal in [SIGTERM, SIGINT] {
+            signals.ids.push(low_level::pipe::register(signal, writer.try_clone()?)?);
+        }
+        Ok(signals)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Signals since the last call.
+    pub fn take(&self) -> u32 {
+        let mut bytes = [0; 64];
+        rustix::io::read(&self.socket, &mut bytes).map_or(0, |count| count as u32)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|&id| {
+            low_level::unregister(id);
+        });
+    }
+}
+
+/// The command that runs while the stack is served.
+pub(super) struct Child {
+    child: std::process::Child,
+    pidfd: OwnedFd,
+    status: Option<i32>,
+}
+
+impl Child {
+    pub fn start(command: &str, uris: &[String], addresses: &Addresses) -> Result<Child, ServeError> {
+        let fail = |error| ServeError::Run { command: command.into(), error };
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(command);
+        shell.env("uri", uris.first().map_or("", String::as_str)).env("uris", uris.join(" "));
+        if let Some(path) = &addresses.unix {
+            shell.env("unixsocket", path);
+        }
+        if let Some(address) = addresses.tcp {
+            shell.env("port", address.port().to_string());
+        }
+        let child = shell.spawn().map_err(fail)?;
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(|e| fail(e.into()))?;
+        Ok(Child { child, pidfd, status: None })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// The command has ended.
+    pub fn reap(&mut self) -> io::Result<()> {
+        let status = self.child.wait()?;
+        self.status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok(())
+    }
+
+    /// Tells a command that still runs that its server ends.
+    pub fn terminate(&mut self) {
+        if self.status.is_none() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM); // it may have ended by itself
+        }
+    }
+
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+}
+
+/// A file with the number of this process, removed when it is dropped.
+pub(super) struct PidFile {
+    path: PathBuf,
+}
+
+impl PidFile {
+    pub fn write(path: &Path) -> Result<PidFile, ServeError> {
+        let fail = |error| ServeError::PidFile { path: path.display().to_string(), error };
+        std::fs::write(path, format!("{}\n", std::process::id())).map_err(fail)?;
+        Ok(PidFile { path: path.into() })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path); // gone already is what was wanted
+    }
+}
+
+/// A directory only this user can look into, removed when it is dropped.
+pub(super) struct PrivateDir {
+    path: PathBuf,
+}
+
+impl PrivateDir {
+    pub fn new() -> io::Result<PrivateDir> {
+        let stem = std::env::temp_dir().join(format!("nandu-{}", std::process::id()));
+        for n in 0..1000 {
+            let path = stem.with_extension(n.to_string());
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(PrivateDir { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a private directory"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path); // best effort: it lies in the directory for such things
+    }
+}
