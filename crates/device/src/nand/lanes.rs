@@ -17,7 +17,7 @@
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
-use nandu_base::{Instant, Span};
+use nandu_base::{CriticalPath, Instant, Phase, Span};
 
 /// Future intervals that a channel keeps apart.
 const BOOKINGS_MAX: usize = 64;
@@ -37,23 +37,48 @@ pub struct Timing {
     pub copyback: bool,
 }
 
-/// When one page's operation runs, and what it waited for. The parts add up to `end - now`.
+/// When one page's operation runs. What it waited for follows from it: see [`PageTime::read_path`] and
+/// [`PageTime::program_path`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PageTime {
-    /// The array operation begins.
+    /// The die begins: to sense, or to take the data in.
     pub start: Instant,
+    /// The page begins to cross the channel.
+    pub bus: Instant,
     /// The page is complete.
     pub end: Instant,
-    /// Waiting for the die or the channel.
-    pub queue: Span,
-    /// Waiting for garbage collection on the die.
-    pub gc: Span,
-    /// Sensing.
-    pub flash_read: Span,
-    /// Programming.
-    pub program: Span,
-    /// Crossing the channel.
-    pub bus: Span,
+    /// Garbage collection in the die's busy period when the operation was issued.
+    gc: Span,
+}
+
+impl PageTime {
+    /// A page that was complete at `now`.
+    #[inline]
+    pub fn done(now: Instant) -> PageTime {
+        PageTime { start: now, bus: now, end: now, gc: Span::ZERO }
+    }
+
+    /// Adds the phases of a read that was issued at `now`. They add up to `end - now`.
+    pub fn read_path(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        self.wait(now, path);
+        path.add(Phase::FlashRead, timing.read);
+        path.add(Phase::Queue, self.bus.since(self.start) - timing.read);
+        path.add(Phase::Bus, timing.transfer);
+    }
+
+    /// Adds the phases of a program whose data was there at `now`. They add up to `end - now`.
+    pub fn program_path(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        self.wait(now, path);
+        path.add(Phase::Bus, timing.transfer);
+        path.add(Phase::Program, timing.program);
+    }
+
+    fn wait(&self, now: Instant, path: &mut CriticalPath) {
+        let wait = self.start.since(now);
+        let gc = Span(wait.0.min(self.gc.0));
+        path.add(Phase::Gc, gc);
+        path.add(Phase::Queue, wait - gc);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -233,7 +258,7 @@ impl Lanes {
     /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
     /// `page` the position in the block and `plane` the plane in the die. Returns the times and how much longer the die
     /// is occupied.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, die: u32, now: Instant, request: u32, page: u32, plane: u32) -> (PageTime, Span) {
         let Lanes { dies, channels, timing } = self;
         let die = &mut dies[die as usize];
@@ -254,17 +279,7 @@ impl Lanes {
         let occupied = end.since(before.later(start));
         die.free_at = end;
         die.busy += occupied;
-        let wait = start.since(now);
-        let gc = Span(wait.0.min(die.gc.0));
-        let time = PageTime {
-            start,
-            end,
-            queue: wait - gc + bus.since(ready),
-            gc,
-            flash_read: timing.read,
-            program: Span::ZERO,
-            bus: timing.transfer,
-        };
+        let time = PageTime { start, bus, end, gc: die.gc };
         (time, occupied)
     }
 
@@ -298,17 +313,7 @@ impl Lanes {
         };
         die.free_at = end.later(before);
         die.busy += occupied;
-        let wait = bus.since(now);
-        let gc = Span(wait.0.min(die.gc.0));
-        let time = PageTime {
-            start: bus,
-            end,
-            queue: wait - gc,
-            gc,
-            flash_read: Span::ZERO,
-            program: timing.program,
-            bus: timing.transfer,
-        };
+        let time = PageTime { start: bus, bus, end, gc: die.gc };
         (time, occupied)
     }
 
@@ -441,7 +446,9 @@ mod tests {
         let mut l = lanes(2, 1);
         assert_eq!(l.read(0, us(0), 1, 0, 0).0.end, us(50));
         let (second, _) = l.read(1, us(0), 2, 0, 0);
-        assert_eq!((second.end, second.queue), (us(60), Span::from_us(10)));
+        let mut path = CriticalPath::EMPTY;
+        second.read_path(us(0), &l.timing, &mut path);
+        assert_eq!((second.end, path.get(Phase::Queue)), (us(60), Span::from_us(10)));
     }
 
     #[test]
@@ -455,7 +462,9 @@ mod tests {
         let mut l = lanes(1, 1);
         l.move_page(0, us(0)); // 40 + 20 + 400
         let (time, _) = l.read(0, us(100), 1, 0, 0);
-        assert_eq!((time.gc, time.queue), (Span::from_us(360), Span::ZERO));
+        let mut path = CriticalPath::EMPTY;
+        time.read_path(us(100), &l.timing, &mut path);
+        assert_eq!((path.get(Phase::Gc), path.get(Phase::Queue)), (Span::from_us(360), Span::ZERO));
     }
 
     /// The obvious channel: one flag per microsecond.
@@ -485,17 +494,25 @@ mod tests {
             now += Span(rng.below(300_000));
             for _ in 0..rng.below(4) {
                 let (die, page, plane) = (rng.below(4) as u32, rng.below(2) as u32, rng.below(4) as u32);
+                let mut path = CriticalPath::EMPTY;
                 let (time, busy) = match rng.below(3) {
-                    0 => l.read(die, now, request, page, plane),
-                    1 => l.program(die, now, request, page, plane),
+                    0 => {
+                        let (time, busy) = l.read(die, now, request, page, plane);
+                        time.read_path(now, &l.timing, &mut path);
+                        (time, busy)
+                    }
+                    1 => {
+                        let (time, busy) = l.program(die, now, request, page, plane);
+                        time.program_path(now, &l.timing, &mut path);
+                        (time, busy)
+                    }
                     _ => {
                         occupied += l.move_page(die, now).2;
                         continue;
                     }
                 };
                 occupied += busy;
-                let parts = time.queue + time.gc + time.flash_read + time.program + time.bus;
-                assert_eq!(parts, time.end.since(now), "seed {seed}, request {request}: {time:?}");
+                assert_eq!(path.total(), time.end.since(now), "seed {seed}, request {request}: {time:?}");
             }
         }
         assert_eq!(l.dies_busy(), occupied, "seed {seed}");

@@ -34,7 +34,7 @@ impl Clearing {
 
 impl<G: GcPolicy> Ssd<G> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
         if p.free <= self.host.gc_start || !self.clearing[plane as usize].is_idle() {
@@ -45,6 +45,7 @@ impl<G: GcPolicy> Ssd<G> {
     /// Pays off a part of the block being cleared. Each page that the host writes must be made good by one page gained: a
     /// block with v valid of P pages gains P - v pages for v moves, so a write is followed by v / (P - v) moves, more when
     /// the plane has fallen behind: twice as many for each block that is missing.
+    #[inline(never)]
     fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         if !self.choose_victim(plane) {
             return;

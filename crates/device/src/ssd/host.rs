@@ -3,7 +3,7 @@
 use super::Ssd;
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, ByteOffset, CriticalPath, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program,
+    ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program,
     ReqId, Resource, Span, Step, TenantId, Window, Work, SECTOR,
 };
 use nandu_ftl::blocks::Content;
@@ -28,53 +28,69 @@ pub(super) struct Host {
     pub gc_start: u32,
 }
 
-/// The part of a request that lies in one page.
+/// The sectors of one page that a request concerns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub lpn: Lpn,
+struct Part {
     /// First sector within the page.
-    pub first: u32,
+    first: u32,
     /// Sectors.
-    pub count: u32,
-    /// Bytes from the start of the request.
-    pub at: ByteLen,
+    count: u32,
 }
 
-/// The pages that an extent touches.
+/// A request taken apart: perhaps a part of a page, then whole pages, then perhaps a part of one.
 #[derive(Clone, Copy, Debug)]
-struct Parts {
-    next: u64,
-    start: u64,
-    end: u64,
-    page_bits: u32,
+struct Pages {
+    /// First page concerned.
+    first: u32,
+    /// One past the last.
+    end: u32,
+    /// Sectors of the first page that come before the request.
+    skip: u32,
+    /// Sectors of the last page that the request reaches; all of them when it ends on a page boundary.
+    reach: u32,
 }
 
 impl Host {
-    #[inline]
-    fn parts(&self, offset: ByteOffset, len: ByteLen) -> Parts {
-        Parts { next: offset.0, start: offset.0, end: offset.0 + len.0, page_bits: self.page_bits }
+    #[inline(always)]
+    fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
+        let mask = (1 << self.page_bits) - 1;
+        let last = offset.0 + len.0 - 1;
+        Pages {
+            first: (offset.0 >> self.page_bits) as u32,
+            end: (last >> self.page_bits) as u32 + 1,
+            skip: ((offset.0 & mask) / SECTOR) as u32,
+            reach: ((last & mask) / SECTOR) as u32 + 1,
+        }
+    }
+
+    /// The sectors of page `lpn`; `None` for all.
+    #[inline(always)]
+    fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
+        let first = if lpn == pages.first { pages.skip } else { 0 };
+        let end = if lpn + 1 == pages.end { pages.reach } else { self.page_sectors };
+        (end - first != self.page_sectors).then_some(Part { first, count: end - first })
+    }
+
+    /// The whole of a page, or the part of it.
+    #[inline(always)]
+    fn sectors(&self, part: Option<Part>) -> Part {
+        part.unwrap_or(Part { first: 0, count: self.page_sectors })
+    }
+
+    /// Bytes of the request before page `lpn`.
+    #[inline(always)]
+    fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
+        let start = u64::from(lpn - pages.first) << self.page_bits;
+        ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
     }
 }
 
-impl Iterator for Parts {
-    type Item = Part;
-
-    #[inline]
-    fn next(&mut self) -> Option<Part> {
-        if self.next >= self.end {
-            return None;
-        }
-        let from = self.next;
-        let page = from >> self.page_bits;
-        let to = self.end.min((page + 1) << self.page_bits);
-        self.next = to;
-        Some(Part {
-            lpn: Lpn(page as u32),
-            first: ((from - (page << self.page_bits)) / SECTOR) as u32,
-            count: ((to - from) / SECTOR) as u32,
-            at: ByteLen(from - self.start),
-        })
-    }
+/// The page of a request that is complete last.
+#[derive(Clone, Copy)]
+struct Slowest {
+    time: PageTime,
+    /// The read before it, when only part of the page was written.
+    premerge: Option<PageTime>,
 }
 
 /// Time that a request keeps resources occupied.
@@ -109,41 +125,55 @@ impl<G: GcPolicy> Ssd<G> {
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
-        let parts = self.host.parts(request.offset, request.len);
+        let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = PageTime { end: now, ..PageTime::default() };
+        let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
-        for part in parts {
-            let data = payload.slice(part.at);
-            let Some(ppn) = self.map.get(part.lpn) else {
-                cx.pool.zero(data, ByteLen(u64::from(part.count) * SECTOR));
-                continue;
-            };
-            let time = self.sense(ppn, now, &mut usage);
-            self.count.host_pages_read += 1;
-            if time.end > slowest.end {
-                slowest = time;
-            }
-            if let Some(medium) = cx.medium.as_deref_mut() {
-                if !medium.read(cx.pool, u64::from(ppn.0), part.first, part.count, data) {
-                    let len = ByteLen(u64::from(part.count) * SECTOR);
-                    cx.requests[id].fail_part(ErrorKind::Unreadable, part.at, len);
+        for lpn in pages.first..pages.end {
+            let at = self.map.get(Lpn(lpn));
+            if let Some(ppn) = at {
+                let time = self.sense(ppn, now, &mut usage);
+                self.count.host_pages_read += 1;
+                if time.end > slowest.end {
+                    slowest = time;
                 }
+            }
+            if !payload.is_none() {
+                self.fetch(id, &pages, lpn, at, cx);
             }
         }
         usage.charge(cx, cause, Work::Read);
-        self.finish(id, slowest, cx)
+        if slowest.end > now {
+            slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
+        }
+        self.finish(id, slowest.end, cx)
+    }
+
+    /// Puts the data of one page into a read's payload.
+    fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
+        let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
+        let before = self.host.before(pages, lpn);
+        let data = cx.requests[id].payload.slice(before);
+        let len = ByteLen(u64::from(count) * SECTOR);
+        match (at, cx.medium.as_deref_mut()) {
+            (Some(ppn), Some(medium)) => {
+                if !medium.read(cx.pool, u64::from(ppn.0), first, count, data) {
+                    cx.requests[id].fail_part(ErrorKind::Unreadable, before, len);
+                }
+            }
+            _ => cx.pool.zero(data, len),
+        }
     }
 
     /// Reads one page on its die.
-    #[inline]
+    #[inline(always)]
     fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
         let die = plane >> self.host.plane_bits;
         let (time, occupied) = self.lanes.read(die, now, self.serial, page, self.plane_in_die(plane));
         usage.die += occupied;
-        usage.bus += time.bus;
+        usage.bus += self.lanes.timing().transfer;
         time
     }
 
@@ -151,67 +181,96 @@ impl<G: GcPolicy> Ssd<G> {
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (payload, cause) = (request.payload, request.cause);
-        let parts = self.host.parts(request.offset, request.len);
+        let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = PageTime { end: cx.now, ..PageTime::default() };
+        let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
         let mut usage = Usage::default();
-        for part in parts {
-            let time = self.write_part(part, payload.slice(part.at), cause, &mut usage, cx);
-            if time.end > slowest.end {
-                slowest = time;
-            }
+        for lpn in pages.first..pages.end {
+            let part = self.host.part(&pages, lpn);
+            let data = if payload.is_none() { payload } else { payload.slice(self.host.before(&pages, lpn)) };
+            self.write_page(Lpn(lpn), part, data, cause, &mut usage, &mut slowest, cx);
         }
         usage.charge(cx, cause, Work::Write);
-        self.finish(id, slowest, cx)
+        self.explain_write(id, &slowest, cx);
+        self.finish(id, slowest.time.end, cx)
+    }
+
+    /// Explains a write by its slowest page.
+    #[inline]
+    fn explain_write(&self, id: ReqId, slowest: &Slowest, cx: &mut Cx<'_>) {
+        if slowest.time.end == cx.now {
+            return;
+        }
+        let (timing, path) = (self.lanes.timing(), &mut cx.requests[id].path);
+        let ready = match &slowest.premerge {
+            Some(read) => {
+                read.read_path(cx.now, timing, path);
+                read.end
+            }
+            None => cx.now,
+        };
+        slowest.time.program_path(ready, timing, path);
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
-    #[inline]
-    fn write_part(
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
+    fn write_page(
         &mut self,
-        part: Part,
+        lpn: Lpn,
+        part: Option<Part>,
         data: Payload,
         cause: TenantId,
         usage: &mut Usage,
+        slowest: &mut Slowest,
         cx: &mut Cx<'_>,
-    ) -> PageTime {
+    ) {
         let ppn = self.next_host_page(cause, cx);
-        let before = self.map.get(part.lpn);
-        let premerge = match before {
-            Some(old) if part.count != self.host.page_sectors => Some(self.premerge(old, cx.now, usage)),
-            _ => None,
-        };
+        let before = if part.is_some() { self.map.get(lpn) } else { None };
+        let premerge = before.map(|old| self.premerge(old, cx.now, usage));
         let ready = premerge.map_or(cx.now, |read| read.end);
-        let mut time = self.program(ppn, ready, Content::Data(part.lpn), usage);
+        let time = self.program(ppn, ready, Content::Data(lpn), usage);
         self.count.host_pages_written += 1;
-        if let Some(old) = self.map.set(part.lpn, ppn) {
+        if let Some(old) = self.map.set(lpn, ppn) {
             self.supersede(old, time.end);
         }
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
-            let base = premerge.and(before).map(|old| u64::from(old.0));
-            let oob = Oob { key: u64::from(part.lpn.0), seq: self.seq };
-            let window = Window { start: time.start, end: time.end };
-            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base, overlay, oob, window });
+        if cx.medium.is_some() {
+            self.store(lpn, ppn, before, self.host.sectors(part), data, &time, cx);
         }
-        if let Some(read) = premerge {
-            time.queue += read.queue;
-            time.gc += read.gc;
-            time.flash_read += read.flash_read;
-            time.bus += read.bus;
+        if time.end > slowest.time.end {
+            *slowest = Slowest { time, premerge };
         }
         self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
-        time
+    }
+
+    #[allow(clippy::too_many_arguments)] // one program of the medium
+    fn store(
+        &self,
+        lpn: Lpn,
+        ppn: Ppn,
+        before: Option<Ppn>,
+        part: Part,
+        data: Payload,
+        time: &PageTime,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
+        let base = before.map(|old| u64::from(old.0));
+        let oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+        let window = Window { start: time.start, end: time.end };
+        medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base, overlay, oob, window });
     }
 
     /// Reads a page of which a part will be replaced.
+    #[cold]
     fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         self.count.pages_premerged += 1;
         self.sense(old, now, usage)
     }
 
     /// Programs a page whose data is ready at `ready`, and notes what it holds.
-    #[inline]
+    #[inline(always)]
     pub(super) fn program(
         &mut self,
         ppn: Ppn,
@@ -224,7 +283,7 @@ impl<G: GcPolicy> Ssd<G> {
         let die = plane >> self.host.plane_bits;
         let (time, occupied) = self.lanes.program(die, ready, self.serial, page, self.plane_in_die(plane));
         usage.die += occupied;
-        usage.bus += time.bus;
+        usage.bus += self.lanes.timing().transfer;
         self.seq += 1;
         self.last_change = self.last_change.later(time.end);
         self.blocks.programmed(ppn, content);
@@ -242,21 +301,21 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// The next page for the host's data, on the plane whose turn it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         let plane = self.next_plane();
         if self.blocks.planes[plane as usize].host.is_full() {
             self.open_host_block(plane, cause, cx);
         }
         let cursor = &mut self.blocks.planes[plane as usize].host;
-        if self.planted.program_twice && self.seq % 512 == 511 && cursor.left() > 1 {
-            let mut copy = *cursor;
-            return copy.take();
+        let page = cursor.take();
+        if self.planted.program_twice && self.seq % 512 == 511 {
+            return Ppn(page.0 ^ 1);
         }
-        cursor.take()
+        page
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_plane(&mut self) -> u32 {
         for _ in 0..self.blocks.planes.len() {
             let plane = self.turns.take();
@@ -281,36 +340,37 @@ impl<G: GcPolicy> Ssd<G> {
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (cause, flags) = (request.cause, request.flags);
-        let parts = self.host.parts(request.offset, request.len);
+        let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = PageTime { end: cx.now, ..PageTime::default() };
+        let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
         let mut usage = Usage::default();
-        for part in parts {
-            if self.map.get(part.lpn).is_none() {
-                continue;
-            }
-            if part.count == self.host.page_sectors {
-                self.trim_page(part.lpn, cx.now);
-            } else {
-                let time = self.write_part(part, Payload::NONE, cause, &mut usage, cx);
-                if time.end > slowest.end {
-                    slowest = time;
-                }
+        for lpn in (pages.first..pages.end).map(Lpn) {
+            match self.host.part(&pages, lpn.0) {
+                None => self.trim_page(lpn, cx.now),
+                Some(_) if self.map.get(lpn).is_none() => {}
+                part => self.write_page(lpn, part, Payload::NONE, cause, &mut usage, &mut slowest, cx),
             }
         }
         usage.charge(cx, cause, Work::Write);
         let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
         if flags.has(Flags::FUA) || self.journal.pending() >= extents {
             let recorded = self.record_trims(cx, cause);
-            if recorded > slowest.end {
-                // The record is programmed after the edges; its whole time counts as one program and its wait.
-                let program = self.lanes.timing().program;
-                let wait = Span(recorded.since(cx.now).0.saturating_sub(program.0));
-                let program = recorded.since(cx.now) - wait;
-                slowest = PageTime { end: recorded, queue: wait, program, ..PageTime::default() };
+            if recorded >= slowest.time.end {
+                self.explain_record(id, recorded, cx);
+                return Step::FinishAt(id, recorded);
             }
         }
-        self.finish(id, slowest, cx)
+        self.explain_write(id, &slowest, cx);
+        self.finish(id, slowest.time.end, cx)
+    }
+
+    /// Explains the wait for a record of the trim journal: one program, and the wait before it.
+    fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
+        let whole = recorded.since(cx.now);
+        let program = Span(self.lanes.timing().program.0.min(whole.0));
+        let path = &mut cx.requests[id].path;
+        path.add(Phase::Program, program);
+        path.add(Phase::Queue, whole - program);
     }
 
     fn trim_page(&mut self, lpn: Lpn, now: Instant) {
@@ -324,25 +384,16 @@ impl<G: GcPolicy> Ssd<G> {
     pub(super) fn flush(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let cause = cx.requests[id].cause;
         let end = if self.planted.trim_not_recorded { cx.now } else { self.record_trims(cx, cause) };
-        let program = Span(self.lanes.timing().program.0.min(end.since(cx.now).0));
-        let path = &mut cx.requests[id].path;
-        path.add(Phase::Program, program);
-        path.add(Phase::Queue, end.since(cx.now) - program);
+        self.explain_record(id, end, cx);
         Step::FinishAt(id, end)
     }
 
-    /// Explains the request's time by its slowest page and names its end.
-    #[inline]
-    fn finish(&mut self, id: ReqId, slowest: PageTime, cx: &mut Cx<'_>) -> Step {
-        let path: &mut CriticalPath = &mut cx.requests[id].path;
-        path.add(Phase::Queue, slowest.queue);
-        path.add(Phase::Gc, slowest.gc);
-        path.add(Phase::FlashRead, slowest.flash_read);
-        path.add(Phase::Program, slowest.program);
-        path.add(Phase::Bus, slowest.bus);
+    #[inline(always)]
+    fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
         if self.planted.path_without_queue {
-            path.add(Phase::Queue, slowest.queue);
+            let queue = cx.requests[id].path.get(Phase::Queue);
+            cx.requests[id].path.add(Phase::Queue, queue);
         }
-        Step::FinishAt(id, slowest.end)
+        Step::FinishAt(id, end)
     }
 }
