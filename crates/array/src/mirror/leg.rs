@@ -95,8 +95,8 @@ enum Slot {
 }
 
 impl Leg {
-    /// A leg with `layout` that was never looked at.
-    pub fn new(layout: &Layout, sb: Superblock) -> Leg {
+    /// A leg with `layout`, of which `regions` regions are used, that was never looked at.
+    pub fn new(layout: &Layout, regions: u32, sb: Superblock) -> Leg {
         Leg {
             place: Place::Out,
             writes: false,
@@ -110,7 +110,7 @@ impl Leg {
             flushing: false,
             wanted: 0,
             dirty: 0,
-            map: LegMap::new(layout.pages),
+            map: LegMap::new(layout.pages, regions),
             map_io: Update::Idle,
             lost_to_write: false,
             sb,

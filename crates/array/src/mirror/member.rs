@@ -258,7 +258,7 @@ impl Mirror {
     /// D of the leader is exactly what the other leg lacks.
     pub(super) fn declare_on_leader(&mut self) {
         let map = &mut self.legs[self.leader].map;
-        let set: Vec<u32> = map.any(self.region_count).collect();
+        let set: Vec<u32> = map.any().collect();
         for region in set {
             if !self.stale.has(region) {
                 map.put(region, 0);
@@ -369,7 +369,7 @@ impl Mirror {
         if all && !self.equal_so_far {
             (0..self.region_count).for_each(|r| self.stale.set(r));
         } else {
-            self.legs[x].map.any(self.region_count).for_each(|r| self.stale.set(r));
+            self.legs[x].map.any().for_each(|r| self.stale.set(r));
         }
         let map = &mut self.legs[self.leader].map;
         let mut next = self.stale.next(0);
@@ -384,9 +384,9 @@ impl Mirror {
     fn follow_map(&mut self, x: usize, blank: bool) {
         let [a, b] = &mut self.legs;
         let (own, leader) = if x == 0 { (&mut a.map, &b.map) } else { (&mut b.map, &a.map) };
-        let set: Vec<u32> = own.any(self.region_count).collect();
+        let set: Vec<u32> = own.any().collect();
         set.into_iter().for_each(|r| own.put(r, 0));
-        leader.any(self.region_count).for_each(|r| own.put(r, D | L));
+        leader.any().for_each(|r| own.put(r, D | L));
         if blank {
             own.touch_all();
             self.legs[x].lost_to_write = true;
@@ -398,7 +398,7 @@ impl Mirror {
         let y = self.leader;
         let [a, b] = &self.legs;
         let (own, leader) = if x == 0 { (&a.map, &b.map) } else { (&b.map, &a.map) };
-        let covered = leader.any(self.region_count).all(|r| own.is_durable(r, D | L));
+        let covered = leader.any().all(|r| own.is_durable(r, D | L));
         assert!(covered, "pair_again_l_covers_d: the leader has D where the returning leg has no L");
         self.legs[x].writes = true;
         let now = cx.now.0;

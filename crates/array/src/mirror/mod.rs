@@ -219,7 +219,7 @@ impl Mirror {
                 volatile_cache: a.volatile_cache || b.volatile_cache,
             },
             names: [config.legs[0].clone(), config.legs[1].clone()],
-            legs: [Leg::new(&layouts[0], blank(0)), Leg::new(&layouts[1], blank(1))],
+            legs: [Leg::new(&layouts[0], region_count, blank(0)), Leg::new(&layouts[1], region_count, blank(1))],
             layouts,
             planted,
             seed: cx.seed ^ u64::from(name_hash) << 32,

@@ -165,7 +165,7 @@ impl Mirror {
         for leg in [y, 1 - y] {
             let believed = !(self.planted.dirty_from_one_map && leg == y && start == Start::Pair(y));
             if self.legs[leg].is_in() && believed {
-                self.legs[leg].map.any(self.region_count).for_each(|r| self.stale.set(r));
+                self.legs[leg].map.any().for_each(|r| self.stale.set(r));
             }
         }
         self.declare_on_leader();

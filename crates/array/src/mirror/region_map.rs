@@ -38,11 +38,13 @@ pub struct LegMap {
     cursor: u32,
     /// Pages of the batch under way.
     batch: Vec<u32>,
+    /// Regions that exist; the bits behind them are never set.
+    regions: u32,
 }
 
 impl LegMap {
-    /// A map of `pages` pages without any bit set.
-    pub fn new(pages: u32) -> LegMap {
+    /// A map of `pages` pages for `regions` regions without any bit set.
+    pub fn new(pages: u32, regions: u32) -> LegMap {
         let words = pages as usize * WORDS_PER_PAGE;
         LegMap {
             want: vec![0; words],
@@ -53,6 +55,7 @@ impl LegMap {
             changes: 0,
             cursor: 0,
             batch: Vec::with_capacity(16),
+            regions,
         }
     }
 
@@ -236,14 +239,24 @@ impl LegMap {
             }
             self.want[words.clone()].copy_from_slice(&self.written[words]);
         }
+        self.forget_beyond();
     }
 
-    /// Regions below `regions` with a wanted bit, in order.
-    pub fn any(&self, regions: u32) -> impl Iterator<Item = u32> + '_ {
-        self.want.iter().enumerate().filter(|(_, &bits)| bits != 0).flat_map(move |(word, &bits)| {
+    /// Bits of regions that do not exist mean nothing.
+    fn forget_beyond(&mut self) {
+        let (word, shift) = Self::at(self.regions);
+        if let Some(last) = self.want.get_mut(word) {
+            *last &= (1 << shift) - 1;
+            self.want[word + 1..].fill(0);
+        }
+    }
+
+    /// Regions with a wanted bit, in order.
+    pub fn any(&self) -> impl Iterator<Item = u32> + '_ {
+        let words = self.want.iter().enumerate().filter(|(_, &bits)| bits != 0);
+        words.flat_map(|(word, &bits)| {
             (0..32).filter(move |i| bits >> (2 * i) & (D | L) != 0).map(move |i| word as u32 * 32 + i)
         })
-        .take_while(move |&r| r < regions)
     }
 
     /// Whether a region has a wanted L.
@@ -340,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_bit_counts_once_its_batch_is_durable_and_not_after_it_is_unset() {
-        let mut map = LegMap::new(2);
+        let mut map = LegMap::new(2, 30_000);
         map.set(20_000, D);
         assert!(!map.is_durable(20_000, D));
         let records = write(&mut map);
@@ -362,14 +375,14 @@ mod tests {
 
     #[test]
     fn the_newest_valid_slot_is_believed_and_no_slot_means_all() {
-        let mut map = LegMap::new(2);
+        let mut map = LegMap::new(2, 30_000);
         map.set(5, D);
         let first = write(&mut map);
         map.finish();
         map.set(6, D | L);
         let second = write(&mut map);
         map.finish();
-        let mut back = LegMap::new(2);
+        let mut back = LegMap::new(2, 30_000);
         for (page, slot, bytes) in second.iter().chain(&first) {
             back.offer(*page, *slot, 7, bytes);
         }
@@ -383,11 +396,11 @@ mod tests {
 
     #[test]
     fn a_slot_that_cannot_be_read_may_hide_news() {
-        let mut map = LegMap::new(1);
+        let mut map = LegMap::new(1, 16_000);
         map.set(5, D);
         let record = write(&mut map);
         map.finish();
-        let mut back = LegMap::new(1);
+        let mut back = LegMap::new(1, 16_000);
         back.offer(0, 0, 7, &record[0].2);
         back.offer_nothing(0, 1);
         back.loaded(D | L);

@@ -5,7 +5,7 @@
 //! issued: the least that a drive may do.
 
 use nandu_base::{
-    ByteLen, Cx, DeviceEvent, ErrorKind, Flags, Instant, IoError, Limits, Machine, Op, Payload, PayloadPool, ReqId,
+    ByteLen, Cx, DeviceEvent, ErrorKind, Flags, IoError, Limits, Machine, Op, Payload, PayloadPool, ReqId,
     Rng, Sector, Stamp, Step, TimerKey, SECTOR,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,7 +158,9 @@ impl Disk {
                 Some(i) => versions[i].1.clone(),
                 None => continue,
             };
-            if let (Cell::Bytes(_), true) = (&cell, sector >= self.data_end && self.rng.below(8) == 0) {
+            // A first superblock that is torn inside its sector is refused as foreign; nothing was promised by then.
+            let first = sector >= (self.size.0 - (68 << 10)) / SECTOR && !self.durable.contains_key(&sector);
+            if let (Cell::Bytes(_), true) = (&cell, sector >= self.data_end && !first && self.rng.below(8) == 0) {
                 cell = Cell::Bytes(Arc::new([0xA5; SECTOR as usize]));
             }
             self.durable.insert(sector, cell);

@@ -159,6 +159,8 @@ pub struct World {
     sectors: BTreeMap<u64, Possible>,
     pub answers: BTreeMap<u64, Answer>,
     doubts: u64,
+    /// After so many events nothing happens any more: a cut will follow.
+    pub fuse: Option<u64>,
     /// The first thing that was wrong.
     pub wrong: Option<String>,
 }
@@ -189,6 +191,7 @@ impl World {
             sectors: BTreeMap::new(),
             answers: BTreeMap::new(),
             doubts: 0,
+            fuse: None,
             wrong: None,
             setup,
         }
@@ -198,7 +201,15 @@ impl World {
         self.disks[leg].lock().expect("no panic inside")
     }
 
+    /// Whether the fuse has blown.
+    pub fn is_over(&self) -> bool {
+        self.fuse == Some(0)
+    }
+
     fn complain(&mut self, what: String) {
+        if self.is_over() {
+            return;
+        }
         let now = self.now;
         self.wrong.get_or_insert(format!("{now}: {what}"));
     }
@@ -267,6 +278,11 @@ impl World {
 
     /// Takes one event; false when there is none.
     pub fn step(&mut self) -> bool {
+        match &mut self.fuse {
+            Some(0) => return false,
+            Some(left) => *left -= 1,
+            None => {}
+        }
         let Some(((at, _), due)) = self.events.queue.pop_first() else { return false };
         self.now = Instant(at.max(self.now.0));
         let graph = self.graph.as_mut().expect("booted");
@@ -458,6 +474,7 @@ impl World {
 
     /// Power is cut on both legs.
     pub fn cut(&mut self) {
+        self.fuse = None;
         tell!(self, "cut");
         self.forget_session();
         self.disks.iter().for_each(|d| d.lock().expect("no panic inside").cut());
@@ -465,6 +482,7 @@ impl World {
 
     /// The process dies, the drives keep their caches.
     pub fn die(&mut self) {
+        self.fuse = None;
         tell!(self, "death");
         self.forget_session();
         self.disks.iter().for_each(|d| d.lock().expect("no panic inside").orphan());
