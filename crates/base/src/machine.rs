@@ -22,7 +22,7 @@ use crate::charge::{ChargeTable, Resource, Work};
 use crate::medium::{Medium, MediumSpec};
 use crate::path::{CriticalPath, Phase};
 use crate::payload::{Payload, PayloadPool};
-use crate::request::{ErrorKind, Flags, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
+use crate::request::{ErrorKind, Flags, Op, Owner, ReqId, RequestTable, State, TenantId};
 use crate::units::{ByteLen, ByteOffset, Instant, Span};
 
 /// The main effect of one call, returned by value.
@@ -381,26 +381,20 @@ impl Cx<'_> {
     ) -> ReqId {
         self.pool.keep(draft.payload);
         let id = self.requests.allocate();
-        self.requests[id] = Request {
-            offset: draft.offset,
-            len: draft.len,
-            payload: draft.payload,
-            arrival,
-            submitted: self.now,
-            entered: self.now,
-            path: CriticalPath::EMPTY,
-            cookie: draft.cookie,
-            parent,
-            owner: Owner(self.peek.node as u32),
-            node: 0,
-            tenant,
-            cause,
-            op: draft.op,
-            flags: draft.flags,
-            state: State::Made,
-            child: 0,
-            error: None,
-        };
+        let request = &mut self.requests[id];
+        request.offset = draft.offset;
+        request.len = draft.len;
+        request.payload = draft.payload;
+        request.arrival = arrival;
+        request.submitted = self.now;
+        request.entered = self.now;
+        request.cookie = draft.cookie;
+        request.parent = parent;
+        request.owner = Owner(self.peek.node as u32);
+        request.tenant = tenant;
+        request.cause = cause;
+        request.op = draft.op;
+        request.flags = draft.flags;
         id
     }
 

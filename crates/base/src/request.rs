@@ -267,14 +267,19 @@ impl RequestTable {
         RequestTable::default()
     }
 
-    /// A fresh slot with every field at its default and state [`State::Made`].
+    /// A fresh slot in state [`State::Made`] with an empty path, no error and no parent. The caller sets the rest.
     #[inline]
     pub fn allocate(&mut self) -> ReqId {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow(),
         };
-        self.slots[index as usize].state = State::Made;
+        let slot = &mut self.slots[index as usize];
+        slot.path = CriticalPath::EMPTY;
+        slot.error = None;
+        slot.parent = ReqId::NONE;
+        slot.child = 0;
+        slot.state = State::Made;
         ReqId(index)
     }
 

@@ -99,8 +99,6 @@ pub struct Class {
     pub latency: Histogram<u64>,
     /// Sum of latencies, exact.
     pub latency_total: u128,
-    /// Sum of squared latencies in microseconds, for the deviation.
-    pub squares_us: u128,
     /// Bytes.
     pub bytes: u64,
     /// Requests that failed.
@@ -112,15 +110,13 @@ pub struct Class {
 impl Class {
     fn new() -> Class {
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are valid");
-        Class { latency, latency_total: 0, squares_us: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
+        Class { latency, latency_total: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
     }
 
     #[inline]
     fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath, failed: bool) {
         self.latency.saturating_record(latency);
         self.latency_total += u128::from(latency);
-        let us = latency / 1000;
-        self.squares_us += u128::from(us) * u128::from(us);
         self.bytes += bytes;
         self.failed += u64::from(failed);
         self.path.accumulate(path);

@@ -202,21 +202,27 @@ pub fn replay<S: Host>(
         .filter(|s| s.passes > 0 && !s.trace.records.is_empty())
         .map(|s| Player::new(s, start))
         .collect();
-    while let Some((at, who)) = next_arrival(&mut players, engine) {
-        if engine.next_at().is_some_and(|event| event <= at) {
+    while let Some(next) = next_arrival(&mut players, engine) {
+        let event_first = engine.next_at().is_some_and(|event| event <= next.at);
+        if event_first {
+            // No event can bring an arrival forward unless some workload waits for one.
             engine.step();
-            continue;
+            while !next.waiting && engine.next_at().is_some_and(|event| event <= next.at) {
+                engine.step();
+            }
+            if next.waiting {
+                continue;
+            }
         }
         if outcome.issued == warm_up && warm_up > 0 {
             engine.graph.reset_counters();
             let now = engine.now();
             engine.sink().begin(warm_up, now);
         }
-        let arrival = at;
-        engine.advance(at.later(engine.now()));
-        submit(engine, &mut players[who], who, outcome.issued, arrival);
+        engine.advance(next.at.later(engine.now()));
+        submit(engine, &mut players[next.who], next.who, outcome.issued, next.at);
         outcome.issued += 1;
-        outcome.last_arrival = arrival;
+        outcome.last_arrival = next.at;
         if outcome.issued.is_multiple_of(65_536) {
             progress(Progress { issued: outcome.issued, total });
         }
@@ -228,9 +234,17 @@ pub fn replay<S: Host>(
     outcome
 }
 
-/// The earliest arrival and whose it is; lets events pass while every player waits for one. Ties go to the first player.
+/// The next arrival.
+struct Next {
+    at: Instant,
+    who: usize,
+    /// Whether some workload's next arrival depends on an event.
+    waiting: bool,
+}
+
+/// The earliest arrival; lets events pass while every player waits for one. Ties go to the first player.
 #[inline]
-fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Option<(Instant, usize)> {
+fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Option<Next> {
     loop {
         let mut best: Option<(Instant, usize)> = None;
         let mut waiting = false;
@@ -242,8 +256,11 @@ fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Opti
                 None => waiting |= player.pass < player.source.passes,
             }
         }
-        if best.is_some() || !waiting {
-            return best;
+        if let Some((at, who)) = best {
+            return Some(Next { at, who, waiting });
+        }
+        if !waiting {
+            return None;
         }
         assert!(engine.step(), "requests are outstanding but nothing will happen");
     }

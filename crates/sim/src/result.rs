@@ -66,7 +66,7 @@ pub struct Latency {
     pub min_ns: u64,
     /// Mean.
     pub mean_ns: u64,
-    /// Standard deviation, to a microsecond.
+    /// Standard deviation, from the histogram.
     pub stddev_ns: u64,
     /// Half are not longer.
     pub p50_ns: u64,
@@ -201,14 +201,19 @@ fn path_map(path: &CriticalPath) -> BTreeMap<&'static str, u64> {
     Phase::ALL.iter().map(|&p| (p.name(), path.get(p).0)).filter(|&(_, ns)| ns > 0).collect()
 }
 
-fn integer_sqrt(n: u128) -> u64 {
-    n.isqrt() as u64
+/// Standard deviation from the bins of a histogram, in whole numbers: the same on every machine.
+fn deviation(histogram: &Histogram<u64>, mean: u128) -> u64 {
+    let squares = histogram.iter_recorded().fold(0u128, |sum, bin| {
+        let distance = mean.abs_diff(u128::from(bin.value_iterated_to()));
+        sum + distance * distance * u128::from(bin.count_at_value())
+    });
+    (squares / u128::from(histogram.len())).isqrt() as u64
 }
 
 /// The figures of several classes together.
 fn latency(classes: &[&Class]) -> Latency {
     let mut all: Option<Histogram<u64>> = None;
-    let (mut total, mut squares, mut bytes, mut failed) = (0u128, 0u128, 0, 0);
+    let (mut total, mut bytes, mut failed) = (0u128, 0, 0);
     let mut path = CriticalPath::EMPTY;
     for class in classes {
         match &mut all {
@@ -216,7 +221,6 @@ fn latency(classes: &[&Class]) -> Latency {
             Some(histogram) => histogram.add(&class.latency).expect("histograms of one shape"),
         }
         total += class.latency_total;
-        squares += class.squares_us;
         bytes += class.bytes;
         failed += class.failed;
         path.accumulate(&class.path);
@@ -224,7 +228,6 @@ fn latency(classes: &[&Class]) -> Latency {
     let Some(histogram) = all.filter(|h| !h.is_empty()) else { return Latency::default() };
     let n = u128::from(histogram.len());
     let mean = total / n;
-    let mean_us = mean / 1000;
     let at = |quantile: f64| histogram.value_at_quantile(quantile);
     let path_total_ns = path_map(&path);
     Latency {
@@ -233,7 +236,7 @@ fn latency(classes: &[&Class]) -> Latency {
         failed,
         min_ns: histogram.min(),
         mean_ns: mean as u64,
-        stddev_ns: integer_sqrt((squares / n).saturating_sub(mean_us * mean_us)) * 1000,
+        stddev_ns: deviation(&histogram, mean),
         p50_ns: at(0.5),
         p90_ns: at(0.9),
         p95_ns: at(0.95),

@@ -9,7 +9,7 @@
 
 use nandu_base::{
     ChargeTable, Content, CriticalPath, Cx, DeviceEvent, Effect, Flags, Instant, Machine, Medium, Op, OpenError, OpenHow,
-    Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId, TimerKey,
+    Owner, Payload, PayloadPool, Peek, Phase, ReqId, RequestTable, Span, State, Step, TenantId, TimerKey,
     Violation,
 };
 use nandu_base::{ByteLen, ByteOffset};
@@ -84,12 +84,6 @@ enum Life {
     Closing,
 }
 
-#[derive(Debug)]
-enum Call {
-    Step(u32, Step),
-    Effect(u32, Effect),
-}
-
 /// A stack of machines in operation.
 pub struct Graph {
     machines: Vec<Box<dyn Machine>>,
@@ -103,7 +97,7 @@ pub struct Graph {
     results: Vec<Option<Result<(), OpenError>>>,
     timers: Vec<Vec<u64>>,
     stats: Vec<LayerStats>,
-    queue: VecDeque<Call>,
+    queue: VecDeque<(u32, Effect)>,
     effects: Vec<Effect>,
     /// Every living request.
     pub requests: RequestTable,
@@ -273,28 +267,23 @@ impl Graph {
         driver: &mut D,
     ) -> ReqId {
         let id = self.requests.allocate();
-        self.requests[id] = Request {
-            offset,
-            len,
-            payload,
-            arrival,
-            submitted: arrival,
-            entered: now,
-            path: CriticalPath::EMPTY,
-            cookie,
-            parent: ReqId::NONE,
-            owner: Owner::HOST,
-            node,
-            tenant,
-            cause: tenant,
-            op,
-            flags,
-            state: State::Sent,
-            child: 0,
-            error: None,
-        };
+        let request = &mut self.requests[id];
+        request.offset = offset;
+        request.len = len;
+        request.payload = payload;
+        request.arrival = arrival;
+        request.submitted = arrival;
+        request.entered = now;
+        request.cookie = cookie;
+        request.owner = Owner::HOST;
+        request.node = node;
+        request.tenant = tenant;
+        request.cause = tenant;
+        request.op = op;
+        request.flags = flags;
+        request.state = State::Sent;
         if arrival < now {
-            self.requests[id].path.add(Phase::Queue, now.since(arrival));
+            request.path.add(Phase::Queue, now.since(arrival));
         }
         self.deliver(node, id, now, driver);
         id
@@ -316,7 +305,7 @@ impl Graph {
 
     /// The driver has seen something happen to leaf `node` (a file went away, came back) and tells its parents.
     pub fn device_event<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
-        self.queue.push_back(Call::Effect(node, Effect::Event(event)));
+        self.queue.push_back((node, Effect::Event(event)));
         self.drain(now, driver);
     }
 
@@ -351,7 +340,7 @@ impl Graph {
         };
         let step = event(&mut *rest[0], &mut cx);
         if !self.effects.is_empty() {
-            self.queue.extend(self.effects.drain(..).map(|effect| Call::Effect(node, effect)));
+            self.queue.extend(self.effects.drain(..).map(|effect| (node, effect)));
         }
         step
     }
@@ -453,12 +442,10 @@ impl Graph {
 
     /// Takes queued effects until none is left.
     fn drain<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        while let Some(call) = self.queue.pop_front() {
-            match call {
-                Call::Step(node, step) | Call::Effect(node, Effect::Step(step)) => {
-                    self.chase(node, step, now, driver);
-                }
-                Call::Effect(node, Effect::Wake(key, at)) => {
+        while let Some((node, effect)) = self.queue.pop_front() {
+            match effect {
+                Effect::Step(step) => self.chase(node, step, now, driver),
+                Effect::Wake(key, at) => {
                     let timers = &mut self.timers[node as usize];
                     if timers.len() <= key.0 as usize {
                         timers.resize(key.0 as usize + 1, 0);
@@ -466,30 +453,30 @@ impl Graph {
                     timers[key.0 as usize] += 1;
                     driver.wake(node, key, timers[key.0 as usize], at);
                 }
-                Call::Effect(node, Effect::CancelWake(key)) => {
+                Effect::CancelWake(key) => {
                     if let Some(generation) = self.timers[node as usize].get_mut(key.0 as usize) {
                         *generation += 1;
                     }
                 }
-                Call::Effect(node, Effect::Event(event)) => self.tell_parents(node, event, now),
-                Call::Effect(node, Effect::Opened(result)) => {
+                Effect::Event(event) => self.tell_parents(node, event, now, driver),
+                Effect::Opened(result) => {
                     self.open[node as usize] = result.is_ok();
                     self.results[node as usize] = Some(result);
                 }
-                Call::Effect(node, Effect::Closed) => self.open[node as usize] = false,
+                Effect::Closed => self.open[node as usize] = false,
             }
         }
     }
 
     /// Parents that are running hear of a child's event, in the order of their numbers.
-    fn tell_parents(&mut self, node: u32, event: DeviceEvent, now: Instant) {
+    fn tell_parents<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
         for at in 0..self.parents[node as usize].len() {
             let (parent, child) = self.parents[node as usize][at];
             if self.life[parent as usize] != Life::Started {
                 continue;
             }
             let step = self.call(parent, now, |machine, cx| machine.child_event(child, event, cx));
-            self.queue.push_back(Call::Step(parent, step));
+            self.chase(parent, step, now, driver);
         }
     }
 }
