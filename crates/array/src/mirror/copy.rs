@@ -51,7 +51,7 @@ impl Mirror {
             return;
         }
         self.pump_repairs(cx);
-        while self.stale.count() > 0 && self.slot_wait.is_empty() {
+        while self.stale.count() > 0 {
             if self.resync.region.is_none() && !self.next_region(cx) {
                 return;
             }
@@ -282,6 +282,11 @@ impl Mirror {
         self.repairs.clear();
         let armed = self.resync.armed;
         self.resync = Resync { armed, ..Resync::default() };
+    }
+
+    /// Whether the resync has its place among the active regions; one place is kept for it otherwise.
+    pub(super) fn has_resync_region(&self) -> bool {
+        self.resync.region.is_some()
     }
 
     /// Forgets the resync; its timer was cancelled.

@@ -16,6 +16,9 @@ use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, OpenError
 /// Page writes or reads under way at once on a leg.
 const WINDOW: usize = 16;
 
+/// Stands for the lost list among the numbers of pages.
+const LOST: u32 = u32::MAX;
+
 /// A leg's place in the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -83,6 +86,8 @@ pub struct Leg {
     slots: [Slot; 2],
     lost_found: Option<(u64, bool)>,
     lost_unreadable: bool,
+    /// How often a write of a record may still fail before the leg is given up.
+    record_retries: u8,
 }
 
 /// What a superblock slot was found to hold.
@@ -122,6 +127,7 @@ impl Leg {
             slots: [Slot::Unreadable; 2],
             lost_found: None,
             lost_unreadable: false,
+            record_retries: 0,
         }
     }
 
@@ -175,8 +181,11 @@ impl Leg {
         self.sb_slot = 1;
     }
 
-    /// What the superblock slots say.
-    pub fn found(&mut self) -> Found {
+    /// What the superblock slots say. A simulation that stores nothing reads blanks: what was written last counts then.
+    pub fn found(&mut self, stored: bool) -> Found {
+        if !stored && self.sb.seq > 0 {
+            return Found::Valid(self.sb);
+        }
         match self.slots {
             [Slot::Unreadable, _] | [_, Slot::Unreadable] => Found::Absent,
             [Slot::Valid(a), Slot::Valid(b)] => self.take(if b.seq > a.seq { (1, b) } else { (0, a) }),
@@ -191,6 +200,14 @@ impl Leg {
         self.sb_slot = slot;
         self.sb = sb;
         Found::Valid(sb)
+    }
+
+    /// Where an empty lost list goes, and its number.
+    fn lost_slot(&self) -> (u8, u64) {
+        match self.lost_found {
+            Some((seq, _)) => (1, seq + 1),
+            None => (0, 1),
+        }
     }
 
     /// Whether the lost list names extents, or may do so.
@@ -304,13 +321,10 @@ impl Mirror {
         if std::mem::take(&mut self.legs[leg].lost_to_write) {
             writes += 1;
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
-            let (slot, seq) = match self.legs[leg].lost_found {
-                Some((seq, _)) => (1, seq + 1),
-                None => (0, 1),
-            };
+            let (slot, seq) = self.legs[leg].lost_slot();
             encode_empty_lost(seq, tag, cx.pool.bytes_mut(payload, ByteLen(PAGE)));
             let at = self.layouts[leg].lost_slot(slot);
-            self.record(leg, Op::Write, at, payload, Tag::MapWrite.cookie(leg, u32::MAX), cx);
+            self.record(leg, Op::Write, at, payload, Tag::MapWrite.cookie(leg, LOST), cx);
         }
         self.legs[leg].map_io = Update::Writing(writes);
         for i in 0..pages {
@@ -358,16 +372,31 @@ impl Mirror {
     }
 
     /// A record was written or not. A leg that does not take its records is out.
-    pub(super) fn record_written(&mut self, leg: usize, sb: bool, failed: bool, cx: &mut Cx<'_>) {
+    pub(super) fn record_written(&mut self, id: ReqId, leg: usize, sb: bool, index: u32, cx: &mut Cx<'_>) {
         self.stir = true;
         let l = &mut self.legs[leg];
         if !l.is_in() {
             return;
         }
-        if failed {
-            self.leave(leg, cx);
+        if let Some(error) = cx.requests[id].error {
+            self.count.write_errors[leg] += 1;
+            if error.kind == ErrorKind::Gone || l.record_retries == 0 {
+                self.leave(leg, cx);
+                return;
+            }
+            l.record_retries -= 1;
+            let at = match (sb, index) {
+                (true, _) => ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]),
+                (false, LOST) => self.layouts[leg].lost_slot(l.lost_slot().0),
+                (false, page) => self.layouts[leg].page(page, l.map.newest(page)),
+            };
+            cx.renew(id);
+            cx.requests[id].offset = at;
+            l.in_flight += 1;
+            cx.send(leg as u8, id);
             return;
         }
+        l.record_retries = self.write_retries;
         l.wrote();
         match if sb { &mut l.sb_io } else { &mut l.map_io } {
             Update::Writing(n) => *n -= 1,

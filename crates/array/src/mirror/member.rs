@@ -10,7 +10,7 @@ use super::open::OpenStep;
 use super::region_map::{D, L};
 use super::write::{Kind, Part};
 use super::{Mirror, Phase, CLEAR, RESYNC};
-use nandu_base::{Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
+use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
 
 /// The procedure under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,11 @@ impl Proc {
     pub(super) fn pair_rule(self) -> bool {
         self == Proc::Join(JoinStep::Pair)
     }
+}
+
+/// Whether what is written can be read again in this run.
+pub(super) fn stores(cx: &Cx<'_>) -> bool {
+    cx.pool.content() != Content::Nothing
 }
 
 impl Mirror {
@@ -321,7 +326,7 @@ impl Mirror {
     }
 
     fn join_read(&mut self, x: usize, cx: &mut Cx<'_>) {
-        let found = self.legs[x].found();
+        let found = self.legs[x].found(stores(cx));
         if let Found::Valid(sb) = &found {
             if let Err(error) = self.check_geometry(x, sb) {
                 self.refuse(x, error, cx);
@@ -365,7 +370,7 @@ impl Mirror {
             self.refuse(x, OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() }, cx);
             return;
         }
-        self.legs[x].map.loaded(if blank { 0 } else { D | L });
+        self.legs[x].map.loaded(if blank || !stores(cx) { 0 } else { D | L });
         if all && !self.equal_so_far {
             (0..self.region_count).for_each(|r| self.stale.set(r));
         } else {

@@ -48,7 +48,7 @@ use leg::{Leg, Place as Standing};
 use locks::{Locks, Pass};
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Instant, Limits, Machine, Op, OpenHow,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Instant, Limits, Machine, Op, OpenHow,
     Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use region_map::{Bits, D};
@@ -240,7 +240,7 @@ impl Mirror {
             equal_so_far: false,
             leader: 0,
             stale: Bits::new(region_count),
-            regions: Regions::new(config.active_regions),
+            regions: Regions::new(config.active_regions + 1),
             locks: Locks::new(Pass {
                 writes: planted.two_writes_in_flight,
                 copies: planted.copy_without_lock,
@@ -326,15 +326,16 @@ impl Machine for Mirror {
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.phase = Phase::Opening;
+        self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
         self.start_open();
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.start_close(cx);
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -349,7 +350,7 @@ impl Machine for Mirror {
             _ => self.admit(id, cx),
         }
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -363,14 +364,14 @@ impl Machine for Mirror {
                 self.flush_done(leg, failed, cx);
                 self.answer_flushes(id, cx);
             }
-            Tag::MapWrite | Tag::SbWrite => self.record_written(leg, tag == Tag::SbWrite, failed, cx),
+            Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
             self.stir = true; // the last straggler
         }
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
@@ -379,7 +380,7 @@ impl Machine for Mirror {
             _ => self.resync_timer(),
         }
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
@@ -396,7 +397,7 @@ impl Machine for Mirror {
             DeviceEvent::GcPressure(_) | DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
         }
         self.advance(cx);
-        Step::Idle
+        only_step(cx)
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
@@ -480,6 +481,18 @@ impl Machine for Mirror {
             return broken("one_in_flight_per_block_and_leg", format!("{flying} parts are under way, {data} requests"));
         }
         Ok(())
+    }
+}
+
+/// A single effect is better returned: the driver follows it without its queue.
+#[inline]
+fn only_step(cx: &mut Cx<'_>) -> Step {
+    match cx.effects[..] {
+        [Effect::Step(step)] => {
+            cx.effects.clear();
+            step
+        }
+        _ => Step::Idle,
     }
 }
 

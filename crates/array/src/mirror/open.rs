@@ -8,7 +8,7 @@ use super::config::Fresh;
 use super::decide::{decide, Found, Start};
 use super::layout::{Gen, Superblock};
 use super::leg::Place;
-use super::member::Proc;
+use super::member::{stores, Proc};
 use super::region_map::{D, L};
 use super::{Mirror, Phase};
 use nandu_base::{Cx, DeviceEvent, OpenError, Rng};
@@ -49,7 +49,7 @@ impl Mirror {
                 Ok(OpenStep::Superblocks)
             }
             OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
-            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start),
+            OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, stores(cx)),
             OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => Ok(self.open_record(start, cx)),
             OpenStep::Record(start) if all(&|l| self.legs[l].sb_is_settled()) => {
                 self.open_serve(start, cx);
@@ -89,7 +89,7 @@ impl Mirror {
         let mut found = [Found::Absent; 2];
         for (leg, found) in found.iter_mut().enumerate() {
             if self.legs[leg].is_in() {
-                *found = self.legs[leg].found();
+                *found = self.legs[leg].found(stores(cx));
             }
             if let Found::Valid(sb) = found {
                 self.check_geometry(leg, sb)?;
@@ -136,7 +136,7 @@ impl Mirror {
         self.legs[0].map.touch_all();
     }
 
-    fn open_maps(&mut self, start: Start) -> Result<OpenStep, OpenError> {
+    fn open_maps(&mut self, start: Start, stored: bool) -> Result<OpenStep, OpenError> {
         let y = self.leader;
         if start == Start::Fresh {
             self.opened_after_join = true;
@@ -154,13 +154,14 @@ impl Mirror {
             }
         }
         let was_leader = self.legs[y].sb.leader == self.legs[y].sb.leg;
-        self.legs[y].map.loaded(if was_leader { D } else { D | L });
+        let unknown = |bits| if stored { bits } else { 0 };
+        self.legs[y].map.loaded(unknown(if was_leader { D } else { D | L }));
         if matches!(start, Start::Alone(_)) && !was_leader && self.legs[y].map.any_l() {
             let why = format!("leg `{}` was not resynced when it was last used", self.names[y]);
             return Err(OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() });
         }
         if let Start::Pair(_) = start {
-            self.legs[1 - y].map.loaded(D | L);
+            self.legs[1 - y].map.loaded(unknown(D | L));
         }
         for leg in [y, 1 - y] {
             let believed = !(self.planted.dirty_from_one_map && leg == y && start == Start::Pair(y));

@@ -193,6 +193,11 @@ impl LegMap {
         slot
     }
 
+    /// The slot that holds the newest record of a page.
+    pub fn newest(&self, page: u32) -> u8 {
+        self.slots[page as usize].newest.unwrap_or(0)
+    }
+
     /// The batch is durable.
     pub fn finish(&mut self) {
         for page in self.batch.drain(..) {

@@ -152,7 +152,8 @@ impl Mirror {
             let op = &self.ops[i as usize];
             let range = self.regions_of(op.at, op.upto);
             let missing = range.clone().filter(|&r| self.regions.find(r).is_none()).count() as u32;
-            if missing > self.regions.room() {
+            let kept = u32::from(!self.has_resync_region());
+            if missing > self.regions.room().saturating_sub(kept) && missing > 0 {
                 self.clear_early(cx);
                 return;
             }
@@ -314,6 +315,8 @@ impl Mirror {
         }
         let has = |part| op.parts.iter().position(|&p| p == part);
         match (has(Part::Done), has(Part::Failed)) {
+            // A leader that alone holds some regions cannot be left out for one write: the client hears of it.
+            (Some(_), Some(leg)) if leg == self.leader && self.stale.count() > 0 => self.write_failed(i, id, cx),
             (Some(_), failed) => {
                 if let Some(leg) = failed {
                     let op = &mut self.ops[i as usize];
@@ -348,7 +351,7 @@ impl Mirror {
         }
     }
 
-    /// No leg took the write: old or new, until it is written again. A copy makes the legs agree.
+    /// The leader did not take the write: old or new, until it is written again. A copy makes the legs agree.
     fn write_failed(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
         self.explain(i, id, cx);
         let op = &self.ops[i as usize];
