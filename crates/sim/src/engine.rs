@@ -188,23 +188,39 @@ impl<S: Sink> Engine<S> {
     /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with
     /// one leg. Fails with the first machine among `roots` that cannot start.
     pub fn open(&mut self, how: OpenHow, roots: &[u32]) -> Result<(), (u32, OpenError)> {
+        self.open_within(how, roots, &mut u64::MAX.clone()).expect("so many events never come")
+    }
+
+    /// As [`Engine::open`], but stops when `events` have been taken: `None` then, and the start is not complete.
+    pub fn open_within(
+        &mut self,
+        how: OpenHow,
+        roots: &[u32],
+        events: &mut u64,
+    ) -> Option<Result<(), (u32, OpenError)>> {
         for node in 0..self.graph.len() as u32 {
             let now = self.world.now;
             self.graph.open(node, how, now, &mut self.world);
             while self.graph.open_result(node).is_none() {
+                *events = events.checked_sub(1)?;
                 assert!(self.step(), "{} never finishes its start", self.graph.name(node));
             }
         }
         for &root in roots {
             if let Some(Err(error)) = self.graph.open_result(root) {
-                return Err((root, error.clone()));
+                return Some(Err((root, error.clone())));
             }
         }
-        Ok(())
+        Some(Ok(()))
     }
 
     /// Ends every machine, parents first. Nothing may be outstanding from outside.
     pub fn close(&mut self) {
+        self.close_within(&mut u64::MAX.clone());
+    }
+
+    /// As [`Engine::close`], but stops when `events` have been taken: false then, and the end is not complete.
+    pub fn close_within(&mut self, events: &mut u64) -> bool {
         for node in (0..self.graph.len() as u32).rev() {
             if !self.graph.is_open(node) {
                 continue;
@@ -212,9 +228,12 @@ impl<S: Sink> Engine<S> {
             let now = self.world.now;
             self.graph.close(node, now, &mut self.world);
             while self.graph.is_open(node) {
+                let Some(left) = events.checked_sub(1) else { return false };
+                *events = left;
                 assert!(self.step(), "{} never finishes its end", self.graph.name(node));
             }
         }
+        true
     }
 
     /// Cuts the power now: every machine is gone, the media keep what had reached them.

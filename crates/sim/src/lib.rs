@@ -10,6 +10,7 @@ pub mod queue;
 pub mod replay;
 pub mod result;
 pub mod run;
+pub mod verify;
 
 pub use engine::{Engine, Media, Sink, Submission};
 pub use replay::{Pace, Source};

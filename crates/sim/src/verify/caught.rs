@@ -1,0 +1,83 @@
+//! Panics as violations: an assertion of a machine that fails is a broken invariant, with a seed.
+
+use nandu_base::Violation;
+use std::cell::RefCell;
+use std::panic::{catch_unwind, set_hook, take_hook, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    /// What this thread is doing, while its panics are caught.
+    static DOING: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+static HOOK: Once = Once::new();
+
+/// Panics of threads that run a seed stay quiet: they come out as violations. Where a panic ends the program, it says
+/// what was being done.
+fn install() {
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |info| {
+            let doing = DOING.with(|d| d.borrow().clone());
+            match doing {
+                None => before(info),
+                Some(doing) if cfg!(panic = "abort") => {
+                    before(info);
+                    eprintln!("while {doing}");
+                }
+                Some(_) => {}
+            }
+        }));
+    });
+}
+
+/// Runs `work`; a panic in it becomes a violation.
+pub(super) fn caught<R>(doing: String, work: impl FnOnce() -> R) -> Result<R, Violation> {
+    install();
+    DOING.with(|d| *d.borrow_mut() = Some(doing));
+    let result = catch_unwind(AssertUnwindSafe(work));
+    DOING.with(|d| *d.borrow_mut() = None);
+    result.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        violation(text.unwrap_or_else(|| "a panic without words".into()))
+    })
+}
+
+/// The invariants that machines assert in words, as `name: what happened`.
+fn violation(text: String) -> Violation {
+    let word = text.split(':').next().unwrap_or_default();
+    let named = NAMED.iter().find(|name| **name == word);
+    Violation { invariant: named.copied().unwrap_or("panic"), what: text }
+}
+
+const NAMED: &[&str] = &[
+    "I-1",
+    "I-5",
+    "I-6",
+    "I-13",
+    "I-14",
+    "I-16",
+    "intent_before_data",
+    "one_in_flight_per_block_and_leg",
+    "ack_has_a_holder",
+    "flush_covers_leader",
+    "flush_alone_needs_l_or_solo",
+    "flush_snapshot_at_issue",
+    "clear_needs_both_flushed",
+    "read_only_current",
+    "lost_never_read",
+    "lost_clear_after_flush",
+    "solo_after_drain_and_flush",
+    "solo_before_lone_ack",
+    "solo_gen_is_fresh",
+    "pair_again_l_covers_d",
+    "no_promotion_while_half_joined",
+    "marks_reset_on_leave",
+    "payload_held_until_acked",
+    "copy_holds_slot",
+    "slot_alternates_after_flush",
+    "open_durable_before_serve",
+    "exposure_bounded_or_announced",
+    "quiet_means_equal_and_clean",
+];

@@ -1,0 +1,300 @@
+//! Random stacks, as the text of a stack file.
+//!
+//! Everything is tiny, so that a few hundred requests fill a drive, wrap a log and meet each other. A path from the export
+//! to a leaf has at most one `fault`: a volatile cache above another device that loses acknowledged writes would break
+//! its own promise.
+
+use nandu_base::{ByteLen, Precondition, Rng};
+use nandu_stack::{BuildOptions, Stack};
+use std::fmt::Write;
+
+/// What stacks a seed may draw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Any tree.
+    Random,
+    /// A named family of stacks.
+    Named(Family),
+    /// This stack file.
+    File(String),
+}
+
+/// Families of stacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// One drive.
+    Ssd,
+    /// One machine of this kind over leaves.
+    Over(&'static str),
+    /// A mirror of two drives.
+    MirrorOfSsds,
+    /// A mirror of two drives, each behind `fault`.
+    MirrorOfFaultySsds,
+}
+
+impl Family {
+    /// Every family that has a name on the command line.
+    pub const ALL: &'static [(&'static str, Family)] = &[
+        ("ssd", Family::Ssd),
+        ("slice", Family::Over("slice")),
+        ("concat", Family::Over("concat")),
+        ("stripe", Family::Over("stripe")),
+        ("fault", Family::Over("fault")),
+        ("mirror-of-ssds", Family::MirrorOfSsds),
+        ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
+    ];
+}
+
+impl Shape {
+    /// The family of this name.
+    pub fn named(name: &str) -> Option<Shape> {
+        Family::ALL.iter().find(|(n, _)| *n == name).map(|&(_, family)| Shape::Named(family))
+    }
+}
+
+/// Smallest capacity of a leg of a mirror: records and a few regions.
+const LEG: u64 = 256 << 10;
+
+/// Draws a stack that can be built.
+pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
+    if let Shape::File(text) = shape {
+        return text.clone();
+    }
+    for _ in 0..200 {
+        let text = Draft::new(rng).whole(shape);
+        let options = BuildOptions { precondition: Precondition::Empty, ..BuildOptions::default() };
+        if Stack::parse(&text).is_ok_and(|stack| stack.build(&options).is_ok()) {
+            return text;
+        }
+    }
+    unreachable!("nearly every stack that is drawn can be built");
+}
+
+struct Draft<'a> {
+    rng: &'a mut Rng,
+    text: String,
+    devices: u32,
+}
+
+impl<'a> Draft<'a> {
+    fn new(rng: &'a mut Rng) -> Draft<'a> {
+        Draft { rng, text: String::new(), devices: 0 }
+    }
+
+    fn whole(mut self, shape: &Shape) -> String {
+        let root = match shape {
+            Shape::Named(Family::Ssd) => self.ssd(0),
+            Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
+            Shape::Named(Family::MirrorOfSsds) => {
+                let legs = [self.ssd(LEG), self.ssd(LEG)];
+                self.mirror(legs)
+            }
+            Shape::Named(Family::MirrorOfFaultySsds) => {
+                let legs = [0; 2].map(|_| {
+                    let drive = self.ssd(LEG);
+                    self.fault(drive)
+                });
+                self.mirror(legs)
+            }
+            Shape::Random | Shape::File(_) => {
+                let depth = self.rng.below(4) as u32;
+                self.device(depth, true, 0)
+            }
+        };
+        format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
+    }
+
+    /// Opens the table of a new device.
+    fn begin(&mut self, kind: &str) -> String {
+        self.devices += 1;
+        let name = format!("{kind}{}", self.devices);
+        let _ = writeln!(self.text, "\n[device.{name}]\nkind = \"{kind}\"");
+        name
+    }
+
+    fn put(&mut self, key: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn put_text(&mut self, key: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{key} = \"{value}\"");
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.rng.below(n) == 0
+    }
+
+    /// A device of any kind with at least `least` bytes, of up to `depth` layers above the leaves.
+    fn device(&mut self, depth: u32, may_fail: bool, least: u64) -> String {
+        if depth == 0 {
+            return self.leaf(least);
+        }
+        let kinds: &[&str] = match may_fail {
+            true => &["slice", "concat", "stripe", "mirror", "mirror", "fault", "fault"],
+            false => &["slice", "concat", "stripe", "mirror"],
+        };
+        let kind = *self.rng.pick(kinds);
+        self.over(kind, depth, may_fail, least)
+    }
+
+    fn over(&mut self, kind: &str, depth: u32, may_fail: bool, least: u64) -> String {
+        let below = depth - 1;
+        match kind {
+            "mirror" => {
+                let legs = [0; 2].map(|_| self.device(below, may_fail, least.max(LEG)));
+                self.mirror(legs)
+            }
+            "fault" => {
+                let child = self.device(below, false, least);
+                self.fault(child)
+            }
+            "slice" => {
+                let child = self.device(below, may_fail, least + (16 << 10));
+                let offset = self.rng.between(0, 4) * 4096;
+                let name = self.begin("slice");
+                self.put_text("below", child);
+                self.put("offset", offset);
+                name
+            }
+            "concat" | "stripe" => {
+                let count = self.rng.between(1, 3);
+                let children: Vec<String> =
+                    (0..count).map(|_| self.device(below, may_fail, least.max(16 << 10))).collect();
+                let chunk = 4096u64 << self.rng.below(3);
+                let name = self.begin(kind);
+                self.put(if kind == "stripe" { "legs" } else { "parts" }, format!("{children:?}"));
+                if kind == "stripe" {
+                    self.put("chunk", chunk);
+                }
+                name
+            }
+            other => unreachable!("`{other}` is no kind that stands over others"),
+        }
+    }
+
+    fn leaf(&mut self, least: u64) -> String {
+        match self.rng.below(6) {
+            0 => self.block("memory", least),
+            1 => self.block("file", least),
+            _ => self.ssd(least),
+        }
+    }
+
+    fn block(&mut self, kind: &str, least: u64) -> String {
+        let name = self.begin(kind);
+        let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
+        self.put("size", size);
+        let latency = *self.rng.pick(&[0, 1, 50, 2000]);
+        self.put_text("latency", format!("{latency} us"));
+        let bandwidth = 1u64 << self.rng.between(20, 32);
+        self.put("bandwidth", bandwidth);
+        if kind == "file" {
+            self.put_text("path", format!("{name}.img"));
+            let sector = 512u64 << self.rng.below(4);
+            self.put("sector", sector);
+        }
+        name
+    }
+
+    /// A drive so small and so full that clearing blocks is hard work.
+    fn ssd(&mut self, least: u64) -> String {
+        let page = 512u64 << self.rng.below(4);
+        let pages = 1u64 << self.rng.between(1, 4);
+        let (channels, chips, dies) =
+            (self.rng.between(1, 2), self.rng.between(1, 2), self.rng.between(1, 2));
+        let planes = 1u64 << self.rng.below(2);
+        let start = self.rng.between(2, 4);
+        let all_planes = channels * chips * dies * planes;
+        let extents = (page - 8) / 16;
+        let mut blocks = start + 5 + self.rng.below(12);
+        let mut logical;
+        loop {
+            let most = (blocks - start - 3) * pages * all_planes;
+            logical = most.saturating_sub(20) * extents / (extents + 1);
+            if logical * page >= least.max(8192) {
+                break;
+            }
+            blocks += 1 + blocks / 8;
+        }
+        logical -= self.rng.below(logical / 2 + 1) * u64::from(least == 0);
+        let raw = blocks * pages * all_planes;
+        let name = self.begin("ssd");
+        let profile =
+            *self.rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2015", "tlc-2019", "bench-2026"]);
+        self.put_text("profile", profile);
+        for (key, value) in [
+            ("channels", channels),
+            ("chips", chips),
+            ("dies", dies),
+            ("planes", planes),
+            ("blocks", blocks),
+            ("page", page),
+            ("pages_per_block", pages),
+        ] {
+            self.put(key, value);
+        }
+        self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        let copyback = self.one_in(2);
+        self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
+        let mut axes = ["channel", "chip", "die", "plane"];
+        for at in (1..axes.len()).rev() {
+            axes.swap(at, self.rng.below(at as u64 + 1) as usize);
+        }
+        self.put("placement", format!("{axes:?}"));
+        name
+    }
+
+    fn fault(&mut self, below: String) -> String {
+        let name = self.begin("fault");
+        self.put_text("below", below);
+        for key in ["read_error", "write_error", "flush_error"] {
+            if self.one_in(4) {
+                let one_in = *self.rng.pick(&[20, 100, 500]);
+                self.put_text(key, format!("1/{one_in}"));
+            }
+        }
+        if !self.one_in(4) {
+            let size = ByteLen(4096 << self.rng.below(6)).0;
+            let every = *self.rng.pick(&[20, 200, 5000]);
+            self.put("cache", format!("{{ size = {size}, destage_every = \"{every} us\" }}"));
+        }
+        if self.one_in(3) {
+            let (mean, span) = (self.rng.between(1, 40), self.rng.between(50, 4000));
+            self.put(
+                "freeze",
+                format!("{{ kind = \"random\", mean = \"{mean} ms\", span = \"{span} us\" }}"),
+            );
+        }
+        if self.one_in(3) {
+            let (mean, back) = (self.rng.between(5, 100), self.rng.between(100, 10_000));
+            self.put(
+                "loss",
+                format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
+            );
+        }
+        name
+    }
+
+    fn mirror(&mut self, legs: [String; 2]) -> String {
+        let name = self.begin("mirror");
+        self.put("legs", format!("{legs:?}"));
+        self.put_text("region", "64 KiB");
+        let clear = *self.rng.pick(&[1, 3, 20, 5000]);
+        self.put_text("clear_after", format!("{clear} ms"));
+        self.put("active_regions", 32);
+        let chunk = 4096u64 << self.rng.below(5);
+        self.put("resync_chunk", chunk);
+        let depth = self.rng.between(1, 4);
+        self.put("resync_depth", depth);
+        if self.one_in(4) {
+            self.put_text("resync_rate", "4 MiB");
+        }
+        let read = *self.rng.pick(&["leader", "balanced"]);
+        self.put_text("read", read);
+        let retries = self.rng.below(3);
+        self.put("write_retries", retries);
+        let fresh = *self.rng.pick(&["copy", "equal"]);
+        self.put_text("fresh", fresh);
+        name
+    }
+}

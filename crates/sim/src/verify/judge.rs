@@ -1,0 +1,81 @@
+//! The host of a seed: gives requests their stamps, and judges every answer.
+
+use super::digest::Digest;
+use super::oracle::{Asked, Oracle};
+use crate::engine::Sink;
+use nandu_base::{ErrorKind, Instant, Op, PayloadPool, Request, Sector, Stamp, Violation};
+
+/// Requests with this bit in their cookie read a leg directly, past the oracle.
+pub(super) const ASIDE: u64 = 1 << 63;
+
+/// The sink of a seed. It outlives the machines.
+pub(super) struct Judge {
+    /// One for each export.
+    pub oracles: Vec<Oracle>,
+    pub digest: Digest,
+    /// Answers so far.
+    pub answers: u64,
+    /// The first broken invariant.
+    pub violation: Option<Violation>,
+    /// A request failed in this way since somebody looked.
+    pub failure: Option<(Op, ErrorKind)>,
+    /// What the last read past the oracle found; `None` when it failed.
+    pub aside: Option<Vec<Stamp>>,
+}
+
+impl Judge {
+    pub fn new(oracles: Vec<Oracle>) -> Judge {
+        Judge { oracles, digest: Digest::default(), answers: 0, violation: None, failure: None, aside: None }
+    }
+
+    /// A request is about to come at export `export`; returns its serial number and its cookie.
+    pub fn comes(&mut self, export: usize, asked: Asked) -> (u32, u64) {
+        let serial = self.oracles[export].comes(asked);
+        (serial, (export as u64) << 32 | u64::from(serial))
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> usize {
+        self.oracles.iter().map(Oracle::under_way).sum()
+    }
+
+    pub fn report(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+}
+
+fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> {
+    let payload = request.payload;
+    let count = if payload.is_none() { 0 } else { request.len.sectors() };
+    let found: Vec<Stamp> = (0..count)
+        .map(|i| match pool.sector(payload, i) {
+            Some(Sector::Stamp(stamp)) => stamp,
+            Some(Sector::Bytes(_)) => Stamp::METADATA,
+            None => Stamp::ZERO,
+        })
+        .collect();
+    found.into_iter()
+}
+
+impl Sink for Judge {
+    fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
+        if request.cookie & ASIDE != 0 {
+            self.aside = request.error.is_none().then(|| stamps(request, pool).collect());
+            return;
+        }
+        self.answers += 1;
+        self.digest.add(request.cookie);
+        self.digest.add(now.0);
+        self.digest.add(request.error.map_or(0, |e| 1 + e.kind as u64));
+        if request.op == Op::Read && request.error.is_none() {
+            stamps(request, pool).for_each(|stamp| self.digest.add(stamp.0));
+        }
+        if let Some(error) = request.error {
+            self.failure = Some((request.op, error.kind));
+        }
+        let oracle = &mut self.oracles[(request.cookie >> 32) as usize];
+        if let Err(violation) = oracle.ended(request.cookie as u32, request.error, request.payload, pool) {
+            self.report(violation);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a seed means: the stack, the load and the power cuts, all drawn from one number.
+//!
+//! Features are switched off at random, so that rare mixes occur. The stack is drawn as the text of a stack file, which a
+//! failure prints.
+
+use super::draw::{self, Shape};
+use nandu_base::{Precondition, Rng, Span};
+
+/// What the host does.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Requests in all, without those that read everything back.
+    pub requests: u32,
+    /// Most requests under way.
+    pub depth: u32,
+    /// Weights of read, write, flush, trim and write-zeroes.
+    pub weights: [u64; 5],
+    /// One in this many changes carries FUA; 0 for none.
+    pub fua_one_in: u64,
+    /// Longest request in sectors.
+    pub longest: u64,
+    /// One in this many requests is of a whole 4 KiB page or more; 0 for none.
+    pub whole_one_in: u64,
+    /// Share of the device, as 1 / 2^n, that most requests go to.
+    pub hot: u32,
+    /// Longest time between requests.
+    pub gap: Span,
+    /// One in this many gaps is a hundred times as long; 0 for none.
+    pub idle_one_in: u64,
+}
+
+/// A power cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Arrivals and events since the start or the last cut.
+    pub after: u32,
+    /// Cut again after so many events of the start that follows; several times.
+    pub again: [Option<u32>; 2],
+    /// Read everything back at once.
+    pub look: bool,
+}
+
+/// Everything that a seed decides.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// The stack file.
+    pub toml: String,
+    /// State of the drives at the start.
+    pub precondition: Precondition,
+    /// What the host does.
+    pub load: Load,
+    /// Power cuts, in order.
+    pub cuts: Vec<Cut>,
+    /// Whether the run ends with a clean close and a start after it.
+    pub close: bool,
+}
+
+impl Plan {
+    /// The plan of `seed`.
+    pub fn draw(seed: u64, shape: &Shape, crashes: bool) -> Plan {
+        let root = Rng::new(seed);
+        let toml = draw::stack(shape, &mut root.fork(1));
+        let mut rng = root.fork(2);
+        let precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
+        let load = Load::draw(&mut rng);
+        let count = if crashes { 1 + rng.below(4) } else { 0 };
+        let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
+        Plan { seed, toml, precondition, load, cuts, close: rng.below(2) == 0 }
+    }
+}
+
+impl Load {
+    fn draw(rng: &mut Rng) -> Load {
+        let mut weight = |least: u64| least.max(*rng.pick(&[0, 1, 4, 16]));
+        let weights = [weight(1), weight(4), weight(0), weight(0), weight(0)];
+        Load {
+            requests: rng.between(20, 400) as u32,
+            depth: *rng.pick(&[1, 2, 4, 16]),
+            weights,
+            fua_one_in: *rng.pick(&[0, 2, 10]),
+            longest: *rng.pick(&[1, 8, 24, 64]),
+            whole_one_in: *rng.pick(&[0, 1, 2]),
+            hot: rng.below(6) as u32,
+            gap: *rng.pick(&[Span::ZERO, Span::from_us(20), Span::from_us(300), Span::from_ms(2)]),
+            idle_one_in: *rng.pick(&[0, 10, 60]),
+        }
+    }
+}
+
+impl Cut {
+    fn draw(load: &Load, rng: &mut Rng) -> Cut {
+        let again = [rng.below(3) == 0, rng.below(4) == 0].map(|yes| yes.then(|| rng.below(40) as u32));
+        Cut { after: rng.between(1, u64::from(load.requests) * 2) as u32, again, look: rng.below(2) == 0 }
+    }
+}

@@ -1,0 +1,228 @@
+//! Running many seeds.
+
+use super::caught::caught;
+use super::draw::Shape;
+use super::plan::Plan;
+use super::session::{Session, Tally};
+use nandu_base::Violation;
+use nandu_stack::{BuildOptions, Stack, StackError};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// What to verify.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// Which stacks.
+    pub shape: Shape,
+    /// How the stack was named on the command line; for the command that repeats a failure.
+    pub stack_name: Option<String>,
+    /// The first seed.
+    pub first_seed: u64,
+    /// How many seeds.
+    pub seeds: u64,
+    /// Whether the power is cut.
+    pub crash: bool,
+    /// A fault to plant.
+    pub plant: Option<String>,
+    /// One seed in this many is run twice and compared; 0 for none.
+    pub repeat_one_in: u64,
+    /// Seeds that may fail before the rest is left out; 0 for no bound.
+    pub failures_max: u64,
+    /// Threads; 0 for one on each core.
+    pub threads: usize,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> VerifyOptions {
+        VerifyOptions {
+            shape: Shape::Random,
+            stack_name: None,
+            first_seed: 1,
+            seeds: 100,
+            crash: false,
+            plant: None,
+            repeat_one_in: 16,
+            failures_max: 10,
+            threads: 0,
+        }
+    }
+}
+
+/// Why seeds could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The stack file is wrong, or does not know the fault that is to be planted.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What is broken.
+    pub violation: Violation,
+    /// Events taken until then, over all starts of the stack.
+    pub event: u64,
+    /// The stack file.
+    pub stack: String,
+    /// What does it again.
+    pub command: String,
+}
+
+/// What one seed did.
+#[derive(Clone, Debug)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// Digest of every answer in order.
+    pub digest: u64,
+    /// Requests of the host.
+    pub requests: u64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Power cuts.
+    pub crashes: u64,
+    /// Starts after a cut or an end that were complete.
+    pub recoveries: u64,
+    /// Mirrors whose legs were compared at rest.
+    pub mirrors_compared: u64,
+    /// The failure, if there was one.
+    pub failure: Option<Box<Failure>>,
+}
+
+/// What all seeds did.
+#[derive(Clone, Default, Debug)]
+pub struct VerifyReport {
+    /// Seeds that were run.
+    pub seeds: u64,
+    /// Requests of the host.
+    pub requests: u64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Power cuts.
+    pub crashes: u64,
+    /// Starts after a cut or an end that were complete.
+    pub recoveries: u64,
+    /// Mirrors whose legs were compared at rest.
+    pub mirrors_compared: u64,
+    /// Digest of all seeds' digests, in the order of the seeds.
+    pub digest: u64,
+    /// Seeds that failed, in order.
+    pub failures: Vec<Failure>,
+}
+
+/// Runs the seeds of `options`. `progress` hears, in no order, how many seeds are done.
+pub fn verify(options: &VerifyOptions, progress: impl Fn(u64) + Sync) -> Result<VerifyReport, VerifyError> {
+    if let Shape::File(text) = &options.shape {
+        let planted = options.plant.iter().cloned().collect();
+        Stack::parse(text)?.build(&BuildOptions { planted, ..BuildOptions::default() })?;
+    }
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let next = AtomicU64::new(0);
+    let (done, failed, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let reports = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(options.seeds.max(1) as usize) {
+            scope.spawn(|| loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= options.seeds || stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let report = run_seed(options, options.first_seed + at);
+                if report.failure.is_some() {
+                    let count = failed.fetch_add(1, Ordering::Relaxed) + 1;
+                    stop.fetch_or(
+                        options.failures_max > 0 && count >= options.failures_max,
+                        Ordering::Relaxed,
+                    );
+                }
+                reports.lock().expect("no thread panics with the lock").push(report);
+                progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            });
+        }
+    });
+    let mut reports = reports.into_inner().expect("no thread panics with the lock");
+    reports.sort_by_key(|r| r.seed);
+    Ok(VerifyReport::sum(reports))
+}
+
+impl VerifyReport {
+    fn sum(reports: Vec<SeedReport>) -> VerifyReport {
+        let mut sum = VerifyReport::default();
+        let mut digest = super::Digest::default();
+        for r in reports {
+            sum.seeds += 1;
+            sum.requests += r.requests;
+            sum.events += r.events;
+            sum.crashes += r.crashes;
+            sum.recoveries += r.recoveries;
+            sum.mirrors_compared += r.mirrors_compared;
+            digest.add(r.digest);
+            sum.failures.extend(r.failure.map(|f| *f));
+        }
+        sum.digest = digest.value();
+        sum
+    }
+}
+
+/// Runs one seed; where the plan says so, twice.
+pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
+    let mut plan = Plan::draw(seed, &options.shape, options.crash);
+    let (mut tally, mut result) = run_plan(&plan, options);
+    let twice = options.repeat_one_in > 0 && seed.is_multiple_of(options.repeat_one_in);
+    if twice && result.is_ok() {
+        let (again, second) = run_plan(&plan, options);
+        if second.is_err() || again.digest != tally.digest {
+            let what = format!("two runs of seed {seed} differ: {:x} and {:x}", tally.digest, again.digest);
+            result = Err(Violation { invariant: "I-14", what });
+        }
+    }
+    if result.is_err() {
+        (plan, tally, result) = shrink(plan, tally, result, options);
+    }
+    let failure = result.err().map(|violation| {
+        let command = command(options, seed);
+        Box::new(Failure { seed, violation, event: tally.events, stack: plan.toml.clone(), command })
+    });
+    let Tally { requests, events, crashes, recoveries, mirrors_compared, digest } = tally;
+    SeedReport { seed, digest, requests, events, crashes, recoveries, mirrors_compared, failure }
+}
+
+type Outcome = (Plan, Tally, Result<(), Violation>);
+
+fn shrink(plan: Plan, tally: Tally, result: Result<(), Violation>, _options: &VerifyOptions) -> Outcome {
+    (plan, tally, result)
+}
+
+fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violation>) {
+    let doing = format!("running seed {}; to repeat: {}", plan.seed, command(options, plan.seed));
+    let stack = Stack::parse(&plan.toml).expect("the stack was parsed when it was drawn");
+    let known: BTreeSet<&str> = stack.devices.iter().flat_map(|d| d.kind.plants).map(|p| p.name).collect();
+    let planted = options.plant.iter().filter(|p| known.contains(p.as_str())).cloned().collect();
+    let started = caught(doing.clone(), || Session::new(plan, &stack, &planted));
+    match started.and_then(|inner| inner) {
+        Err(violation) => (Tally::default(), Err(violation)),
+        Ok(mut session) => {
+            let result = caught(doing, || session.run()).and_then(|inner| inner);
+            (session.tally, result)
+        }
+    }
+}
+
+/// The command that runs one seed again.
+fn command(options: &VerifyOptions, seed: u64) -> String {
+    let mut words = vec!["nandu verify".to_string()];
+    words.extend(options.stack_name.clone());
+    words.push(format!("--first-seed {seed} --seeds 1"));
+    if options.crash {
+        words.push("--crash".into());
+    }
+    words.extend(options.plant.as_ref().map(|p| format!("--plant {p}")));
+    words.join(" ")
+}

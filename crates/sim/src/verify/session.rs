@@ -1,0 +1,532 @@
+//! One seed from start to end: requests, power cuts, starts, and the last look at everything.
+
+use super::judge::{Judge, ASIDE};
+use super::oracle::{Asked, Oracle};
+use super::plan::{Cut, Load, Plan};
+use super::watch::{check_charges, Watch};
+use crate::engine::{Engine, Media, Submission};
+use nandu_base::{
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, Span, Stamp,
+    TenantId, Violation, SECTOR,
+};
+use nandu_stack::{BuildOptions, Built, Stack};
+use std::collections::BTreeSet;
+
+/// Events without an answer after which a stack has stalled.
+const STALL: u32 = 200_000;
+/// Events between two looks at the machines' own invariants.
+const CHECK_EVERY: u64 = 64;
+/// Starts after one power cut until the stack counts as unable to start.
+const STARTS: u32 = 60;
+
+/// What a run of a seed did.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Tally {
+    pub requests: u64,
+    pub events: u64,
+    pub crashes: u64,
+    pub recoveries: u64,
+    pub mirrors_compared: u64,
+    pub digest: u64,
+}
+
+/// A run that ended early.
+pub(super) type Broken = Violation;
+
+fn broken(invariant: &'static str, what: impl Into<String>) -> Broken {
+    Violation { invariant, what: what.into() }
+}
+
+/// A way into the stack.
+struct Entry {
+    node: u32,
+    tenant: TenantId,
+    limits: Limits,
+}
+
+/// A seed being run.
+pub(super) struct Session<'a> {
+    plan: &'a Plan,
+    stack: &'a Stack,
+    planted: &'a BTreeSet<String>,
+    rng: Rng,
+    entries: Vec<Entry>,
+    roots: Vec<u32>,
+    engine: Engine<Judge>,
+    watch: Watch,
+    left: u32,
+    /// Events since an answer came.
+    quiet_for: u32,
+    answers: u64,
+    pub tally: Tally,
+}
+
+impl<'a> Session<'a> {
+    /// Builds and starts the stack of `plan`.
+    pub fn new(
+        plan: &'a Plan,
+        stack: &'a Stack,
+        planted: &'a BTreeSet<String>,
+    ) -> Result<Session<'a>, Broken> {
+        let built = build(plan, stack, planted, 0);
+        let entries: Vec<Entry> = built
+            .exports
+            .iter()
+            .map(|e| {
+                let limits = built.parts[e.node as usize].machine.limits().clone();
+                Entry { node: e.node, tenant: e.tenant, limits }
+            })
+            .collect();
+        // Numbers of different exports differ, so that data of one in another is found.
+        let first = |export: usize| 1 + export as u32 * (1 << 24);
+        let oracles =
+            entries.iter().enumerate().map(|(i, e)| Oracle::new(e.limits.capacity, first(i))).collect();
+        let watch = Watch::new(&built);
+        let media = Media::fresh(&built, true);
+        let engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), Instant::ZERO);
+        let roots = entries.iter().map(|e| e.node).collect();
+        let mut session = Session {
+            plan,
+            stack,
+            planted,
+            rng: Rng::new(plan.seed).fork(3),
+            entries,
+            roots,
+            engine,
+            watch,
+            left: plan.load.requests,
+            quiet_for: 0,
+            answers: 0,
+            tally: Tally::default(),
+        };
+        session.create()?;
+        Ok(session)
+    }
+
+    fn create(&mut self) -> Result<(), Broken> {
+        let how = OpenHow { create: true, alone: false };
+        for turn in 1..=STARTS {
+            let started = self.engine.open(how, &self.roots);
+            self.look()?;
+            let Err((node, error)) = started else { return Ok(()) };
+            if !self.watch.explains(node) {
+                let name = self.engine.graph.name(node);
+                return Err(broken("open", format!("{name} cannot be created: {error}")));
+            }
+            // An injected error was in the way. Nothing is stored yet: start from scratch.
+            let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
+            let media = Media::fresh(&built, true);
+            let oracles =
+                (1..).zip(&self.entries).map(|(i, e)| Oracle::new(e.limits.capacity, i << 24)).collect();
+            self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
+            self.watch.restart();
+        }
+        Err(broken("open", "the stack cannot be created"))
+    }
+
+    /// Runs everything that the plan says.
+    pub fn run(&mut self) -> Result<(), Broken> {
+        for cut in &self.plan.cuts {
+            self.drive(cut.after)?;
+            self.cut(cut)?;
+        }
+        self.drive(u32::MAX)?;
+        self.settle()?;
+        self.compare_legs()?;
+        self.read_everything()?;
+        if self.plan.close {
+            self.close_and_start()?;
+            self.read_everything()?;
+        }
+        self.settle()?;
+        self.check()?;
+        self.end()?;
+        self.tally.digest = self.engine.sink().digest.value();
+        Ok(())
+    }
+
+    /// Lets `steps` arrivals and events pass, or all until nothing is left to ask and nothing under way.
+    fn drive(&mut self, steps: u32) -> Result<(), Broken> {
+        let mut next = self.engine.now();
+        for _ in 0..steps {
+            let full = self.engine.sink().under_way() >= self.plan.load.depth as usize;
+            if self.left == 0 && self.engine.sink().under_way() == 0 {
+                return Ok(());
+            }
+            let arrives = self.left > 0 && !full && self.engine.next_at().is_none_or(|at| at > next);
+            if arrives {
+                self.engine.advance(next.later(self.engine.now()));
+                self.ask();
+                next = self.engine.now() + self.gap();
+                self.look()?;
+            } else {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self) -> Span {
+        let Load { gap, idle_one_in, .. } = self.plan.load;
+        let span = Span(self.rng.below(gap.0 + 1));
+        if idle_one_in > 0 && self.rng.below(idle_one_in) == 0 {
+            return span * 100;
+        }
+        span
+    }
+
+    /// Takes one event.
+    fn step(&mut self) -> Result<(), Broken> {
+        if !self.engine.step() {
+            return Err(broken("progress", "requests are under way but nothing will happen"));
+        }
+        self.tally.events += 1;
+        if self.tally.events.is_multiple_of(CHECK_EVERY) {
+            self.check()?;
+        }
+        self.look()
+    }
+
+    /// Looks at what the last event has done.
+    fn look(&mut self) -> Result<(), Broken> {
+        let exposed = self.watch.look(&self.engine.graph, &self.roots);
+        let sink = self.engine.sink();
+        if exposed {
+            sink.oracles.iter_mut().for_each(Oracle::device_cut);
+        }
+        if let Some(violation) = sink.violation.take() {
+            return Err(violation);
+        }
+        let (answers, under_way) = (sink.answers, sink.under_way());
+        if let Some((op, kind)) = sink.failure.take() {
+            let never = matches!(kind, ErrorKind::BadExtent | ErrorKind::Unsupported | ErrorKind::NoSpace);
+            if never || !self.roots.iter().any(|&root| self.watch.explains(root)) {
+                return Err(broken("failures", format!("a {} failed without cause: {kind}", op.name())));
+            }
+        }
+        self.quiet_for = if answers != self.answers || under_way == 0 { 0 } else { self.quiet_for + 1 };
+        self.answers = answers;
+        if self.quiet_for > STALL {
+            return Err(broken("progress", format!("no answer within {STALL} events")));
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Broken> {
+        self.engine.graph.check()?;
+        check_charges(&self.engine.graph)
+    }
+
+    /// Sends a random request in.
+    fn ask(&mut self) {
+        self.left -= 1;
+        let export = self.rng.below(self.entries.len() as u64) as usize;
+        let load = &self.plan.load;
+        let total: u64 = load.weights.iter().sum();
+        let mut at = self.rng.below(total);
+        let ops = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
+        let chosen = ops.iter().zip(load.weights).find(|(_, weight)| match at.checked_sub(*weight) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        });
+        let op = chosen.map_or(Op::Read, |(&op, _)| op);
+        let fua = load.fua_one_in > 0 && op.changes_data() && self.rng.below(load.fua_one_in) == 0;
+        let flags = if fua { Flags::FUA } else { Flags::NONE };
+        let (offset, len) = if op == Op::Flush { (0, 0) } else { self.extent(export) };
+        self.submit(export, Asked { op, flags, offset: ByteOffset(offset), len: ByteLen(len) });
+    }
+
+    fn extent(&mut self, export: usize) -> (u64, u64) {
+        let (load, limits) = (&self.plan.load, &self.entries[export].limits);
+        let rng = &mut self.rng;
+        let whole = load.whole_one_in > 0 && rng.below(load.whole_one_in) == 0;
+        let align = u64::from(limits.align);
+        let unit = if whole && limits.capacity.0 >= 8192 { align.max(4096) } else { align };
+        let units = limits.capacity.0 / unit;
+        let most = (limits.max_io.0 / unit).min((load.longest * SECTOR).div_ceil(unit)).clamp(1, units);
+        let len = rng.between(1, most);
+        let hot = (units >> load.hot).max(1);
+        let first = if rng.below(8) == 0 { rng.below(units) } else { rng.below(hot) };
+        let first = first.min(units - len);
+        (first * unit, len * unit)
+    }
+
+    fn submit(&mut self, export: usize, asked: Asked) {
+        self.tally.requests += 1;
+        let now = self.engine.now();
+        let (sink, pool) = self.engine.sink_and_pool();
+        let (serial, cookie) = sink.comes(export, asked);
+        let payload = match asked.op {
+            Op::Read => pool.allocate(asked.len),
+            Op::Write => Payload::run(Stamp::new(serial, asked.offset.sector())),
+            _ => Payload::NONE,
+        };
+        let entry = &self.entries[export];
+        self.engine.submit(Submission {
+            node: entry.node,
+            op: asked.op,
+            flags: asked.flags,
+            offset: asked.offset,
+            len: asked.len,
+            payload,
+            tenant: entry.tenant,
+            cookie,
+            arrival: now,
+        });
+    }
+
+    /// Waits until nothing of the host is under way.
+    fn wait(&mut self) -> Result<(), Broken> {
+        while self.engine.sink().under_way() > 0 {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Flushes every export, several times where errors are injected, and lets the stack come to rest.
+    fn settle(&mut self) -> Result<(), Broken> {
+        self.wait()?;
+        for export in 0..self.entries.len() {
+            let (offset, len) = (ByteOffset::ZERO, ByteLen::ZERO);
+            self.submit(export, Asked { op: Op::Flush, flags: Flags::NONE, offset, len });
+            self.wait()?;
+        }
+        self.check()
+    }
+
+    /// Reads every sector of every export.
+    fn read_everything(&mut self) -> Result<(), Broken> {
+        self.wait()?;
+        for export in 0..self.entries.len() {
+            let limits = &self.entries[export].limits;
+            let capacity = limits.capacity.0;
+            let piece = limits.max_io.0.min(64 << 10).min(capacity);
+            let mut at = 0;
+            while at < capacity {
+                let len = piece.min(capacity - at);
+                self.submit(
+                    export,
+                    Asked { op: Op::Read, flags: Flags::NONE, offset: ByteOffset(at), len: ByteLen(len) },
+                );
+                self.wait()?;
+                at += len;
+            }
+        }
+        self.check()
+    }
+
+    /// Lets time pass, at most `span` and `events`, until `done`.
+    fn idle_until(&mut self, span: Span, done: impl Fn(&Session<'_>) -> bool) -> Result<bool, Broken> {
+        let end = self.engine.now() + span;
+        for _ in 0..STALL {
+            if done(self) {
+                return Ok(true);
+            }
+            if self.engine.next_at().is_none_or(|at| at > end) {
+                break;
+            }
+            self.step()?;
+        }
+        Ok(done(self))
+    }
+
+    /// Waits until each mirror says that its legs are equal, then reads both.
+    fn compare_legs(&mut self) -> Result<(), Broken> {
+        let mirrors: Vec<(u32, [u32; 2])> = self.watch.mirrors().collect();
+        for (mirror, legs) in mirrors {
+            let quiet = self.idle_until(Span::from_secs(30), |s| Watch::is_quiet(&s.engine.graph, mirror))?;
+            if !quiet {
+                if self.watch.explains(legs[0]) || self.watch.explains(legs[1]) {
+                    continue;
+                }
+                let name = self.engine.graph.name(mirror);
+                return Err(broken("I-11", format!("{name} never says that its legs are equal")));
+            }
+            self.compare(mirror, legs)?;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, mirror: u32, legs: [u32; 2]) -> Result<(), Broken> {
+        let capacity = self.engine.graph.machine(mirror).limits().capacity.0;
+        let mut at = 0;
+        while at < capacity {
+            let len = (64 << 10).min(capacity - at);
+            let found = [self.read_aside(legs[0], at, len)?, self.read_aside(legs[1], at, len)?];
+            if !Watch::is_quiet(&self.engine.graph, mirror) {
+                return Ok(());
+            }
+            if let [Some(a), Some(b)] = found {
+                if let Some(i) = (0..a.len()).find(|&i| a[i] != b[i]) {
+                    let name = self.engine.graph.name(mirror);
+                    let sector = at / SECTOR + i as u64;
+                    let what =
+                        format!("the legs of {name} differ at sector {sector}: {:?} and {:?}", a[i], b[i]);
+                    return Err(broken("quiet_means_equal_and_clean", what));
+                }
+            }
+            at += len;
+        }
+        self.tally.mirrors_compared += 1;
+        Ok(())
+    }
+
+    /// Reads part of a leg past the mirror. `None` when the read fails.
+    fn read_aside(&mut self, node: u32, at: u64, len: u64) -> Result<Option<Vec<Stamp>>, Broken> {
+        let now = self.engine.now();
+        let payload = self.engine.graph.pool.allocate(ByteLen(len));
+        self.engine.sink().aside = None;
+        let id = self.engine.submit(Submission {
+            node,
+            op: Op::Read,
+            flags: Flags::NONE,
+            offset: ByteOffset(at),
+            len: ByteLen(len),
+            payload,
+            tenant: TenantId::SYSTEM,
+            cookie: ASIDE,
+            arrival: now,
+        });
+        let alive = |s: &Session<'_>| {
+            let request = s.engine.graph.requests.iter().find(|(i, _)| *i == id);
+            request.is_some_and(|(_, r)| r.cookie == ASIDE)
+        };
+        self.idle_until(Span::from_secs(30), |s| !alive(s))?;
+        Ok(self.engine.sink().aside.take())
+    }
+
+    /// Cuts the power at a random instant before the next event, and starts again.
+    fn cut(&mut self, cut: &Cut) -> Result<(), Broken> {
+        let now = self.engine.now();
+        let next = self.engine.next_at().map_or(now, |at| at.later(now));
+        let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
+        self.engine.advance(at.later(now));
+        self.power_off()?;
+        let mut again = cut.again.iter().flatten();
+        for _ in 0..STARTS {
+            let mut events = again.next().map_or(u64::MAX, |&n| u64::from(n));
+            if self.start(&mut events)? {
+                if cut.look {
+                    self.read_everything()?;
+                }
+                return Ok(());
+            }
+            self.power_off()?;
+        }
+        Err(broken("open", "the stack cannot start again"))
+    }
+
+    fn rebuilt(&self) -> Built {
+        build(self.plan, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
+    }
+
+    /// Cuts the power and puts new machines onto the media.
+    fn power_off(&mut self) -> Result<(), Broken> {
+        self.check()?;
+        self.tally.crashes += 1;
+        let now = self.engine.now() + Span::from_ms(1);
+        let mut rng = self.rng.fork(self.tally.crashes);
+        let built = self.rebuilt();
+        self.replace(now, built, |engine| engine.crash(&mut rng));
+        let sink = self.engine.sink();
+        sink.oracles.iter_mut().for_each(Oracle::cut);
+        sink.digest.add(now.0);
+        Ok(())
+    }
+
+    fn replace(&mut self, now: Instant, built: Built, end: impl FnOnce(Engine<Judge>) -> (Media, Judge)) {
+        let nothing = Built { parts: Vec::new(), exports: Vec::new(), tenants: Vec::new() };
+        let empty = Media::fresh(&nothing, false);
+        let spare = Engine::new(nothing, empty, Content::Stamps, Judge::new(Vec::new()), now);
+        let (media, judge) = end(std::mem::replace(&mut self.engine, spare));
+        self.engine = Engine::new(built, media, Content::Stamps, judge, now);
+        self.watch.restart();
+        (self.quiet_for, self.answers) = (0, self.engine.sink().answers);
+    }
+
+    /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
+    fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
+        let started = self.engine.open_within(OpenHow::default(), &self.roots, events);
+        self.look()?;
+        match started {
+            None => Ok(false),
+            Some(Ok(())) => {
+                self.tally.recoveries += 1;
+                self.check()?;
+                Ok(true)
+            }
+            Some(Err((node, error))) if !self.watch.explains(node) => {
+                let name = self.engine.graph.name(node);
+                Err(broken("open", format!("{name} does not start again: {error}")))
+            }
+            Some(Err(_)) => Ok(false),
+        }
+    }
+
+    /// Ends the stack cleanly, or cuts the power on the way, and starts again.
+    fn close_and_start(&mut self) -> Result<(), Broken> {
+        self.wait()?;
+        let mut events = if self.rng.below(3) == 0 { self.rng.below(20) } else { u64::MAX };
+        let closed = !self.plan.cuts.is_empty() && !self.engine.close_within(&mut events);
+        if closed {
+            self.look()?;
+            self.power_off()?;
+        } else {
+            if self.plan.cuts.is_empty() {
+                self.engine.close();
+            }
+            self.look()?;
+            self.check_leaks()?;
+            let now = self.engine.now() + Span::from_ms(1);
+            self.tally.recoveries += 1;
+            let built = self.rebuilt();
+            self.replace(now, built, Engine::into_parts);
+            if !self.watch.explains(self.roots[0]) {
+                self.engine.sink().oracles.iter_mut().for_each(Oracle::closed);
+            }
+            self.engine.sink().oracles.iter_mut().for_each(Oracle::cut);
+        }
+        for _ in 0..STARTS {
+            if self.start(&mut u64::MAX.clone())? {
+                return Ok(());
+            }
+            self.power_off()?;
+        }
+        Err(broken("open", "the stack cannot start again after its end"))
+    }
+
+    /// Nothing may be left of requests and buffers.
+    fn check_leaks(&mut self) -> Result<(), Broken> {
+        let alive = self.engine.graph.requests.alive();
+        if alive > 0 {
+            return Err(broken("leaks", format!("{alive} requests are alive in a stack that was closed")));
+        }
+        let living = self.engine.graph.pool.living();
+        if living > 0 {
+            return Err(broken("leaks", format!("{living} buffers are held in a stack that was closed")));
+        }
+        Ok(())
+    }
+
+    /// The last end of the stack.
+    fn end(&mut self) -> Result<(), Broken> {
+        self.wait()?;
+        self.engine.close();
+        self.look()?;
+        self.check()?;
+        self.check_leaks()
+    }
+}
+
+/// The machines of `plan`. Each session draws its faults anew.
+fn build(plan: &Plan, stack: &Stack, planted: &BTreeSet<String>, session: u64) -> Built {
+    let options = BuildOptions {
+        seed: Rng::new(plan.seed).fork(4).fork(session).bits(),
+        precondition: plan.precondition,
+        planted: planted.clone(),
+    };
+    stack.build(&options).expect("the stack was built when it was drawn")
+}

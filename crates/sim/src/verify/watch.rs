@@ -1,0 +1,145 @@
+//! What a run of a seed knows about its stack: which failures are explained, and when data may be lost.
+//!
+//! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device, and,
+//!   below a `mirror`, only when that is so on both legs.
+//! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
+//!   above has the data on its other leg: that leg must be a member, and not lost at the same moment.
+
+use nandu_base::{Counter, Resource, Span, Violation};
+use nandu_stack::{Built, Graph};
+
+/// A device, as far as it matters here.
+#[derive(Clone, Debug)]
+struct Node {
+    kind: &'static str,
+    children: Vec<u32>,
+    /// It has failed requests or lost its device, now or before a power cut.
+    struck: bool,
+    losses: u64,
+    /// Of a mirror: which legs are members.
+    members: [bool; 2],
+}
+
+/// Follows the faults of a stack.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    nodes: Vec<Node>,
+    has_faults: bool,
+    counters: Vec<Counter>,
+}
+
+fn figure(counters: &[Counter], name: &str) -> u64 {
+    counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
+}
+
+impl Watch {
+    pub fn new(built: &Built) -> Watch {
+        let nodes: Vec<Node> = built
+            .parts
+            .iter()
+            .map(|p| Node {
+                kind: p.kind,
+                children: p.children.clone(),
+                struck: false,
+                losses: 0,
+                members: [false; 2],
+            })
+            .collect();
+        Watch { has_faults: nodes.iter().any(|n| n.kind == "fault"), nodes, counters: Vec::new() }
+    }
+
+    /// Mirrors with their legs.
+    pub fn mirrors(&self) -> impl Iterator<Item = (u32, [u32; 2])> + '_ {
+        let mirrors = (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "mirror");
+        mirrors.map(|(at, n)| (at, [n.children[0], n.children[1]]))
+    }
+
+    /// A new session: the machines count from zero.
+    pub fn restart(&mut self) {
+        self.nodes.iter_mut().for_each(|n| n.losses = 0);
+    }
+
+    /// Looks at the machines. True when something was lost that the host may miss at `root`.
+    pub fn look(&mut self, graph: &Graph, roots: &[u32]) -> bool {
+        if !self.has_faults {
+            return false;
+        }
+        let mut fresh = vec![false; self.nodes.len()];
+        let mut any = false;
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            if node.kind == "fault" {
+                self.counters.clear();
+                graph.machine(at as u32).counters(&mut self.counters);
+                let losses = figure(&self.counters, "losses");
+                fresh[at] = losses > node.losses;
+                any |= fresh[at];
+                node.losses = losses;
+                node.struck |= losses > 0 || figure(&self.counters, "injected_errors") > 0;
+            }
+        }
+        let exposed = any && roots.iter().any(|&root| self.is_exposed(root, &fresh));
+        self.look_at_mirrors(graph);
+        exposed
+    }
+
+    fn look_at_mirrors(&mut self, graph: &Graph) {
+        for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.kind == "mirror") {
+            self.counters.clear();
+            graph.machine(at as u32).counters(&mut self.counters);
+            node.members = ["leg_a_is_member", "leg_b_is_member"].map(|n| figure(&self.counters, n) == 1);
+        }
+    }
+
+    fn is_exposed(&self, at: u32, fresh: &[bool]) -> bool {
+        let node = &self.nodes[at as usize];
+        let mut below = node.children.iter().map(|&c| self.is_exposed(c, fresh));
+        if node.kind != "mirror" {
+            return fresh[at as usize] || below.any(|lost| lost);
+        }
+        let lost: Vec<bool> = below.collect();
+        (lost[0] && (lost[1] || !node.members[1])) || (lost[1] && !node.members[0])
+    }
+
+    /// Whether a request that failed at `at` had a reason to.
+    pub fn explains(&self, at: u32) -> bool {
+        let node = &self.nodes[at as usize];
+        let mut below = node.children.iter().map(|&c| self.explains(c));
+        match node.kind {
+            "mirror" => below.all(|struck| struck),
+            _ => node.struck || below.any(|struck| struck),
+        }
+    }
+
+    /// Whether both legs of a mirror are members and nothing is left to do: its legs must be equal.
+    pub fn is_quiet(graph: &Graph, mirror: u32) -> bool {
+        let mut counters = Vec::new();
+        graph.machine(mirror).counters(&mut counters);
+        let is = |name, value| figure(&counters, name) == value;
+        is("leg_a_is_member", 1)
+            && is("leg_b_is_member", 1)
+            && is("stale_regions", 0)
+            && is("dirty_regions", 0)
+    }
+}
+
+/// I-13: what was charged for each resource of each machine adds up to its busy time.
+pub(super) fn check_charges(graph: &Graph) -> Result<(), Violation> {
+    let mut busy: Vec<(Resource, Span)> = Vec::new();
+    for node in 0..graph.len() as u32 {
+        busy.clear();
+        graph.machine(node).busy(&mut busy);
+        for resource in Resource::ALL {
+            let mine = busy.iter().filter(|(r, _)| *r == resource).fold(Span::ZERO, |sum, &(_, s)| sum + s);
+            let charged = graph.charges(node).busy(resource);
+            if mine != charged {
+                let what = format!(
+                    "the {} of {} was busy for {mine}, charged are {charged}",
+                    resource.name(),
+                    graph.name(node)
+                );
+                return Err(Violation { invariant: "I-13", what });
+            }
+        }
+    }
+    Ok(())
+}
