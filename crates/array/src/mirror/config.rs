@@ -144,7 +144,8 @@ plants! {
 
 /// The machine kind `mirror`.
 pub fn kind() -> Kind {
-    Kind::of::<MirrorConfig>("mirror", "two devices with the same data; survives the loss of one").with_plants(PLANTS)
+    Kind::of::<MirrorConfig>("mirror", "two devices with the same data; survives the loss of one")
+        .with_plants(PLANTS)
 }
 
 impl MirrorConfig {
@@ -172,7 +173,10 @@ impl MirrorConfig {
             Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
         };
         if self.legs.len() != 2 {
-            return Err(BuildError::at("legs", format!("a mirror has exactly two legs, not {}", self.legs.len())));
+            return Err(BuildError::at(
+                "legs",
+                format!("a mirror has exactly two legs, not {}", self.legs.len()),
+            ));
         }
         if self.legs[0] == self.legs[1] {
             return Err(BuildError::at("legs", "both legs are the same device"));
@@ -185,11 +189,17 @@ impl MirrorConfig {
         between("active_regions", u64::from(self.active_regions), 32, 65_536, "")?;
         between("resync_chunk", self.resync_chunk.0, PAGE, 16 << 20, " B")?;
         if !self.resync_chunk.0.is_multiple_of(PAGE) {
-            return Err(BuildError::at("resync_chunk", format!("{} is no multiple of 4 KiB", self.resync_chunk)));
+            return Err(BuildError::at(
+                "resync_chunk",
+                format!("{} is no multiple of 4 KiB", self.resync_chunk),
+            ));
         }
         between("resync_depth", u64::from(self.resync_depth), 1, 64, "")?;
         if self.resync_rate.0 != 0 && self.resync_rate.0 < PAGE {
-            return Err(BuildError::at("resync_rate", "less than 4 KiB a second would never end; 0 means no limit"));
+            return Err(BuildError::at(
+                "resync_rate",
+                "less than 4 KiB a second would never end; 0 means no limit",
+            ));
         }
         between("write_retries", u64::from(self.write_retries), 0, 16, "")
     }

@@ -56,14 +56,24 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
         (other, Found::Valid(b)) => one(1, b, *other, names, how),
         (Found::Blank, Found::Blank) if how.create => Ok(Start::Fresh),
         (Found::Blank, Found::Blank) => refused("both legs are blank", "start once with create"),
-        (Found::Blank, _) => refused(format!("leg `{}` is blank and the other is missing", names[0]), "add both legs"),
-        (_, Found::Blank) => refused(format!("leg `{}` is blank and the other is missing", names[1]), "add both legs"),
+        (Found::Blank, _) => {
+            refused(format!("leg `{}` is blank and the other is missing", names[0]), "add both legs")
+        }
+        (_, Found::Blank) => {
+            refused(format!("leg `{}` is blank and the other is missing", names[1]), "add both legs")
+        }
         _ => Err(OpenError::Gone { device: format!("{} and {}", names[0], names[1]) }),
     }
 }
 
 /// One leg has a record.
-fn one(y: usize, sb: &Superblock, other: Found, names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
+fn one(
+    y: usize,
+    sb: &Superblock,
+    other: Found,
+    names: &[String; 2],
+    how: OpenHow,
+) -> Result<Start, OpenError> {
     if other == Found::Blank && !how.create {
         let why = format!("leg `{}` is blank", names[1 - y]);
         return refused(why, "start once with create to fill it from the other leg, or leave it out");
@@ -99,7 +109,8 @@ fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Re
                 // The newer leg's true partner is somewhere else.
                 (false, false) if how.alone => Ok(Start::Alone(y)),
                 (false, false) => {
-                    let why = format!("leg `{}` is old; the partner of `{}` is another", names[1 - y], names[y]);
+                    let why =
+                        format!("leg `{}` is old; the partner of `{}` is another", names[1 - y], names[y]);
                     refused(why, "add the right leg, or start with alone to go on from the newer one")
                 }
             };
@@ -202,8 +213,12 @@ mod tests {
         assert!(start(Valid(sb(0, 5)), Valid(paired_again), plain).is_err());
         assert_eq!(start(Valid(sb(0, 5)), Valid(paired_again), alone), Ok(Start::Alone(1)));
         // both: split brain, also when the older one says Solo
-        assert!(start(Valid(solo(0, 6)), Valid(Superblock { gen: Gen { epoch: 6, tag: 1 }, ..solo(1, 6) }), alone)
-            .is_err_and(|e| e.contains("split brain")));
+        assert!(start(
+            Valid(solo(0, 6)),
+            Valid(Superblock { gen: Gen { epoch: 6, tag: 1 }, ..solo(1, 6) }),
+            alone
+        )
+        .is_err_and(|e| e.contains("split brain")));
         let mut after = solo(1, 7);
         after.base = solo(0, 6).gen;
         assert!(start(Valid(solo(0, 6)), Valid(after), alone).is_err_and(|e| e.contains("split brain")));

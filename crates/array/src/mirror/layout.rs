@@ -49,14 +49,7 @@ impl Layout {
         let regions = end.div_ceil(1 << region_shift);
         let pages = u32::try_from(regions.div_ceil(u64::from(REGIONS_PER_PAGE))).ok()?;
         let map = lost.checked_sub(u64::from(pages) * 2 * PAGE)?;
-        (map >= PAGE).then_some(Layout {
-            leg,
-            data: ByteLen(map),
-            pages,
-            map,
-            lost,
-            slots: [slot0, slot1],
-        })
+        (map >= PAGE).then_some(Layout { leg, data: ByteLen(map), pages, map, lost, slots: [slot0, slot1] })
     }
 
     /// The smallest leg that holds one block of data.
@@ -247,7 +240,8 @@ fn opened(magic: u32, page: u32, set_tag: u64, bytes: &[u8]) -> Option<u64> {
     let same = r.take(4) == magic.to_le_bytes() && r.take(4) == page.to_le_bytes();
     let (seq, tag) = (r.u64(), r.u64());
     let stored = u32::from_le_bytes(r.take(4).try_into().ok()?);
-    let sum = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..24]), &[0; 4]), &bytes[28..]);
+    let sum =
+        crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..24]), &[0; 4]), &bytes[28..]);
     (same && tag == set_tag && stored == sum).then_some(seq)
 }
 

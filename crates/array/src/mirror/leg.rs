@@ -240,7 +240,10 @@ impl Mirror {
         let l = &mut self.legs[leg];
         l.issued += 1;
         l.flushing = true;
-        debug_assert!(l.wanted <= l.issued, "flush_snapshot_at_issue: a flush number from the future is wanted");
+        debug_assert!(
+            l.wanted <= l.issued,
+            "flush_snapshot_at_issue: a flush number from the future is wanted"
+        );
         self.count.leg_flushes[leg] += 1;
         let draft = Draft {
             op: Op::Flush,

@@ -78,7 +78,8 @@ impl Locks {
 
     /// Operation `op` is done, or gives up waiting; those that may go now are added to `granted`, in order of arrival.
     pub fn leave(&mut self, op: u32, granted: &mut std::collections::VecDeque<u32>) {
-        let at = self.entries.iter().position(|e| e.op == op).expect("an operation leaves the extent it claimed");
+        let at =
+            self.entries.iter().position(|e| e.op == op).expect("an operation leaves the extent it claimed");
         let gone = self.entries.remove(at);
         let pass = self.pass;
         for entry in self.entries[at..].iter_mut().filter(|e| e.collides(&gone, pass)) {

@@ -342,7 +342,8 @@ impl Mirror {
             Ok(lacks) => {
                 if found == Found::Blank {
                     let own = self.legs[x].sb;
-                    let sb = Superblock { leg: 1 - y.leg, set: y.set, seq: 0, together: 0, strict: true, ..own };
+                    let sb =
+                        Superblock { leg: 1 - y.leg, set: y.set, seq: 0, together: 0, strict: true, ..own };
                     self.legs[x].begin_anew(sb);
                 }
                 self.load_maps(x, cx);
@@ -444,13 +445,17 @@ impl Mirror {
             CloseStep::Drain if self.ops_alive() == 0 && !self.is_clearing() => {
                 self.stop_copies(cx);
                 let mut need = [0; 2];
-                for (leg, n) in need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>() {
+                for (leg, n) in
+                    need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>()
+                {
                     *n = self.legs[leg].dirty;
                     self.want_flush(leg, *n, cx);
                 }
                 self.proc = Proc::Close(CloseStep::Flush(need));
             }
-            CloseStep::Flush(need) if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) => {
+            CloseStep::Flush(need)
+                if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) =>
+            {
                 self.start_clear(Instant::MAX, cx);
                 self.proc = Proc::Close(CloseStep::Clear);
             }

@@ -48,8 +48,8 @@ use leg::{Leg, Place as Standing};
 use locks::{Locks, Pass};
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Instant, Limits, Machine, Op, OpenHow,
-    Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Instant, Limits, Machine,
+    Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use region_map::{Bits, D};
 use regions::Regions;
@@ -219,7 +219,10 @@ impl Mirror {
                 volatile_cache: a.volatile_cache || b.volatile_cache,
             },
             names: [config.legs[0].clone(), config.legs[1].clone()],
-            legs: [Leg::new(&layouts[0], region_count, blank(0)), Leg::new(&layouts[1], region_count, blank(1))],
+            legs: [
+                Leg::new(&layouts[0], region_count, blank(0)),
+                Leg::new(&layouts[1], region_count, blank(1)),
+            ],
             layouts,
             planted,
             seed: cx.seed ^ u64::from(name_hash) << 32,
@@ -478,7 +481,10 @@ impl Machine for Mirror {
         let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
         let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes).sum();
         if flying != data {
-            return broken("one_in_flight_per_block_and_leg", format!("{flying} parts are under way, {data} requests"));
+            return broken(
+                "one_in_flight_per_block_and_leg",
+                format!("{flying} parts are under way, {data} requests"),
+            );
         }
         Ok(())
     }

@@ -50,7 +50,9 @@ impl Mirror {
             }
             OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
             OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, stores(cx)),
-            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => Ok(self.open_record(start, cx)),
+            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => {
+                Ok(self.open_record(start, cx))
+            }
             OpenStep::Record(start) if all(&|l| self.legs[l].sb_is_settled()) => {
                 self.open_serve(start, cx);
                 return true;

@@ -39,8 +39,15 @@ impl Regions {
     /// Room for `most` regions.
     pub fn new(most: u32) -> Regions {
         let buckets = (most * 2).next_power_of_two();
-        let empty =
-            Active { region: 0, busy: 0, need: [0; 2], used: Instant::ZERO, chain: NIL, older: NIL, newer: NIL };
+        let empty = Active {
+            region: 0,
+            busy: 0,
+            need: [0; 2],
+            used: Instant::ZERO,
+            chain: NIL,
+            older: NIL,
+            newer: NIL,
+        };
         Regions {
             slots: vec![empty; most as usize],
             free: (0..most).rev().collect(),
@@ -192,7 +199,11 @@ impl Regions {
 
     /// Every region in use, in the order of its slot.
     pub fn iter(&self) -> impl Iterator<Item = &Active> + '_ {
-        self.slots.iter().enumerate().filter(|(at, s)| self.find(s.region) == Some(*at as u32)).map(|(_, s)| s)
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(at, s)| self.find(s.region) == Some(*at as u32))
+            .map(|(_, s)| s)
     }
 
     /// Forgets every region.

@@ -271,7 +271,8 @@ impl Mirror {
         self.legs[leg].wrote();
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Done;
-        let (range, parent) = ((op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32, op.parent);
+        let (range, parent) =
+            ((op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32, op.parent);
         let early = self.planted.read_any_leg && op.upto == op.end && parent != ReqId::NONE;
         if early {
             op.parent = ReqId::NONE;
@@ -316,7 +317,9 @@ impl Mirror {
         let has = |part| op.parts.iter().position(|&p| p == part);
         match (has(Part::Done), has(Part::Failed)) {
             // A leader that alone holds some regions cannot be left out for one write: the client hears of it.
-            (Some(_), Some(leg)) if leg == self.leader && self.stale.count() > 0 => self.write_failed(i, id, cx),
+            (Some(_), Some(leg)) if leg == self.leader && self.stale.count() > 0 => {
+                self.write_failed(i, id, cx)
+            }
             (Some(_), failed) => {
                 if let Some(leg) = failed {
                     let op = &mut self.ops[i as usize];

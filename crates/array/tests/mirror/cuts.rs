@@ -114,7 +114,8 @@ fn cut_everywhere(story: Story, setup: &Setup, twice: bool) -> Result<(), String
             w.run(m);
             w.cut();
         }
-        recover(&mut w, lost, create, &mut rng).map_err(|e| format!("seed {}, cut after {n} events: {e}", setup.seed))?;
+        recover(&mut w, lost, create, &mut rng)
+            .map_err(|e| format!("seed {}, cut after {n} events: {e}", setup.seed))?;
         if ended {
             return Ok(());
         }
@@ -152,8 +153,12 @@ fn recover(w: &mut World, lost: Option<usize>, how: OpenHow, rng: &mut Rng) -> R
     w.wrong.take().map_or(Ok(()), Err)
 }
 
-const STORIES: [(&str, Story); 4] =
-    [("plain", plain), ("leader leaves", leader_leaves), ("follower leaves", follower_leaves), ("replaced", replaced)];
+const STORIES: [(&str, Story); 4] = [
+    ("plain", plain),
+    ("leader leaves", leader_leaves),
+    ("follower leaves", follower_leaves),
+    ("replaced", replaced),
+];
 
 #[test]
 fn a_cut_at_any_step_loses_nothing_promised() {
@@ -172,6 +177,9 @@ fn a_cut_at_any_step_loses_nothing_promised() {
 pub fn finds(plant: &str, patience: u64) -> Option<(u64, String)> {
     (0..patience).find_map(|seed| {
         let setup = Setup::small(seed).plant(plant);
-        STORIES.iter().find_map(|(_, story)| cut_everywhere(*story, &setup, false).err()).map(|wrong| (seed, wrong))
+        STORIES
+            .iter()
+            .find_map(|(_, story)| cut_everywhere(*story, &setup, false).err())
+            .map(|wrong| (seed, wrong))
     })
 }

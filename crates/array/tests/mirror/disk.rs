@@ -40,7 +40,9 @@ pub struct Disk {
     pub fail_writes: u32,
     /// The next flush fails.
     pub fail_flush: bool,
-    /// Reads of the records fail in these sectors.
+    /// The next so many writes of records fail.
+    pub fail_records: u32,
+    /// First sector behind the data.
     pub data_end: u64,
     /// Requests under way: what they would do.
     pending: BTreeMap<u32, Pending>,
@@ -74,6 +76,7 @@ impl Disk {
             bad: BTreeSet::new(),
             fail_writes: 0,
             fail_flush: false,
+            fail_records: 0,
             data_end: data_end.sectors(),
             pending: BTreeMap::new(),
             trims_unsupported: false,
@@ -115,6 +118,11 @@ impl Disk {
         for s in 0..self.data_end {
             self.durable.insert(s, Cell::Stamp(Stamp::new(salt, s)));
         }
+    }
+
+    /// A sector of a record becomes rubbish.
+    pub fn scribble(&mut self, sector: u64) {
+        self.durable.insert(sector, Cell::Bytes(Arc::new([0x5A; SECTOR as usize])));
     }
 
     fn put(&mut self, sector: u64, cell: Cell) {
@@ -160,7 +168,9 @@ impl Disk {
             };
             // A first superblock that is torn inside its sector is refused as foreign; nothing was promised by then.
             let first = sector >= (self.size.0 - (68 << 10)) / SECTOR && !self.durable.contains_key(&sector);
-            if let (Cell::Bytes(_), true) = (&cell, sector >= self.data_end && !first && self.rng.below(8) == 0) {
+            if let (Cell::Bytes(_), true) =
+                (&cell, sector >= self.data_end && !first && self.rng.below(8) == 0)
+            {
                 cell = Cell::Bytes(Arc::new([0xA5; SECTOR as usize]));
             }
             self.durable.insert(sector, cell);
@@ -280,7 +290,9 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
         }
         Op::Trim if disk.trims_unsupported => return whole(ErrorKind::Unsupported),
         Op::Write | Op::Trim | Op::WriteZeroes => {
-            let fails = p.first < disk.data_end && disk.fail_writes > 0;
+            let record = p.first >= disk.data_end;
+            let left = if record { disk.fail_records } else { disk.fail_writes };
+            let fails = left > 0;
             for (i, cell) in p.cells.into_iter().enumerate() {
                 if !fails || disk.rng.below(2) == 0 {
                     disk.put(p.first + i as u64, cell.clone());
@@ -291,7 +303,7 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
                 }
             }
             if fails {
-                disk.fail_writes -= 1;
+                *(if record { &mut disk.fail_records } else { &mut disk.fail_writes }) -= 1;
                 return whole(ErrorKind::WriteFailed);
             }
         }
@@ -304,7 +316,8 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
 pub fn lose(disk: &Shared) {
     let mut disk = disk.lock().expect("no panic inside");
     disk.lost = true;
-    let pending: Vec<(u64, Vec<Cell>)> = disk.pending.values_mut().map(|p| (p.first, p.cells.clone())).collect();
+    let pending: Vec<(u64, Vec<Cell>)> =
+        disk.pending.values_mut().map(|p| (p.first, p.cells.clone())).collect();
     for (first, cells) in pending {
         for (i, cell) in cells.into_iter().enumerate() {
             if disk.rng.below(3) == 0 {

@@ -1,7 +1,7 @@
 //! The mirror under test: two drives with volatile caches, cuts, losses, bad sectors, and an oracle.
 
-mod disk;
 mod cuts;
+mod disk;
 mod plants;
 mod random;
 mod scenarios;

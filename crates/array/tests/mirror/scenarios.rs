@@ -1,9 +1,16 @@
 //! Single stories: what must happen in each state, step by step.
 
-use crate::world::{Setup, World};
-use nandu_base::{Op, OpenHow};
+use crate::world::{Setup, World, A, B};
+use nandu_array::mirror::layout::{Layout, Superblock};
+use nandu_array::mirror::{kind, Fresh, MirrorConfig, ReadPolicy};
+use nandu_base::{
+    BuildContext, ByteLen, DeviceConfig, ErrorKind, Limits, Op, OpenError, OpenHow, Precondition, Span, Stamp,
+};
+use std::collections::BTreeSet;
 
+const PLAIN: OpenHow = OpenHow { create: false, alone: false };
 const CREATE: OpenHow = OpenHow { create: true, alone: false };
+const ALONE: OpenHow = OpenHow { create: false, alone: true };
 
 fn made(setup: Setup) -> World {
     let mut w = World::new(setup);
@@ -13,6 +20,40 @@ fn made(setup: Setup) -> World {
 
 fn ok(w: &World) {
     assert_eq!(w.wrong, None);
+}
+
+fn written(w: &mut World, first: u64, count: u64) {
+    let a = w.write(first, count);
+    w.wait(&[a]);
+    let f = w.flush();
+    w.wait(&[f]);
+    assert!(w.is_ok(a) && w.is_ok(f));
+}
+
+fn quiet(w: &mut World) {
+    w.run(100_000);
+    w.read_all();
+    w.run(100_000);
+    w.check_equal();
+    ok(w);
+}
+
+fn until_pair(w: &mut World) {
+    while !w.is_pair() {
+        assert!(w.step(), "the leg does not rejoin");
+    }
+}
+
+fn refusal(result: Result<(), OpenError>) -> String {
+    match result {
+        Err(OpenError::Refused { why, remedy }) => format!("{why}; {remedy}"),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn superblock(w: &World, leg: usize) -> Superblock {
+    let slots = w.layout.slots.map(|at| Superblock::decode(&w.disk(leg).record(at)));
+    slots.into_iter().flatten().max_by_key(|sb| sb.seq).expect("a superblock")
 }
 
 #[test]
@@ -28,11 +69,475 @@ fn data_is_written_read_flushed_and_found_again() {
     w.run(10_000);
     w.check_equal();
     w.close();
+    assert!(superblock(&w, A).clean && superblock(&w, B).clean);
     ok(&w);
     w.cut();
-    w.open(OpenHow::default()).expect("both legs are there");
-    w.read_all();
+    w.open(PLAIN).expect("both legs are there");
+    assert!(!superblock(&w, A).clean);
+    assert_eq!(w.counter("stale_regions"), 0, "a clean end leaves nothing to copy");
+    quiet(&mut w);
+}
+
+#[test]
+fn writes_that_wait_share_one_intent() {
+    let mut w = made(Setup::small(2));
+    let before = w.counter("map_page_writes");
+    let all: Vec<u64> = (0..16).map(|i| w.write(i * 32, 4)).collect();
+    w.wait(&all);
+    let shared = w.counter("map_page_writes") - before;
+    // The first write starts a batch; the fifteen that came meanwhile share the next one.
+    assert!(shared <= 2, "{shared} page writes for sixteen writes in four regions");
+    let again = w.write(5, 1);
+    w.wait(&[again]);
+    assert_eq!(w.counter("map_page_writes") - before, shared, "a declared region costs nothing");
+    quiet(&mut w);
+}
+
+#[test]
+fn a_fresh_mirror_of_used_drives_is_copied() {
+    let mut setup = Setup::small(3);
+    setup.soiled = true;
+    setup.config.fresh = Fresh::Copy;
+    let mut w = made(setup);
+    assert_eq!(w.counter("stale_regions"), 4);
+    let r = w.read(0, 100);
+    w.wait(&[r]);
+    assert_eq!(w.answers[&r].data[7], Stamp::new(900, 7), "the first leg leads");
+    quiet(&mut w);
+    assert_eq!(w.counter("resync_bytes"), 256 << 10);
+}
+
+#[test]
+fn blank_legs_need_create() {
+    let mut w = World::new(Setup::small(4));
+    assert!(refusal(w.open(PLAIN)).contains("create"));
+    assert!(w.disk(A).touched().is_empty(), "nothing is written to legs that are refused");
+}
+
+#[test]
+fn a_pair_leg_alone_starts_only_when_told() {
+    for leg in [A, B] {
+        let mut w = made(Setup::small(5));
+        written(&mut w, 10, 20);
+        let unflushed = w.write(15, 20);
+        w.wait(&[unflushed]);
+        w.cut();
+        w.disk(1 - leg).lost = true;
+        assert!(refusal(w.open(PLAIN)).contains("alone"));
+        w.cut();
+        w.open(ALONE).expect("told to");
+        w.read_all();
+        written(&mut w, 200, 5);
+        assert!(superblock(&w, leg).solo);
+        w.cut();
+        w.open(PLAIN).expect("Solo by now");
+        w.back(1 - leg);
+        quiet(&mut w);
+        assert!(w.is_pair());
+    }
+}
+
+#[test]
+fn two_legs_that_both_went_on_are_refused() {
+    let mut w = made(Setup::small(6));
+    written(&mut w, 10, 20);
+    for leg in [A, B] {
+        w.cut();
+        (w.disk(leg).lost, w.disk(1 - leg).lost) = (false, true);
+        w.open(ALONE).expect("told to");
+        w.run(1000);
+    }
+    // Running: the returning leg stays out, and nothing is written to it.
+    let before = superblock(&w, A);
+    w.back(A);
     w.run(10_000);
-    w.check_equal();
+    assert_eq!((w.counter("rejoins_refused"), w.counter("leg_a_is_member")), (1, 0));
+    assert_eq!(superblock(&w, A), before);
+    // Both at a start.
+    w.cut();
+    assert!(refusal(w.open(ALONE)).contains("split brain"));
     ok(&w);
+}
+
+#[test]
+fn an_older_leg_that_is_solo_is_not_overwritten() {
+    let mut w = made(Setup::small(7));
+    w.lose(A);
+    w.run(1000);
+    assert!(superblock(&w, B).solo);
+    w.cut();
+    // B went on; A is started by force, then both meet.
+    (w.disk(A).lost, w.disk(B).lost) = (false, true);
+    w.open(ALONE).expect("told to");
+    w.cut();
+    w.disk(B).lost = false;
+    assert!(refusal(w.open(PLAIN)).contains("split brain"));
+}
+
+#[test]
+fn a_foreign_or_blank_leg_is_refused_and_not_written() {
+    let mut w = made(Setup::small(8));
+    w.lose(B);
+    written(&mut w, 10, 20);
+    w.cut();
+    w.disk(B).lost = false;
+    // Another set.
+    let mut other = made(Setup { seed: 99, ..Setup::small(8) });
+    other.close();
+    w.disks[B] = other.disks[B].clone();
+    let before = w.disk(B).touched().len();
+    assert!(refusal(w.open(ALONE)).contains("do not belong together"));
+    w.cut();
+    // No leg at all.
+    w.disk(B).wipe();
+    w.disk(B).soil(7);
+    let at = w.layout.slots[1] / 512;
+    w.disk(B).scribble(at);
+    assert!(refusal(w.open(CREATE)).contains("no leg"));
+    w.cut();
+    w.disk(B).wipe();
+    assert!(refusal(w.open(PLAIN)).contains("blank"));
+    assert!(w.disk(B).touched().is_empty() && before > 0);
+    w.cut();
+    w.open(CREATE).expect("Solo and a blank leg");
+    quiet(&mut w);
+    assert!(w.is_pair());
+}
+
+#[test]
+fn an_old_leg_is_copied_in_full() {
+    let mut w = made(Setup::small(9));
+    written(&mut w, 10, 20);
+    w.lose(A);
+    w.run(1000);
+    // B goes on with a new partner, then loses it; the old A returns.
+    w.cut();
+    let old = w.disks[A].clone();
+    let fresh = World::new(Setup::small(10));
+    w.disks[A] = fresh.disks[A].clone();
+    w.open(CREATE).expect("B and a blank leg");
+    w.run(20_000);
+    assert!(w.is_pair());
+    w.lose(A);
+    written(&mut w, 400, 20);
+    w.cut();
+    old.lock().expect("no panic inside").lost = false;
+    w.disks[A] = old;
+    w.open(PLAIN).expect("A is in the history");
+    quiet(&mut w);
+    assert_eq!(w.counter("resync_bytes"), 256 << 10);
+}
+
+#[test]
+fn a_returning_leg_gets_only_what_it_lacks() {
+    let mut setup = Setup::small(11);
+    setup.data = ByteLen::mib(3);
+    let mut w = made(setup);
+    for i in 0..48 {
+        written(&mut w, i * 128, 8);
+    }
+    w.run(50_000);
+    w.lose(B);
+    written(&mut w, 256, 4);
+    let a = w.write(128 * 40, 4);
+    w.wait(&[a]);
+    assert_eq!(w.counter("stale_regions"), 2);
+    w.back(B);
+    quiet(&mut w);
+    assert_eq!(w.counter("resync_bytes"), 2 * (64 << 10));
+    assert_eq!(w.counter("leader_leg"), 0);
+}
+
+#[test]
+fn without_the_leader_a_leg_under_resync_does_not_serve() {
+    let mut setup = Setup::small(12);
+    setup.config.resync_rate = ByteLen::mib(1);
+    let mut w = made(setup);
+    written(&mut w, 0, 500);
+    w.run(10_000);
+    w.lose(B);
+    written(&mut w, 0, 500);
+    w.back(B);
+    until_pair(&mut w);
+    assert!(w.counter("stale_regions") > 0);
+    w.lose(A);
+    let r = w.read(0, 10);
+    let a = w.write(0, 10);
+    let f = w.flush();
+    w.wait(&[r, a, f]);
+    for id in [r, a, f] {
+        assert_eq!(w.answers[&id].error.map(|e| e.kind), Some(ErrorKind::Gone));
+    }
+    // The leader is back: everything goes on without a new start.
+    w.back(A);
+    w.run(200);
+    let r = w.read(0, 500);
+    w.wait(&[r]);
+    assert!(w.is_ok(r));
+    quiet(&mut w);
+}
+
+#[test]
+fn a_leg_under_resync_does_not_start_alone() {
+    let mut setup = Setup::small(13);
+    setup.config.resync_rate = ByteLen::mib(1);
+    let mut w = made(setup);
+    written(&mut w, 0, 500);
+    w.lose(B);
+    written(&mut w, 0, 500);
+    w.back(B);
+    until_pair(&mut w);
+    w.cut();
+    w.disk(A).lost = true;
+    assert!(refusal(w.open(ALONE)).contains("not resynced"));
+    w.cut();
+    w.disk(A).lost = false;
+    w.open(PLAIN).expect("both legs");
+    quiet(&mut w);
+}
+
+#[test]
+fn what_one_leg_cannot_return_comes_from_the_other_and_is_repaired() {
+    let mut setup = Setup::small(14);
+    setup.config.read = ReadPolicy::Leader;
+    let mut w = made(setup);
+    written(&mut w, 0, 100);
+    w.disk(A).bad.insert(12);
+    w.disk(B).bad.insert(60);
+    let r = w.read(0, 100); // bad on both legs, in different places
+    w.wait(&[r]);
+    assert!(w.is_ok(r));
+    w.run(20_000);
+    assert!(w.disk(A).bad.is_empty());
+    assert!(w.counter("repairs") >= 1);
+    // Both copies of one block: an error that says where.
+    let both = [24, 26];
+    w.disk(A).bad.insert(both[0]);
+    w.disk(B).bad.insert(both[1]);
+    let r = w.read(0, 100);
+    w.wait(&[r]);
+    let error = w.answers[&r].error.expect("no leg has the block");
+    assert_eq!(error.kind, ErrorKind::Unreadable);
+    assert!(both.contains(&(error.at.0 / 512)) && error.len.0 <= 4096);
+    // Rewritten, it is good again.
+    written(&mut w, 20, 10);
+    let r = w.read(0, 50);
+    w.wait(&[r]);
+    assert!(w.is_ok(r));
+    w.disk(B).bad.clear();
+    quiet(&mut w);
+}
+
+#[test]
+fn a_failed_write_is_tried_again_and_then_the_leg_is_out() {
+    let mut w = made(Setup::small(15));
+    w.disk(B).fail_writes = 1;
+    written(&mut w, 0, 10);
+    assert!(w.is_pair());
+    w.disk(B).fail_writes = 2;
+    written(&mut w, 4, 10);
+    assert_eq!((w.counter("leg_b_is_member"), w.counter("solos")), (0, 1));
+    w.disk(A).fail_writes = 2; // the last leg: the client hears of it
+    let a = w.write(100, 4);
+    w.wait(&[a]);
+    assert_eq!(w.answers[&a].error.map(|e| e.kind), Some(ErrorKind::WriteFailed));
+    written(&mut w, 102, 4);
+    w.back(B);
+    quiet(&mut w);
+}
+
+#[test]
+fn a_write_that_fails_on_both_legs_leaves_them_equal() {
+    let mut w = made(Setup::small(16));
+    written(&mut w, 0, 20);
+    w.disk(A).fail_writes = 2;
+    w.disk(B).fail_writes = 2;
+    let a = w.write(5, 10);
+    w.wait(&[a]);
+    assert!(!w.is_ok(a) && w.is_pair());
+    quiet(&mut w);
+    assert!(w.counter("resync_regions") > 0);
+}
+
+#[test]
+fn a_failed_flush_is_never_retried() {
+    for leg in [A, B] {
+        let mut w = made(Setup::small(17));
+        let a = w.write(0, 10);
+        w.wait(&[a]);
+        w.disk(leg).fail_flush = true;
+        let f = w.flush();
+        w.wait(&[f]);
+        assert!(w.is_ok(f), "the other leg has it, and says so durably");
+        assert!(superblock(&w, 1 - leg).solo);
+        assert_eq!(w.counter(["leg_a_is_member", "leg_b_is_member"][leg]), 0);
+        ok(&w);
+    }
+    let mut w = made(Setup::small(17));
+    let a = w.write(0, 10);
+    w.wait(&[a]);
+    (w.disk(A).fail_flush, w.disk(B).fail_flush) = (true, true);
+    let f = w.flush();
+    w.wait(&[f]);
+    assert!(!w.is_ok(f));
+    ok(&w);
+}
+
+#[test]
+fn a_failed_record_is_tried_again() {
+    let mut w = made(Setup::small(18));
+    w.disk(A).fail_records = 1;
+    written(&mut w, 0, 10);
+    assert!(w.is_pair());
+    w.disk(A).fail_records = 2;
+    written(&mut w, 200, 10);
+    assert_eq!((w.counter("leg_a_is_member"), w.counter("leader_leg")), (0, 1));
+    ok(&w);
+}
+
+#[test]
+fn a_trim_that_a_leg_does_not_know_becomes_zeroes() {
+    let mut w = made(Setup::small(19));
+    w.disk(B).trims_unsupported = true;
+    written(&mut w, 0, 200);
+    let t = w.change(Op::Trim, 0, 400, false); // several pieces
+    w.wait(&[t]);
+    assert!(w.is_ok(t) && w.is_pair());
+    quiet(&mut w);
+}
+
+#[test]
+fn more_hot_regions_than_places_are_cleared_oldest_first() {
+    let mut setup = Setup::small(20);
+    setup.data = ByteLen::mib(3);
+    setup.config.clear_after = Span::from_secs(5);
+    let mut w = made(setup);
+    for round in 0..3 {
+        let all: Vec<u64> = (0..48).map(|i| w.write((i * 7 % 48) * 128 + round, 3)).collect();
+        w.wait(&all);
+        assert!(w.counter("active_regions") <= 33);
+        assert!(w.counter("dirty_regions") <= 33);
+    }
+    let t = w.change(Op::Trim, 0, w.sectors(), false);
+    let a = w.write(700, 3);
+    w.wait(&[t, a]);
+    assert!(w.is_ok(t) && w.is_ok(a));
+    quiet(&mut w);
+}
+
+#[test]
+fn records_that_cannot_be_read_are_not_guessed() {
+    let mut w = made(Setup::small(21));
+    written(&mut w, 0, 10);
+    w.lose(B);
+    written(&mut w, 300, 10);
+    w.cut();
+    w.disk(B).lost = false;
+    // A slot of A's superblock may hide a newer record: the leg is as good as missing, and B was one of a pair.
+    let slot = w.layout.slots[0] / 512;
+    w.disk(A).bad.insert(slot);
+    assert!(refusal(w.open(PLAIN)).contains("alone"));
+    w.cut();
+    w.disk(A).bad.clear();
+    // Both slots of the leader's map page: everything is dirty.
+    let page = w.layout.page(0, 0).0 / 512;
+    w.disk(A).scribble(page);
+    w.disk(A).scribble(page + 8);
+    w.open(PLAIN).expect("both legs");
+    w.run(300);
+    quiet(&mut w);
+    assert_eq!(w.counter("resync_bytes"), 256 << 10);
+}
+
+#[test]
+fn legs_may_change_places() {
+    let mut w = made(Setup::small(22));
+    written(&mut w, 0, 30);
+    let a = w.write(10, 30);
+    w.wait(&[a]);
+    w.cut();
+    w.disks.swap(A, B);
+    w.open(PLAIN).expect("both legs");
+    assert_eq!(w.counter("leader_leg"), 1);
+    quiet(&mut w);
+}
+
+#[test]
+fn a_leg_that_leaves_during_a_resync_comes_back() {
+    let mut setup = Setup::small(23);
+    setup.config.resync_rate = ByteLen::mib(1);
+    let mut w = made(setup);
+    written(&mut w, 0, 500);
+    for _ in 0..3 {
+        w.lose(B);
+        written(&mut w, 5, 200);
+        w.back(B);
+        w.run(150);
+    }
+    let gen = superblock(&w, A).gen;
+    assert!(gen.epoch >= 4, "every time alone is a generation of its own: {gen:?}");
+    quiet(&mut w);
+}
+
+#[test]
+fn a_region_size_that_differs_is_named() {
+    let mut w = made(Setup::small(24));
+    w.close();
+    w.cut();
+    w.setup.config.region = ByteLen::kib(128);
+    assert!(refusal(w.open(PLAIN)).contains("region"));
+}
+
+fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
+    let planted = BTreeSet::new();
+    let cx = BuildContext {
+        name: "m",
+        children,
+        seed: 1,
+        tenants: 1,
+        planted: &planted,
+        precondition: Precondition::Empty,
+    };
+    config.build(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
+}
+
+#[test]
+fn wrong_options_are_named() {
+    let legs = [Limits::plain(ByteLen::mib(64)), Limits { align: 4096, ..Limits::plain(ByteLen::mib(80)) }];
+    let good = MirrorConfig::of("a", "b");
+    let limits = build(&good, &legs).expect("right");
+    assert_eq!(limits.capacity, Layout::of(ByteLen::mib(64), 20).expect("large enough").data);
+    assert_eq!(limits.align, 4096);
+    let wrong = |change: &dyn Fn(&mut MirrorConfig)| {
+        let mut config = good.clone();
+        change(&mut config);
+        build(&config, &legs).expect_err("wrong")
+    };
+    assert!(wrong(&|c| c.legs.push("c".into())).starts_with("legs: a mirror has exactly two"));
+    assert!(wrong(&|c| c.legs[1] = "a".into()).starts_with("legs"));
+    assert!(wrong(&|c| c.region = ByteLen::kib(65)).starts_with("region"));
+    assert!(wrong(&|c| c.region = ByteLen::kib(32)).starts_with("region"));
+    assert!(wrong(&|c| c.clear_after = Span::ZERO).starts_with("clear_after"));
+    assert!(wrong(&|c| c.active_regions = 3).starts_with("active_regions"));
+    assert!(wrong(&|c| c.resync_chunk = ByteLen(5000)).starts_with("resync_chunk"));
+    assert!(wrong(&|c| c.resync_depth = 0).starts_with("resync_depth"));
+    assert!(wrong(&|c| c.resync_rate = ByteLen(1)).starts_with("resync_rate"));
+    let tiny = [Limits::plain(ByteLen::kib(64)), legs[1].clone()];
+    assert!(build(&good, &tiny).expect_err("tiny").contains("too small"));
+    let flash = [Limits { erase_unit: Some(ByteLen::mib(1)), ..legs[0].clone() }, legs[1].clone()];
+    assert!(build(&good, &flash).expect_err("flash").contains("overwritten"));
+}
+
+#[test]
+fn the_kind_knows_its_options_and_its_faults() {
+    let k = kind();
+    let parse = |text: &str| (k.parse)(toml::from_str(text).expect("toml"));
+    let config = parse("legs = [\"a\", \"b\"]\nread = \"leader\"\nregion = \"4 MiB\"\nclear_after = \"2 s\"")
+        .expect("right");
+    assert_eq!(config.children(), ["a", "b"]);
+    assert!(parse("legs = [\"a\", \"b\"]\nlegz = 2").is_err());
+    assert!(parse("legs = [\"a\", \"b\"]\nread = \"worst\"").is_err());
+    let schema = serde_json::to_string(&(k.schema)()).expect("json");
+    assert!(schema.contains("active_regions") && schema.contains("additionalProperties\":false"));
+    assert!(k.plants.iter().all(|p| p.name.starts_with("mirror.")));
 }

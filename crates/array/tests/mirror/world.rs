@@ -1,11 +1,12 @@
 //! A mirror over two test disks, driven event by event, with an oracle that knows what every sector may hold.
 
-use crate::disk::{lose, Cell, Disk, Leg, Shared};
+use crate::disk::{lose, Disk, Leg, Shared};
 use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::MirrorConfig;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op, OpenError,
-    OpenHow, Payload, PayloadPool, Precondition, ReqId, RequestTable, Sector, Span, Stamp, TenantId, TimerKey, SECTOR,
+    BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op,
+    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, RequestTable, Sector, Span, Stamp,
+    TenantId, TimerKey, SECTOR,
 };
 use nandu_stack::{Driver, Graph, Part};
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +126,7 @@ impl Setup {
         let mut config = MirrorConfig::of("a", "b");
         config.region = ByteLen::kib(64);
         config.clear_after = Span::from_ms(1);
+        config.active_regions = 32;
         config.resync_chunk = ByteLen::kib(16);
         config.fresh = nandu_array::mirror::Fresh::Equal;
         Setup { config, data: ByteLen::kib(256), seed, plants: BTreeSet::new(), soiled: false }
@@ -221,7 +223,8 @@ impl World {
     /// Builds the machines and begins the start.
     pub fn boot(&mut self, how: OpenHow) {
         tell!(self, "start {how:?}");
-        let limits: Vec<_> = self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
+        let limits: Vec<_> =
+            self.disks.iter().map(|d| Leg::limits_of(&d.lock().expect("no panic inside"))).collect();
         let cx = BuildContext {
             name: "m",
             children: &limits,
@@ -311,10 +314,30 @@ impl World {
         self.next += 1;
         let flags = if job.fua { Flags::FUA } else { Flags::NONE };
         let (op, at, len) = (job.op, ByteOffset(job.first * SECTOR), ByteLen(job.count * SECTOR));
-        tell!(self, "{cookie}: {} {}+{} fua {} serial {}", op.name(), job.first, job.count, job.fua, job.serial);
+        tell!(
+            self,
+            "{cookie}: {} {}+{} fua {} serial {}",
+            op.name(),
+            job.first,
+            job.count,
+            job.fua,
+            job.serial
+        );
         self.jobs.insert(cookie, job);
         let graph = self.graph.as_mut().expect("booted");
-        graph.submit(MIRROR, op, flags, at, len, payload, TenantId(1), cookie, self.now, self.now, &mut self.events);
+        graph.submit(
+            MIRROR,
+            op,
+            flags,
+            at,
+            len,
+            payload,
+            TenantId(1),
+            cookie,
+            self.now,
+            self.now,
+            &mut self.events,
+        );
         self.hear();
         cookie
     }
@@ -350,7 +373,10 @@ impl World {
     pub fn read(&mut self, first: u64, count: u64) -> u64 {
         let seen = (first..first + count).map(|s| self.possible(s).candidates()).collect();
         let payload = self.graph.as_mut().expect("booted").pool.allocate(ByteLen(count * SECTOR));
-        self.submit(Job { op: Op::Read, first, count, serial: 0, fua: false, seen, cover: vec![], doubts: 0 }, payload)
+        self.submit(
+            Job { op: Op::Read, first, count, serial: 0, fua: false, seen, cover: vec![], doubts: 0 },
+            payload,
+        )
     }
 
     pub fn flush(&mut self) -> u64 {
@@ -359,7 +385,8 @@ impl World {
             .iter()
             .filter_map(|(s, p)| p.live.iter().rfind(|w| w.2 == Fate::Acked).map(|w| (*s, w.0)))
             .collect();
-        let job = Job { op: Op::Flush, first: 0, count: 0, serial: 0, fua: false, seen: vec![], cover, doubts: 0 };
+        let job =
+            Job { op: Op::Flush, first: 0, count: 0, serial: 0, fua: false, seen: vec![], cover, doubts: 0 };
         self.submit(job, Payload::NONE)
     }
 
@@ -415,7 +442,9 @@ impl World {
             let started: BTreeSet<u32> = self.possible(s).live.iter().map(|w| w.1).collect();
             let fits = seen.contains(&serial) || started.contains(&serial) && now.contains(&serial);
             if !fits || (*stamp != Stamp::ZERO && home != s as u32) || *stamp == Stamp::METADATA {
-                self.complain(format!("sector {s} reads {stamp:?} (write {serial}); may hold {seen:?} or {now:?}"));
+                self.complain(format!(
+                    "sector {s} reads {stamp:?} (write {serial}); may hold {seen:?} or {now:?}"
+                ));
             } else if job.doubts == self.doubts {
                 self.fix(s, serial);
             }
@@ -578,9 +607,5 @@ impl World {
                 self.wait(&[r]);
             }
         }
-    }
-
-    pub fn cell(&self, leg: usize, sector: u64) -> Cell {
-        self.disk(leg).now(sector).clone()
     }
 }
