@@ -1,2 +1,41 @@
-//! Developer commands: `cargo xtask test`, `cargo xtask bench`.
-fn main() {}
+//! Developer commands: `cargo xtask test` before every push, `cargo xtask bench` for the speed goals.
+//!
+//! No dependency, so that it builds in a second on a bare machine.
+
+mod docs;
+mod steps;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask test  [--require tools] [--quick]   everything that must hold before a push
+cargo xtask bench [--gate]                      the speed goals, measured
+
+test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
+       lints, tests, documented commands, planted faults, seeds and instruction counts.
+       --require tools   a missing tool is a failure, not a skip
+       --quick           without the release build and what needs it
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test", options @ ..] => match test::Options::parse(options) {
+            Ok(options) => test::all(&options),
+            Err(word) => usage(&word),
+        },
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        [word, ..] => usage(word),
+    }
+}
+
+fn usage(word: &str) -> ExitCode {
+    eprint!("cargo xtask: `{word}` is not known here\n\n{HELP}");
+    ExitCode::from(2)
+}

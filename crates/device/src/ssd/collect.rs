@@ -87,7 +87,8 @@ impl<G: GcPolicy> Ssd<G> {
             Some(victim) => {
                 let valid = layout.pages - u32::from(self.blocks.invalid(victim));
                 let debt = self.clearing[plane as usize].debt;
-                self.clearing[plane as usize] = Clearing { victim, next: layout.first_page(victim).0, valid, debt };
+                self.clearing[plane as usize] =
+                    Clearing { victim, next: layout.first_page(victim).0, valid, debt };
                 true
             }
             None => false,
@@ -176,6 +177,7 @@ impl<G: GcPolicy> Ssd<G> {
         let mut earliest = self.blocks.safe_at(block);
         if self.journal.pending() > 0 {
             earliest = earliest.later(self.record_trims_in(plane, cx, cause));
+            self.renew_is_due = self.journal.is_long();
         }
         if self.planted.erase_too_early {
             earliest = cx.now;

@@ -3,8 +3,8 @@
 use super::Ssd;
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program,
-    ReqId, Resource, Span, Step, TenantId, Window, Work, SECTOR,
+    ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId,
+    Resource, Span, Step, TenantId, Window, Work, SECTOR,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

@@ -2,7 +2,7 @@
 
 use super::host::Usage;
 use super::Ssd;
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
@@ -28,6 +28,17 @@ impl<G: GcPolicy> Ssd<G> {
             self.renew_journal(cx, cause);
         }
         end
+    }
+
+    /// Records that erases have added may be as many as flushes add: they are given up or renewed alike.
+    #[cold]
+    pub(super) fn shorten_journal(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        let cause = cx.requests[id].cause;
+        self.renew_is_due = false;
+        self.drop_unneeded();
+        if self.journal.is_long() {
+            self.renew_journal(cx, cause);
+        }
     }
 
     fn in_records(&self, extents: Vec<Extent>) -> Vec<Vec<Extent>> {

@@ -86,6 +86,8 @@ pub struct Ssd<G> {
     last_change: Instant,
     /// When every trim record issued so far is complete.
     recorded_at: Instant,
+    /// Erases have made the journal long: the next request shortens it.
+    renew_is_due: bool,
     count: Counts,
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
@@ -128,6 +130,7 @@ impl<G: GcPolicy> Ssd<G> {
             serial: 0,
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,
+            renew_is_due: false,
             count: Counts::default(),
             erases_ever: 0,
             planted,
@@ -176,6 +179,9 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
+        }
+        if self.renew_is_due {
+            self.shorten_journal(id, cx);
         }
         match cx.requests[id].op {
             Op::Read => self.read(id, cx),

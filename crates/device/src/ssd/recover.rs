@@ -66,6 +66,7 @@ impl<G: GcPolicy> Ssd<G> {
         self.seq = 0;
         let newest = self.find_newest(cx);
         self.apply_trims(&newest);
+        self.keep_needed_records(&newest, cx);
         let scanned = self.restore_blocks(cx);
         let mut end = cx.now;
         for (die, pages) in (0..).zip(scanned) {
@@ -135,6 +136,35 @@ impl<G: GcPolicy> Ssd<G> {
         }
     }
 
+    /// Gives up records that nothing depends on: copies that garbage collection left behind, and those that were given up
+    /// before the cut but not erased yet. Newest first, a record stays when it hides an old version of a page that no
+    /// record before hides; so there are never more than unmapped pages.
+    fn keep_needed_records(&mut self, newest: &[u64], cx: &Cx<'_>) {
+        let medium = cx.medium.as_deref().expect("recovery reads the medium");
+        let written = |ppn: Ppn| match medium.state(u64::from(ppn.0)) {
+            UnitState::Programmed(oob) => oob.seq,
+            UnitState::Erased | UnitState::Torn => 0,
+        };
+        let mut slots: Vec<(u64, u32)> = self.journal.records().map(|(s, r)| (written(r.ppn), s)).collect();
+        slots.sort_unstable_by(|a, b| b.cmp(a));
+        let mut hidden = vec![false; newest.len()];
+        for (_, slot) in slots {
+            let record = self.journal.record(slot).expect("a record that was read is there");
+            let mut needed = false;
+            for extent in &record.extents {
+                for lpn in extent.first.0..extent.first.0 + extent.count {
+                    let version = newest[lpn as usize];
+                    let hides = version > 0 && version <= extent.as_of;
+                    needed |= hides && !hidden[lpn as usize];
+                    hidden[lpn as usize] |= hides;
+                }
+            }
+            if !needed {
+                self.journal.drop_record(slot);
+            }
+        }
+    }
+
     /// Puts every block in its place. Returns the pages that were scanned, by die.
     fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
@@ -155,7 +185,9 @@ impl<G: GcPolicy> Ssd<G> {
                 }
                 valid += match content {
                     Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
-                    Content::Journal(_) => 1,
+                    Content::Journal(slot) => {
+                        u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn))
+                    }
                     Content::Free | Content::Waste => 0,
                 };
             }

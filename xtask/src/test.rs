@@ -1,0 +1,95 @@
+//! `cargo xtask test`: everything that must hold before a push.
+
+use crate::docs;
+use crate::steps::{command, has, root, run, target_dir, End, Steps};
+use crate::tools;
+use std::process::{Command, ExitCode};
+
+/// How to test.
+pub struct Options {
+    require_tools: bool,
+    quick: bool,
+}
+
+impl Options {
+    /// Reads the words after `test`; an unknown one is the error.
+    pub fn parse(words: &[&str]) -> Result<Options, String> {
+        let mut options = Options { require_tools: false, quick: false };
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--require" if words.next() == Some(&"tools") => options.require_tools = true,
+                "--require" => return Err("--require takes the word `tools`".into()),
+                "--quick" => options.quick = true,
+                other => return Err(other.into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Seeds of the verified simulation that every push passes; longer runs have their own command.
+const SEEDS: u32 = 300;
+
+/// Takes every step, also after a failure.
+pub fn all(options: &Options) -> ExitCode {
+    let mut steps = Steps::new(options.require_tools);
+    steps.step("tools", tools::install);
+    if options.require_tools {
+        // Tests that skip for want of a tool read this and fail instead.
+        std::env::set_var("NANDU_REQUIRE_TOOLS", "1");
+    }
+    steps.step("format", || run(command("cargo fmt --all --check")));
+    steps.step("lints", || run(command("cargo clippy --workspace --all-targets --quiet -- -D warnings")));
+    steps.step("tests", || run(command("cargo test --workspace --quiet")));
+    steps.step("public docs", || {
+        let mut doc = command("cargo doc --workspace --no-deps --quiet");
+        doc.env("RUSTDOCFLAGS", "-D warnings");
+        run(doc)
+    });
+    if !options.quick {
+        steps.step("release build", || run(command("cargo build --release --quiet")));
+        steps.step("documented commands", docs::check);
+        steps.step("stack files against the schema", schema);
+        steps.step("seeds of the verified simulation", seeds);
+        steps.step("instruction counts", gates);
+    }
+    steps.close()
+}
+
+fn nandu() -> Command {
+    let mut command = Command::new(target_dir().join("release/nandu"));
+    command.current_dir(root());
+    command
+}
+
+/// An independent validator holds every stack file against the schema that editors use.
+fn schema() -> End {
+    let mut python = match tools::python() {
+        Ok(python) => python,
+        Err(why) => return End::Skipped(why),
+    };
+    let schema = match nandu().arg("schema").output() {
+        Ok(output) if output.status.success() => output.stdout,
+        _ => return End::Failed("`nandu schema` failed".into()),
+    };
+    let file = target_dir().join("nandu.schema.json");
+    if let Err(error) = std::fs::write(&file, schema) {
+        return End::Failed(error.to_string());
+    }
+    python.arg("xtask/check_schema.py").arg(file).current_dir(root());
+    run(python)
+}
+
+fn seeds() -> End {
+    let mut verify = nandu();
+    verify.args(["verify", "--crash", "--seeds", &SEEDS.to_string()]);
+    run(verify)
+}
+
+fn gates() -> End {
+    if !has("valgrind") {
+        return End::Skipped("valgrind is not installed".into());
+    }
+    End::Skipped("the gate is not wired yet".into())
+}
