@@ -5,6 +5,7 @@ use nandu_base::{OpenError, OpenHow};
 
 /// What a leg's superblock slots hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::large_enum_variant)] // two of them at a time, at open
 pub enum Found {
     /// The leg is not there, or a slot cannot be read: it may hide a newer record, so the leg is not used.
     Absent,

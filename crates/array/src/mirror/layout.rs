@@ -163,7 +163,12 @@ impl Superblock {
         let data_offset = r.u64();
         let (region_shift, block_shift) = (r.u8(), r.u8());
         let (map, lost, together) = (r.u64(), r.u64(), r.u64());
-        (leg < 2 && leader < 2 && data_offset == 0 && block_shift == 9).then_some(Superblock {
+        let sane = leg < 2
+            && leader < 2
+            && data_offset == 0
+            && block_shift == 9
+            && (16..=26).contains(&region_shift);
+        sane.then_some(Superblock {
             leg,
             set,
             seq,
@@ -321,6 +326,19 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_none(mut bytes in proptest::collection::vec(0u8.., 512..513)) {
+            bytes.resize(PAGE as usize, 7);
+            bytes[..10].copy_from_slice(b"NanduHM\x01\x01\x00");
+            let sum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
+            bytes[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
+            let _ = Superblock::decode(&bytes);
+            let _ = decode_page(0, 0, &bytes);
+            let _ = decode_lost(0, &bytes);
+        }
+    }
+
     #[test]
     fn a_map_page_reads_back_and_knows_its_place() {
         let mut page = vec![0; PAGE as usize];
@@ -341,7 +359,7 @@ mod tests {
             assert!(l.data.0 <= l.map && l.map < l.lost && l.lost + 2 * PAGE <= l.slots[0]);
             assert_eq!(l.slots[1] - l.slots[0], 64 << 10);
             assert!(l.slots[1] + PAGE <= size.0);
-            assert!(u64::from(l.pages) * u64::from(REGIONS_PER_PAGE) << 20 >= l.data.0);
+            assert!((u64::from(l.pages) * u64::from(REGIONS_PER_PAGE)) << 20 >= l.data.0);
         }
         assert_eq!(Layout::of(ByteLen(Layout::smallest().0 - 1), 20), None);
         assert_eq!(Layout::of(ByteLen(1_000_204_886_016), 20).map(|l| l.pages), Some(59));

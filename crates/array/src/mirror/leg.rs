@@ -92,6 +92,7 @@ pub struct Leg {
 
 /// What a superblock slot was found to hold.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant)] // two for each leg
 enum Slot {
     Unreadable,
     Zero,

@@ -95,11 +95,6 @@ impl Locks {
         self.entries.iter().any(|e| e.op == op && e.waits == 0)
     }
 
-    /// Extents in the table.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Forgets every extent.
     pub fn clear(&mut self) {
         self.entries.clear();

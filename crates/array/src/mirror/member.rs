@@ -111,6 +111,10 @@ impl Mirror {
                     leg.forget();
                     let n = self.flush_anew(x, cx);
                     self.proc = Proc::Join(JoinStep::Flush(n));
+                } else if !leg.is_in() && !leg.back && std::mem::take(&mut self.opened_after_join) {
+                    // A new mirror begins with two legs or not at all.
+                    self.phase = Phase::Closed;
+                    cx.opened(Err(OpenError::Gone { device: self.names[x].clone() }));
                 }
                 ready
             }
@@ -134,6 +138,7 @@ impl Mirror {
     /// A leg is lost, or failed to write or flush.
     pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].failed = true;
+        self.legs[leg].back = false;
         if !self.legs[leg].is_in() {
             return;
         }

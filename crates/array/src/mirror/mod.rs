@@ -430,7 +430,7 @@ impl Machine for Mirror {
             ("leg_a_is_member", member(0)),
             ("leg_b_is_member", member(1)),
             ("leader_leg", self.leader as u64),
-            ("active_regions", u64::from(self.regions.len())),
+            ("active_regions", u64::from(self.regions.in_use())),
             ("stale_regions", self.stale.count()),
             ("dirty_regions", self.legs[self.leader].map.count_d()),
             ("intent_waits", c.intent_waits),

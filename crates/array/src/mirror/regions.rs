@@ -96,7 +96,7 @@ impl Regions {
     }
 
     /// Regions in use.
-    pub fn len(&self) -> u32 {
+    pub fn in_use(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
 
@@ -247,7 +247,7 @@ mod tests {
                 }
                 _ => {}
             }
-            assert_eq!(regions.len() as usize, model.len());
+            assert_eq!(regions.in_use() as usize, model.len());
             assert_eq!(regions.idle() as usize, idle.len());
             let mut order = Vec::new();
             let mut at = regions.oldest();

@@ -49,7 +49,7 @@ fn parted(w: &mut World, leg: usize) {
     wait(w, &[b, c, f]);
     let d = w.change(Op::Write, 3, 4, true);
     wait(w, &[d]);
-    if w.is_over() {
+    if w.is_over() || w.opened() != Some(Ok(())) {
         return;
     }
     w.back(leg);
@@ -80,8 +80,8 @@ fn replaced(w: &mut World) {
     let b = w.write(130, 6);
     wait(w, &[b]);
     rest(w);
-    if w.is_over() {
-        return;
+    if w.is_over() || w.disk(B).lost {
+        return; // nobody wipes the only leg
     }
     w.disk(A).wipe();
     w.back(A);
@@ -167,6 +167,55 @@ fn a_cut_at_any_step_loses_nothing_promised() {
             for twice in [false, true] {
                 if let Err(wrong) = cut_everywhere(story, &Setup::small(seed), twice) {
                     panic!("story `{name}`, twice {twice}: {wrong}");
+                }
+            }
+        }
+    }
+}
+
+/// A leg goes away at any step of a story, the start and the end included, and comes back after it.
+fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String> {
+    let create = OpenHow { create: true, alone: false };
+    for n in 1.. {
+        let told = |e: String| format!("seed {}, leg {leg} is lost after {n} events: {e}", setup.seed);
+        let mut w = World::new(setup.clone());
+        w.ambush = Some((n, leg));
+        if w.open(create).is_ok() {
+            story(&mut w);
+        }
+        if w.wrong.is_none() && w.graph().is_open(2) {
+            w.close();
+        }
+        let ended = w.ambush.take().is_some();
+        for leg in [A, B] {
+            w.disk(leg).lost = false;
+        }
+        let wrong = w.wrong.take();
+        w.cut();
+        wrong.map_or(Ok(()), Err).map_err(told)?;
+        w.open(create).map_err(|e| told(e.to_string()))?;
+        w.read_all();
+        w.run(20_000);
+        w.read_all();
+        w.run(20_000);
+        if w.wrong.is_none() {
+            w.check_equal();
+        }
+        w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        if ended {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_leg_may_leave_at_any_step() {
+    for seed in seeds(3) {
+        for (name, story) in STORIES {
+            for leg in [A, B] {
+                if let Err(wrong) = lose_everywhere(story, leg, &Setup::small(seed)) {
+                    panic!("story `{name}`: {wrong}");
                 }
             }
         }

@@ -47,6 +47,8 @@ pub struct Disk {
     /// Requests under way: what they would do.
     pending: BTreeMap<u32, Pending>,
     pub trims_unsupported: bool,
+    /// Reads return zeros, as in a simulation that stores nothing.
+    pub forgets: bool,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl Disk {
             data_end: data_end.sectors(),
             pending: BTreeMap::new(),
             trims_unsupported: false,
+            forgets: false,
         }
     }
 
@@ -134,7 +137,7 @@ impl Disk {
     fn settle(&mut self, upto: u64) {
         for (sector, versions) in &mut self.cache {
             let n = versions.iter().take_while(|(at, _)| *at <= upto).count();
-            if let Some((_, cell)) = versions.drain(..n).last() {
+            if let Some((_, cell)) = versions.drain(..n).next_back() {
                 self.durable.insert(*sector, cell);
             }
         }
@@ -275,7 +278,7 @@ fn serve(disk: &mut Disk, p: Pending, payload: Payload, pool: &mut PayloadPool) 
                 let at = ByteLen((bad - p.first) * SECTOR);
                 return Some(IoError { kind: ErrorKind::Unreadable, at, len: ByteLen(SECTOR) });
             }
-            for i in 0..p.count {
+            for i in 0..p.count * u64::from(!disk.forgets) {
                 match disk.now(p.first + i) {
                     Cell::Stamp(stamp) => pool.put_sector(payload, i, Sector::Stamp(*stamp)),
                     Cell::Bytes(bytes) => pool.put_sector(payload, i, Sector::Bytes(&bytes[..])),

@@ -234,6 +234,9 @@ pub fn setup(seed: u64) -> Setup {
     if seed % 4 == 2 {
         setup.config.read = nandu_array::mirror::ReadPolicy::Leader;
     }
+    if seed % 3 == 1 {
+        setup.slow = 20;
+    }
     if seed % 8 == 3 {
         setup.data = ByteLen::mib(3); // 48 regions for 32 places
         setup.config.resync_depth = 3;

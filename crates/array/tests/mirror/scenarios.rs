@@ -4,7 +4,8 @@ use crate::world::{Setup, World, A, B};
 use nandu_array::mirror::layout::{Layout, Superblock};
 use nandu_array::mirror::{kind, Fresh, MirrorConfig, ReadPolicy};
 use nandu_base::{
-    BuildContext, ByteLen, DeviceConfig, ErrorKind, Limits, Op, OpenError, OpenHow, Precondition, Span, Stamp,
+    BuildContext, ByteLen, Content, DeviceConfig, ErrorKind, Limits, Op, OpenError, OpenHow, Precondition,
+    Span, Stamp,
 };
 use std::collections::BTreeSet;
 
@@ -246,6 +247,33 @@ fn a_returning_leg_gets_only_what_it_lacks() {
     quiet(&mut w);
     assert_eq!(w.counter("resync_bytes"), 2 * (64 << 10));
     assert_eq!(w.counter("leader_leg"), 0);
+}
+
+#[test]
+fn a_run_that_stores_nothing_copies_what_would_be_copied() {
+    let mut setup = Setup::small(25);
+    setup.content = Content::Nothing;
+    let mut w = made(setup);
+    let a = w.write(0, 500);
+    w.wait(&[a]);
+    w.run(50_000);
+    w.lose(B);
+    let a = w.write(256, 4);
+    w.wait(&[a]);
+    w.run(1000);
+    w.back(B);
+    w.run(50_000);
+    assert!(w.is_pair());
+    assert_eq!(w.counter("resync_bytes"), 64 << 10);
+    assert_eq!(w.counter("dirty_regions"), 0);
+    // Both away and back: the records in memory decide.
+    w.lose(A);
+    w.lose(B);
+    w.back(A);
+    w.back(B);
+    w.run(50_000);
+    assert!(w.is_pair());
+    ok(&w);
 }
 
 #[test]

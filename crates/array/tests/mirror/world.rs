@@ -119,6 +119,10 @@ pub struct Setup {
     pub plants: BTreeSet<String>,
     /// Data sectors hold rubbish before the mirror is made.
     pub soiled: bool,
+    /// Leg b is that many times slower.
+    pub slow: u64,
+    /// Whether payloads and drives hold anything.
+    pub content: Content,
 }
 
 impl Setup {
@@ -129,7 +133,15 @@ impl Setup {
         config.active_regions = 32;
         config.resync_chunk = ByteLen::kib(16);
         config.fresh = nandu_array::mirror::Fresh::Equal;
-        Setup { config, data: ByteLen::kib(256), seed, plants: BTreeSet::new(), soiled: false }
+        Setup {
+            config,
+            data: ByteLen::kib(256),
+            seed,
+            plants: BTreeSet::new(),
+            soiled: false,
+            slow: 1,
+            content: Content::Stamps,
+        }
     }
 
     pub fn plant(mut self, name: &str) -> Setup {
@@ -161,6 +173,8 @@ pub struct World {
     sectors: BTreeMap<u64, Possible>,
     pub answers: BTreeMap<u64, Answer>,
     doubts: u64,
+    /// After so many events this leg is lost.
+    pub ambush: Option<(u64, usize)>,
     /// After so many events nothing happens any more: a cut will follow.
     pub fuse: Option<u64>,
     /// The first thing that was wrong.
@@ -175,6 +189,8 @@ impl World {
         assert_eq!(layout.data, setup.data);
         let disk = |k: u64| {
             let mut disk = Disk::new(size, layout.data, setup.seed * 2 + k);
+            disk.delay *= 1 + k * (setup.slow - 1);
+            disk.forgets = setup.content == Content::Nothing;
             if setup.soiled {
                 disk.soil(900 + k as u32);
             }
@@ -193,6 +209,7 @@ impl World {
             sectors: BTreeMap::new(),
             answers: BTreeMap::new(),
             doubts: 0,
+            ambush: None,
             fuse: None,
             wrong: None,
             setup,
@@ -241,7 +258,7 @@ impl World {
             medium: None,
         };
         let top = Part { name: "m".into(), machine: mirror, children: vec![0, 1], medium: None };
-        let mut graph = Graph::new(vec![leg(A), leg(B), top], Content::Stamps, 2);
+        let mut graph = Graph::new(vec![leg(A), leg(B), top], self.setup.content, 2);
         self.events = Events::default();
         for node in 0..3 {
             graph.open(node, how, self.now, &mut self.events);
@@ -285,6 +302,14 @@ impl World {
             Some(0) => return false,
             Some(left) => *left -= 1,
             None => {}
+        }
+        if let Some((left, leg)) = &mut self.ambush {
+            *left -= 1;
+            if *left == 0 {
+                let leg = *leg;
+                self.ambush = None;
+                self.lose(leg);
+            }
         }
         let Some(((at, _), due)) = self.events.queue.pop_first() else { return false };
         self.now = Instant(at.max(self.now.0));
