@@ -40,7 +40,8 @@ pub fn time(ns: u64) -> String {
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut power = 0;
-    while power + 1 < UNITS.len() && bytes >= 1 << (10 * (power + 1)) {
+    // 1023.9 of a unit would be shown as 1,024 of it.
+    while power + 1 < UNITS.len() && bytes as f64 >= 1023.5 * (1u64 << (10 * power)) as f64 {
         power += 1;
     }
     let scale = 1u64 << (10 * power);
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(time(9_996_000), "10.0 ms");
         assert_eq!(time(12_345_678_901), "12.3 s");
         assert_eq!(size(4096), "4 KiB");
+        assert_eq!(size((1 << 30) - 1), "1.00 GiB");
         assert_eq!(size(1_610_612_736), "1.50 GiB");
         assert_eq!(bandwidth(12_712_000), "12.7 MB/s");
         assert_eq!(count(1_234_567), "1,234,567");

@@ -10,7 +10,12 @@ use std::path::{Path, PathBuf};
 pub const BUILTIN: &[(&str, &str)] = &[
     ("memory", include_str!("../../../stacks/memory.toml")),
     ("page-map", include_str!("../../../stacks/page-map.toml")),
+    ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
+    ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
+    ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
+    ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),
     ("stripe", include_str!("../../../stacks/stripe.toml")),
+    ("mirror-of-files", include_str!("../../../stacks/mirror-of-files.toml")),
     ("faulty", include_str!("../../../stacks/faulty.toml")),
 ];
 

@@ -99,29 +99,56 @@ fn against(mine: &RunResult, base: &RunResult, label: &str) -> String {
     }
 }
 
-/// What a reader must know before believing a result, one sentence each.
-pub fn cautions(result: &RunResult) -> Vec<String> {
+/// What a reader must know before believing a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caution {
+    /// One sentence.
+    pub text: String,
+    /// Whether the figures do not mean what they seem to mean.
+    pub serious: bool,
+}
+
+/// The cautions of a result, serious ones first.
+pub fn cautions(result: &RunResult) -> Vec<Caution> {
     let mut out = Vec::new();
     if result.saturated {
-        out.push(
-            "saturated: requests came faster than the stack serves them, so latencies measure the queue and not the \
-             stack; lower the load with --time-scale 2 or --rate, or keep a fixed number outstanding with --closed 16"
-                .into(),
-        );
+        let text = "saturated: requests came faster than the stack serves them, so latencies measure the queue and not \
+                    the stack; lower the load (--time-scale 2, --rate) or keep a fixed number outstanding (--closed 16)";
+        out.push(Caution { text: text.into(), serious: true });
     }
     if result.all.failed > 0 {
-        out.push(format!("{} of {} requests failed", count(result.all.failed), count(result.all.requests)));
+        let text = format!("{} of {} requests failed", count(result.all.failed), count(result.all.requests));
+        out.push(Caution { text, serious: true });
+    }
+    let flash_idle = has_flash(result) && erases(result) == 0 && result.writes.requests > 0;
+    if result.provenance.precondition == "empty" && flash_idle {
+        let text = "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled";
+        out.push(Caution { text: text.into(), serious: false });
     }
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
-        out.push(format!("`{}` is made up (a stand-in), not a recorded trace", workload.format));
-    }
-    if result.provenance.precondition == "empty" && result.waf_thousandths.is_some() && erases(result) == 0 {
-        out.push(
-            "the drive was empty and nothing was erased: a drive in use is slower; see --precondition filled"
-                .into(),
-        );
+        let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
+        out.push(Caution { text, serious: false });
     }
     out
+}
+
+/// Each caution once, with the names of the rows that it is about; no names when it is about all.
+pub fn all_cautions(rows: &[Row]) -> Vec<Caution> {
+    let mut told: Vec<(Caution, Vec<&str>)> = Vec::new();
+    for row in rows {
+        for caution in cautions(&row.result) {
+            match told.iter_mut().find(|t| t.0 == caution) {
+                Some(t) => t.1.push(&row.label),
+                None => told.push((caution, vec![&row.label])),
+            }
+        }
+    }
+    told.sort_by_key(|t| !t.0.serious);
+    let named = told.into_iter().map(|(caution, labels)| match labels.len() == rows.len() {
+        true => caution,
+        false => Caution { text: format!("{}: {}", labels.join(", "), caution.text), ..caution },
+    });
+    named.collect()
 }
 
 /// A counter summed over all layers.

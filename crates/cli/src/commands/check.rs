@@ -48,7 +48,7 @@ fn show(opened: &Opened, built: &Built) -> String {
         table.row([
             format!("[{}]", export.name),
             "export".into(),
-            size(open::capacity(built, place(built, &export.name)).0),
+            open::capacity(built, place(built, &export.name)).to_string(),
             String::new(),
             String::new(),
             String::new(),
@@ -86,7 +86,7 @@ fn branch(table: &mut Table, built: &Built, node: u32, depth: usize) {
     table.row([
         format!("{}{}", "  ".repeat(depth), part.name),
         part.kind.into(),
-        size(limits.capacity.0),
+        limits.capacity.to_string(),
         size(u64::from(limits.align)),
         size(u64::from(limits.preferred)),
         if max_io >= limits.capacity.0 { "any".into() } else { size(max_io) },

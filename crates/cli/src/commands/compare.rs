@@ -10,7 +10,7 @@ use crate::plan::{plan, Common, Plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
-use crate::verdict::{self, cautions, Row};
+use crate::verdict::{self, all_cautions, Row};
 use nandu_sim::RunResult;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,22 +116,13 @@ pub fn load_line(rows: &[Row]) -> String {
     lines.concat()
 }
 
-/// Each caution once, with the rows it is about.
-fn warn(rows: &[Row], talk: Talk) {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
-    for row in rows {
-        for caution in cautions(&row.result) {
-            match told.iter_mut().find(|t| t.0 == caution) {
-                Some(t) => t.1.push(&row.label),
-                None => told.push((caution, vec![&row.label])),
-            }
-        }
-    }
-    for (caution, labels) in told {
-        if labels.len() == rows.len() {
-            talk.warning(caution);
+/// Says what a reader must know before believing the rows.
+pub fn warn(rows: &[Row], talk: Talk) {
+    for caution in all_cautions(rows) {
+        if caution.serious {
+            talk.warning(caution.text);
         } else {
-            talk.warning(format!("{}: {caution}", labels.join(", ")));
+            talk.note(caution.text);
         }
     }
 }

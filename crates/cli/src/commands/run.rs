@@ -1,7 +1,7 @@
 //! `nandu run`: one stack, and where the time went.
 
 use crate::args::RunArgs;
-use crate::commands::compare::race;
+use crate::commands::compare::{race, warn};
 use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
@@ -12,7 +12,7 @@ use crate::plan::{plan, Common};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
-use crate::verdict::{self, cautions};
+use crate::verdict;
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::RunResult;
@@ -33,9 +33,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     } else {
         output::print(&summary(&row.label, &row.result))?;
     }
-    for caution in cautions(&row.result) {
-        talk.warning(caution);
-    }
+    warn(&rows, talk);
     if let Some(path) = &args.out.report {
         report::write(path, &format!("nandu run {}", row.label), &rows)?;
         talk.note(format!("report written to {}", path.display()));

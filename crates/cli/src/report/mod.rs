@@ -1,10 +1,24 @@
-//! The page with plots.
+//! The page with plots: one self-contained HTML file, SVG inside, no script, nothing fetched from anywhere.
+//!
+//! [`page`] puts the sections together, [`svg`] draws shapes, [`scale`] maps figures to places and finds round ticks,
+//! [`chart`] is the frame that all plots share, and [`lines`] and [`bars`] are the plots. Colours are classes of
+//! `style.css`, which has a light and a dark set.
+
+pub mod bars;
+pub mod chart;
+pub mod lines;
+pub mod page;
+pub mod scale;
+pub mod svg;
+pub mod tables;
+
 use crate::failure::Failure;
+use crate::output;
 use crate::verdict::Row;
 use std::path::Path;
 
 /// Writes the report of `rows` to `path`.
 pub fn write(path: &Path, title: &str, rows: &[Row]) -> Result<(), Failure> {
-    let _ = (path, title, rows);
-    Ok(())
+    let page = page::page(title, rows);
+    output::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
 }

@@ -1,0 +1,58 @@
+//! The page as a whole.
+
+use super::svg::escape;
+use super::{bars, lines, tables};
+use crate::format::plural;
+use crate::verdict::{all_cautions, Row};
+
+/// The page of `rows`, complete in itself.
+pub fn page(title: &str, rows: &[Row]) -> String {
+    let mut body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape(title), escape(&lead(rows)));
+    body += &caution_list(rows);
+    let details: Vec<String> = rows.iter().map(|r| tables::details(r, rows.len() == 1)).collect();
+    let sections = [
+        ("Summary", if rows.len() > 1 { "The first row is the baseline. Latency counts from arrival to completion." } else { "Latency counts from arrival to completion." }, tables::summary(rows)),
+        ("Distribution of latency", "Further left is faster. Each further nine has as much room as the last, so the tail can be read: a point at 99 % says that one request in a hundred took longer.", lines::percentiles(rows)),
+        ("Where the time went", "The critical path of all requests: what the mean latency is made of. The parts add up to it exactly.", bars::phases(rows)),
+        ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
+        ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
+        ("Layers", "What each layer saw and counted, the top first.", details.concat()),
+        ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),
+    ];
+    for (heading, text, content) in sections {
+        body += &format!("<section>\n<h2>{heading}</h2>\n<p>{text}</p>\n{content}</section>\n");
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escape(title),
+        include_str!("style.css")
+    )
+}
+
+/// What was replayed, in one line.
+fn lead(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let p = &first.result.provenance;
+    let loads: Vec<String> =
+        p.workloads.iter().map(|w| format!("{} ({}, {})", w.source, w.origin, w.pace)).collect();
+    format!(
+        "{} on {}: {}. Nandu {}, seed {}.",
+        plural(first.result.all.requests, "request"),
+        plural(rows.len() as u64, "stack"),
+        loads.join("; "),
+        p.version,
+        p.seed
+    )
+}
+
+fn caution_list(rows: &[Row]) -> String {
+    let items: String =
+        all_cautions(rows).iter().map(|c| format!("<li>{}</li>\n", escape(&c.text))).collect();
+    if items.is_empty() {
+        return items;
+    }
+    format!("<ul class=\"cautions\">\n{items}</ul>\n")
+}

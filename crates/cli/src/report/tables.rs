@@ -1,0 +1,207 @@
+//! Tables of the page.
+
+use super::svg::escape;
+use crate::format::{bandwidth, count, percent, plural, shares, size, thousandths, three, time, words};
+use crate::verdict::{self, Row};
+use nandu_base::Phase;
+use nandu_sim::result::Latency;
+use nandu_sim::RunResult;
+
+/// A table of escaped cells; the first `words` columns hold words, the others figures.
+fn table(heads: &[&str], words: &[usize], rows: impl IntoIterator<Item = (bool, Vec<String>)>) -> String {
+    let class = |i: usize| if words.contains(&i) { " class=\"words\"" } else { "" };
+    let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
+    for (i, head) in heads.iter().enumerate() {
+        out.push_str(&format!("<th{}>{}</th>", class(i), escape(head)));
+    }
+    out.push_str("</tr>\n");
+    for (marked, cells) in rows {
+        out.push_str(if marked { "<tr class=\"best\">" } else { "<tr>" });
+        for (i, cell) in cells.iter().enumerate() {
+            out.push_str(&format!("<td{}>{}</td>", class(i), escape(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out + "</table></div>\n"
+}
+
+/// The race in one table.
+pub fn summary(rows: &[Row]) -> String {
+    let heads = [
+        "stack",
+        "verdict",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "IOPS",
+        "bandwidth",
+        "WAF",
+        "erases",
+        "busy",
+        "precondition",
+    ];
+    let body = rows.iter().map(|row| {
+        let (r, l) = (&row.result, &row.result.all);
+        let cells = vec![
+            row.label.clone(),
+            row.verdict.clone(),
+            time(l.mean_ns),
+            time(l.p50_ns),
+            time(l.p99_ns),
+            time(l.p99_9_ns),
+            time(l.max_ns),
+            count(r.iops),
+            bandwidth(r.bytes_per_second),
+            r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
+            if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
+            verdict::busy_words(r),
+            r.provenance.precondition.clone(),
+        ];
+        (row.best, cells)
+    });
+    table(&heads, &[0, 1, 12], body)
+}
+
+/// Everything about one stack, folded away.
+pub fn details(row: &Row, open: bool) -> String {
+    let r = &row.result;
+    let open = if open { " open" } else { "" };
+    format!(
+        "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}</details>\n",
+        escape(&row.label),
+        escape(&format!("{}, mean {}", plural(r.all.requests, "request"), time(r.all.mean_ns))),
+        classes(r),
+        tenants(r),
+        layers(r),
+        counters(r)
+    )
+}
+
+fn latency_cells(name: &str, l: &Latency) -> Vec<String> {
+    let times = [
+        l.min_ns,
+        l.mean_ns,
+        l.stddev_ns,
+        l.p50_ns,
+        l.p90_ns,
+        l.p95_ns,
+        l.p99_ns,
+        l.p99_9_ns,
+        l.p99_99_ns,
+        l.max_ns,
+    ];
+    [name.to_string(), count(l.requests), size(l.bytes)].into_iter().chain(times.map(time)).collect()
+}
+
+const LATENCY_HEADS: [&str; 13] =
+    ["", "requests", "bytes", "min", "mean", "stddev", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+
+fn classes(r: &RunResult) -> String {
+    let all = [("all", &r.all), ("reads", &r.reads), ("writes", &r.writes), ("others", &r.others)];
+    let used: Vec<_> = all.into_iter().filter(|(_, l)| l.requests > 0).collect();
+    let phases: Vec<Phase> =
+        Phase::ALL.into_iter().filter(|p| r.all.path_total_ns.contains_key(p.name())).collect();
+    let names: Vec<String> = phases.iter().map(|p| words(p.name())).collect();
+    let heads: Vec<&str> =
+        std::iter::once("where the time went").chain(names.iter().map(String::as_str)).collect();
+    let went = used.iter().map(|(name, l)| {
+        let parts: Vec<u64> =
+            phases.iter().map(|p| l.path_total_ns.get(p.name()).copied().unwrap_or(0)).collect();
+        let cells = std::iter::once((*name).to_string()).chain(shares(&parts).into_iter().map(percent));
+        (false, cells.collect())
+    });
+    let latency = table(&LATENCY_HEADS, &[0], used.iter().map(|(name, l)| (false, latency_cells(name, l))));
+    latency + &table(&heads, &[0], went)
+}
+
+fn tenants(r: &RunResult) -> String {
+    if r.tenants.len() < 2 {
+        return String::new();
+    }
+    table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))))
+}
+
+fn layers(r: &RunResult) -> String {
+    let heads =
+        ["layer", "kind", "requests", "passed on", "failed", "bytes", "mean", "max", "busy on average"];
+    let body = r.layers.iter().rev().map(|layer| {
+        let busy: Vec<String> = layer
+            .busy_ns
+            .iter()
+            .filter(|(_, &ns)| ns > 0)
+            .map(|(resource, &ns)| format!("{} {resource}s", three(ns as f64 / r.span_ns.max(1) as f64)))
+            .collect();
+        let cells = vec![
+            layer.name.clone(),
+            layer.kind.into(),
+            count(layer.requests.values().sum()),
+            count(layer.forwarded),
+            count(layer.failed),
+            size(layer.bytes.values().sum()),
+            time(layer.latency_mean_ns),
+            time(layer.latency_max_ns),
+            busy.join(", "),
+        ];
+        (false, cells)
+    });
+    table(&heads, &[0, 1, 8], body)
+}
+
+/// One row for each counter, one column for each layer that has counters.
+fn counters(r: &RunResult) -> String {
+    let layers: Vec<_> = r.layers.iter().rev().filter(|l| !l.counters.is_empty()).collect();
+    let names: std::collections::BTreeSet<&str> =
+        layers.iter().flat_map(|l| l.counters.keys().copied()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let heads: Vec<&str> = std::iter::once("counter").chain(layers.iter().map(|l| l.name.as_str())).collect();
+    let body = names.into_iter().map(|name| {
+        let cell = |value: Option<&u64>| value.map_or_else(String::new, |&v| count(v));
+        let cells = std::iter::once(words(name)).chain(layers.iter().map(|l| cell(l.counters.get(name))));
+        (false, cells.collect())
+    });
+    table(&heads, &[0], body)
+}
+
+/// Where every row comes from.
+pub fn provenance(rows: &[Row]) -> String {
+    let heads = [
+        "stack",
+        "file",
+        "stack hash",
+        "load",
+        "origin",
+        "trace hash",
+        "fit",
+        "pace",
+        "precondition",
+        "warm-up",
+        "seed",
+        "version",
+    ];
+    let mut body = Vec::new();
+    for row in rows {
+        let p = &row.result.provenance;
+        for w in &p.workloads {
+            let cells = [
+                row.label.as_str(),
+                &p.stack,
+                crate::format::short_hash(&p.stack_hash),
+                &w.source,
+                &w.origin,
+                crate::format::short_hash(&w.trace_hash),
+                &w.fit,
+                &w.pace,
+                &p.precondition,
+                &count(p.warm_up_requests),
+                &p.seed.to_string(),
+                &p.version,
+            ];
+            body.push((false, cells.map(str::to_string).to_vec()));
+        }
+    }
+    table(&heads, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 11], body)
+}
