@@ -15,7 +15,8 @@
 //! when it was written with FUA. A cut may bring back any version that no durable one comes after. They become
 //! *candidates*: none comes after another. The first read decides among them, for ever: what a read has found after a
 //! cut counts as durable, for the host has seen that it survived. Candidates that nobody has read stay possible, also
-//! over a flush and over the next cut.
+//! over a flush and over the next cut. When only a device below was cut and the stack runs on, the first read decides as
+//! well, but durable is what it found only after the next flush.
 //!
 //! **Failed writes** may have taken effect or not. A later write that is acknowledged ends the doubt, and so does a read.
 //! A read's verdict on a failed write does not outlive a cut unless it found the failed write's own data.
@@ -52,16 +53,35 @@ pub(super) struct Version {
     pub zeros: bool,
     /// It survives a power cut whatever is flushed.
     pub durable: bool,
+    /// It was there after a power cut: the first read of it makes it durable.
+    pub survivor: bool,
 }
 
 impl Version {
     /// What a sector holds that was never written.
-    pub const BLANK: Version =
-        Version { serial: 0, came: 0, after: 0, end: 0, fate: Fate::Done, zeros: true, durable: true };
+    pub const BLANK: Version = Version {
+        serial: 0,
+        came: 0,
+        after: 0,
+        end: 0,
+        fate: Fate::Done,
+        zeros: true,
+        durable: true,
+        survivor: false,
+    };
 
     /// Change `serial`, which comes when `now` changes have ended.
     pub fn new(serial: u32, zeros: bool, now: u32) -> Version {
-        Version { serial, came: now, after: now, end: OPEN, fate: Fate::Open, zeros, durable: false }
+        Version {
+            serial,
+            came: now,
+            after: now,
+            end: OPEN,
+            fate: Fate::Open,
+            zeros,
+            durable: false,
+            survivor: false,
+        }
     }
 
     fn value(&self, sector: u64) -> Stamp {
@@ -175,7 +195,7 @@ impl History {
         let v = &mut self.0[first];
         if only && v.end <= came {
             v.after = v.after.max(came);
-            v.durable |= v.came == 0;
+            v.durable |= v.survivor;
             if v.fate == Fate::Failed {
                 (v.fate, v.end) = (Fate::Done, now);
             }
@@ -194,8 +214,10 @@ impl History {
             }
             let same = |v: &Version| v.fate == Fate::Done && v.zeros && version.zeros;
             if !self.0.iter().any(same) {
-                let (came, after, durable) = (0, 0, false);
-                self.0.push(Version { came, after, end, fate: Fate::Done, durable, ..version });
+                let survivor = version.survivor || machines_die;
+                let lost =
+                    Version { came: 0, after: 0, end, fate: Fate::Done, durable: false, survivor, ..version };
+                self.0.push(lost);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use super::oracle::{Asked, Oracle};
 use crate::engine::Sink;
-use nandu_base::{ErrorKind, Instant, Op, PayloadPool, Request, Sector, Stamp, Violation};
+use nandu_base::{ErrorKind, Flags, Instant, Op, PayloadPool, Request, Sector, Stamp, Violation};
 
 /// Requests with this bit in their cookie read a leg directly, past the oracle.
 pub(super) const ASIDE: u64 = 1 << 63;
@@ -19,24 +19,46 @@ pub(super) struct Judge {
     pub violation: Option<Violation>,
     /// A request failed in this way since somebody looked.
     pub failure: Option<(Op, ErrorKind)>,
+    /// What happened, in words, when that is wanted.
+    pub log: Option<Vec<String>>,
     /// What the last read past the oracle found; `None` when it failed.
     pub aside: Option<Vec<Stamp>>,
 }
 
 impl Judge {
     pub fn new(oracles: Vec<Oracle>) -> Judge {
-        Judge { oracles, digest: Digest::default(), answers: 0, violation: None, failure: None, aside: None }
+        Judge {
+            oracles,
+            digest: Digest::default(),
+            answers: 0,
+            violation: None,
+            failure: None,
+            log: None,
+            aside: None,
+        }
     }
 
     /// A request is about to come at export `export`; returns its serial number and its cookie.
-    pub fn comes(&mut self, export: usize, asked: Asked) -> (u32, u64) {
+    pub fn comes(&mut self, export: usize, asked: Asked, now: Instant) -> (u32, u64) {
         let serial = self.oracles[export].comes(asked);
+        self.note(now, || {
+            let (first, count) = asked.sectors();
+            let fua = if asked.flags.has(Flags::FUA) { " with FUA" } else { "" };
+            format!("{serial}: {} of sectors {first}+{count}{fua}", asked.op.name())
+        });
         (serial, (export as u64) << 32 | u64::from(serial))
     }
 
     /// Requests under way.
     pub fn under_way(&self) -> usize {
         self.oracles.iter().map(Oracle::under_way).sum()
+    }
+
+    /// Keeps a line of the log.
+    pub fn note(&mut self, now: Instant, line: impl FnOnce() -> String) {
+        if let Some(log) = &mut self.log {
+            log.push(format!("{} ns  {}", now.0, line()));
+        }
     }
 
     pub fn report(&mut self, violation: Violation) {
@@ -69,6 +91,14 @@ impl Sink for Judge {
         self.digest.add(request.error.map_or(0, |e| 1 + e.kind as u64));
         if request.op == Op::Read && request.error.is_none() {
             stamps(request, pool).for_each(|stamp| self.digest.add(stamp.0));
+        }
+        if self.log.is_some() {
+            let mut found = String::new();
+            if request.op == Op::Read && request.error.is_none() {
+                stamps(request, pool).for_each(|s| found += &format!(" {}", s.serial()));
+            }
+            let error = request.error.map_or_else(String::new, |e| format!(": {e}"));
+            self.note(now, || format!("{} ends{error}{found}", request.cookie as u32));
         }
         if let Some(error) = request.error {
             self.failure = Some((request.op, error.kind));

@@ -33,7 +33,7 @@ impl Asked {
 pub struct Oracle {
     sectors: Vec<History>,
     window: Window,
-    /// Changes that have ended.
+    /// Changes that have ended, and one: what was there from the start counts as ended.
     ends: u32,
     /// Changes up to here are flushed.
     flushed: u32,
@@ -43,7 +43,7 @@ impl Oracle {
     /// A device of `capacity` that was never written. Its requests are numbered from `first`, at least 1.
     pub fn new(capacity: ByteLen, first: u32) -> Oracle {
         let sectors = vec![History::default(); capacity.sectors() as usize];
-        Oracle { sectors, window: Window::from(first), ends: 0, flushed: 0 }
+        Oracle { sectors, window: Window::from(first), ends: 1, flushed: 0 }
     }
 
     /// Requests under way.

@@ -29,6 +29,8 @@ pub struct VerifyOptions {
     pub repeat_one_in: u64,
     /// Seeds that may fail before the rest is left out; 0 for no bound.
     pub failures_max: u64,
+    /// Log.
+    pub log: bool,
     /// Threads; 0 for one on each core.
     pub threads: usize,
 }
@@ -44,6 +46,7 @@ impl Default for VerifyOptions {
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,
+            log: false,
             threads: 0,
         }
     }
@@ -209,7 +212,13 @@ fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violatio
     match started.and_then(|inner| inner) {
         Err(violation) => (Tally::default(), Err(violation)),
         Ok(mut session) => {
+            if options.log {
+                session.keep_log();
+            }
             let result = caught(doing, || session.run()).and_then(|inner| inner);
+            for line in session.take_log() {
+                println!("{line}");
+            }
             (session.tally, result)
         }
     }

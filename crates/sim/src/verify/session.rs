@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
             let started = self.engine.open(how, &self.roots);
             self.look()?;
             let Err((node, error)) = started else { return Ok(()) };
-            if !self.watch.explains(node) {
+            if !self.watch.explains_start(node) {
                 let name = self.engine.graph.name(node);
                 return Err(broken("open", format!("{name} cannot be created: {error}")));
             }
@@ -122,6 +122,16 @@ impl<'a> Session<'a> {
             self.watch.restart();
         }
         Err(broken("open", "the stack cannot be created"))
+    }
+
+    /// Keeps a log from here on.
+    pub fn keep_log(&mut self) {
+        self.engine.sink().log = Some(Vec::new());
+    }
+
+    /// The log so far.
+    pub fn take_log(&mut self) -> Vec<String> {
+        self.engine.sink().log.take().unwrap_or_default()
     }
 
     /// Runs everything that the plan says.
@@ -156,9 +166,8 @@ impl<'a> Session<'a> {
             let arrives = self.left > 0 && !full && self.engine.next_at().is_none_or(|at| at > next);
             if arrives {
                 self.engine.advance(next.later(self.engine.now()));
-                self.ask();
+                self.ask()?;
                 next = self.engine.now() + self.gap();
-                self.look()?;
             } else {
                 self.step()?;
             }
@@ -189,9 +198,11 @@ impl<'a> Session<'a> {
 
     /// Looks at what the last event has done.
     fn look(&mut self) -> Result<(), Broken> {
+        let now = self.engine.now();
         let exposed = self.watch.look(&self.engine.graph, &self.roots);
         let sink = self.engine.sink();
         if exposed {
+            sink.note(now, || "a device has lost what was not flushed".into());
             sink.oracles.iter_mut().for_each(Oracle::device_cut);
         }
         if let Some(violation) = sink.violation.take() {
@@ -218,7 +229,7 @@ impl<'a> Session<'a> {
     }
 
     /// Sends a random request in.
-    fn ask(&mut self) {
+    fn ask(&mut self) -> Result<(), Broken> {
         self.left -= 1;
         let export = self.rng.below(self.entries.len() as u64) as usize;
         let load = &self.plan.load;
@@ -236,7 +247,7 @@ impl<'a> Session<'a> {
         let fua = load.fua_one_in > 0 && op.changes_data() && self.rng.below(load.fua_one_in) == 0;
         let flags = if fua { Flags::FUA } else { Flags::NONE };
         let (offset, len) = if op == Op::Flush { (0, 0) } else { self.extent(export) };
-        self.submit(export, Asked { op, flags, offset: ByteOffset(offset), len: ByteLen(len) });
+        self.submit(export, Asked { op, flags, offset: ByteOffset(offset), len: ByteLen(len) })
     }
 
     fn extent(&mut self, export: usize) -> (u64, u64) {
@@ -254,11 +265,11 @@ impl<'a> Session<'a> {
         (first * unit, len * unit)
     }
 
-    fn submit(&mut self, export: usize, asked: Asked) {
+    fn submit(&mut self, export: usize, asked: Asked) -> Result<(), Broken> {
         self.tally.requests += 1;
         let now = self.engine.now();
         let (sink, pool) = self.engine.sink_and_pool();
-        let (serial, cookie) = sink.comes(export, asked);
+        let (serial, cookie) = sink.comes(export, asked, now);
         let payload = match asked.op {
             Op::Read => pool.allocate(asked.len),
             Op::Write => Payload::run(Stamp::new(serial, asked.offset.sector())),
@@ -276,6 +287,7 @@ impl<'a> Session<'a> {
             cookie,
             arrival: now,
         });
+        self.look()
     }
 
     /// Waits until nothing of the host is under way.
@@ -291,7 +303,7 @@ impl<'a> Session<'a> {
         self.wait()?;
         for export in 0..self.entries.len() {
             let (offset, len) = (ByteOffset::ZERO, ByteLen::ZERO);
-            self.submit(export, Asked { op: Op::Flush, flags: Flags::NONE, offset, len });
+            self.submit(export, Asked { op: Op::Flush, flags: Flags::NONE, offset, len })?;
             self.wait()?;
         }
         self.check()
@@ -310,7 +322,7 @@ impl<'a> Session<'a> {
                 self.submit(
                     export,
                     Asked { op: Op::Read, flags: Flags::NONE, offset: ByteOffset(at), len: ByteLen(len) },
-                );
+                )?;
                 self.wait()?;
                 at += len;
             }
@@ -432,6 +444,7 @@ impl<'a> Session<'a> {
         let built = self.rebuilt();
         self.replace(now, built, |engine| engine.crash(&mut rng));
         let sink = self.engine.sink();
+        sink.note(now, || "the power was cut; the stack starts".into());
         sink.oracles.iter_mut().for_each(Oracle::cut);
         sink.digest.add(now.0);
         Ok(())
@@ -458,7 +471,7 @@ impl<'a> Session<'a> {
                 self.check()?;
                 Ok(true)
             }
-            Some(Err((node, error))) if !self.watch.explains(node) => {
+            Some(Err((node, error))) if !self.watch.explains_start(node) => {
                 let name = self.engine.graph.name(node);
                 Err(broken("open", format!("{name} does not start again: {error}")))
             }

@@ -110,6 +110,12 @@ impl Watch {
         }
     }
 
+    /// Whether a start of `at` that failed had a reason to: any fault below may be in its way.
+    pub fn explains_start(&self, at: u32) -> bool {
+        let node = &self.nodes[at as usize];
+        node.struck || node.children.iter().any(|&c| self.explains_start(c))
+    }
+
     /// Whether both legs of a mirror are members and nothing is left to do: its legs must be equal.
     pub fn is_quiet(graph: &Graph, mirror: u32) -> bool {
         let mut counters = Vec::new();
