@@ -284,6 +284,12 @@ impl Mirror {
         self.resync = Resync { armed, ..Resync::default() };
     }
 
+    /// The legs may differ in a region: it is copied, or copied again when that is under way and may be past the place.
+    pub(super) fn make_stale(&mut self, region: u32) {
+        self.stale.set(region);
+        self.resync.failed |= self.resync.region.is_some_and(|(r, ..)| r == region);
+    }
+
     /// Whether the resync has its place among the active regions; one place is kept for it otherwise.
     pub(super) fn has_resync_region(&self) -> bool {
         self.resync.region.is_some()

@@ -359,13 +359,13 @@ impl Mirror {
         self.explain(i, id, cx);
         let op = &self.ops[i as usize];
         let error = op.error.expect("a part that failed has said why");
-        let range = self.regions_of(op.at, op.upto);
+        let (range, parent) = (self.regions_of(op.at, op.upto), op.parent);
         if error.kind != ErrorKind::Unsupported && self.legs[self.follower()].writes {
-            range.for_each(|r| self.stale.set(r));
+            range.for_each(|r| self.make_stale(r));
             self.stir = true;
         }
-        if op.parent != ReqId::NONE {
-            cx.requests[op.parent].error = Some(error);
+        if parent != ReqId::NONE {
+            cx.requests[parent].error = Some(error);
         }
         self.exit_regions(i, cx);
         self.end(i, cx);

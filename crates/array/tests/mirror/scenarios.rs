@@ -387,6 +387,32 @@ fn a_write_that_fails_on_both_legs_leaves_them_equal() {
     assert!(w.counter("resync_regions") > 0);
 }
 
+/// A write failed on both legs in a region that was being copied, behind the place the copy had reached. The region
+/// counted as equal when the copy was complete, and D was cleared over two legs that differed.
+#[test]
+fn a_write_that_fails_behind_a_copy_is_copied_again() {
+    for steps in 0..60 {
+        let mut w = made(Setup { seed: 26 + steps, ..Setup::small(26) });
+        written(&mut w, 0, 100);
+        w.lose(B);
+        written(&mut w, 0, 100);
+        w.back(B);
+        until_pair(&mut w);
+        for _ in 0..steps {
+            w.step();
+        }
+        let a = w.write(2, 16);
+        w.disk(A).fail_writes = 2;
+        w.disk(B).fail_writes = 2;
+        w.wait(&[a]);
+        w.disk(A).fail_writes = 0;
+        w.disk(B).fail_writes = 0;
+        if w.is_pair() {
+            quiet(&mut w); // else the copy itself was hit, and the leg is out
+        }
+    }
+}
+
 #[test]
 fn a_failed_flush_is_never_retried() {
     for leg in [A, B] {

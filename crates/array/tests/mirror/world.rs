@@ -604,7 +604,10 @@ impl World {
             data.map(|s| (s, a.now(s).clone(), b.now(s).clone())).find(|(_, x, y)| x != y)
         };
         if let Some((s, x, y)) = differs {
-            self.complain(format!("quiet_means_equal_and_clean: sector {s} is {x:?} on a and {y:?} on b"));
+            let stale = self.counter("stale_regions");
+            self.complain(format!(
+                "quiet_means_equal_and_clean: sector {s} is {x:?} on a and {y:?} on b, {stale} regions are stale"
+            ));
         }
         for name in ["dirty_regions", "stale_regions", "active_regions"] {
             let n = self.counter(name);
