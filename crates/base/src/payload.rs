@@ -115,9 +115,20 @@ impl Payload {
     }
 }
 
+/// Stamps of user data. A machine that copies whole extents may come upon records of a machine above it; their sectors
+/// are kept beside, and their stamps have the serial number [`RECORD`] and the place in the list.
+#[derive(Debug, Default)]
+struct StampBuf {
+    stamps: Vec<Stamp>,
+    records: Vec<Box<[u8; SECTOR as usize]>>,
+}
+
+/// The serial number of stamps that stand for records.
+const RECORD: u32 = u32::MAX;
+
 #[derive(Debug)]
 enum Store {
-    Stamps(Vec<Stamp>),
+    Stamps(StampBuf),
     Bytes(Arc<ByteBuf>),
 }
 
@@ -209,12 +220,13 @@ impl PayloadPool {
     fn allocate_stamps(&mut self, len: ByteLen) -> Payload {
         let sectors = len.sectors() as usize;
         self.living += 1;
-        let buffer = self.free_stamps.pop().unwrap_or_else(|| self.push(Store::Stamps(Vec::new())));
+        let buffer = self.free_stamps.pop().unwrap_or_else(|| self.push(Store::Stamps(StampBuf::default())));
         let slot = &mut self.buffers[buffer as usize];
         slot.holders = 1;
-        if let Store::Stamps(stamps) = &mut slot.store {
-            stamps.clear();
-            stamps.resize(sectors, Stamp::ZERO);
+        if let Store::Stamps(buffer) = &mut slot.store {
+            buffer.stamps.clear();
+            buffer.stamps.resize(sectors, Stamp::ZERO);
+            buffer.records.clear();
         }
         Payload { at: 0, buffer, kind: Kind::Stamps }
     }
@@ -300,16 +312,31 @@ impl PayloadPool {
 
     fn stamps(&self, payload: Payload, sectors: u64) -> &[Stamp] {
         match &self.buffers[payload.buffer as usize].store {
-            Store::Stamps(stamps) => &stamps[payload.at as usize..(payload.at + sectors) as usize],
+            Store::Stamps(buffer) => &buffer.stamps[payload.at as usize..(payload.at + sectors) as usize],
             Store::Bytes(_) => unreachable!("a stamp payload has a stamp buffer"),
         }
     }
 
     fn stamps_mut(&mut self, payload: Payload, sectors: u64) -> &mut [Stamp] {
         match &mut self.buffers[payload.buffer as usize].store {
-            Store::Stamps(stamps) => &mut stamps[payload.at as usize..(payload.at + sectors) as usize],
+            Store::Stamps(buffer) => &mut buffer.stamps[payload.at as usize..(payload.at + sectors) as usize],
             Store::Bytes(_) => unreachable!("a stamp payload has a stamp buffer"),
         }
+    }
+
+    fn record(&self, payload: Payload, stamp: Stamp) -> &[u8] {
+        match &self.buffers[payload.buffer as usize].store {
+            Store::Stamps(buffer) => &buffer.records[stamp.sector() as usize][..],
+            Store::Bytes(_) => unreachable!("a stamp payload has a stamp buffer"),
+        }
+    }
+
+    fn put_record(&mut self, at: Payload, bytes: &[u8]) {
+        let Store::Stamps(buffer) = &mut self.buffers[at.buffer as usize].store else {
+            unreachable!("a stamp payload has a stamp buffer")
+        };
+        buffer.stamps[at.at as usize] = Stamp::new(RECORD, buffer.records.len() as u64);
+        buffer.records.push(Box::new(bytes.try_into().expect("a sector has 512 bytes")));
     }
 
     fn byte_buf(&self, payload: Payload) -> &Arc<ByteBuf> {
@@ -342,7 +369,10 @@ impl PayloadPool {
         Some(match payload.kind {
             Kind::Nothing => return None,
             Kind::Run => Sector::Stamp(Stamp(payload.at + index)),
-            Kind::Stamps => Sector::Stamp(self.stamps(payload.slice(ByteLen(index * SECTOR)), 1)[0]),
+            Kind::Stamps => match self.stamps(payload.slice(ByteLen(index * SECTOR)), 1)[0] {
+                stamp if stamp.serial() == RECORD => Sector::Bytes(self.record(payload, stamp)),
+                stamp => Sector::Stamp(stamp),
+            },
             Kind::Bytes | Kind::Metadata => {
                 Sector::Bytes(self.bytes(payload.slice(ByteLen(index * SECTOR)), ByteLen(SECTOR)))
             }
@@ -357,7 +387,8 @@ impl PayloadPool {
             Kind::Stamps => {
                 let stamps = self.stamps(payload.slice(ByteLen(first * SECTOR)), count);
                 let start = stamps[0];
-                let run = start != Stamp::ZERO && stamps.iter().zip(start.0..).all(|(s, want)| s.0 == want);
+                let data = start != Stamp::ZERO && start.serial() != RECORD;
+                let run = data && stamps.iter().zip(start.0..).all(|(s, want)| s.0 == want);
                 run.then_some(start)
             }
             _ => None,
@@ -383,13 +414,14 @@ impl PayloadPool {
     }
 
     /// Puts one stored sector into sector `index` of a read's payload. User data read into a metadata payload becomes
-    /// zeros, and metadata read into a stamp payload becomes [`Stamp::METADATA`]: each is a fault that the reader sees.
+    /// zeros: a fault that the reader sees. Metadata read into a stamp payload stays what it is, for a machine below
+    /// copies it with everything else.
     pub fn put_sector(&mut self, payload: Payload, index: u64, sector: Sector<'_>) {
         let at = payload.slice(ByteLen(index * SECTOR));
         match (payload.kind, sector) {
             (Kind::Nothing, _) => {}
             (Kind::Stamps, Sector::Stamp(stamp)) => self.stamps_mut(at, 1)[0] = stamp,
-            (Kind::Stamps, Sector::Bytes(_)) => self.stamps_mut(at, 1)[0] = Stamp::METADATA,
+            (Kind::Stamps, Sector::Bytes(bytes)) => self.put_record(at, bytes),
             (Kind::Bytes | Kind::Metadata, Sector::Bytes(bytes)) => {
                 self.bytes_mut(at, ByteLen(SECTOR)).copy_from_slice(bytes);
             }
@@ -427,11 +459,15 @@ impl PayloadPool {
             }
             _ => {
                 for i in 0..len.sectors() {
-                    let stamp = match self.sector(from, i) {
-                        Some(Sector::Stamp(stamp)) => stamp,
-                        _ => unreachable!("stamps and bytes never meet in one driver"),
-                    };
-                    self.put_sector(to, i, Sector::Stamp(stamp));
+                    match self.sector(from, i) {
+                        None => {}
+                        Some(Sector::Stamp(stamp)) => self.put_sector(to, i, Sector::Stamp(stamp)),
+                        Some(Sector::Bytes(bytes)) => {
+                            let bytes: [u8; SECTOR as usize] =
+                                bytes.try_into().expect("a sector has 512 bytes");
+                            self.put_sector(to, i, Sector::Bytes(&bytes));
+                        }
+                    }
                 }
             }
         }
@@ -506,6 +542,23 @@ mod tests {
             pool.xor(b, parity, PAGE);
             assert!(pool.equal(parity, a, PAGE));
         }
+    }
+
+    #[test]
+    fn records_among_stamps_keep_their_bytes() {
+        let mut pool = PayloadPool::new(Content::Stamps);
+        let record = pool.allocate_metadata(PAGE);
+        pool.bytes_mut(record, PAGE).fill(0xA5);
+        let (a, b) = (pool.allocate(PAGE), pool.allocate(PAGE));
+        pool.fill_run(a, 0, 8, Stamp::new(1, 0));
+        pool.copy(record, a.slice(ByteLen(1024)), ByteLen(1024));
+        pool.copy(a, b, PAGE);
+        assert!(pool.equal(a, b, PAGE));
+        assert_eq!(pool.as_run(b.slice(ByteLen(1024)), 0, 1), None);
+        let back = pool.allocate_metadata(PAGE);
+        pool.copy(b, back, PAGE);
+        assert_eq!(pool.bytes(back, PAGE)[1024..2048], [0xA5; 1024]);
+        assert_eq!(pool.bytes(back, PAGE)[..1024], [0; 1024]);
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub(super) struct Version {
     pub durable: bool,
     /// It was there after a power cut: the first read of it makes it durable.
     pub survivor: bool,
+    /// A device below was cut and the stack ran on: only reads that came before may still return it.
+    pub gone: u32,
 }
 
 impl Version {
@@ -68,6 +70,7 @@ impl Version {
         zeros: true,
         durable: true,
         survivor: false,
+        gone: OPEN,
     };
 
     /// Change `serial`, which comes when `now` changes have ended.
@@ -81,6 +84,7 @@ impl Version {
             zeros,
             durable: false,
             survivor: false,
+            gone: OPEN,
         }
     }
 
@@ -160,6 +164,9 @@ impl History {
 
     /// Forgets what can neither be read nor come back. What a forgotten version hid stays hidden.
     pub fn forget(&mut self, horizon: Horizon) {
+        if self.0.len() > 1 {
+            self.0.retain(|v| v.gone > horizon.oldest);
+        }
         if !self.0.iter().skip(1).any(|v| horizon.flushed.is_none_or(|f| v.is_durable(f))) {
             return;
         }
@@ -180,7 +187,7 @@ impl History {
     }
 
     fn may_be_read(&self, version: &Version, came: u32) -> bool {
-        !self.0.iter().any(|v| v != version && v.hides(version, came))
+        came < version.gone && !self.0.iter().any(|v| v != version && v.hides(version, came))
     }
 
     /// A read that came when `came` changes had ended has found `value`; `now` have ended. False when it may not.
@@ -206,13 +213,20 @@ impl History {
     /// The power is cut, as event number `end`. With `machines_die`, what is under way ends; otherwise it goes on.
     pub fn cut(&mut self, flushed: u32, end: u32, machines_die: bool) {
         let all = std::mem::take(&mut self.0);
-        let buried = |old: &Version| all.iter().any(|v| v != old && v.buries(old, flushed));
-        for &version in all.iter().filter(|v| !buried(v)) {
+        let lost = |old: &Version| old.gone < OPEN || all.iter().any(|v| v != old && v.buries(old, flushed));
+        for &version in &all {
+            if lost(&version) {
+                // A read under way may have found it before.
+                if !machines_die {
+                    self.0.push(Version { gone: version.gone.min(end), ..version });
+                }
+                continue;
+            }
             if version.fate == Fate::Open && !machines_die {
                 self.0.push(version);
                 continue;
             }
-            let same = |v: &Version| v.fate == Fate::Done && v.zeros && version.zeros;
+            let same = |v: &Version| v.fate == Fate::Done && v.zeros && version.zeros && v.gone == OPEN;
             if !self.0.iter().any(same) {
                 let survivor = version.survivor || machines_die;
                 let lost =
@@ -234,7 +248,9 @@ impl History {
             (false, Fate::Done) => format!("change {}", v.serial),
             (false, Fate::Failed) => format!("change {} that failed", v.serial),
         };
-        let allowed: Vec<String> = self.0.iter().filter(|v| self.may_be_read(v, came)).map(one).collect();
+        let mut allowed: Vec<String> = self.0.iter().filter(|v| self.may_be_read(v, came)).map(one).collect();
+        allowed.sort();
+        allowed.dedup();
         allowed.join(" or ")
     }
 }

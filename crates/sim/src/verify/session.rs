@@ -113,6 +113,8 @@ impl<'a> Session<'a> {
                 let name = self.engine.graph.name(node);
                 return Err(broken("open", format!("{name} cannot be created: {error}")));
             }
+            let now = self.engine.now();
+            self.engine.sink().note(now, || format!("not created: {error}"));
             // An injected error was in the way. Nothing is stored yet: start from scratch.
             let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
             let media = Media::fresh(&built, true);
@@ -121,7 +123,7 @@ impl<'a> Session<'a> {
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
             self.watch.restart();
         }
-        Err(broken("open", "the stack cannot be created"))
+        Err(broken("open", format!("the stack cannot be created in {STARTS} attempts")))
     }
 
     /// Keeps a log from here on.

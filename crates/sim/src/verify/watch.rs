@@ -1,7 +1,7 @@
 //! What a run of a seed knows about its stack: which failures are explained, and when data may be lost.
 //!
-//! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device, and,
-//!   below a `mirror`, only when that is so on both legs.
+//! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device. A
+//!   `mirror` makes up for that while the other leg is a member, and has no error of its own at the same moment or before.
 //! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
 //!   above has the data on its other leg: that leg must be a member, and not lost at the same moment.
 
@@ -16,8 +16,31 @@ struct Node {
     /// It has failed requests or lost its device, now or before a power cut.
     struck: bool,
     losses: u64,
+    /// Losses and errors.
+    strikes: u64,
     /// Of a mirror: which legs are members.
     members: [bool; 2],
+}
+
+/// What has happened at a device since the last look.
+#[derive(Clone, Copy, Default, Debug)]
+struct Fresh {
+    loss: bool,
+    strike: bool,
+}
+
+impl Fresh {
+    fn with(self, other: Fresh) -> Fresh {
+        Fresh { loss: self.loss || other.loss, strike: self.strike || other.strike }
+    }
+
+    /// What of it shows at a mirror whose other leg is `other`, and a member or not.
+    fn beside(self, other: Fresh, is_member: bool) -> Fresh {
+        Fresh {
+            loss: self.loss && (other.loss || !is_member),
+            strike: self.strike && (other.strike || !is_member),
+        }
+    }
 }
 
 /// Follows the faults of a stack.
@@ -42,6 +65,7 @@ impl Watch {
                 children: p.children.clone(),
                 struck: false,
                 losses: 0,
+                strikes: 0,
                 members: [false; 2],
             })
             .collect();
@@ -56,30 +80,44 @@ impl Watch {
 
     /// A new session: the machines count from zero.
     pub fn restart(&mut self) {
-        self.nodes.iter_mut().for_each(|n| n.losses = 0);
+        self.nodes.iter_mut().for_each(|n| (n.losses, n.strikes) = (0, 0));
     }
 
-    /// Looks at the machines. True when something was lost that the host may miss at `root`.
+    /// Looks at the machines. True when something was lost that the host may miss at one of `roots`.
     pub fn look(&mut self, graph: &Graph, roots: &[u32]) -> bool {
         if !self.has_faults {
             return false;
         }
-        let mut fresh = vec![false; self.nodes.len()];
+        // Children come before their parents, so one pass is enough.
+        let mut fresh = vec![Fresh::default(); self.nodes.len()];
         let mut any = false;
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            if node.kind == "fault" {
-                self.counters.clear();
-                graph.machine(at as u32).counters(&mut self.counters);
-                let losses = figure(&self.counters, "losses");
-                fresh[at] = losses > node.losses;
-                any |= fresh[at];
-                node.losses = losses;
-                node.struck |= losses > 0 || figure(&self.counters, "injected_errors") > 0;
-            }
+        for at in 0..self.nodes.len() {
+            let node = &self.nodes[at];
+            let below: Fresh =
+                node.children.iter().fold(Fresh::default(), |sum, &c| sum.with(fresh[c as usize]));
+            fresh[at] = match (node.kind, &node.children[..]) {
+                ("fault", _) => self.look_at_fault(graph, at).with(below),
+                ("mirror", &[a, b]) => {
+                    let [a, b] = [a, b].map(|leg| fresh[leg as usize]);
+                    a.beside(b, node.members[1]).with(b.beside(a, node.members[0]))
+                }
+                _ => below,
+            };
+            self.nodes[at].struck |= fresh[at].strike;
+            any |= fresh[at].loss;
         }
-        let exposed = any && roots.iter().any(|&root| self.is_exposed(root, &fresh));
         self.look_at_mirrors(graph);
-        exposed
+        any && roots.iter().any(|&root| fresh[root as usize].loss)
+    }
+
+    fn look_at_fault(&mut self, graph: &Graph, at: usize) -> Fresh {
+        self.counters.clear();
+        graph.machine(at as u32).counters(&mut self.counters);
+        let (losses, errors) = (figure(&self.counters, "losses"), figure(&self.counters, "injected_errors"));
+        let node = &mut self.nodes[at];
+        let fresh = Fresh { loss: losses > node.losses, strike: losses + errors > node.strikes };
+        (node.losses, node.strikes) = (losses, losses + errors);
+        fresh
     }
 
     fn look_at_mirrors(&mut self, graph: &Graph) {
@@ -90,22 +128,12 @@ impl Watch {
         }
     }
 
-    fn is_exposed(&self, at: u32, fresh: &[bool]) -> bool {
-        let node = &self.nodes[at as usize];
-        let mut below = node.children.iter().map(|&c| self.is_exposed(c, fresh));
-        if node.kind != "mirror" {
-            return fresh[at as usize] || below.any(|lost| lost);
-        }
-        let lost: Vec<bool> = below.collect();
-        (lost[0] && (lost[1] || !node.members[1])) || (lost[1] && !node.members[0])
-    }
-
     /// Whether a request that failed at `at` had a reason to.
     pub fn explains(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
         let mut below = node.children.iter().map(|&c| self.explains(c));
         match node.kind {
-            "mirror" => below.all(|struck| struck),
+            "mirror" => node.struck || below.all(|struck| struck),
             _ => node.struck || below.any(|struck| struck),
         }
     }
