@@ -43,6 +43,12 @@ pub enum Command {
     /// Replay the same trace on several stacks, side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Check every read of random loads on random stacks, with power cuts, from seeds
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Serve a stack as a real block device to NBD clients
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// What there is: machines, profiles, traces, generators, formats, planted faults, stacks
     #[command(after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list generators --json")]
     List(ListArgs),
@@ -84,6 +90,22 @@ Examples:
 
 The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.
 NAME=STACK gives a row a name of its own.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  nandu verify --seeds 20
+  nandu verify faulty --seeds 10 --crash
+  nandu verify ssd --seeds 50 --plant ssd.stale-map
+
+With --plant, exit code 0 says that the fault was found.";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  nandu serve memory -U /tmp/nandu.sock
+  nandu serve mirror.toml -p 10809 --create
+  nandu serve memory --run 'qemu-img info \"$uri\"'
+
+The address to connect to is printed on stdout. SIGTERM or SIGINT ends it cleanly.";
 
 /// What a run replays, and how.
 #[derive(Args, Debug, Default, Clone)]
@@ -205,6 +227,77 @@ pub struct CompareArgs {
     /// Runs at the same time [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<usize>,
+}
+
+/// `nandu verify`.
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    /// Stack file, name of a built-in stack, or a family of random stacks; without it any stack is drawn
+    pub stack: Option<String>,
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+    /// The first seed; a failure says which to give
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub first_seed: u64,
+    /// Cut the power at drawn moments
+    #[arg(long)]
+    pub crash: bool,
+    /// Plant a fault, to show that it is found; `nandu list plants` shows them
+    #[arg(long, value_name = "FAULT")]
+    pub plant: Option<String>,
+    /// Print every request and answer; with one seed only
+    #[arg(long)]
+    pub log: bool,
+    /// Seeds run at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Print JSON with stable field names
+    #[arg(long, conflicts_with = "log")]
+    pub json: bool,
+}
+
+/// `nandu serve`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Stack file, or name of a built-in stack
+    pub stack: String,
+    /// Listen at a Unix socket
+    #[arg(long, short = 'U', value_name = "SOCK")]
+    pub unix: Option<PathBuf>,
+    /// Listen at a TCP port; 0 takes a free one
+    #[arg(long, short, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Address of the port. NBD knows no password: anything but localhost is open to whoever reaches it
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "port")]
+    pub bind: std::net::IpAddr,
+    /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket and $port
+    #[arg(long, value_name = "CMD")]
+    pub run: Option<String>,
+    /// Offer only this export; may be given several times
+    #[arg(long, short, value_name = "NAME")]
+    pub export: Vec<String>,
+    /// Refuse all changes by clients
+    #[arg(long, short)]
+    pub read_only: bool,
+    /// Make files that are missing, and initialise blank members
+    #[arg(long)]
+    pub create: bool,
+    /// Start a redundant device on what is there, although the rest may hold newer data
+    #[arg(long)]
+    pub alone: bool,
+    /// Listen for control commands at a Unix socket
+    #[arg(long, value_name = "SOCK")]
+    pub control: Option<PathBuf>,
+    /// Write the number of the process to a file
+    #[arg(long, value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+    /// Set an option of the stack, for example device.mirror.read=leader
+    #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
+    pub set: Vec<(String, String)>,
+    /// Seed of the machines' random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// `nandu list`.

@@ -38,7 +38,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     match commands::dispatch(cli) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(failure) => {
             failure.print();
             failure.code

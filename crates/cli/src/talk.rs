@@ -20,6 +20,13 @@ impl Talk {
         Talk { quiet }
     }
 
+    /// News of something that goes on.
+    pub fn say(self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
     /// Something worth knowing.
     pub fn note(self, text: impl std::fmt::Display) {
         if !self.quiet {
@@ -34,18 +41,14 @@ impl Talk {
         }
     }
 
-    /// A bar over `total` requests, shown once the work has taken a second and stderr is a terminal.
-    pub fn bar(self, total: u64) -> Bar {
+    /// A bar over `total` of `what`, shown once the work has taken a second and stderr is a terminal.
+    pub fn bar(self, total: u64, what: &str) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template(
-            "{bar:40} {percent:>3} %  {human_pos} of {human_len} requests, {eta} left",
-        );
-        bar.set_style(style.expect("the template is well formed"));
-        Bar {
-            bar,
-            started: Instant::now(),
-            shown: Mutex::new(self.quiet || !std::io::stderr().is_terminal()),
-        }
+        let template =
+            format!("{{bar:40}} {{percent:>3}} %  {{human_pos}} of {{human_len}} {what}, {{eta}} left");
+        bar.set_style(ProgressStyle::with_template(&template).expect("the template is well formed"));
+        let never = self.quiet || !std::io::stderr().is_terminal();
+        Bar { bar, started: Instant::now(), shown: Mutex::new(never) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
-use crate::format::{count, thousandths, time};
+use crate::format::{count, short_hash, thousandths, time};
 use crate::open::{open, Opened};
 use crate::output;
 use crate::parallel;
@@ -56,7 +56,7 @@ fn tell_apart(stacks: &mut [Opened]) {
 
 /// Runs all plans, several at a time, and gives each result its verdict.
 pub fn race(plans: &[Plan], threads: usize, talk: Talk) -> Result<Vec<Row>, Failure> {
-    let bar = talk.bar(plans.iter().map(Plan::requests).sum());
+    let bar = talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
     let results = parallel::map(plans, threads, |plan| {
         let told = AtomicU64::new(0);
         let result = nandu_sim::run(&plan.opened.stack, &plan.options, |progress| {
@@ -92,28 +92,38 @@ pub fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// What all rows share, once.
+/// What all rows share, once; what differs, with the rows it is about.
 pub fn load_line(rows: &[Row]) -> String {
-    let mut lines: Vec<String> = Vec::new();
+    let loads = grouped(rows, |row| {
+        let loads = row.result.provenance.workloads.iter().map(|w| {
+            let hash = short_hash(&w.trace_hash);
+            format!("{} ({}, {hash}), {}, fit {}", w.source, w.origin, w.pace, w.fit)
+        });
+        loads.collect::<Vec<_>>().join("; ")
+    });
+    let states = grouped(rows, |row| row.result.provenance.precondition.clone());
+    let seed = rows.first().map_or(0, |r| r.result.provenance.seed);
+    format!("load: {loads}\nprecondition: {states}; seed {seed}\n")
+}
+
+/// The figure of all rows, or each figure with its rows.
+fn grouped(rows: &[Row], of: impl Fn(&Row) -> String) -> String {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for row in rows {
-        let p = &row.result.provenance;
-        for w in &p.workloads {
-            let line = format!(
-                "load: {} ({}, {}), {}, fit {}; precondition {}, seed {}\n",
-                w.source,
-                w.origin,
-                crate::format::short_hash(&w.trace_hash),
-                w.pace,
-                w.fit,
-                p.precondition,
-                p.seed
-            );
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
+        let figure = of(row);
+        match groups.iter_mut().find(|g| g.0 == figure) {
+            Some(group) => group.1.push(&row.label),
+            None => groups.push((figure, vec![&row.label])),
         }
     }
-    lines.concat()
+    if groups.len() == 1 {
+        return groups.remove(0).0;
+    }
+    groups
+        .iter()
+        .map(|(figure, labels)| format!("{figure} ({})", labels.join("; ")))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Says what a reader must know before believing the rows.

@@ -7,14 +7,16 @@ mod demo;
 mod list;
 mod run;
 mod schema;
+mod serve;
 mod trace;
+mod verify;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use crate::talk::Talk;
 
-/// Does what the command line asks.
-pub fn dispatch(cli: Cli) -> Result<(), Failure> {
+/// Does what the command line asks. Returns the exit code: not 0 only where a command passes on that of another.
+pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let talk = Talk::new(cli.quiet);
     match cli.command {
         Command::Demo(args) => demo::demo(&args, talk),
@@ -25,5 +27,8 @@ pub fn dispatch(cli: Cli) -> Result<(), Failure> {
         Command::Schema => schema::schema(),
         Command::Trace(command) => trace::trace(&command, talk),
         Command::Completions { shell } => completions::completions(shell),
+        Command::Verify(args) => verify::verify(&args, talk),
+        Command::Serve(args) => return serve::serve(args, talk),
     }
+    .map(|()| 0)
 }

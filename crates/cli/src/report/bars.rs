@@ -1,6 +1,6 @@
 //! Plots of stacked bars: where the time of requests went, and what kept the hardware busy.
 
-use super::chart::{legend, WIDTH};
+use super::chart::{legend, short, WIDTH};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::format::{percent, shares, three, time, words};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const BAR: f64 = 20.0;
 const STEP: f64 = 30.0;
 /// Names are cut to this many characters.
-const NAME: usize = 26;
+const NAME: usize = 36;
 
 /// A bar: its name, its parts (class, length, title), and a text behind it.
 struct Bar {
@@ -126,7 +126,13 @@ pub fn busy(rows: &[Row]) -> String {
     let most = bars.iter().map(|b| b.parts.iter().map(|p| p.1).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::from_zero(most);
     legend(&entries)
-        + &draw(&bars, scale, "busy on average, of each kind", three, "busy time of each layer by work")
+        + &draw(
+            &bars,
+            scale,
+            "busy on average, of each kind",
+            |v| short(&three(v)),
+            "busy time of each layer by work",
+        )
 }
 
 /// Busy time of a layer by resource and work, over all tenants.

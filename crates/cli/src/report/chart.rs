@@ -6,7 +6,7 @@ use super::svg::{escape, Anchor, Svg};
 /// Width of a plot in its own units; the page scales it.
 pub const WIDTH: f64 = 1040.0;
 /// Room for the labels of the vertical axis.
-pub const LEFT: f64 = 86.0;
+pub const LEFT: f64 = 92.0;
 const RIGHT: f64 = 22.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 50.0;
@@ -26,6 +26,15 @@ impl Axis {
     pub fn new(scale: Scale, label: &str, show: impl Fn(f64) -> String) -> Axis {
         let ticks = scale.ticks().into_iter().map(|t| (t, show(t))).collect();
         Axis { scale, ticks, label: label.into() }
+    }
+}
+
+/// The text of a round figure without the zeros behind its point: `2.00 ms` becomes `2 ms`.
+pub fn short(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').map_or((text, String::new()), |(n, u)| (n, format!(" {u}")));
+    match number.contains('.') {
+        true => format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.')),
+        false => text.into(),
     }
 }
 
@@ -56,7 +65,7 @@ impl Chart {
         chart.svg.line("axis", (left, bottom), (right, bottom));
         chart.svg.line("axis", (left, top), (left, bottom));
         chart.svg.text("label", ((left + right) / 2.0, height - 10.0), Anchor::Middle, &x.label);
-        chart.svg.upright("label", (16.0, (top + bottom) / 2.0), &y.label);
+        chart.svg.upright("label", (14.0, (top + bottom) / 2.0), &y.label);
         chart
     }
 

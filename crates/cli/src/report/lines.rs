@@ -1,6 +1,6 @@
 //! Plots of lines: the distribution of latency, and the run over time.
 
-use super::chart::{legend, series, Axis, Chart};
+use super::chart::{legend, series, short, Axis, Chart};
 use super::scale::Scale;
 use crate::format::{count, time};
 use crate::verdict::Row;
@@ -11,7 +11,7 @@ use nandu_sim::RunResult;
 const POINTS: usize = 480;
 
 fn axis_time(ns: f64) -> String {
-    time(ns as u64).replace(".00 ", " ").replace(".0 ", " ")
+    short(&time(ns as u64))
 }
 
 fn names(rows: &[Row]) -> String {
@@ -22,8 +22,7 @@ fn names(rows: &[Row]) -> String {
 /// further nine.
 pub fn percentiles(rows: &[Row]) -> String {
     let measured = || rows.iter().map(|r| &r.result).filter(|r| !r.histogram.is_empty());
-    let (Some(lo), Some(hi)) =
-        (measured().map(|r| r.all.min_ns).min(), measured().map(|r| r.all.max_ns).max())
+    let (Some(lo), Some(hi)) = (measured().map(shortest).min(), measured().map(|r| r.all.max_ns).max())
     else {
         return "<p>Nothing was read or written.</p>".into();
     };
@@ -67,6 +66,19 @@ pub fn percentiles(rows: &[Row]) -> String {
         }
     }
     names(rows) + &chart.svg.finish("distribution of latency of each stack")
+}
+
+/// The latency that nine requests in ten exceed: where the plot begins. A few that cost nothing, such as reads of what
+/// was never written, would take half of a logarithmic axis.
+fn shortest(result: &RunResult) -> u64 {
+    let tenth = total(result) / 10;
+    let mut below = 0;
+    let mut bins = result.histogram.iter();
+    let bin = bins.find(|&&(_, n)| {
+        below += n;
+        below > tenth
+    });
+    bin.map_or(1, |b| b.0 * 3 / 4)
 }
 
 fn total(result: &RunResult) -> u64 {
@@ -186,7 +198,7 @@ pub fn histories(rows: &[Row]) -> String {
                 of: |w, ns| w.bytes as f64 * 1e9 / ns as f64,
                 label: "bytes per second",
                 log: false,
-                show: |v| if v == 0.0 { "0".into() } else { crate::format::bandwidth(v as u64) },
+                show: |v| if v == 0.0 { "0".into() } else { short(&crate::format::bandwidth(v as u64)) },
             },
         ),
     ];

@@ -1,7 +1,7 @@
 //! Tables of the page.
 
 use super::svg::escape;
-use crate::format::{bandwidth, count, percent, plural, shares, size, thousandths, three, time, words};
+use crate::format::{count, percent, plural, shares, size, thousandths, three, time, words};
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::Latency;
@@ -27,21 +27,8 @@ fn table(heads: &[&str], words: &[usize], rows: impl IntoIterator<Item = (bool, 
 
 /// The race in one table.
 pub fn summary(rows: &[Row]) -> String {
-    let heads = [
-        "stack",
-        "verdict",
-        "mean",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "IOPS",
-        "bandwidth",
-        "WAF",
-        "erases",
-        "busy",
-        "precondition",
-    ];
+    let heads =
+        ["stack", "verdict", "mean", "p50", "p99", "p99.9", "max", "IOPS", "WAF", "erases", "busy", "drives"];
     let body = rows.iter().map(|row| {
         let (r, l) = (&row.result, &row.result.all);
         let cells = vec![
@@ -53,7 +40,6 @@ pub fn summary(rows: &[Row]) -> String {
             time(l.p99_9_ns),
             time(l.max_ns),
             count(r.iops),
-            bandwidth(r.bytes_per_second),
             r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
             if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
             verdict::busy_words(r),
@@ -61,7 +47,7 @@ pub fn summary(rows: &[Row]) -> String {
         ];
         (row.best, cells)
     });
-    table(&heads, &[0, 1, 12], body)
+    table(&heads, &[0, 1, 11], body)
 }
 
 /// Everything about one stack, folded away.

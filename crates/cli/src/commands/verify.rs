@@ -1,0 +1,134 @@
+//! `nandu verify`: the verified simulation, many seeds.
+
+use crate::args::VerifyArgs;
+use crate::failure::Failure;
+use crate::format::{count, plural};
+use crate::open;
+use crate::output;
+use crate::talk::Talk;
+use nandu_base::registry::nearest;
+use nandu_sim::verify::{self, Family, Shape, VerifyError, VerifyOptions, VerifyReport};
+use serde_json::json;
+
+/// Runs the seeds. Without a planted fault a failing seed fails the command; with one, finding nothing does.
+pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
+    if let Some(plant) = &args.plant {
+        check_plant(plant)?;
+    }
+    if args.log && args.seeds != 1 {
+        return Err(Failure::input("--log goes with one seed: --first-seed N --seeds 1"));
+    }
+    let options = VerifyOptions {
+        shape: shape(args.stack.as_deref())?,
+        stack_name: args.stack.clone(),
+        first_seed: args.first_seed,
+        seeds: args.seeds,
+        crash: args.crash,
+        plant: args.plant.clone(),
+        failures_max: if args.plant.is_some() { 1 } else { 10 },
+        log: args.log,
+        threads: args.jobs.unwrap_or(0),
+        ..VerifyOptions::default()
+    };
+    let bar = talk.bar(args.seeds, "seeds");
+    let report = verify::verify(&options, |_| bar.add(1));
+    bar.clear();
+    let report = report.map_err(|VerifyError::Stack(error)| Failure::from(error))?;
+    if args.json {
+        output::print_json(&as_json(args, &report))?;
+    } else {
+        output::print(&as_text(args, &report))?;
+    }
+    match (&args.plant, report.failures.len()) {
+        (None, 0) => Ok(()),
+        (None, n) => Err(Failure::failed(format!("{} of {} failed", n, plural(report.seeds, "seed")))),
+        (Some(plant), 0) => Err(Failure::failed(format!("the planted fault {plant} was not found"))
+            .with_help("give more seeds, --crash, or a stack that has such a machine")),
+        (Some(_), _) => Ok(()),
+    }
+}
+
+fn check_plant(plant: &str) -> Result<(), Failure> {
+    let registry = nandu_stack::builtin();
+    if registry.plants().any(|p| p.name == plant) {
+        return Ok(());
+    }
+    let near = nearest(plant, registry.plants().map(|p| p.name));
+    let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    Err(Failure::input(format!("--plant {plant}: there is no such fault{hint}"))
+        .with_help("`nandu list plants` shows them"))
+}
+
+/// A family of random stacks, or one stack.
+fn shape(name: Option<&str>) -> Result<Shape, Failure> {
+    let Some(name) = name else { return Ok(Shape::Random) };
+    if let Some(shape) = Shape::named(name) {
+        return Ok(shape);
+    }
+    match open::text(name) {
+        Ok((text, shown)) => {
+            // Checked under its own name, so that a mistake is found with its place.
+            nandu_stack::StackFile::parse(&text, &shown)?.load(&nandu_stack::builtin())?;
+            Ok(Shape::File(text))
+        }
+        Err(failure) => {
+            let families: Vec<&str> = Family::ALL.iter().map(|f| f.0).collect();
+            Err(failure.with_help(format!("families of random stacks: {}", families.join(", "))))
+        }
+    }
+}
+
+fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
+    let mut out = String::new();
+    for failure in &report.failures {
+        out.push_str(&format!(
+            "seed {}: {}, at event {}\n  again: {}\n",
+            failure.seed,
+            failure.violation,
+            count(failure.event),
+            failure.command
+        ));
+    }
+    let found = match (&args.plant, report.failures.len()) {
+        (Some(plant), n) if n > 0 => format!("the planted fault {plant} was found"),
+        (_, 0) => "nothing wrong was found".into(),
+        (_, n) => plural(n as u64, "failure"),
+    };
+    out.push_str(&format!(
+        "{}: {}, {}, {}, {}, digest {:016x}; {found}\n",
+        plural(report.seeds, "seed"),
+        plural(report.requests, "request"),
+        plural(report.events, "event"),
+        plural(report.crashes, "power cut"),
+        plural(report.recoveries, "start"),
+        report.digest
+    ));
+    out
+}
+
+fn as_json(args: &VerifyArgs, report: &VerifyReport) -> serde_json::Value {
+    let failures: Vec<serde_json::Value> = report
+        .failures
+        .iter()
+        .map(|f| {
+            json!({
+                "seed": f.seed, "invariant": f.violation.invariant, "what": f.violation.what, "event": f.event,
+                "stack": f.stack, "command": f.command,
+            })
+        })
+        .collect();
+    json!({
+        "schema": 1,
+        "seeds": report.seeds,
+        "first_seed": args.first_seed,
+        "crash": args.crash,
+        "plant": args.plant,
+        "requests": report.requests,
+        "events": report.events,
+        "power_cuts": report.crashes,
+        "starts": report.recoveries,
+        "mirrors_compared": report.mirrors_compared,
+        "digest": format!("{:016x}", report.digest),
+        "failures": failures,
+    })
+}

@@ -1,0 +1,187 @@
+//! What is wrong is refused with exit code 2, its place, and what would be right.
+
+mod support;
+
+use std::path::Path;
+use support::{files, nandu_in, recorded};
+
+/// A stack file with one fault: its text, and what the message must say.
+const STACKS: [(&str, &[&str]); 12] = [
+    // An unknown key, with its line and the nearest.
+    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsise = \"1 MiB\"\n", &["bad.toml:5:1", "`sise`", "did you mean `size`?"]),
+    // A bad unit.
+    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MeB\"\n", &["bad.toml:5:8", "unknown unit `MeB`", "MiB"]),
+    // A time without a unit.
+    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"80\"\n", &["bad.toml:6:11", "ns, us, ms"]),
+    // A device that is not there.
+    ("[export.d]\ndevice = \"mm\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n", &["bad.toml:2:10", "unknown device `mm`", "did you mean `m`?"]),
+    // Devices that stand on each other.
+    (
+        "[export.d]\ndevice = \"a\"\n[device.a]\nkind = \"stripe\"\nlegs = [\"b\", \"c\"]\n[device.b]\nkind = \"slice\"\n\
+         below = \"a\"\nsize = \"1 MiB\"\n[device.c]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+        &["stand on each other", "`a` -> `b` -> `a`"],
+    ),
+    // An unknown kind.
+    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memmory\"\nsize = \"1 MiB\"\n", &["bad.toml:4:8", "did you mean `memory`?"]),
+    // No way in.
+    ("[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n", &["at least one `[export.NAME]`"]),
+    // Not TOML.
+    ("[export.d\ndevice = \"m\"\n", &["bad.toml:1:"]),
+    // A key that is missing.
+    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\n", &["needs `size`"]),
+    // An unknown profile.
+    (
+        "[export.d]\ndevice = \"s\"\n[device.s]\nkind = \"ssd\"\nprofile = \"mlc-2091\"\ncapacity = \"1 GiB\"\n",
+        &["bad.toml:5:11", "did you mean `mlc-2019`?"],
+    ),
+    // Impossible geometry.
+    (
+        "[export.d]\ndevice = \"s\"\n[device.s]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\ncapacity = \"1 GiB\"\nplanes = 3\n",
+        &["bad.toml:7:10", "is not 1, 2, 4 or 8"],
+    ),
+    // A device that nothing uses.
+    (
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.n]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+        &["`n` is not used"],
+    ),
+];
+
+#[test]
+fn a_wrong_stack_file_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (text, expected) in STACKS {
+        std::fs::write(folder.path().join("bad.toml"), text).expect("the file can be written");
+        for command in
+            [&["check", "bad.toml"][..], &["run", "bad.toml", "--trace", "uniform", "--limit", "9"]]
+        {
+            let ran = nandu_in(folder.path(), command);
+            assert_eq!(ran.code, 2, "{text}\n{}", ran.err);
+            assert!(ran.err.starts_with("error: ") && ran.out.is_empty(), "{}{}", ran.out, ran.err);
+            for part in expected {
+                assert!(ran.err.contains(part), "{text}\n{}\nlacks {part}", ran.err);
+            }
+        }
+    }
+}
+
+/// Refuses `args` in a folder with good and bad files, and leaves no file behind.
+fn refused(args: &[&str], expected: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    write("m.toml", "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n");
+    write("w.toml", "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[workload.w]\ngenerator = \"uniform\"\nnumber_ios = 10\n");
+    write(
+        "two.toml",
+        "[export.d]\ndevice = \"m\"\n[export.e]\ndevice = \"n\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
+         [device.n]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+    );
+    write("good.spc", "0,0,4096,w,0.0\n0,8,4096,r,0.001\n");
+    write("far.spc", "0,0,4096,w,0.0\n0,99999,4096,r,0.001\n");
+    write("asus.spc", "0,0,4096,w,0.0\n1,8,4096,r,0.001\n");
+    write("bad.spc", "0,0,4096,w,0.0\n0,8,4096,r,0.001\n0,eight,4096,r,0.002\n");
+    write("words.txt", "these are words\nand no trace\n");
+    write("order.csv", "seq,op,fua,offset,length\n0,W,0,0,4096\n1,R,0,0,4096\n");
+    let before = files(folder.path());
+    let ran = nandu_in(folder.path(), args);
+    assert_eq!(ran.code, 2, "nandu {}: {}", args.join(" "), ran.err);
+    assert!(ran.out.is_empty(), "{}", ran.out);
+    for part in expected {
+        assert!(ran.err.contains(part), "nandu {}: {}\nlacks {part}", args.join(" "), ran.err);
+    }
+    assert_eq!(files(folder.path()), before, "something was written");
+}
+
+#[test]
+fn a_missing_name_is_answered_with_the_nearest() {
+    refused(
+        &["run", "m.toml", "--trace", "unifrom"],
+        &["no generator `unifrom`", "did you mean the generator `uniform`?", "nandu list generators"],
+    );
+    refused(&["run", "m.toml", "--trace", "god.spc"], &["no trace file", "did you mean `good.spc`?"]);
+    refused(&["run", "n.toml", "--trace", "uniform"], &["no stack file `n.toml`", "did you mean `m.toml`?"]);
+    refused(&["check", "page-mpa"], &["did you mean `page-map`?", "nandu list stacks"]);
+    refused(&["trace", "generate", "zipf", "x.parquet"], &["no generator `zipf`", "nandu list generators"]);
+    refused(
+        &["run", "m.toml", "--trace", "uniform", "--gen", "reqests=9"],
+        &["no parameter `reqests`", "did you mean `requests`?"],
+    );
+    refused(&["verify", "--plant", "ssd.stale-mpa"], &["did you mean `ssd.stale-map`?"]);
+    refused(
+        &["run", "m.toml", "--trace", "uniform", "--set", "device.n.size=1MiB"],
+        &["--set device.n.size=1MiB", "did you mean `m`?"],
+    );
+    refused(&["run", "m.toml", "--trace", "good.spc", "--trace-format", "spd"], &["'spd'", "spc"]);
+}
+
+#[test]
+fn a_wrong_trace_is_refused_with_its_line_and_a_remedy() {
+    refused(&["run", "m.toml", "--trace", "bad.spc"], &["bad.spc:3:3", "LBA", "eight", "--bad-lines skip"]);
+    refused(&["trace", "info", "words.txt"], &["words.txt", "no trace format fits", "--trace-format"]);
+    refused(
+        &["run", "m.toml", "--trace", "far.spc"],
+        &["far.spc", "ends beyond the capacity", "--fit compact"],
+    );
+    refused(&["run", "m.toml", "--trace", "asus.spc"], &["2 streams", "--fit concat"]);
+    refused(
+        &["compare", "m.toml", "two.toml", "--export", "d", "--trace", "far.spc"],
+        &["the smallest export is that of `m`"],
+    );
+    refused(
+        &["run", "m.toml", "--trace", "order.csv", "--time-scale", "2"],
+        &["no arrival times", "--closed"],
+    );
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    refused(&["run", "m.toml"], &["no --trace", "[workload.NAME]", "mixed-zipf"]);
+    refused(&["run", "w.toml", "--closed", "4"], &["--closed goes with --trace"]);
+    refused(&["run", "two.toml", "--trace", "good.spc"], &["2 exports (d, e)", "--export NAME"]);
+    refused(&["run", "two.toml", "--trace", "good.spc", "--export", "f"], &["--export f", "d, e"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--warm-up", "2"], &["leaves nothing to measure"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--warm-up", "100%"], &["nothing would be left"]);
+    refused(&["run", "m.toml", "--trace", "good.spc", "--rate", "fast"], &["20000/s"]);
+    refused(
+        &["run", "m.toml", "--trace", "good.spc", "--rate", "5/s", "--closed", "5"],
+        &["cannot be used with"],
+    );
+    refused(
+        &["run", "m.toml", "--trace", "good.spc", "--report", "no/such/x.html"],
+        &["there is no directory no/such"],
+    );
+    refused(
+        &["run", "m.toml", "--trace", "good.spc", "--gen", "space=1MiB"],
+        &["is a file and not a generator"],
+    );
+    refused(&["trace", "convert", "good.spc", "out.xyz"], &["`.xyz` names no trace format", "--to FORMAT"]);
+    refused(&["trace", "convert", "good.spc", "out.disksim-valid", "--fit", "wrap"], &["concat", "compact"]);
+    refused(&["verify", "--log"], &["--first-seed N --seeds 1"]);
+    refused(&["frobnicate"], &["frobnicate"]);
+    refused(&["serve", "m.toml"], &["-U SOCK"]);
+}
+
+#[test]
+fn a_run_that_fails_leaves_the_old_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("r.html");
+    std::fs::write(&report, "old").expect("a file");
+    let ran = nandu_in(folder.path(), &["run", "memory", "--trace", "nothing", "--report", "r.html"]);
+    assert_eq!(ran.code, 2);
+    assert_eq!(std::fs::read_to_string(&report).expect("it is still there"), "old");
+    let ran = nandu_in(
+        folder.path(),
+        &["run", "memory", "--trace", "uniform", "--limit", "99", "--report", "r.html"],
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(std::fs::read_to_string(&report).expect("it is there").starts_with("<!DOCTYPE html>"));
+    assert_eq!(files(folder.path()), ["r.html"]);
+}
+
+#[test]
+fn a_recorded_trace_of_several_streams_asks_for_a_fit() {
+    let Some(path) = recorded("WebSearch1-first60s.spc.zst") else { return };
+    let path = path.display().to_string();
+    let ran = nandu_in(Path::new("."), &["run", "page-map", "--trace", &path]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("6 streams") && ran.err.contains("--fit compact"), "{}", ran.err);
+}

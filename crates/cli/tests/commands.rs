@@ -1,0 +1,258 @@
+//! What commands print: fields of JSON, tables, reports, and the same bytes for the same command.
+
+mod support;
+
+use serde_json::Value;
+use support::{good, nandu, nandu_in, recorded};
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&good(args)).unwrap_or_else(|e| panic!("nandu {}: {e}", args.join(" ")))
+}
+
+const RUN: [&str; 6] = ["run", "small-ssd", "--trace", "mixed-zipf", "--limit", "3000"];
+
+#[test]
+fn a_result_has_its_fields_and_its_origin() {
+    let result = json(
+        &[&RUN[..], &["--json", "--seed", "7", "--precondition", "filled", "--warm-up", "10%"]].concat(),
+    );
+    for field in
+        ["schema", "span_ns", "iops", "waf_thousandths", "saturated", "windows", "histogram", "layers"]
+    {
+        assert!(result.get(field).is_some(), "{field}");
+    }
+    assert_eq!(result["all"]["requests"], 2700);
+    for field in ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "p99_99_ns", "max_ns", "path_mean_ns"] {
+        assert!(result["all"].get(field).is_some(), "{field}");
+    }
+    let origin = &result["provenance"];
+    assert_eq!((&origin["seed"], &origin["warm_up_requests"]), (&7.into(), &300.into()));
+    assert_eq!(
+        (&origin["precondition"], &origin["workloads"][0]["origin"]),
+        (&"filled".into(), &"stand-in".into())
+    );
+    assert_eq!(origin["stack_hash"].as_str().map(str::len), Some(64));
+}
+
+#[test]
+fn the_same_command_prints_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for args in [
+        &[&RUN[..], &["--report", "r.html"]].concat()[..],
+        &[&RUN[..], &["--json"]].concat(),
+        &[
+            "compare",
+            "small-ssd",
+            "ssd-mirror",
+            "ssd-stripe",
+            "--trace",
+            "uniform",
+            "--limit",
+            "2000",
+            "--json",
+        ],
+        &["verify", "--seeds", "4", "--crash", "-j", "2"],
+    ] {
+        let once = |()| {
+            let ran = nandu_in(folder.path(), args);
+            assert_eq!(ran.code, 0, "{}", ran.err);
+            (ran.out, std::fs::read_to_string(folder.path().join("r.html")).unwrap_or_default())
+        };
+        assert!(once(()) == once(()), "nandu {} is not deterministic", args.join(" "));
+    }
+}
+
+#[test]
+fn shares_of_time_add_up_to_a_hundred() {
+    let text = good(&RUN);
+    let mut lines = text.lines().skip_while(|l| !l.starts_with("where the time went")).skip(1);
+    let mut seen = 0;
+    for line in lines.by_ref().take_while(|l| !l.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let tenths = |w: &&str| w.replace('.', "").parse::<u64>().expect("a percentage");
+        let shares = words.windows(2).filter(|w| w[1] == "%").map(|w| tenths(&w[0]));
+        assert_eq!(shares.sum::<u64>(), 1000, "{line}");
+        seen += 1;
+    }
+    assert!(seen >= 3, "{text}");
+}
+
+#[test]
+fn a_comparison_gives_all_the_same_requests_and_a_verdict() {
+    let args =
+        ["compare", "new=small-ssd", "ssd-stripe", "memory", "--trace", "mixed-zipf", "--limit", "3000"];
+    let race = json(&[&args[..], &["--json"]].concat());
+    assert_eq!((&race["schema"], &race["baseline"]), (&1.into(), &"new".into()));
+    let rows = race["stacks"].as_array().expect("rows");
+    let hash = |row: &Value| row["result"]["provenance"]["workloads"][0]["trace_hash"].clone();
+    assert!(rows.iter().all(|row| hash(row) == hash(&rows[0])));
+    assert_eq!(rows[0]["verdict"], "baseline");
+    assert!(rows[2]["verdict"].as_str().is_some_and(|v| v.contains("faster mean than new")));
+    assert_eq!(rows.iter().filter(|r| r["best"] == true).count(), 1);
+    let table = good(&args);
+    let head = table.lines().next().expect("a head");
+    let column = head.find("verdict").expect("a column");
+    assert!(table.lines().skip(1).take(3).all(|l| l.get(column - 2..column) == Some("  ")), "{table}");
+}
+
+#[test]
+fn a_saturated_stack_says_so() {
+    let args = ["run", "small-ssd", "--trace", "uniform", "--rate", "200000/s", "--limit", "20000"];
+    let ran = nandu(&args);
+    assert_eq!(ran.code, 0);
+    assert!(
+        ran.out.contains("SATURATED") && ran.err.contains("warning: saturated"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let quiet = nandu(&[&args[..], &["-q"]].concat());
+    assert!(quiet.err.is_empty() && quiet.out == ran.out);
+    let closed = nandu(&["run", "small-ssd", "--trace", "uniform", "--closed", "4", "--limit", "2000"]);
+    assert!(!closed.out.contains("SATURATED") && closed.out.contains("closed loop, 4 outstanding"));
+}
+
+#[test]
+fn workloads_of_the_stack_file_run_without_a_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("t.spc"), "0,0,4096,w,0.0\n0,8,4096,r,0.5\n0,8,4096,r,9.0\n")
+        .expect("a file");
+    let text = "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
+                [workload.file]\ntrace = \"t.spc\"\nruntime = \"1 s\"\n\
+                [workload.made]\ngenerator = \"uniform\"\nnumber_ios = 10\nread_share = 1.0\nbs = \"8 KiB\"\nwarmup_ios = 2\n";
+    std::fs::write(folder.path().join("w.toml"), text).expect("a file");
+    let other = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("w.toml").display().to_string();
+    let ran = nandu_in(other.path(), &["run", &path, "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(result["provenance"]["warm_up_requests"], 2);
+    assert_eq!(result["all"]["requests"], 10);
+    assert_eq!(result["provenance"]["workloads"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn a_report_is_one_small_file_without_anything_from_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = [
+        "compare",
+        "<b>&\"=small-ssd",
+        "memory",
+        "--trace",
+        "mixed-zipf",
+        "--limit",
+        "5000",
+        "--report",
+        "r.html",
+    ];
+    let ran = nandu_in(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = std::fs::read_to_string(folder.path().join("r.html")).expect("a page");
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    for foreign in ["http:", "https:", "<script", "url(", "@import", "<b>", "NaN", "inf"] {
+        assert!(!page.contains(foreign), "the page has {foreign}");
+    }
+    for section in
+        ["Summary", "Distribution of latency", "Where the time went", "Over time", "Layers", "Provenance"]
+    {
+        assert!(page.contains(&format!("<h2>{section}</h2>")), "{section}");
+    }
+    assert!(page.contains("&lt;b&gt;&amp;&quot;") && page.contains("prefers-color-scheme"));
+    let count = |what: &str| page.matches(what).count();
+    for element in ["svg", "table", "tr", "td", "text", "section", "details", "div"] {
+        let open = count(&format!("<{element}>")) + count(&format!("<{element} "));
+        assert_eq!(open, count(&format!("</{element}>")), "{element} is not balanced");
+    }
+}
+
+#[test]
+fn the_demo_is_quick_and_writes_its_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = nandu_in(folder.path(), &["demo"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("nandu-demo.html") && ran.out.contains("faster mean than ssd"), "{}", ran.out);
+    assert!(ran.out.contains("saturated: latencies measure the queue"), "{}", ran.out);
+    assert_eq!(support::files(folder.path()), ["nandu-demo.html"]);
+}
+
+#[test]
+fn lists_and_schema_name_every_kind() {
+    let machines = json(&["list", "machines", "--json"]);
+    let schema = json(&["schema"]);
+    let kinds = machines["machines"].as_array().expect("machines");
+    let branches = &schema["properties"]["device"]["additionalProperties"]["oneOf"];
+    assert_eq!(branches.as_array().map(Vec::len), Some(kinds.len()));
+    let all = good(&["list"]);
+    for kind in kinds {
+        assert!(all.contains(kind["name"].as_str().expect("a name")));
+    }
+    for heading in ["MACHINES", "PROFILES", "GENERATORS", "FORMATS", "PLANTS", "STACKS"] {
+        assert!(all.contains(heading), "{heading}");
+    }
+    for what in ["profiles", "generators", "formats", "plants", "stacks"] {
+        assert!(json(&["list", what, "--json"])[what].as_array().is_some_and(|l| !l.is_empty()), "{what}");
+    }
+}
+
+#[test]
+fn check_shows_the_tree() {
+    let text = good(&["check", "ssd-mirror"]);
+    assert!(text.contains("ok,") && text.contains("  mirror") && text.contains("    left"), "{text}");
+    let checked = json(&["check", "ssd-mirror", "memory", "--json"]);
+    assert_eq!(checked["stacks"][0]["devices"][2]["children"], serde_json::json!(["left", "right"]));
+    assert_eq!(checked["stacks"][1]["exports"][0]["capacity_bytes"], 1u64 << 30);
+    assert!(good(&["check", "memory", "--print"]).starts_with("#:schema"));
+}
+
+#[test]
+fn a_trace_survives_its_conversions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| {
+        let ran = nandu_in(folder.path(), args);
+        assert_eq!(ran.code, 0, "nandu {}: {}", args.join(" "), ran.err);
+        ran.out
+    };
+    run(&["trace", "generate", "mixed-zipf", "a.parquet", "--limit", "500", "--seed", "3"]);
+    run(&["trace", "convert", "a.parquet", "b.spc.zst"]);
+    run(&["trace", "convert", "b.spc.zst", "c.txt", "--to", "msr", "-q"]);
+    let info: Value =
+        serde_json::from_str(&run(&["trace", "info", "a.parquet", "b.spc.zst", "--json"])).expect("JSON");
+    assert_eq!(info["traces"][0]["content_hash"], info["traces"][1]["content_hash"]);
+    assert_eq!(info["traces"][0]["stats"]["requests"], 500);
+    assert_eq!(info["traces"][0]["meta"]["origin"], "stand-in");
+    let table = run(&["trace", "info", "a.parquet", "c.txt", "--streams"]);
+    assert!(table.contains("footprint") && table.contains("stream"), "{table}");
+}
+
+#[test]
+fn a_planted_fault_is_found() {
+    let found = nandu(&["verify", "ssd", "--seeds", "30", "--plant", "ssd.stale-map"]);
+    assert_eq!(found.code, 0, "{}{}", found.out, found.err);
+    assert!(
+        found.out.contains("was found") && found.out.contains("again: nandu verify ssd --first-seed"),
+        "{}",
+        found.out
+    );
+    let missed = nandu(&["verify", "concat", "--seeds", "1", "--plant", "ssd.stale-map"]);
+    assert_eq!(missed.code, 1, "{}", missed.out);
+}
+
+#[test]
+fn recorded_traces_race() {
+    let Some(path) = recorded("Financial1-first10000.spc.zst") else { return };
+    let path = path.display().to_string();
+    let out = good(&["compare", "small-ssd", "ssd-stripe", "--trace", &path, "--fit", "compact"]);
+    assert!(out.contains("(real, ") && out.contains("fit compact"), "{out}");
+    let streams = good(&["trace", "info", &path, "--streams"]);
+    assert!(streams.contains("9,000") || streams.contains("10,000"), "{streams}");
+}
+
+#[test]
+fn a_stack_is_served_while_a_command_runs() {
+    let ran = nandu(&["serve", "memory", "--run", "test -S \"$unixsocket\" && exit 7"]);
+    assert_eq!(ran.code, 7, "{}", ran.err);
+    assert!(ran.out.starts_with("nbd+unix://"), "{}", ran.out);
+    let refused = nandu(&["serve", "page-map", "--run", "true"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("not served yet"), "{}", refused.err);
+}

@@ -1,0 +1,66 @@
+//! Runs the built program.
+
+#![allow(dead_code)] // each test file uses a part
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// What a command did.
+pub struct Ran {
+    /// The exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// The root of the repository: the examples name files from there.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs `nandu` with `args` in `folder`.
+pub fn nandu_in(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
+    command.args(args).current_dir(folder).env_remove("COLUMNS").stdin(Stdio::null());
+    done(command.output().expect("the program starts"))
+}
+
+/// Runs `nandu` with `args` at the root of the repository.
+pub fn nandu(args: &[&str]) -> Ran {
+    nandu_in(&root(), args)
+}
+
+fn done(output: Output) -> Ran {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+    Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs a command that must be done, and returns what it printed.
+pub fn good(args: &[&str]) -> String {
+    let ran = nandu(args);
+    assert_eq!(ran.code, 0, "nandu {}: {}", args.join(" "), ran.err);
+    ran.out
+}
+
+/// The names of the files in a folder.
+pub fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder can be listed");
+    let mut names: Vec<String> =
+        entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A recorded trace, or `None` with a printed reason where the traces are not there.
+pub fn recorded(name: &str) -> Option<PathBuf> {
+    let folder =
+        std::env::var_os("NANDU_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
+    let path = folder.join(name);
+    if !path.is_file() {
+        eprintln!("skipped: there is no {} (NANDU_TRACES names the folder)", path.display());
+        return None;
+    }
+    Some(path)
+}
