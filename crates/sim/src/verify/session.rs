@@ -105,6 +105,7 @@ impl<'a> Session<'a> {
 
     fn create(&mut self) -> Result<(), Broken> {
         let how = OpenHow { create: true, alone: false };
+        let mut last = String::new();
         for turn in 1..=STARTS {
             let started = self.engine.open(how, &self.roots);
             self.look()?;
@@ -113,8 +114,7 @@ impl<'a> Session<'a> {
                 let name = self.engine.graph.name(node);
                 return Err(broken("open", format!("{name} cannot be created: {error}")));
             }
-            let now = self.engine.now();
-            self.engine.sink().note(now, || format!("not created: {error}"));
+            last = error.to_string();
             // An injected error was in the way. Nothing is stored yet: start from scratch.
             let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
             let media = Media::fresh(&built, true);
@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
             self.watch.restart();
         }
-        Err(broken("open", format!("the stack cannot be created in {STARTS} attempts")))
+        Err(broken("open", format!("the stack cannot be created in {STARTS} attempts: {last}")))
     }
 
     /// Keeps a log from here on.

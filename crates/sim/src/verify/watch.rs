@@ -1,9 +1,9 @@
 //! What a run of a seed knows about its stack: which failures are explained, and when data may be lost.
 //!
 //! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device. A
-//!   `mirror` makes up for that while the other leg is a member, and has no error of its own at the same moment or before.
+//!   `mirror` makes up for that while the other leg is a member that lacks nothing, and has no error of its own at the same moment or before.
 //! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
-//!   above has the data on its other leg: that leg must be a member, and not lost at the same moment.
+//!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
 
 use nandu_base::{Counter, Resource, Span, Violation};
 use nandu_stack::{Built, Graph};
@@ -18,7 +18,7 @@ struct Node {
     losses: u64,
     /// Losses and errors.
     strikes: u64,
-    /// Of a mirror: which legs are members.
+    /// Of a mirror: which legs are members and lack nothing.
     members: [bool; 2],
 }
 
@@ -124,7 +124,11 @@ impl Watch {
         for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.kind == "mirror") {
             self.counters.clear();
             graph.machine(at as u32).counters(&mut self.counters);
-            node.members = ["leg_a_is_member", "leg_b_is_member"].map(|n| figure(&self.counters, n) == 1);
+            let is_current = figure(&self.counters, "stale_regions") == 0;
+            let leader = figure(&self.counters, "leader_leg");
+            node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)].map(|(name, leg)| {
+                figure(&self.counters, name) == 1 && (leg == leader || is_current)
+            });
         }
     }
 
