@@ -305,6 +305,10 @@ impl Mirror {
         } else {
             op.parts[leg] = Part::Failed;
             op.error.get_or_insert(IoError { at: ByteLen(error.at.0 + op.at - op.start), ..error });
+            // Some of it may be in the leg's cache, and may be read: the next flush covers it too.
+            let range = (op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32;
+            self.legs[leg].wrote();
+            self.needs_flush(leg, range);
         }
     }
 

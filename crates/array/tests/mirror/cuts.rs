@@ -37,6 +37,13 @@ fn plain(w: &mut World) {
     }
 }
 
+/// One write that nobody flushes, until its mark is cleared.
+fn idle(w: &mut World) {
+    let a = w.write(0, 20);
+    wait(w, &[a]);
+    rest(w);
+}
+
 fn parted(w: &mut World, leg: usize) {
     let a = w.write(0, 20);
     wait(w, &[a]);
@@ -153,7 +160,8 @@ fn recover(w: &mut World, lost: Option<usize>, how: OpenHow, rng: &mut Rng) -> R
     w.wrong.take().map_or(Ok(()), Err)
 }
 
-const STORIES: [(&str, Story); 4] = [
+const STORIES: [(&str, Story); 5] = [
+    ("idle", idle),
     ("plain", plain),
     ("leader leaves", leader_leaves),
     ("follower leaves", follower_leaves),
@@ -162,7 +170,7 @@ const STORIES: [(&str, Story); 4] = [
 
 #[test]
 fn a_cut_at_any_step_loses_nothing_promised() {
-    for seed in seeds(4) {
+    for seed in seeds(1) {
         for (name, story) in STORIES {
             for twice in [false, true] {
                 if let Err(wrong) = cut_everywhere(story, &Setup::small(seed), twice) {
@@ -211,7 +219,7 @@ fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String
 
 #[test]
 fn a_leg_may_leave_at_any_step() {
-    for seed in seeds(3) {
+    for seed in seeds(1) {
         for (name, story) in STORIES {
             for leg in [A, B] {
                 if let Err(wrong) = lose_everywhere(story, leg, &Setup::small(seed)) {
@@ -224,11 +232,10 @@ fn a_leg_may_leave_at_any_step() {
 
 /// Faults with a narrow window are found by cutting everywhere.
 pub fn finds(plant: &str, patience: u64) -> Option<(u64, String)> {
-    (0..patience).find_map(|seed| {
-        let setup = Setup::small(seed).plant(plant);
-        STORIES
-            .iter()
-            .find_map(|(_, story)| cut_everywhere(*story, &setup, false).err())
-            .map(|wrong| (seed, wrong))
+    STORIES.iter().find_map(|(_, story)| {
+        (0..patience).find_map(|seed| {
+            let setup = Setup::small(seed).plant(plant);
+            cut_everywhere(*story, &setup, false).err().map(|wrong| (seed, wrong))
+        })
     })
 }
