@@ -78,6 +78,7 @@ impl RunWorkload {
             fit: self.fit.clone(),
             pace: match self.pace() {
                 Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => "open loop, recorded times".into(),
+                Pace::Open { time_scale: Ratio { num, den: 1 }, .. } => format!("open loop, times x {num}"),
                 Pace::Open { time_scale, .. } => format!("open loop, times x {}/{}", time_scale.num, time_scale.den),
                 Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
                 Pace::Rate { interval, .. } => format!("one request every {interval}"),
