@@ -95,7 +95,7 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   nandu verify --seeds 20
   nandu verify faulty --seeds 10 --crash
-  nandu verify ssd --seeds 50 --plant ssd.stale-map
+  nandu verify ssd --seeds 50 --crash --plant ssd.stale-map
 
 With --plant, exit code 0 says that the fault was found.";
 

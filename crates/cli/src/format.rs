@@ -17,7 +17,7 @@ pub fn count(n: u64) -> String {
 pub fn three(value: f64) -> String {
     // The bounds are where rounding to the digits shown reaches the next power of ten.
     match value {
-        v if v == 0.0 => "0".into(),
+        0.0 => "0".into(),
         v if v < 0.9995 => format!("{v:.3}"),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),

@@ -141,7 +141,7 @@ fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
     let failure = match smallest {
         Some(name) => failure
             .with_help(format!("the smallest export is that of `{name}`; all stacks get the same requests")),
-        None => failure,
+        _ => failure,
     };
     match error {
         FitError::SeveralStreams { .. } => failure

@@ -120,9 +120,11 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
         let text = format!("{} of {} requests failed", count(result.all.failed), count(result.all.requests));
         out.push(Caution { text, serious: true });
     }
-    let flash_idle = has_flash(result) && erases(result) == 0 && result.writes.requests > 0;
-    if result.provenance.precondition == "empty" && flash_idle {
-        let text = "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled";
+    if has_flash(result) && erases(result) == 0 && result.writes.requests > 0 {
+        let text = match result.provenance.precondition.as_str() {
+            "empty" => "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled",
+            _ => "nothing was erased: the load is too short for garbage collection to show; see --repeat",
+        };
         out.push(Caution { text: text.into(), serious: false });
     }
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {

@@ -51,7 +51,7 @@ fn the_same_command_prints_the_same_bytes() {
             "2000",
             "--json",
         ],
-        &["verify", "--seeds", "4", "--crash", "-j", "2"],
+        &["verify", "ssd", "--seeds", "4", "--crash", "-j", "2"],
     ] {
         let once = |()| {
             let ran = nandu_in(folder.path(), args);
@@ -226,15 +226,15 @@ fn a_trace_survives_its_conversions() {
 
 #[test]
 fn a_planted_fault_is_found() {
-    let found = nandu(&["verify", "ssd", "--seeds", "30", "--plant", "ssd.stale-map"]);
+    let found = nandu(&["verify", "ssd", "--seeds", "30", "--crash", "--plant", "ssd.oldest-wins"]);
     assert_eq!(found.code, 0, "{}{}", found.out, found.err);
     assert!(
         found.out.contains("was found") && found.out.contains("again: nandu verify ssd --first-seed"),
         "{}",
         found.out
     );
-    let missed = nandu(&["verify", "concat", "--seeds", "1", "--plant", "ssd.stale-map"]);
-    assert_eq!(missed.code, 1, "{}", missed.out);
+    let none = nandu(&["verify", "memory", "--seeds", "1", "--plant", "ssd.oldest-wins"]);
+    assert_eq!(none.code, 2, "{}", none.err);
 }
 
 #[test]
@@ -255,4 +255,11 @@ fn a_stack_is_served_while_a_command_runs() {
     let refused = nandu(&["serve", "page-map", "--run", "true"]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("not served yet"), "{}", refused.err);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_failed_run() {
+    let ran = nandu(&["run", "memory", "--trace", "uniform", "--limit", "9", "--report", "/proc/x.html"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("error: /proc/x.html: cannot be written"), "{}", ran.err);
 }

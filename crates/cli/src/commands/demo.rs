@@ -58,6 +58,7 @@ fn plans(seed: u64) -> Result<Vec<Plan>, Failure> {
         .collect::<Result<_, Failure>>()?;
     let load = LoadArgs {
         trace: Some("mixed-zipf".into()),
+        settings: vec!["space=1000MiB".parse().map_err(Failure::failed)?],
         limit: Some(REQUESTS),
         time_scale: Some(Ratio::new(2, 1)),
         ..LoadArgs::default()
