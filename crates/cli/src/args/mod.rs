@@ -1,12 +1,18 @@
 //! What can be typed: commands, options, and the examples that each help ends with (the tests run them).
 
+mod trace;
+mod values;
+
+pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, WriteArgs};
+pub use values::{BadLinesArg, PreconditionArg};
+
 use crate::source::{GenSetting, WarmUp};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nandu_base::units::parse_ratio;
-use nandu_base::{Precondition, Ratio, Span};
+use nandu_base::{Ratio, Span};
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
+use values::{fit_parser, format_parser, rate, set, time_scale};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -346,194 +352,11 @@ pub struct CheckArgs {
     pub print: bool,
 }
 
-/// `nandu trace`.
-#[derive(Subcommand, Debug)]
-pub enum TraceCommand {
-    /// Measure traces as papers do: counts, sizes, arrivals, footprint, reuse
-    #[command(
-        after_help = "Examples:\n  nandu trace info mixed-zipf --gen requests=10000\n  nandu trace info Financial1.spc.zst --streams"
-    )]
-    Info(InfoArgs),
-    /// Convert a trace to another format
-    #[command(
-        after_help = "Examples:\n  nandu trace convert Financial1.spc.bz2 financial1.parquet\n  nandu trace convert hm_0.csv hm_0.txt.zst --to mqsim --fit compact"
-    )]
-    Convert(ConvertArgs),
-    /// Write the requests of a generator to a file
-    #[command(
-        after_help = "Examples:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000\n  nandu trace generate financial1 f1.spc.zst --limit 20000 --seed 7"
-    )]
-    Generate(GenerateArgs),
-}
-
-/// How a trace is read.
-#[derive(Args, Debug, Clone)]
-pub struct ReadArgs {
-    /// Take only the first N requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub limit: Option<u64>,
-    /// Format of the trace file; recognised by content without it
-    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
-    pub trace_format: Option<String>,
-    /// What to do with lines that are wrong
-    #[arg(long, value_name = "HOW", default_value = "stop")]
-    pub bad_lines: BadLinesArg,
-    /// Set a parameter of a generator
-    #[arg(long = "gen", value_name = "KEY=VALUE")]
-    pub settings: Vec<GenSetting>,
-    /// Seed of a generator
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-}
-
-/// `nandu trace info`.
-#[derive(Args, Debug)]
-pub struct InfoArgs {
-    /// Trace files, or names of generators
-    #[arg(required = true, num_args = 1.., value_name = "FILE|NAME")]
-    pub traces: Vec<String>,
-    /// One row for each stream (volume, ASU, disk)
-    #[arg(long)]
-    pub streams: bool,
-    /// Leave out how often pages come back, which takes most of the time
-    #[arg(long)]
-    pub no_reuse: bool,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub read: ReadArgs,
-    /// Print JSON with stable field names
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// How a trace is written.
-#[derive(Args, Debug, Clone)]
-pub struct WriteArgs {
-    /// Format of the output; by the extension without it (.parquet, .spc, .msr, ...; .zst behind it compresses)
-    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
-    pub to: Option<String>,
-    /// Leave out what the format has no word for, and count it
-    #[arg(long)]
-    pub drop: bool,
-}
-
-/// `nandu trace convert`.
-#[derive(Args, Debug)]
-pub struct ConvertArgs {
-    /// Trace file, or name of a generator
-    pub input: String,
-    /// The file to write
-    pub output: PathBuf,
-    /// Lay all streams into one address space first
-    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(["concat", "compact"]))]
-    pub fit: Option<String>,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub write: WriteArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub read: ReadArgs,
-}
-
-/// `nandu trace generate`.
-#[derive(Args, Debug)]
-pub struct GenerateArgs {
-    /// The generator
-    pub name: String,
-    /// The file to write
-    pub output: PathBuf,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub write: WriteArgs,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub read: ReadArgs,
-}
-
-/// `--bad-lines`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BadLinesArg {
-    /// The first one ends the command.
-    #[default]
-    Stop,
-    /// They are left out and counted.
-    Skip,
-}
-
-/// `--precondition`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PreconditionArg {
-    /// Nothing was ever written.
-    #[default]
-    Empty,
-    /// Every logical page was written once, in order.
-    Filled,
-}
-
-impl From<PreconditionArg> for Precondition {
-    fn from(arg: PreconditionArg) -> Precondition {
-        match arg {
-            PreconditionArg::Empty => Precondition::Empty,
-            PreconditionArg::Filled => Precondition::Filled,
-        }
-    }
-}
-
-fn fit_parser() -> impl clap::builder::TypedValueParser<Value = Fit> {
-    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-    let help = |fit| match fit {
-        Fit::Error => "offsets stay; what does not fit is an error (the default)",
-        Fit::Concat => "streams in a row",
-        Fit::Compact => "only touched 4 KiB pages, densely",
-        Fit::Wrap => "modulo the capacity",
-    };
-    PossibleValuesParser::new(Fit::ALL.map(|f| PossibleValue::new(f.name()).help(help(f))))
-        .map(|name| Fit::ALL.into_iter().find(|f| f.name() == name).unwrap_or_default())
-}
-
-fn format_parser() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(nandu_trace::FORMATS.map(|f| f.name))
-}
-
-fn time_scale(text: &str) -> Result<Ratio, String> {
-    match parse_ratio(text).map_err(|e| e.to_string())? {
-        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --closed N".into()),
-        ratio => Ok(ratio),
-    }
-}
-
-fn rate(text: &str) -> Result<Span, String> {
-    let number = text.strip_suffix("/s").unwrap_or(text).trim();
-    match number.parse::<u64>() {
-        Ok(n @ 1..=1_000_000_000) => Ok(Span((1_000_000_000 + n / 2) / n)),
-        _ => {
-            Err("a rate is a whole number of requests per second from 1 to 1000000000, such as 20000/s"
-                .into())
-        }
-    }
-}
-
-fn set(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().into(), value.trim().into())),
-        _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_command_line_is_well_formed() {
         use clap::CommandFactory;
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_rate_is_an_interval() {
-        assert_eq!(rate("20000/s"), Ok(Span(50_000)));
-        assert_eq!(rate("3"), Ok(Span(333_333_333)));
-        assert!(rate("0/s").is_err() && rate("fast").is_err());
+        super::Cli::command().debug_assert();
     }
 }

@@ -1,0 +1,110 @@
+//! `nandu trace`: what can be typed.
+
+use super::values::{format_parser, BadLinesArg};
+use crate::source::GenSetting;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `nandu trace`.
+#[derive(Subcommand, Debug)]
+pub enum TraceCommand {
+    /// Measure traces as papers do: counts, sizes, arrivals, footprint, reuse
+    #[command(
+        after_help = "Examples:\n  nandu trace info mixed-zipf --gen requests=10000\n  nandu trace info Financial1.spc.zst --streams"
+    )]
+    Info(InfoArgs),
+    /// Convert a trace to another format
+    #[command(
+        after_help = "Examples:\n  nandu trace convert Financial1.spc.bz2 financial1.parquet\n  nandu trace convert hm_0.csv hm_0.txt.zst --to mqsim --fit compact"
+    )]
+    Convert(ConvertArgs),
+    /// Write the requests of a generator to a file
+    #[command(
+        after_help = "Examples:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000\n  nandu trace generate financial1 f1.spc.zst --limit 20000 --seed 7"
+    )]
+    Generate(GenerateArgs),
+}
+
+/// How a trace is read.
+#[derive(Args, Debug, Clone)]
+pub struct ReadArgs {
+    /// Take only the first N requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Format of the trace file; recognised by content without it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub trace_format: Option<String>,
+    /// What to do with lines that are wrong
+    #[arg(long, value_name = "HOW", default_value = "stop")]
+    pub bad_lines: BadLinesArg,
+    /// Set a parameter of a generator
+    #[arg(long = "gen", value_name = "KEY=VALUE")]
+    pub settings: Vec<GenSetting>,
+    /// Seed of a generator
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `nandu trace info`.
+#[derive(Args, Debug)]
+pub struct InfoArgs {
+    /// Trace files, or names of generators
+    #[arg(required = true, num_args = 1.., value_name = "FILE|NAME")]
+    pub traces: Vec<String>,
+    /// One row for each stream (volume, ASU, disk)
+    #[arg(long)]
+    pub streams: bool,
+    /// Leave out how often pages come back, which takes most of the time
+    #[arg(long)]
+    pub no_reuse: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a trace is written.
+#[derive(Args, Debug, Clone)]
+pub struct WriteArgs {
+    /// Format of the output; by the extension without it (.parquet, .spc, .msr, ...; .zst behind it compresses)
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub to: Option<String>,
+    /// Leave out what the format has no word for, and count it
+    #[arg(long)]
+    pub drop: bool,
+}
+
+/// `nandu trace convert`.
+#[derive(Args, Debug)]
+pub struct ConvertArgs {
+    /// Trace file, or name of a generator
+    pub input: String,
+    /// The file to write
+    pub output: PathBuf,
+    /// Lay all streams into one address space first
+    #[arg(long, value_name = "HOW", value_parser = clap::builder::PossibleValuesParser::new(["concat", "compact"]))]
+    pub fit: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub write: WriteArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+}
+
+/// `nandu trace generate`.
+#[derive(Args, Debug)]
+pub struct GenerateArgs {
+    /// The generator
+    pub name: String,
+    /// The file to write
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub write: WriteArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+}

@@ -1,0 +1,93 @@
+//! Values of options: words that mean one of several things, numbers with a unit.
+
+use clap::ValueEnum;
+use nandu_base::units::parse_ratio;
+use nandu_base::{Precondition, Ratio, Span};
+use nandu_trace::fit::Fit;
+
+/// `--bad-lines`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BadLinesArg {
+    /// The first one ends the command.
+    #[default]
+    Stop,
+    /// They are left out and counted.
+    Skip,
+}
+
+/// `--precondition`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PreconditionArg {
+    /// Nothing was ever written.
+    #[default]
+    Empty,
+    /// Every logical page was written once, in order.
+    Filled,
+}
+
+impl From<PreconditionArg> for Precondition {
+    fn from(arg: PreconditionArg) -> Precondition {
+        match arg {
+            PreconditionArg::Empty => Precondition::Empty,
+            PreconditionArg::Filled => Precondition::Filled,
+        }
+    }
+}
+
+/// `--fit`: one of the methods.
+pub(super) fn fit_parser() -> impl clap::builder::TypedValueParser<Value = Fit> {
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+    let help = |fit| match fit {
+        Fit::Error => "offsets stay; what does not fit is an error (the default)",
+        Fit::Concat => "streams in a row",
+        Fit::Compact => "only touched 4 KiB pages, densely",
+        Fit::Wrap => "modulo the capacity",
+    };
+    PossibleValuesParser::new(Fit::ALL.map(|f| PossibleValue::new(f.name()).help(help(f))))
+        .map(|name| Fit::ALL.into_iter().find(|f| f.name() == name).unwrap_or_default())
+}
+
+/// The name of a trace format.
+pub(super) fn format_parser() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(nandu_trace::FORMATS.map(|f| f.name))
+}
+
+/// `--time-scale`: a factor above 0.
+pub(super) fn time_scale(text: &str) -> Result<Ratio, String> {
+    match parse_ratio(text).map_err(|e| e.to_string())? {
+        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --closed N".into()),
+        ratio => Ok(ratio),
+    }
+}
+
+/// `--rate`: requests per second, as the time between two.
+pub(super) fn rate(text: &str) -> Result<Span, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text).trim();
+    match number.parse::<u64>() {
+        Ok(n @ 1..=1_000_000_000) => Ok(Span((1_000_000_000 + n / 2) / n)),
+        _ => {
+            Err("a rate is a whole number of requests per second from 1 to 1000000000, such as 20000/s"
+                .into())
+        }
+    }
+}
+
+/// `--set PATH=VALUE`.
+pub(super) fn set(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().into(), value.trim().into())),
+        _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_an_interval() {
+        assert_eq!(rate("20000/s"), Ok(Span(50_000)));
+        assert_eq!(rate("3"), Ok(Span(333_333_333)));
+        assert!(rate("0/s").is_err() && rate("fast").is_err());
+    }
+}
