@@ -33,7 +33,8 @@ pub(crate) fn unix(path: &Path, mode: Mode) -> io::Result<(UnixListener, SocketF
         }
         std::fs::remove_file(path)?;
     }
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Before the name exists: nobody with other rights can slip in.
     fchmod(&socket, mode)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;

@@ -110,7 +110,8 @@ fn open(path: &Path, capacity: ByteLen, direct: bool, create: bool) -> Result<Op
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).custom_flags(flags.bits() as i32);
     let mut file = options.open(path).map_err(|error| cannot_open(path, &error, direct))?;
-    let fail = |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
+    let fail =
+        |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {

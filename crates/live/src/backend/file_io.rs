@@ -43,6 +43,11 @@ impl OpenFile {
         self.given_up.load(Ordering::Acquire)
     }
 
+    /// Whether the request only copies into the page cache, as far as one can know.
+    pub fn is_short(&self, io: &BlockIo) -> bool {
+        io.op == Op::Write && !io.fua && !self.direct && io.len.0 <= AT_ONCE_MAX
+    }
+
     /// Serves a short request that needs no sleep. `None`: a thread has to do it.
     pub fn try_at_once(&self, io: &BlockIo) -> Option<Result<(), Failure>> {
         if self.is_given_up() {

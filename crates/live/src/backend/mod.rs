@@ -123,12 +123,16 @@ impl Completions {
         self.done.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Adds one end and wakes the reactor unless it was woken already.
-    pub fn push(&self, done: Done) {
+    /// Moves ends here and wakes the reactor unless it was woken already.
+    pub fn push(&self, ends: &mut Vec<Done>) {
+        if ends.is_empty() {
+            return;
+        }
         let mut list = self.list();
-        list.push(done);
-        if list.len() == 1 {
-            drop(list);
+        let first = list.is_empty();
+        list.append(ends);
+        drop(list);
+        if first {
             self.wake();
         }
     }

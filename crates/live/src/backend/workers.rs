@@ -1,13 +1,16 @@
 //! Threads that do blocking file operations for one leaf.
 //!
 //! Each leaf has threads of its own: a device that stands still holds its own requests and nobody else's. They are
-//! started when there is work for them, up to a limit, and take one job at a time. A thread that finds more jobs
-//! behind its own wakes the next one, so that short jobs keep few threads busy and long ones spread.
+//! started when there is work for them, up to a limit. A thread that finds more work than its own wakes the next one.
+//!
+//! *Plain writes to the page cache* are short and take turns in the kernel anyway (one lock for each file): one thread
+//! does a batch of them, and the reactor is woken once. A batch that takes longer than expected reports what it has.
 
 use super::file_io::OpenFile;
 use super::{BlockIo, Completions, Done};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// A request and the file it goes to.
 #[derive(Debug)]
@@ -16,12 +19,29 @@ pub(super) struct Job {
     pub file: Arc<OpenFile>,
 }
 
+/// Plain writes in one batch.
+const BATCH: usize = 32;
+/// A batch reports what it has when this much time has passed.
+const REPORT_AFTER: Duration = Duration::from_micros(200);
+
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Job>,
+    /// Jobs of which each may take long.
+    long: VecDeque<Job>,
+    /// Plain writes to the page cache.
+    short: VecDeque<Job>,
+    /// A thread is busy with plain writes.
+    writing: bool,
     idle: usize,
     threads: usize,
     stop: bool,
+}
+
+impl State {
+    /// Threads that would find work now.
+    fn openings(&self) -> usize {
+        self.long.len() + usize::from(!self.writing && !self.short.is_empty())
+    }
 }
 
 #[derive(Debug)]
@@ -38,27 +58,47 @@ impl Shared {
     }
 
     fn run(&self) {
+        let (mut batch, mut done) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut state = self.state();
         loop {
-            let Some(job) = state.queue.pop_front() else {
-                if state.stop {
-                    return;
-                }
+            let writes = !state.writing && !state.short.is_empty();
+            if writes {
+                state.writing = true;
+                let count = state.short.len().min(BATCH);
+                batch.extend(state.short.drain(..count));
+            } else if let Some(job) = state.long.pop_front() {
+                batch.push(job);
+            } else if state.stop {
+                return;
+            } else {
                 state.idle += 1;
                 state = self.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
                 state.idle -= 1;
                 continue;
-            };
-            let more = !state.queue.is_empty() && state.idle > 0;
+            }
+            let more = state.idle > 0 && state.openings() > 0;
             drop(state);
             if more {
                 self.work.notify_one();
             }
-            let (id, result) = (job.io.id, job.file.perform(&job.io));
-            drop(job); // the buffer is the request's alone again before anybody hears of the end
-            self.completions.push(Done { node: self.node, id, result });
+            self.perform(&mut batch, &mut done);
             state = self.state();
+            state.writing &= !writes;
         }
+    }
+
+    fn perform(&self, batch: &mut Vec<Job>, done: &mut Vec<Done>) {
+        let mut start = Instant::now();
+        for Job { io, file } in batch.drain(..) {
+            let (id, result) = (io.id, file.perform(&io));
+            drop(io); // the buffer is the request's alone again before anybody hears of the end
+            done.push(Done { node: self.node, id, result });
+            if start.elapsed() > REPORT_AFTER {
+                self.completions.push(done);
+                start = Instant::now();
+            }
+        }
+        self.completions.push(done);
     }
 }
 
@@ -89,8 +129,11 @@ impl Workers {
             return;
         }
         let mut state = self.shared.state();
-        state.queue.extend(self.staged.drain(..));
-        let wanted = state.queue.len().saturating_sub(state.idle).min(self.most - state.threads);
+        for job in self.staged.drain(..) {
+            let queue = if job.file.is_short(&job.io) { &mut state.short } else { &mut state.long };
+            queue.push_back(job);
+        }
+        let wanted = state.openings().saturating_sub(state.idle).min(self.most - state.threads);
         state.threads += wanted;
         let wake = state.idle > 0;
         drop(state);
@@ -112,11 +155,10 @@ impl Workers {
         if state.threads > 0 {
             return;
         }
-        for Job { io, file } in std::mem::take(&mut state.queue) {
-            let done = Done { node: self.shared.node, id: io.id, result: file.perform(&io) };
-            drop(io);
-            self.shared.completions.push(done);
-        }
+        let mut left: Vec<Job> = state.short.drain(..).collect();
+        left.extend(state.long.drain(..));
+        drop(state);
+        self.shared.perform(&mut left, &mut Vec::new());
     }
 }
 

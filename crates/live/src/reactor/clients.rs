@@ -162,7 +162,13 @@ impl Reactor {
             match conn.next(&self.caps, &mut self.graph.pool) {
                 Next::Start(request, payload) => {
                     let target = conn.session.map(|session| self.targets[session.export]);
-                    self.start(key, request, payload, target.expect("requests come after the handshake"), now);
+                    self.start(
+                        key,
+                        request,
+                        payload,
+                        target.expect("requests come after the handshake"),
+                        now,
+                    );
                 }
                 Next::Read if budget > 0 => match conn.receive(now, &mut self.graph.pool) {
                     0 => break,
@@ -282,7 +288,13 @@ impl Reactor {
         let next = conn.next(&self.caps, &mut self.graph.pool);
         let wants_read = match next {
             Next::Read => true,
-            Next::Blocked | Next::Over => false,
+            Next::Blocked => false,
+            Next::Over => {
+                if conn.is_finished() {
+                    self.list(key); // what was just read ends it: it is hung up on in the next turn
+                }
+                false
+            }
             Next::Start(request, payload) => {
                 // Room was made by what was just sent.
                 let target = conn.session.map(|session| self.targets[session.export]);

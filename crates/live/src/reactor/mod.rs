@@ -24,7 +24,7 @@ use crate::nbd::Exports;
 use conn::Conn;
 use host::{Due, Host};
 use legs::{Leg, LegState};
-use nandu_base::{DeviceEvent, Instant, OpenError, OpenHow, Span, TimerKey};
+use nandu_base::{DeviceEvent, Instant, OpenError, OpenHow, ReqId, Span, TimerKey};
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
 use poll::{Interest, Poll, Ready, Source};
@@ -206,40 +206,47 @@ impl Reactor {
         self.graph.close(node, now, &mut self.host);
     }
 
-    /// Does what is to be done, waiting for something to happen when there is nothing.
+    /// Waits until something happens, unless there is something to do already, and does what follows from it. What the
+    /// caller waits for is to be looked at after each turn.
     ///
     /// # Errors
     /// The operating system refuses to wait: nothing can go on.
     pub fn turn(&mut self) -> io::Result<()> {
-        let now = self.clock.now();
-        for _ in 0..DUE_PER_TURN {
-            match self.host.take_due(now) {
-                Some(Due::Finish(id)) => self.graph.complete(nandu_base::ReqId(id), now, &mut self.host),
-                Some(Due::Timer(node, key, generation)) => {
-                    self.graph.timer(node, TimerKey(key), generation, now, &mut self.host);
-                }
-                None => break,
-            }
+        self.kick();
+        let timeout = self.timeout();
+        let mut ready = std::mem::take(&mut self.ready);
+        self.poll.wait(timeout, &mut ready)?;
+        for event in ready.drain(..) {
+            self.dispatch(event);
         }
+        self.ready = ready;
+        let now = self.clock.now();
+        self.do_what_is_due(now);
         self.settle(now);
         self.serve_listed(now);
         self.settle(now);
         self.kick();
         self.send_listed();
         self.serve_controls();
-        let timeout = self.timeout();
-        let mut ready = std::mem::take(&mut self.ready);
-        let waited = self.poll.wait(timeout, &mut ready);
-        for event in ready.drain(..) {
-            self.dispatch(event);
+        Ok(())
+    }
+
+    fn do_what_is_due(&mut self, now: Instant) {
+        for _ in 0..DUE_PER_TURN {
+            match self.host.take_due(now) {
+                Some(Due::Finish(id)) => self.graph.complete(ReqId(id), now, &mut self.host),
+                Some(Due::Timer(node, key, generation)) => {
+                    self.graph.timer(node, TimerKey(key), generation, now, &mut self.host);
+                }
+                None => break,
+            }
         }
-        self.ready = ready;
-        waited
     }
 
     fn timeout(&self) -> Option<Span> {
-        if !self.listed.is_empty() || !self.host.done.is_empty() || !self.news.is_empty() || !self.outside.is_empty()
-        {
+        let to_do =
+            !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
+        if to_do || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some()) {
             return Some(Span::ZERO);
         }
         let sweep = (self.full || self.clients.len() > 0).then_some(self.next_sweep);

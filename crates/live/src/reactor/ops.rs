@@ -210,7 +210,8 @@ mod tests {
     fn a_failure_is_counted_from_the_start_of_the_request_and_stops_the_rest() {
         let mut ops = Ops::default();
         let slot = ops.insert(trim(10 * PIECE_MAX));
-        let pieces: Vec<Piece> = std::iter::from_fn(|| ops.next_piece(slot)).map(|(piece, _)| piece).collect();
+        let pieces: Vec<Piece> =
+            std::iter::from_fn(|| ops.next_piece(slot)).map(|(piece, _)| piece).collect();
         let error = IoError { kind: ErrorKind::WriteFailed, at: ByteLen(512), len: ByteLen(512) };
         ops.piece_done(pieces[1].cookie, Some(error));
         assert!(ops.next_piece(slot).is_none());

@@ -112,11 +112,9 @@ impl Poll {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        ready.extend(self.events.iter().map(|event| {
-            Ready {
-                source: Source::decode(event.data.u64()),
-                broken: { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR),
-            }
+        ready.extend(self.events.iter().map(|event| Ready {
+            source: Source::decode(event.data.u64()),
+            broken: { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR),
         }));
         Ok(())
     }

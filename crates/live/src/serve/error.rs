@@ -22,7 +22,9 @@ pub enum ServeError {
         known: Vec<String>,
     },
     /// Nobody could connect.
-    #[error("no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT) or a command (--run CMD)")]
+    #[error(
+        "no address to listen at; give a Unix socket (-U SOCK), a port (-p PORT) or a command (--run CMD)"
+    )]
     NoAddress,
     /// A socket or port cannot be had.
     #[error("{at}: {error}; choose another address, or stop who uses it")]
@@ -33,7 +35,9 @@ pub enum ServeError {
         error: io::Error,
     },
     /// A leaf that has no real medium.
-    #[error("device `{device}`: a leaf of kind `{kind}` is not served yet; use `file` or `memory` in its place")]
+    #[error(
+        "device `{device}`: a leaf of kind `{kind}` is not served yet; use `file` or `memory` in its place"
+    )]
     Unserved {
         /// The device.
         device: String,

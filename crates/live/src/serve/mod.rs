@@ -38,7 +38,8 @@ pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<E
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;
     let (reactor, missing) = assemble(&options, built)?;
-    let server = Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
+    let server =
+        Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
     server.run(exports, addresses, missing)
 }
 
@@ -77,7 +78,7 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<(Reactor, Vec<String
     let kinds = built.parts.iter().map(|part| part.kind).collect();
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
     let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, tenants);
-    let how = OpenHow { create: options.create, alone: options.alone };
+    let how = OpenHow { create: options.create, alone: options.alone, assume_clean: options.assume_clean };
     let setup = Setup { graph, kinds, children, media, completions, how, caps: options.caps };
     Ok((Reactor::new(setup)?, missing))
 }
@@ -152,7 +153,12 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn run(mut self, exports: Vec<Chosen>, mut addresses: Addresses, missing: Vec<String>) -> Result<Ended, ServeError> {
+    fn run(
+        mut self,
+        exports: Vec<Chosen>,
+        mut addresses: Addresses,
+        missing: Vec<String>,
+    ) -> Result<Ended, ServeError> {
         if self.options.signals {
             let signals = Signals::new()?;
             self.reactor.watch(signals.fd(), Watched::Signal as u32)?;
@@ -163,7 +169,8 @@ impl Server<'_> {
         }
         self.open(&exports, &missing)?;
         let uris: Vec<String> = exports.iter().map(|export| addresses.uri(&export.name)).collect();
-        let offers = exports.iter().map(|export| offer(export, self.reactor.graph().machine(export.node).limits()));
+        let offers =
+            exports.iter().map(|export| offer(export, self.reactor.graph().machine(export.node).limits()));
         let offers: Vec<(Export, u32, TenantId)> =
             offers.zip(&exports).map(|(offer, chosen)| (offer, chosen.node, chosen.tenant)).collect();
         self.reactor.offer(offers, std::mem::take(&mut addresses.listeners))?;
@@ -269,7 +276,8 @@ impl Server<'_> {
 /// What an export tells its clients.
 fn offer(chosen: &Chosen, limits: &Limits) -> Export {
     let minimum = ByteLen(u64::from(limits.align));
-    let preferred = ByteLen(u64::from(limits.preferred).next_power_of_two().clamp(minimum.0.max(512), 1 << 20));
+    let preferred =
+        ByteLen(u64::from(limits.preferred).next_power_of_two().clamp(minimum.0.max(512), 1 << 20));
     // Longer requests are cut; a longest one that is no multiple of the minimum would be refused by some clients.
     let maximum = limits.max_io.0.clamp(1 << 20, 32 << 20) / minimum.0 * minimum.0;
     Export {

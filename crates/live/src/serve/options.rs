@@ -29,6 +29,8 @@ pub struct ServeOptions {
     pub create: bool,
     /// Start a redundant device on what is there, although the rest may hold newer data.
     pub alone: bool,
+    /// Blank members hold the same data everywhere: nothing is copied from one to the other.
+    pub assume_clean: bool,
     /// Names of the exports to offer. Empty: all.
     pub exports: Vec<String>,
     /// Refuse all changes by clients. The machines still write their own records.
@@ -56,6 +58,7 @@ impl ServeOptions {
             run: None,
             pidfile: None,
             create: false,
+            assume_clean: false,
             alone: false,
             exports: Vec::new(),
             read_only: false,

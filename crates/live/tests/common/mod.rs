@@ -1,0 +1,119 @@
+//! What the tests of the server share: a client, a server in a thread, scripts, waiting for a state.
+#![allow(dead_code)] // each test file uses a part
+
+pub mod client;
+pub mod process;
+pub mod script;
+
+use nandu_live::{ctl, serve, Ended, Report, ServeError, ServeOptions, Stopper};
+use nandu_stack::Stack;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything; reaching it is a failure.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Looks until `found` gives something.
+pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = found() {
+            return value;
+        }
+        assert!(start.elapsed() < DEADLINE, "waited in vain for {what}");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// A server in a thread of this process.
+pub struct Served {
+    pub socket: PathBuf,
+    pub control: PathBuf,
+    stopper: Stopper,
+    thread: Option<JoinHandle<Result<Ended, ServeError>>>,
+}
+
+/// Options for a stack whose files and sockets lie in `dir`.
+pub fn options(stack: &str, dir: &Path) -> ServeOptions {
+    let stack = Stack::parse(stack).unwrap_or_else(|error| panic!("{error}"));
+    ServeOptions {
+        unix: Some(dir.join("nbd.sock")),
+        control: Some(dir.join("ctl.sock")),
+        base: dir.to_path_buf(),
+        create: true,
+        signals: false,
+        ..ServeOptions::new(stack)
+    }
+}
+
+impl Served {
+    /// Starts and waits until clients can connect.
+    pub fn start(options: ServeOptions) -> Served {
+        Served::try_start(options).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn try_start(mut options: ServeOptions) -> Result<Served, ServeError> {
+        let stopper = Stopper::new().expect("a descriptor");
+        options.stopper = Some(stopper.clone());
+        let (socket, control) = (options.unix.clone(), options.control.clone());
+        let (sender, reports) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            serve(options, &mut |report| {
+                let _ = sender.send(report.clone()); // nobody listens once it is ready
+            })
+        });
+        loop {
+            match reports.recv_timeout(DEADLINE) {
+                Ok(Report::Ready { .. }) => break,
+                Ok(_) => {}
+                Err(_) => return Err(thread.join().expect("no panic").err().expect("it is not ready")),
+            }
+        }
+        Ok(Served {
+            socket: socket.unwrap_or_default(),
+            control: control.unwrap_or_default(),
+            stopper,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn connect(&self, export: &str) -> client::Client {
+        client::Client::connect(&self.socket, export)
+    }
+
+    pub fn status(&self) -> Value {
+        ctl::send(&self.control, &ctl::Command::Status).expect("a running server answers")
+    }
+
+    /// Tells the server to end, and does not wait.
+    pub fn tell_to_stop(&self) {
+        self.stopper.stop();
+    }
+
+    /// Ends the server and waits for its clean end.
+    pub fn stop(mut self) -> Ended {
+        self.stopper.stop();
+        self.wait()
+    }
+
+    pub fn wait(&mut self) -> Ended {
+        let thread = self.thread.take().expect("it is stopped once");
+        thread.join().expect("no panic").unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                std::thread::panicking() || ended.is_ok_and(|e| e.is_ok()),
+                "the server did not end cleanly"
+            );
+        }
+    }
+}

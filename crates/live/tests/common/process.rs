@@ -1,0 +1,126 @@
+//! A server in a process of its own, so that it can be killed; and the tools of others.
+//!
+//! The process is this test program once more, told by its environment to be a server: nothing else has to be built.
+
+use super::{options, wait_for};
+use nandu_live::{ctl, serve};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+const STACK: &str = "NANDU_TEST_STACK";
+const DIR: &str = "NANDU_TEST_DIR";
+/// The test that a test program must have, calling [`be_a_server`].
+const ENTRY: &str = "the_server_process";
+
+/// Serves if the environment says so; returns at once in a normal test run.
+pub fn be_a_server() {
+    let (Ok(stack), Ok(dir)) = (std::env::var(STACK), std::env::var(DIR)) else { return };
+    let mut options = options(&stack, Path::new(&dir));
+    options.signals = true;
+    let code = match serve(options, &mut |report| report.print()) {
+        Ok(ended) => ended.exit_code(),
+        Err(error) => {
+            eprintln!("{error}");
+            error.exit_code()
+        }
+    };
+    std::process::exit(i32::from(code));
+}
+
+/// A server in a process.
+pub struct Process {
+    child: Child,
+    pub socket: PathBuf,
+    pub control: PathBuf,
+}
+
+impl Process {
+    /// Starts it and waits until it answers.
+    pub fn start(stack: &str, dir: &Path) -> Process {
+        let program = std::env::current_exe().expect("a test program has a path");
+        let child = Command::new(program)
+            .args([ENTRY, "--exact", "--nocapture", "--test-threads=1"])
+            .env(STACK, stack)
+            .env(DIR, dir)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the test program starts again");
+        let mut process = Process { child, socket: dir.join("nbd.sock"), control: dir.join("ctl.sock") };
+        wait_for("the server to answer", || {
+            let ended = process.child.try_wait().expect("a child can be waited for");
+            assert!(ended.is_none(), "the server ended: {ended:?}");
+            process.try_status()
+        });
+        process
+    }
+
+    fn try_status(&self) -> Option<Value> {
+        ctl::send(&self.control, &ctl::Command::Status).ok()
+    }
+
+    pub fn status(&self) -> Value {
+        self.try_status().expect("a running server answers")
+    }
+
+    pub fn ctl(&self, command: &str) -> Value {
+        let command: ctl::Command = command.parse().expect("a command");
+        ctl::send(&self.control, &command).unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    pub fn uri(&self) -> String {
+        format!("nbd+unix:///data?socket={}", self.socket.display())
+    }
+
+    /// Waits until a counter of a device has a value.
+    pub fn wait_for_counter(&self, device: &str, counter: &str, value: u64) {
+        wait_for(&format!("{counter} of {device} to be {value}"), || {
+            (self.status()["devices"][device]["counters"][counter] == value).then_some(())
+        });
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+
+    /// SIGTERM, and a clean end.
+    pub fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child can be told");
+        let status = self.child.wait().expect("a child can be waited for");
+        assert_eq!(status.code(), Some(0), "a clean end");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a tool is there. Without it the test is skipped, or fails when `NANDU_REQUIRE_TOOLS=1`.
+pub fn have(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|dir| dir.join(tool).is_file()) {
+        return true;
+    }
+    assert!(std::env::var("NANDU_REQUIRE_TOOLS").as_deref() != Ok("1"), "{tool} is not installed");
+    eprintln!("skip: {tool} is not installed");
+    false
+}
+
+/// Runs a tool, which must succeed.
+pub fn run(tool: &str, args: &[&str]) -> Output {
+    let output = Command::new(tool).args(args).stdin(Stdio::null()).output().expect("the tool starts");
+    assert!(
+        output.status.success(),
+        "{tool} {args:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}

@@ -1,0 +1,287 @@
+//! The server in this process, with a client of our own.
+
+mod common;
+
+use common::client::{go, hello, option, request, Client};
+use common::script::{self, pattern};
+use common::{options, wait_for, Served};
+use nandu_base::{ByteLen, Rng, Span};
+use nandu_live::nbd::wire::{cmd, cmd_flag, opt, GREETING_BYTES};
+use nandu_live::reactor::Caps;
+use nandu_live::ServeOptions;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+const MEMORY: &str = "[export.data]\ndevice = \"leg\"\n[device.leg]\nkind = \"memory\"\nsize = \"8 MiB\"\n";
+const FILE: &str =
+    "[export.data]\ndevice = \"leg\"\n[device.leg]\nkind = \"file\"\npath = \"leg.img\"\nsize = \"8 MiB\"\n";
+
+fn direct() -> String {
+    format!("{FILE}direct = true\n")
+}
+
+fn stripe() -> String {
+    let legs =
+        (0..3).map(|i| format!("[device.leg{i}]\nkind = \"file\"\npath = \"{i}.img\"\nsize = \"3 MiB\"\n"));
+    let head = "[export.data]\ndevice = \"s\"\n[device.s]\nkind = \"stripe\"\nchunk = \"16 KiB\"\n";
+    format!("{head}legs = [\"leg0\", \"leg1\", \"leg2\"]\n{}", legs.collect::<String>())
+}
+
+fn mirror() -> String {
+    let legs = ["a", "b"];
+    let legs = legs.map(|i| format!("[device.{i}]\nkind = \"file\"\npath = \"{i}.img\"\nsize = \"9 MiB\"\n"));
+    let head = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n";
+    format!("{head}{}", legs.concat())
+}
+
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn every_stack_answers_as_a_plain_copy_would() {
+    for (seed, stack) in [MEMORY.to_string(), FILE.into(), direct(), stripe(), mirror()].iter().enumerate() {
+        let dir = dir();
+        let served = Served::start(options(stack, dir.path()));
+        let mut client = served.connect("data");
+        let size = client.size;
+        script::play(&script::random(seed as u64 + 1, 400, size), &mut client, size);
+        client.disconnect();
+        served.stop();
+    }
+}
+
+#[test]
+fn what_was_written_is_found_after_a_clean_end() {
+    let dir = dir();
+    for round in 0..3_u64 {
+        let served = Served::start(options(&mirror(), dir.path()));
+        let mut client = served.connect("data");
+        for earlier in 0..round {
+            assert_eq!(client.read(earlier << 16, 65536), pattern(earlier << 16, 65536, earlier + 1));
+        }
+        client.write(round << 16, &pattern(round << 16, 65536, round + 1));
+        drop(client);
+        served.stop();
+    }
+}
+
+#[test]
+fn many_requests_of_several_connections_are_all_answered_once() {
+    let dir = dir();
+    let served = Served::start(options(&stripe(), dir.path()));
+    std::thread::scope(|scope| {
+        for part in 0..4_u64 {
+            let served = &served;
+            scope.spawn(move || {
+                let mut client = Client::connect(&served.socket, "data");
+                let slot = |n: u64| (4 * n + part) * 4096;
+                let mut wanted = BTreeMap::new();
+                for round in 0..3 {
+                    for n in 0..128 {
+                        let data = pattern(slot(n), 4096, n + round * 1000);
+                        client.send(cmd::WRITE, 0, slot(n), 4096, &data);
+                    }
+                    (0..128).for_each(|_| assert_eq!(client.receive().1, Ok(Vec::new())));
+                    for n in 0..128 {
+                        let cookie = client.send(cmd::READ, 0, slot(n), 4096, &[]);
+                        wanted.insert(cookie, pattern(slot(n), 4096, n + round * 1000));
+                    }
+                    for _ in 0..128 {
+                        let (cookie, outcome) = client.receive();
+                        assert_eq!(outcome, Ok(wanted.remove(&cookie).expect("asked once")));
+                    }
+                }
+                client.flush();
+                client.disconnect();
+            });
+        }
+    });
+    let status = served.status();
+    assert_eq!((status["connections"].as_u64(), status["requests_in_flight"].as_u64()), (Some(0), Some(0)));
+}
+
+#[test]
+fn one_connection_flushes_for_all_and_sees_their_writes() {
+    let dir = dir();
+    let served = Served::start(options(FILE, dir.path()));
+    let (mut a, mut b) = (served.connect("data"), served.connect(""));
+    a.write(0, &pattern(0, 8192, 1));
+    b.flush();
+    assert_eq!(b.read(4096, 4096), pattern(4096, 4096, 1));
+}
+
+#[test]
+fn requests_that_cannot_be_served_are_refused_and_the_session_goes_on() {
+    let dir = dir();
+    let served = Served::start(options(FILE, dir.path()));
+    let mut client = served.connect("data");
+    let (size, over) = (client.size, 33 << 20);
+    let cases = [
+        (cmd::READ, 0, 0, over, 22, "beyond the end"),
+        (cmd::WRITE, 0, size - 512, 1024, 28, "a write beyond the end"),
+        (cmd::READ, 0, 1, 512, 22, "misaligned"),
+        (cmd::WRITE, 0, 0, 100, 22, "misaligned length"),
+        (cmd::FLUSH, 0, 512, 0, 22, "a flush with an offset"),
+        (cmd::TRIM, 0, size, 512, 22, "a trim beyond the end"),
+        (cmd::WRITE_ZEROES, cmd_flag::FAST_ZERO, 0, 512, 95, "fast zeroes"),
+        (cmd::CACHE, 0, 0, 512, 22, "not offered"),
+        (99, 0, 0, 512, 22, "no such command"),
+    ];
+    for (command, flags, offset, length, errno, what) in cases {
+        let data = if command == cmd::WRITE { vec![7; length as usize] } else { Vec::new() };
+        assert_eq!(client.call(command, flags, offset, length, &data), Err(errno), "{what}");
+    }
+    client.write(0, &pattern(0, 512, 3));
+    assert_eq!(client.read(0, 512), pattern(0, 512, 3));
+}
+
+#[test]
+fn long_requests_are_cut_and_too_long_ones_refused() {
+    let dir = dir();
+    let stack = MEMORY.replace("8 MiB", "5 GiB");
+    let served = Served::start(options(&stack, dir.path()));
+    let mut client = served.connect("data");
+    let long = 32 << 20;
+    let data = pattern(512, long, 9);
+    client.write(512, &data);
+    assert!(client.read(512, long) == data, "32 MiB come back");
+    assert_eq!(client.call(cmd::READ, 0, 0, long + 512, &[]), Err(75));
+    assert_eq!(client.call(cmd::WRITE, 0, 0, long + 512, &vec![1; long as usize + 512]), Err(22));
+    assert!(client.read(512, long) == data, "a refused write changes nothing");
+    assert_eq!(client.call(cmd::TRIM, 0, 0, u32::MAX - 511, &[]), Ok(Vec::new()));
+    assert!(client.read(512, long).iter().all(|&byte| byte == 0));
+    let requests = served.status()["devices"]["leg"]["requests"]["trim"].as_u64();
+    assert_eq!(requests, Some(128), "4 GiB of trim in pieces of 32 MiB");
+}
+
+#[test]
+fn whatever_a_client_says_the_next_one_is_served() {
+    let dir = dir();
+    let served = Served::start(options(MEMORY, dir.path()));
+    for seed in 0..150 {
+        let mut rng = Rng::new(seed);
+        let mut said = garbage(&mut rng);
+        if rng.below(3) > 0 {
+            let at = rng.below(said.len() as u64) as usize;
+            said[at] = rng.bits() as u8;
+        }
+        let mut stream = UnixStream::connect(&served.socket).expect("it listens");
+        let _ = stream.write_all(&said); // it may hang up before it has heard everything
+        if rng.below(2) == 0 {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    }
+    let mut client = served.connect("data");
+    client.write(0, &pattern(0, 4096, 5));
+    assert_eq!(client.read(0, 4096), pattern(0, 4096, 5));
+    wait_for("everybody else to be gone", || {
+        let status = served.status();
+        (status["connections"] == 1 && status["requests_in_flight"] == 0).then_some(())
+    });
+}
+
+/// Bytes that look more or less like a client.
+fn garbage(rng: &mut Rng) -> Vec<u8> {
+    let noise = |rng: &mut Rng| (0..rng.between(1, 600)).map(|_| rng.bits() as u8).collect::<Vec<u8>>();
+    let mut said = match rng.below(4) {
+        0 => return noise(rng),
+        _ => hello(),
+    };
+    for _ in 0..rng.below(4) {
+        let data = noise(rng);
+        said.extend(option(rng.below(12) as u32, &data));
+    }
+    said.extend(option(opt::STRUCTURED_REPLY, &[]));
+    said.extend(go("data"));
+    for cookie in 0..rng.below(30) {
+        let length = *rng.pick(&[0, 1, 512, 4096, 1 << 20, u32::MAX]);
+        let offset = *rng.pick(&[0, 512, 1 << 20, 8 << 20, u64::MAX - 511]);
+        let command = rng.below(9) as u16;
+        said.extend(request(rng.below(32) as u16, command, cookie, offset, length));
+        if command == cmd::WRITE {
+            said.extend(vec![3; length.min(8192) as usize]);
+        }
+    }
+    said.extend(noise(rng));
+    said
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_either_and_harms_nobody() {
+    let dir = dir();
+    let caps = Caps { bytes: ByteLen::mib(4), ..Caps::default() };
+    let served = Served::start(ServeOptions { caps, ..options(MEMORY, dir.path()) });
+    let mut rude = served.connect("data");
+    let asked = 300;
+    let writer = rude.stream.try_clone().expect("a second handle");
+    std::thread::scope(|scope| {
+        // 300 MiB are asked for, and no reply is read yet.
+        scope.spawn(move || {
+            let mut writer = writer;
+            (0..asked).for_each(|cookie| {
+                writer.write_all(&request(cmd::READ, 0, cookie, 0, 1 << 20)).expect("it is read in the end");
+            });
+        });
+        let in_flight = || served.status()["devices"]["leg"]["requests"]["read"].as_u64().unwrap_or(0);
+        wait_for("the server to be stopped by its limit", || (in_flight() >= 4).then_some(()));
+        let mut polite = served.connect("data");
+        polite.write(0, &pattern(0, 4096, 5));
+        assert_eq!(polite.read(0, 4096), pattern(0, 4096, 5));
+        assert!(in_flight() <= 8, "at most 4 MiB and what the socket holds were read ahead");
+        let mut rest = vec![0; asked as usize * ((1 << 20) + 28)];
+        rude.stream.read_exact(&mut rest).expect("everything is answered");
+    });
+}
+
+#[test]
+fn a_client_that_says_nothing_is_hung_up_on() {
+    let dir = dir();
+    let caps = Caps { handshake: Span::from_ms(20), ..Caps::default() };
+    let served = Served::start(ServeOptions { caps, ..options(MEMORY, dir.path()) });
+    let mut silent = UnixStream::connect(&served.socket).expect("it listens");
+    let mut heard = Vec::new();
+    silent.read_to_end(&mut heard).expect("the server hangs up");
+    assert_eq!(heard.len(), GREETING_BYTES);
+}
+
+#[test]
+fn more_clients_than_allowed_wait_for_their_turn() {
+    let dir = dir();
+    let caps = Caps { connections: 2, ..Caps::default() };
+    let served = Served::start(ServeOptions { caps, ..options(MEMORY, dir.path()) });
+    let (a, mut b) = (served.connect("data"), served.connect("data"));
+    let socket = served.socket.clone();
+    let third = std::thread::spawn(move || Client::connect(&socket, "data").read(0, 512));
+    b.write(0, &pattern(0, 512, 1));
+    a.disconnect();
+    assert_eq!(third.join().expect("it is served"), pattern(0, 512, 1));
+}
+
+#[test]
+fn an_end_answers_what_is_under_way() {
+    let dir = dir();
+    let mut served = Served::start(options(FILE, dir.path()));
+    let mut client = served.connect("data");
+    let count = 64_u64;
+    for n in 0..count {
+        client.send(cmd::WRITE, 0, n * 4096, 4096, &pattern(n * 4096, 4096, n));
+    }
+    // The first answer says that the server has begun to read.
+    let mut answers = BTreeMap::from([client.receive()]);
+    served.tell_to_stop();
+    while let Ok((cookie, outcome)) = client.try_receive() {
+        answers.insert(cookie, outcome);
+    }
+    served.wait();
+    assert!(answers.values().all(|outcome| matches!(outcome, Ok(_) | Err(108))), "{answers:?}");
+    drop(served);
+    let served = Served::start(options(FILE, dir.path()));
+    let mut client = served.connect("data");
+    for (cookie, _) in answers.iter().filter(|(_, outcome)| outcome.is_ok()) {
+        let n = cookie - 1;
+        assert_eq!(client.read(n * 4096, 4096), pattern(n * 4096, 4096, n));
+    }
+}
