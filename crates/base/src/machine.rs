@@ -107,6 +107,8 @@ pub struct OpenHow {
     pub create: bool,
     /// A redundant machine may start on the members it finds, although the others may hold newer data.
     pub alone: bool,
+    /// Blank members are known to hold the same data everywhere, as fresh media of the simulator do: nothing is copied.
+    pub assume_clean: bool,
 }
 
 /// What a machine can take.

@@ -21,7 +21,7 @@ pub enum ReadPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Fresh {
-    /// Nothing: the first leg is copied to the second.
+    /// Nothing: the first leg is copied to the second, unless whoever starts the stack says `assume_clean`.
     Copy,
     /// They read the same everywhere, for example zeros: nothing is copied.
     Equal,

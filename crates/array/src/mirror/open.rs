@@ -142,7 +142,7 @@ impl Mirror {
         let y = self.leader;
         if start == Start::Fresh {
             self.opened_after_join = true;
-            self.equal_so_far = self.fresh == Fresh::Equal;
+            self.equal_so_far = self.fresh == Fresh::Equal || self.how.assume_clean;
             if !self.equal_so_far {
                 (0..self.region_count).for_each(|r| self.stale.set(r));
             }

@@ -102,7 +102,7 @@ fn cut_everywhere(story: Story, setup: &Setup, twice: bool) -> Result<(), String
     for n in 1.. {
         let mut w = World::new(setup.clone());
         w.fuse = Some(n);
-        let create = OpenHow { create: true, alone: false };
+        let create = OpenHow { create: true, ..OpenHow::default() };
         let made = w.open(create);
         if !w.is_over() {
             made.map_err(|e| format!("creation: {e}"))?;
@@ -183,7 +183,7 @@ fn a_cut_at_any_step_loses_nothing_promised() {
 
 /// A leg goes away at any step of a story, the start and the end included, and comes back after it.
 fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String> {
-    let create = OpenHow { create: true, alone: false };
+    let create = OpenHow { create: true, ..OpenHow::default() };
     for n in 1.. {
         let told = |e: String| format!("seed {}, leg {leg} is lost after {n} events: {e}", setup.seed);
         let mut w = World::new(setup.clone());

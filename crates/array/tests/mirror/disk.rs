@@ -94,6 +94,16 @@ impl Disk {
         }
     }
 
+    /// Data sectors that a cut may take back.
+    pub fn unflushed(&self) -> impl Iterator<Item = u64> + '_ {
+        let data = self.cache.range(..self.data_end);
+        let differs = |s: &u64, versions: &[Version]| {
+            let durable = self.durable.get(s).unwrap_or(&ZERO);
+            versions.iter().any(|(_, cell)| cell != durable)
+        };
+        data.filter(move |(s, versions)| differs(s, versions)).map(|(s, _)| *s)
+    }
+
     /// Sectors that were ever written.
     pub fn touched(&self) -> BTreeSet<u64> {
         self.durable.keys().chain(self.cache.keys()).copied().collect()

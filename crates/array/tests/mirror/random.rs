@@ -31,7 +31,7 @@ struct Life {
 pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
     let mut life = Life { world: World::new(setup), rng, mix, lost: None, hurt: false };
-    let create = OpenHow { create: true, alone: false };
+    let create = OpenHow { create: true, ..OpenHow::default() };
     if let Err(e) = life.world.open(create) {
         return Err(format!("the first start fails: {e}"));
     }
@@ -134,7 +134,7 @@ impl Life {
             }
             None => {}
         }
-        self.start(OpenHow { create: false, alone });
+        self.start(OpenHow { alone, ..OpenHow::default() });
     }
 
     fn death(&mut self) {

@@ -321,6 +321,7 @@ impl World {
             }
         }
         self.hear();
+        self.check_marks();
         true
     }
 
@@ -330,6 +331,18 @@ impl World {
         }
         if let Err(violation) = self.graph.as_ref().expect("booted").check() {
             self.complain(violation.to_string());
+        }
+    }
+
+    /// `clear_needs_both_flushed`: as long as a cut could make the legs differ, some D is set.
+    fn check_marks(&mut self) {
+        let unflushed = [A, B].into_iter().find_map(|leg| self.disk(leg).unflushed().next());
+        if let (Some(sector), true) = (unflushed, self.setup.plants.is_empty()) {
+            if self.opened() == Some(Ok(())) && self.is_pair() && self.counter("dirty_regions") == 0 {
+                self.complain(format!(
+                    "clear_needs_both_flushed: sector {sector} is not durable and no D is set"
+                ));
+            }
         }
     }
 

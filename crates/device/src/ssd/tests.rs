@@ -67,7 +67,7 @@ impl Bench {
     }
 
     fn open(&mut self, create: bool) {
-        let (_, effects) = self.call(|m, cx| m.open(OpenHow { create, alone: false }, cx));
+        let (_, effects) = self.call(|m, cx| m.open(OpenHow { create, ..OpenHow::default() }, cx));
         for effect in effects {
             if let Effect::Wake(_, at) = effect {
                 self.now = at;
