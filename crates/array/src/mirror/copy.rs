@@ -118,6 +118,12 @@ impl Mirror {
         if !self.resync.failed {
             self.stale.unset(region);
             self.resync.progress = true;
+            // Clients wrote there as well, and a stale region keeps no marks: unknown is not flushed.
+            for leg in 0..2 {
+                if !(self.planted.marks_kept && leg != self.leader) {
+                    self.needs_flush(leg, region..=region);
+                }
+            }
             self.count.resync_regions += 1;
         }
         self.exit_region(region, cx);
@@ -248,10 +254,6 @@ impl Mirror {
             self.count.repairs += 1;
         } else {
             self.count.resync_bytes += op.end - op.start;
-            let range = self.regions_of(op.start, op.end);
-            if !self.planted.marks_kept {
-                self.needs_flush(leg, range);
-            }
         }
         self.copy_over(i, true, cx);
     }

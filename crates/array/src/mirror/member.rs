@@ -57,6 +57,7 @@ pub(super) enum JoinStep {
 /// Close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CloseStep {
+    Stragglers,
     Drain,
     Flush([u64; 2]),
     Clear,
@@ -432,11 +433,9 @@ impl Mirror {
     }
 
     pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
+        // A mirror that has failed has nothing to make durable, but what it sent must come back: a leg is closed next.
         if self.phase != Phase::Running {
-            self.phase = Phase::Closed;
-            self.proc = Proc::None;
-            cx.closed();
-            return;
+            self.proc = Proc::Close(CloseStep::Stragglers);
         }
         self.phase = Phase::Closing;
         self.stir = true;
@@ -447,6 +446,11 @@ impl Mirror {
     fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
         let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
         match step {
+            CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
+                self.phase = Phase::Closed;
+                self.proc = Proc::None;
+                cx.closed();
+            }
             CloseStep::Drain if self.ops_alive() == 0 && !self.is_clearing() => {
                 self.stop_copies(cx);
                 let mut need = [0; 2];
