@@ -266,7 +266,7 @@ impl<'a> Draft<'a> {
             );
         }
         if self.one_in(3) {
-            let (mean, back) = (self.rng.between(5, 100), self.rng.between(100, 10_000));
+            let (mean, back) = (self.rng.between(30, 300), self.rng.between(100, 10_000));
             self.put(
                 "loss",
                 format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
@@ -279,7 +279,7 @@ impl<'a> Draft<'a> {
         let name = self.begin("mirror");
         self.put("legs", format!("{legs:?}"));
         self.put_text("region", "64 KiB");
-        let clear = *self.rng.pick(&[1, 3, 20, 5000]);
+        let clear = *self.rng.pick(&[1, 3, 20, 200]);
         self.put_text("clear_after", format!("{clear} ms"));
         self.put("active_regions", 32);
         let chunk = 4096u64 << self.rng.below(5);

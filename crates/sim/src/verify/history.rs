@@ -226,9 +226,11 @@ impl History {
                 self.0.push(version);
                 continue;
             }
-            let same = |v: &Version| v.fate == Fate::Done && v.zeros && version.zeros && v.gone == OPEN;
+            let survivor = version.survivor || machines_die;
+            let same = |v: &Version| {
+                v.fate == Fate::Done && v.zeros && version.zeros && v.gone == OPEN && v.survivor == survivor
+            };
             if !self.0.iter().any(same) {
-                let survivor = version.survivor || machines_die;
                 let lost =
                     Version { came: 0, after: 0, end, fate: Fate::Done, durable: false, survivor, ..version };
                 self.0.push(lost);

@@ -92,6 +92,8 @@ pub struct SeedReport {
     pub recoveries: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
+    /// Whether the faults never let the stack be created.
+    pub not_created: bool,
     /// The failure, if there was one.
     pub failure: Option<Box<Failure>>,
 }
@@ -111,6 +113,8 @@ pub struct VerifyReport {
     pub recoveries: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
+    /// Stacks that the faults never let be created.
+    pub not_created: u64,
     /// Digest of all seeds' digests, in the order of the seeds.
     pub digest: u64,
     /// Seeds that failed, in order.
@@ -171,6 +175,7 @@ impl VerifyReport {
             sum.crashes += r.crashes;
             sum.recoveries += r.recoveries;
             sum.mirrors_compared += r.mirrors_compared;
+            sum.not_created += u64::from(r.not_created);
             digest.add(r.digest);
             sum.failures.extend(r.failure.map(|f| *f));
         }
@@ -198,8 +203,18 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         let command = command(options, seed);
         Box::new(Failure { seed, violation, event: tally.events, stack: plan.toml.clone(), command })
     });
-    let Tally { requests, events, crashes, recoveries, mirrors_compared, digest } = tally;
-    SeedReport { seed, digest, requests, events, crashes, recoveries, mirrors_compared, failure }
+    let Tally { requests, events, crashes, recoveries, mirrors_compared, not_created, digest } = tally;
+    SeedReport {
+        not_created: not_created > 0,
+        seed,
+        digest,
+        requests,
+        events,
+        crashes,
+        recoveries,
+        mirrors_compared,
+        failure,
+    }
 }
 
 type Outcome = (Plan, Tally, Result<(), Violation>);

@@ -126,9 +126,8 @@ impl Watch {
             graph.machine(at as u32).counters(&mut self.counters);
             let is_current = figure(&self.counters, "stale_regions") == 0;
             let leader = figure(&self.counters, "leader_leg");
-            node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)].map(|(name, leg)| {
-                figure(&self.counters, name) == 1 && (leg == leader || is_current)
-            });
+            node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
+                .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
         }
     }
 
@@ -140,6 +139,11 @@ impl Watch {
             "mirror" => node.struck || below.all(|struck| struck),
             _ => node.struck || below.any(|struck| struck),
         }
+    }
+
+    /// Whether any fault has struck.
+    pub fn has_struck(&self) -> bool {
+        self.nodes.iter().any(|n| n.struck)
     }
 
     /// Whether a start of `at` that failed had a reason to: any fault below may be in its way.
