@@ -69,7 +69,7 @@ impl Served {
             match reports.recv_timeout(DEADLINE) {
                 Ok(Report::Ready { .. }) => break,
                 Ok(_) => {}
-                Err(_) => return Err(thread.join().expect("no panic").err().expect("it is not ready")),
+                Err(_) => return Err(thread.join().expect("no panic").expect_err("it is not ready")),
             }
         }
         Ok(Served {

@@ -38,18 +38,22 @@ pub struct Process {
 impl Process {
     /// Starts it and waits until it answers.
     pub fn start(stack: &str, dir: &Path) -> Process {
+        let log_path = dir.join("server.log");
+        let log = std::fs::File::create(&log_path).expect("a log");
         let program = std::env::current_exe().expect("a test program has a path");
         let child = Command::new(program)
             .args([ENTRY, "--exact", "--nocapture", "--test-threads=1"])
             .env(STACK, stack)
             .env(DIR, dir)
             .stdout(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the test program starts again");
         let mut process = Process { child, socket: dir.join("nbd.sock"), control: dir.join("ctl.sock") };
         wait_for("the server to answer", || {
             let ended = process.child.try_wait().expect("a child can be waited for");
-            assert!(ended.is_none(), "the server ended: {ended:?}");
+            let said = || std::fs::read_to_string(&log_path).unwrap_or_default();
+            assert!(ended.is_none(), "the server ended: {ended:?}: {}", said());
             process.try_status()
         });
         process

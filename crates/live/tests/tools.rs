@@ -1,0 +1,365 @@
+//! A mirror over two files, served by a process of its own: the tools of others work on it, a leg dies and comes back,
+//! and `kill -9` loses nothing that was flushed.
+//!
+//! A tool that is not installed skips its test; `NANDU_REQUIRE_TOOLS=1` makes that a failure.
+
+mod common;
+
+use common::client::{Client, Outcome};
+use common::process::{be_a_server, have, run, Process};
+use common::wait_for;
+use nandu_base::Rng;
+use nandu_live::nbd::wire::{cmd, cmd_flag};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Not a test of its own: what [`Process`] runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
+
+const SIZE: u64 = 32 << 20;
+const BLOCK: u64 = 4096;
+
+fn mirror() -> String {
+    let legs = ["a", "b"];
+    let legs = legs.map(|i| format!("[device.{i}]\nkind = \"file\"\npath = \"{i}.img\"\nsize = {SIZE}\n"));
+    let head = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\
+        region = \"64 KiB\"\nclear_after = \"10 ms\"\n";
+    format!("{head}{}", legs.concat())
+}
+
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// Both legs are members, nothing is to be copied, and no region may differ.
+fn wait_until_clean(process: &Process) {
+    for leg in ["leg_a_is_member", "leg_b_is_member"] {
+        process.wait_for_counter("m", leg, 1);
+    }
+    for marks in ["stale_regions", "dirty_regions"] {
+        process.wait_for_counter("m", marks, 0);
+    }
+}
+
+fn counter(process: &Process, name: &str) -> u64 {
+    process.status()["devices"]["m"]["counters"][name].as_u64().expect("the mirror counts it")
+}
+
+/// The legs are equal where user data lies, which begins at their start.
+fn assert_legs_equal(dir: &Path, bytes: u64) {
+    let read = |leg: &str| std::fs::read(dir.join(leg)).expect("a leg is a file");
+    let (a, b) = (read("a.img"), read("b.img"));
+    let differs = (0..bytes as usize).find(|&at| a[at] != b[at]);
+    assert_eq!(differs, None, "the legs differ");
+}
+
+#[test]
+fn qemu_io_writes_reads_back_and_compares() {
+    if !have("qemu-io") {
+        return;
+    }
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let commands = [
+        "write -P 0x5a 0 1M",
+        "read -P 0x5a 0 1M",
+        "write -f -P 0x21 2M 64k",
+        "read -P 0x21 2M 64k",
+        "aio_write -P 1 4M 256k",
+        "aio_write -P 2 5M 256k",
+        "aio_flush",
+        "read -P 1 4M 256k",
+        "read -P 2 5M 256k",
+        "discard 256k 256k",
+        "read -P 0 256k 256k",
+        "read -P 0x5a 512k 512k",
+        "write -z 512k 128k",
+        "write -z -u 640k 128k",
+        "read -P 0 512k 256k",
+        "flush",
+    ];
+    let uri = process.uri();
+    let mut args = vec!["-f", "raw"];
+    commands.iter().for_each(|command| args.extend(["-c", *command]));
+    args.push(&uri);
+    let output = run("qemu-io", &args);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!said.contains("verification failed") && !said.contains("error"), "{said}");
+    let bytes = process.status()["exports"][0]["bytes"].as_u64().expect("a size");
+    process.stop();
+    assert_legs_equal(dir.path(), bytes);
+}
+
+#[test]
+fn nbdcopy_brings_back_what_it_took() {
+    if !have("nbdcopy") || !have("nbdinfo") {
+        return;
+    }
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let uri = process.uri();
+    let info = run("nbdinfo", &[&uri]);
+    let info = String::from_utf8_lossy(&info.stdout);
+    for line in
+        ["can_flush: true", "can_fua: true", "can_trim: true", "can_zero: true", "can_multi_conn: true"]
+    {
+        assert!(info.contains(line), "{line} in {info}");
+    }
+    let bytes = process.status()["exports"][0]["bytes"].as_u64().expect("a size");
+    let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+    std::fs::write(&before, patchy(bytes)).expect("a file");
+    run("nbdcopy", &["--connections=4", "--flush", &before.to_string_lossy(), &uri]);
+    run("nbdcopy", &["--connections=4", &uri, &after.to_string_lossy()]);
+    let same = std::fs::read(&before).expect("it is there") == std::fs::read(&after).expect("it is there");
+    assert!(same, "the copy differs");
+    process.stop();
+    assert_legs_equal(dir.path(), bytes);
+}
+
+/// Data, zeros and holes in between.
+fn patchy(bytes: u64) -> Vec<u8> {
+    let mut rng = Rng::new(7);
+    let mut data = vec![0; bytes as usize];
+    for block in data.chunks_mut(64 << 10) {
+        if rng.below(3) > 0 {
+            block.chunks_mut(8).for_each(|word| {
+                let bits = rng.bits().to_le_bytes();
+                word.copy_from_slice(&bits[..word.len()]);
+            });
+        }
+    }
+    data
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    if !have("fio") {
+        return;
+    }
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let uri = format!("--uri={}", process.uri());
+    let output = format!("--output={}", dir.path().join("fio.txt").display());
+    let args =
+        ["--name=verify", "--ioengine=nbd", "--rw=randwrite", "--bssplit=4k/60:16k/20:256k/20", "--size=24m"];
+    let more = [
+        "--iodepth=32",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--do_verify=1",
+        "--fsync=64",
+        "--randseed=7",
+    ];
+    run("fio", &[&args[..], &more[..], &[&uri, &output]].concat());
+    process.stop();
+}
+
+/// What a client knows of every block: the versions that may be found there.
+struct Knowledge {
+    /// The version that was flushed or written with FUA.
+    durable: Vec<u64>,
+    /// The newest version that was acknowledged.
+    acked: Vec<u64>,
+    /// The newest version that was sent.
+    sent: Vec<u64>,
+}
+
+impl Knowledge {
+    fn new(blocks: u64) -> Knowledge {
+        let none = vec![0; blocks as usize];
+        Knowledge { durable: none.clone(), acked: none.clone(), sent: none }
+    }
+
+    /// The process died: whatever is found now becomes what is known.
+    fn check(&mut self, block: u64, found: u64) {
+        let at = block as usize;
+        let allowed = self.durable[at]..=self.sent[at];
+        assert!(allowed.contains(&found), "block {block} holds version {found}, allowed are {allowed:?}");
+        (self.durable[at], self.acked[at], self.sent[at]) = (found, found, found);
+    }
+}
+
+fn block_of(block: u64, version: u64) -> Vec<u8> {
+    if version == 0 {
+        return vec![0; BLOCK as usize];
+    }
+    (0..BLOCK / 16).flat_map(|_| [block.to_le_bytes(), version.to_le_bytes()].concat()).collect()
+}
+
+fn version_of(block: u64, data: &[u8]) -> u64 {
+    let version = u64::from_le_bytes(data[8..16].try_into().expect("eight bytes"));
+    assert!(data == block_of(block, version), "block {block} is torn or holds something else");
+    version
+}
+
+/// Random writes, some with FUA, and flushes, `depth` under way, until `stop` requests were answered. The rest stays
+/// under way.
+fn write_randomly(client: &mut Client, known: &mut Knowledge, rng: &mut Rng, blocks: u64, stop: u64) {
+    enum Sent {
+        Write { block: u64, version: u64, fua: bool },
+        Flush { covers: Vec<u64> },
+    }
+    let mut under_way = std::collections::BTreeMap::new();
+    for _ in 0..stop {
+        while under_way.len() < 24 {
+            let busy =
+                |b: u64| under_way.values().any(|s| matches!(s, Sent::Write { block, .. } if *block == b));
+            let block = rng.below(blocks);
+            if rng.below(12) == 0 {
+                let cookie = client.send(cmd::FLUSH, 0, 0, 0, &[]);
+                under_way.insert(cookie, Sent::Flush { covers: known.acked.clone() });
+            } else if !busy(block) {
+                let (version, fua) = (known.sent[block as usize] + 1, rng.below(16) == 0);
+                let flags = if fua { cmd_flag::FUA } else { 0 };
+                let data = block_of(block, version);
+                let cookie = client.send(cmd::WRITE, flags, block * BLOCK, BLOCK as u32, &data);
+                known.sent[block as usize] = version;
+                under_way.insert(cookie, Sent::Write { block, version, fua });
+            }
+        }
+        let (cookie, outcome): (u64, Outcome) = client.receive();
+        assert_eq!(outcome, Ok(Vec::new()));
+        match under_way.remove(&cookie).expect("it was sent") {
+            Sent::Write { block, version, fua } => {
+                known.acked[block as usize] = version;
+                if fua {
+                    known.durable[block as usize] = version;
+                }
+            }
+            Sent::Flush { covers } => {
+                known.durable.iter_mut().zip(covers).for_each(|(old, new)| *old = (*old).max(new));
+            }
+        }
+    }
+}
+
+#[test]
+fn kill_9_loses_nothing_that_was_flushed_and_the_legs_become_equal() {
+    let dir = dir();
+    let mut rng = Rng::new(11);
+    let blocks = 2000;
+    let mut known = Knowledge::new(blocks);
+    for round in 0..4 {
+        let process = Process::start(&mirror(), dir.path());
+        let mut client = Client::connect(&process.socket, "data");
+        let versions: Vec<u64> =
+            (0..blocks).map(|b| version_of(b, &client.read(b * BLOCK, BLOCK as u32))).collect();
+        versions.iter().enumerate().for_each(|(block, &found)| known.check(block as u64, found));
+        if round == 3 {
+            // What was read once stays, whichever leg is read after the resync.
+            wait_until_clean(&process);
+            for block in 0..blocks {
+                let again = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+                assert_eq!(again, versions[block as usize], "block {block} flipped back");
+            }
+            let bytes = client.size;
+            client.disconnect();
+            process.stop();
+            assert_legs_equal(dir.path(), bytes);
+            break;
+        }
+        write_randomly(&mut client, &mut known, &mut rng, blocks, 1500 + round * 700);
+        process.kill();
+    }
+}
+
+#[test]
+fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    wait_until_clean(&process);
+    let before = counter(&process, "resync_regions");
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    let bytes = std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut client = Client::connect(&process.socket, "data");
+            let mut rng = Rng::new(3);
+            // The first sixteenth of the device: the difference stays small.
+            let blocks = client.size / BLOCK / 16;
+            let mut known = Knowledge::new(blocks);
+            while !stop.load(Ordering::Relaxed) {
+                let block = rng.below(blocks);
+                known.sent[block as usize] += 1;
+                client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+                if rng.below(20) == 0 {
+                    client.flush();
+                }
+                written.fetch_add(1, Ordering::Relaxed);
+            }
+            for block in 0..blocks {
+                let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+                assert_eq!(found, known.sent[block as usize], "block {block}");
+            }
+            client.flush();
+            client.size
+        });
+        let more = |count: u64| {
+            let goal = written.load(Ordering::Relaxed) + count;
+            wait_for("more writes", || {
+                (written.load(Ordering::Relaxed) >= goal || client.is_finished()).then_some(())
+            });
+        };
+        more(200);
+        process.ctl("fail b");
+        process.wait_for_counter("m", "leg_b_is_member", 0);
+        more(200);
+        assert_eq!(process.status()["devices"]["b"]["state"], "faulty");
+        process.ctl("add b");
+        process.wait_for_counter("m", "leg_b_is_member", 1);
+        more(200);
+        // The other leg, which leads, in its turn.
+        process.wait_for_counter("m", "stale_regions", 0);
+        process.ctl("fail a");
+        process.wait_for_counter("m", "leg_a_is_member", 0);
+        more(200);
+        process.ctl("add a");
+        process.wait_for_counter("m", "leg_a_is_member", 1);
+        more(50);
+        stop.store(true, Ordering::Relaxed);
+        client.join().expect("the client found all it wrote")
+    });
+    wait_until_clean(&process);
+    let copied = counter(&process, "resync_regions") - before;
+    let all = bytes.div_ceil(64 << 10);
+    assert!(copied > 0 && copied < all, "{copied} regions were copied, the device has {all}");
+    process.stop();
+    assert_legs_equal(dir.path(), bytes);
+}
+
+#[test]
+fn a_mirror_starts_without_a_leg_only_when_told_and_takes_it_back() {
+    let dir = dir();
+    let process = Process::start(&mirror(), dir.path());
+    let mut client = Client::connect(&process.socket, "data");
+    client.write(0, &block_of(0, 1));
+    client.disconnect();
+    wait_until_clean(&process);
+    process.stop();
+    std::fs::rename(dir.path().join("b.img"), dir.path().join("away")).expect("it can be moved");
+    let start = |alone: bool| {
+        let options = common::options(&mirror(), dir.path());
+        common::Served::try_start(nandu_live::ServeOptions { alone, create: false, ..options })
+    };
+    let refused = start(false).err().expect("the other leg may hold newer data");
+    assert!(refused.to_string().contains("b.img"), "{refused}");
+    let served = start(true).unwrap_or_else(|error| panic!("{error}"));
+    let mut client = served.connect("data");
+    assert_eq!(version_of(0, &client.read(0, BLOCK as u32)), 1);
+    client.write(0, &block_of(0, 2));
+    client.flush();
+    assert_eq!(served.status()["devices"]["b"]["state"], "missing");
+    std::fs::rename(dir.path().join("away"), dir.path().join("b.img")).expect("it can be moved");
+    let add = "add b".parse().expect("a command");
+    nandu_live::ctl::send(&served.control, &add).expect("it is there again");
+    wait_for("the leg to be equal", || {
+        let counters = &served.status()["devices"]["m"]["counters"];
+        (counters["leg_b_is_member"] == 1 && counters["dirty_regions"] == 0).then_some(())
+    });
+    let bytes = client.size;
+    drop(client);
+    served.stop();
+    assert_legs_equal(dir.path(), bytes);
+}
