@@ -84,7 +84,7 @@ pub enum Command {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  nandu run page-map --trace mixed-zipf --gen requests=100000 --precondition filled
+  nandu run page-map --trace mixed-zipf --gen requests=100000
   nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --closed 16
   nandu run my.toml --trace WebSearch1.spc.zst --fit compact --report result.html";
 
@@ -166,7 +166,7 @@ pub struct StackArgs {
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
     pub set: Vec<(String, String)>,
     /// State of every drive when the run begins
-    #[arg(long, value_name = "STATE", default_value = "empty")]
+    #[arg(long, value_name = "STATE", default_value = "filled")]
     pub precondition: PreconditionArg,
     /// Seed of everything that is drawn. Same seed, same bytes out
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -292,6 +292,10 @@ pub struct ServeArgs {
     /// Start a redundant device on what is there, although the rest may hold newer data
     #[arg(long)]
     pub alone: bool,
+
+    /// Blank members hold the same data everywhere, for example zeros: nothing is copied at the start
+    #[arg(long, requires = "create")]
+    pub assume_clean: bool,
     /// Listen for control commands at a Unix socket
     #[arg(long, value_name = "SOCK")]
     pub control: Option<PathBuf>,

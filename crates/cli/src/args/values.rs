@@ -18,10 +18,10 @@ pub enum BadLinesArg {
 /// `--precondition`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PreconditionArg {
-    /// Nothing was ever written.
-    #[default]
+    /// Nothing was ever written: reads of such pages cost nothing.
     Empty,
     /// Every logical page was written once, in order.
+    #[default]
     Filled,
 }
 

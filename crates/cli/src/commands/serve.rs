@@ -18,6 +18,7 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         pidfile: args.pidfile,
         create: args.create,
         alone: args.alone,
+        assume_clean: args.assume_clean,
         exports: args.export,
         read_only: args.read_only,
         seed: args.seed,
