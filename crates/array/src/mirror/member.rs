@@ -57,12 +57,13 @@ pub(super) enum JoinStep {
 /// Close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CloseStep {
-    Stragglers,
     Drain,
     Flush([u64; 2]),
     Clear,
     Map,
     Record,
+    /// What was sent to a leg that has left comes back: the legs are closed next.
+    Stragglers,
 }
 
 impl Proc {
@@ -112,10 +113,8 @@ impl Mirror {
                     leg.forget();
                     let n = self.flush_anew(x, cx);
                     self.proc = Proc::Join(JoinStep::Flush(n));
-                } else if !leg.is_in() && !leg.back && std::mem::take(&mut self.opened_after_join) {
-                    // A new mirror begins with two legs or not at all.
-                    self.phase = Phase::Closed;
-                    cx.opened(Err(OpenError::Gone { device: self.names[x].clone() }));
+                } else if !leg.is_in() && !leg.back && self.opened_after_join {
+                    self.not_created(OpenError::Gone { device: self.names[x].clone() }, cx);
                 }
                 ready
             }
@@ -191,10 +190,7 @@ impl Mirror {
     pub(super) fn fail(&mut self, cx: &mut Cx<'_>) {
         let phase = std::mem::replace(&mut self.phase, Phase::Failed);
         self.proc = Proc::None;
-        for leg in &mut self.legs {
-            leg.place = Place::Out;
-            leg.forget();
-        }
+        self.let_go();
         for i in 0..self.ops.len() as u32 {
             let op = &mut self.ops[i as usize];
             op.parts = [Part::None; 2];
@@ -213,15 +209,32 @@ impl Mirror {
             cx.requests[id].fail(ErrorKind::Gone);
             cx.finish(id);
         }
-        if std::mem::take(&mut self.opened_after_join) {
-            self.phase = Phase::Closed;
-            cx.opened(Err(OpenError::Gone { device: self.names[self.follower()].clone() }));
+        if self.opened_after_join {
+            self.not_created(OpenError::Gone { device: self.names[self.follower()].clone() }, cx);
         } else if phase == Phase::Closing {
-            self.phase = Phase::Closed;
-            cx.closed();
+            self.phase = Phase::Closing;
+            self.proc = Proc::Close(CloseStep::Stragglers);
+            self.stir = true;
         } else {
             cx.event(DeviceEvent::Lost);
         }
+    }
+
+    /// Uses no leg any more. What is in flight comes back as a straggler.
+    fn let_go(&mut self) {
+        for leg in &mut self.legs {
+            leg.place = Place::Out;
+            leg.forget();
+        }
+    }
+
+    /// A new mirror begins with two legs or not at all.
+    fn not_created(&mut self, error: OpenError, cx: &mut Cx<'_>) {
+        self.opened_after_join = false;
+        self.let_go();
+        self.proc = Proc::None;
+        self.phase = Phase::Closed;
+        cx.opened(Err(error));
     }
 
     /// Forgets everything that was learnt about the legs.
@@ -364,9 +377,8 @@ impl Mirror {
         self.legs[x].forget();
         self.proc = Proc::None;
         self.count.refused += 1;
-        if std::mem::take(&mut self.opened_after_join) {
-            self.phase = Phase::Closed;
-            cx.opened(Err(error));
+        if self.opened_after_join {
+            self.not_created(error, cx);
         }
     }
 
@@ -435,6 +447,7 @@ impl Mirror {
     pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
         // A mirror that has failed has nothing to make durable, but what it sent must come back: a leg is closed next.
         if self.phase != Phase::Running {
+            self.let_go();
             self.proc = Proc::Close(CloseStep::Stragglers);
         }
         self.phase = Phase::Closing;
@@ -479,9 +492,7 @@ impl Mirror {
                 self.proc = Proc::Close(CloseStep::Record);
             }
             CloseStep::Record if self.legs.iter().all(|l| !l.is_in() || l.sb_is_settled()) => {
-                self.phase = Phase::Closed;
-                self.proc = Proc::None;
-                cx.closed();
+                self.proc = Proc::Close(CloseStep::Stragglers);
             }
             _ => return false,
         }

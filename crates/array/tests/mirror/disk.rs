@@ -94,6 +94,11 @@ impl Disk {
         }
     }
 
+    /// Requests under way.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Data sectors that a cut may take back.
     pub fn unflushed(&self) -> impl Iterator<Item = u64> + '_ {
         let data = self.cache.range(..self.data_end);

@@ -391,20 +391,24 @@ fn a_write_that_fails_on_both_legs_leaves_them_equal() {
 /// need not have flushed the client's write. The world checks after every event that an unset D has no such write.
 #[test]
 fn a_write_during_a_resync_is_flushed_on_both_legs_before_clearing() {
-    for steps in 0..40 {
-        let mut w = made(Setup { seed: 90 + steps, ..Setup::small(0) });
-        written(&mut w, 0, 4);
-        w.lose(B);
-        written(&mut w, 0, 4);
-        w.back(B);
-        until_pair(&mut w);
-        for _ in 0..steps / 4 {
-            w.step();
-        }
-        let a = w.write(2, 8);
-        w.wait(&[a]);
-        quiet(&mut w);
+    let mut setup = Setup::small(27);
+    setup.config.resync_rate = ByteLen::mib(1);
+    let mut w = made(setup);
+    written(&mut w, 0, 500);
+    w.run(10_000);
+    w.lose(B);
+    written(&mut w, 0, 500);
+    w.back(B);
+    until_pair(&mut w);
+    let before = w.counter("regions_cleared");
+    while w.counter("regions_cleared") < before + 3 {
+        assert!(w.step());
     }
+    // Three regions are copied and cleared; the last one waits for its turn.
+    assert_eq!(w.counter("stale_regions"), 1);
+    let a = w.write(402, 8);
+    w.wait(&[a]);
+    quiet(&mut w);
 }
 
 /// A write failed on both legs in a region that was being copied, behind the place the copy had reached. The region

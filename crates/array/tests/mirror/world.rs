@@ -336,8 +336,11 @@ impl World {
 
     /// `clear_needs_both_flushed`: as long as a cut could make the legs differ, some D is set.
     fn check_marks(&mut self) {
+        if !self.setup.plants.is_empty() {
+            return;
+        }
         let unflushed = [A, B].into_iter().find_map(|leg| self.disk(leg).unflushed().next());
-        if let (Some(sector), true) = (unflushed, self.setup.plants.is_empty()) {
+        if let Some(sector) = unflushed {
             if self.opened() == Some(Ok(())) && self.is_pair() && self.counter("dirty_regions") == 0 {
                 self.complain(format!(
                     "clear_needs_both_flushed: sector {sector} is not durable and no D is set"
@@ -601,6 +604,11 @@ impl World {
     pub fn close(&mut self) {
         let graph = self.graph.as_mut().expect("booted");
         graph.close(MIRROR, self.now, &mut self.events);
+        while self.graph().is_open(MIRROR) && self.step() {}
+        let pending = self.disks.iter().map(|d| d.lock().expect("no panic inside").pending()).sum::<usize>();
+        if pending > 0 && !self.is_over() {
+            self.complain(format!("{pending} requests are under way at the end"));
+        }
         self.run(1_000_000);
         if self.graph().is_open(MIRROR) {
             self.complain("the mirror does not close".into());
