@@ -2,6 +2,7 @@
 //!
 //! No dependency, so that it builds in a second on a bare machine.
 
+mod bench;
 mod docs;
 mod steps;
 mod test;
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
             Ok(options) => test::all(&options),
             Err(word) => usage(&word),
         },
+        ["bench"] => bench::bench(false),
+        ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             ExitCode::SUCCESS

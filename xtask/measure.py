@@ -1,0 +1,10 @@
+"""Runs a command and prints its CPU seconds (user and system) and its peak memory in MiB."""
+
+import resource
+import subprocess
+import sys
+
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"{usage.ru_utime + usage.ru_stime:.3f} {usage.ru_maxrss / 1024:.0f}")
+sys.exit(done.returncode)

@@ -1,0 +1,216 @@
+//! `cargo xtask bench`: the speed goals, measured on the released program.
+//!
+//! Instructions are counted by callgrind, which gives the same count whatever else the machine does. A count is marginal:
+//! the same command with more and with fewer passes over the same requests, the difference divided by the requests
+//! between, so that starting, reading the trace and filling the drive cancel. Nothing but the program's own command line
+//! is used.
+
+use crate::steps::{command, root, run, target_dir, End};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// One marginal count.
+struct Count {
+    name: &'static str,
+    stack: &'static str,
+    precondition: &'static str,
+    /// Requests of one pass.
+    requests: u64,
+    passes: (u64, u64),
+}
+
+/// The drive of docs/benchmark.md below as many machines as a case needs.
+const DRIVE: &str =
+    "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 8\nchips = 4\nplanes = 2\nblocks = 160\n\
+                     over_provisioning = 0.2\n";
+
+const COUNTS: &[Count] = &[
+    Count { name: "empty", stack: "one", precondition: "empty", requests: 50_000, passes: (1, 3) },
+    Count { name: "filled", stack: "one", precondition: "filled", requests: 100_000, passes: (3, 5) },
+    Count { name: "child-layer", stack: "children", precondition: "empty", requests: 50_000, passes: (1, 3) },
+    Count {
+        name: "forward-layer",
+        stack: "forwards",
+        precondition: "empty",
+        requests: 50_000,
+        passes: (1, 3),
+    },
+];
+
+/// Further machines in the stacks `children` and `forwards`.
+const LAYERS: u64 = 2;
+
+/// A line of gates.txt.
+struct Gate {
+    name: String,
+    gate: u64,
+    goal: u64,
+    what: String,
+}
+
+/// Runs the benchmark; with `gate_only` the instruction counts alone.
+pub fn bench(gate_only: bool) -> ExitCode {
+    let end = counts();
+    let rest = if gate_only { End::Passed } else { sizes() };
+    for end in [end, rest] {
+        match end {
+            End::Passed => {}
+            End::Failed(why) | End::Skipped(why) => {
+                println!("FAILED: {why}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Builds the program as it is released.
+fn build() -> Result<PathBuf, String> {
+    match run(command("cargo build --quiet --profile dist --package nandu")) {
+        End::Passed => Ok(target_dir().join("dist/nandu")),
+        End::Failed(why) | End::Skipped(why) => Err(why),
+    }
+}
+
+/// Counts instructions and holds them against the gates.
+pub fn counts() -> End {
+    measure().unwrap_or_else(End::Failed)
+}
+
+fn measure() -> Result<End, String> {
+    let program = build()?;
+    let gates = gates()?;
+    let folder = target_dir().join("bench");
+    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    write_stacks(&folder)?;
+    let mut broken = Vec::new();
+    let mut base = 0;
+    println!("{:<15} {:>12} {:>7} {:>7}   {}", "instructions", "per request", "gate", "goal", "what");
+    for count in COUNTS {
+        let mut value = marginal(&program, &folder, count)?;
+        match count.name {
+            "empty" => base = value,
+            "child-layer" | "forward-layer" => value = value.saturating_sub(base) / LAYERS,
+            _ => {}
+        }
+        let gate =
+            gates.iter().find(|g| g.name == count.name).ok_or(format!("gates.txt lacks `{}`", count.name))?;
+        let verdict = if value <= gate.goal { "goal met" } else { "above the goal" };
+        println!(
+            "{:<15} {:>12} {:>7} {:>7}   {verdict}: {}",
+            gate.name, value, gate.gate, gate.goal, gate.what
+        );
+        if value > gate.gate {
+            broken.push(format!("{} takes {value} instructions, the gate is {}", gate.name, gate.gate));
+        }
+    }
+    Ok(if broken.is_empty() { End::Passed } else { End::Failed(broken.join("; ")) })
+}
+
+fn gates() -> Result<Vec<Gate>, String> {
+    let text = std::fs::read_to_string(root().join("xtask/gates.txt")).map_err(|e| e.to_string())?;
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| {
+            let bad = || format!("gates.txt: `{line}` is not name, gate, goal, what");
+            let mut words = line.split_whitespace();
+            let name = words.next().ok_or_else(bad)?.to_string();
+            let gate = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
+            let goal = words.next().and_then(|w| w.parse().ok()).ok_or_else(bad)?;
+            Ok(Gate { name, gate, goal, what: words.collect::<Vec<_>>().join(" ") })
+        })
+        .collect()
+}
+
+/// The stacks: one drive, the same below two stripes of one leg, the same below two slices.
+fn write_stacks(folder: &Path) -> Result<(), String> {
+    let mut texts = vec![("one", format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{DRIVE}"))];
+    for (name, kind, options) in
+        [("children", "stripe", "chunk = \"4 KiB\"\n"), ("forwards", "slice", "offset = \"0 B\"\n")]
+    {
+        let mut text = format!("[export.data]\ndevice = \"d{LAYERS}\"\n\n[device.d0]\n{DRIVE}");
+        for layer in 1..=LAYERS {
+            let below = if kind == "stripe" {
+                format!("legs = [\"d{}\"]\n", layer - 1)
+            } else {
+                format!("below = \"d{}\"\n", layer - 1)
+            };
+            let _ = write!(text, "\n[device.d{layer}]\nkind = \"{kind}\"\n{below}{options}");
+        }
+        texts.push((name, text));
+    }
+    texts.iter().try_for_each(|(name, text)| {
+        std::fs::write(folder.join(format!("{name}.toml")), text).map_err(|e| e.to_string())
+    })
+}
+
+fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String> {
+    let of = |passes| instructions(program, folder, count, passes);
+    let (few, many) = (of(count.passes.0)?, of(count.passes.1)?);
+    Ok(many.saturating_sub(few) / (count.requests * (count.passes.1 - count.passes.0)))
+}
+
+fn instructions(program: &Path, folder: &Path, count: &Count, passes: u64) -> Result<u64, String> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    valgrind.args(run_words(folder, count.stack, count.requests, passes, count.precondition));
+    let output = valgrind.output().map_err(|e| format!("valgrind: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("valgrind ended with {}:\n{text}", output.status));
+    }
+    let line = text.lines().find_map(|line| line.split("Collected :").nth(1));
+    line.and_then(|n| n.trim().parse().ok()).ok_or_else(|| format!("no count in:\n{text}"))
+}
+
+/// The trace of the comparison where it is, else the generator of the same distribution.
+fn trace() -> String {
+    let folder =
+        std::env::var_os("NANDU_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
+    let file = folder.join("common.mqsim.zst");
+    if file.is_file() {
+        file.display().to_string()
+    } else {
+        "mixed-zipf".into()
+    }
+}
+
+fn run_words(folder: &Path, stack: &str, requests: u64, passes: u64, precondition: &str) -> Vec<String> {
+    let stack = folder.join(format!("{stack}.toml")).display().to_string();
+    let words = ["--quiet", "run", &stack, "--trace", &trace(), "--precondition", precondition, "--json"];
+    let mut words: Vec<String> = words.iter().map(|w| (*w).into()).collect();
+    words.extend(["--limit".into(), requests.to_string(), "--repeat".into(), passes.to_string()]);
+    words
+}
+
+/// Time and memory from 10^5 to 10^7 requests.
+fn sizes() -> End {
+    let (program, folder) = match build() {
+        Ok(program) => (program, target_dir().join("bench")),
+        Err(why) => return End::Failed(why),
+    };
+    println!(
+        "\n{:<8} {:>10} {:>10} {:>14} {:>10}",
+        "drive", "requests", "CPU s", "requests/CPU s", "peak MiB"
+    );
+    for precondition in ["empty", "filled"] {
+        for (requests, passes) in [(100_000, 1), (1_000_000, 1), (1_000_000, 10)] {
+            let words = run_words(&folder, "one", requests, passes, precondition);
+            let mut time = Command::new("python3");
+            time.arg("xtask/measure.py").arg(&program).args(words).current_dir(root());
+            let output = match time.output() {
+                Ok(output) if output.status.success() => output,
+                Ok(output) => return End::Failed(String::from_utf8_lossy(&output.stderr).into_owned()),
+                Err(error) => return End::Failed(error.to_string()),
+            };
+            let text = String::from_utf8_lossy(&output.stdout);
+            let mut words = text.split_whitespace();
+            let (cpu, peak) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
+            let total = requests * passes;
+            let rate = cpu.parse::<f64>().map_or(0.0, |cpu| total as f64 / cpu);
+            println!("{precondition:<8} {total:>10} {cpu:>10} {rate:>14.0} {peak:>10}");
+        }
+    }
+    End::Passed
+}
