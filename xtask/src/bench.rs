@@ -86,7 +86,7 @@ fn measure() -> Result<End, String> {
     write_stacks(&folder)?;
     let mut broken = Vec::new();
     let mut base = 0;
-    println!("{:<15} {:>12} {:>7} {:>7}   {}", "instructions", "per request", "gate", "goal", "what");
+    println!("{:<15} {:>12} {:>7} {:>7}   what", "instructions", "per request", "gate", "goal");
     for count in COUNTS {
         let mut value = marginal(&program, &folder, count)?;
         match count.name {
