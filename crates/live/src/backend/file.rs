@@ -3,6 +3,10 @@
 //! The file is locked for exclusive use (`flock`) as long as it is open. With `direct` it bypasses the page cache. Reads
 //! that the page cache can serve are served at once, without a thread; everything else goes to [`super::workers`].
 //!
+//! *The only leg* of a stack has its plain writes done by the reactor itself ([`FileBackend::alone`]), which saves two
+//! changes of thread: while it sleeps there is nothing else to serve but what other clients find in the cache. A write
+//! that took long sends the next ones to the threads. With several legs a leg that stands still may not hold the others.
+//!
 //! *Durability.* A flush is `fdatasync`; a write with FUA is `RWF_DSYNC`, a trim or write-zeroes with FUA is followed by
 //! `fdatasync`. *Zeros.* A trim punches a hole, write-zeroes zeroes the range and keeps its space; where the file system
 //! can do neither, zeros are written: what was trimmed always reads as zeros.
@@ -22,11 +26,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Threads for one leaf that uses the page cache: its operations are short and seldom sleep.
 const BUFFERED_THREADS: usize = 8;
 /// Threads for one leaf that bypasses it: each holds one operation of the device.
 const DIRECT_THREADS: usize = 32;
+
+/// A write by the reactor that takes longer than this was no mere copy.
+const SLOW: Duration = Duration::from_millis(2);
+/// Writes that go to the threads after a slow one.
+const DETOUR: u32 = 1024;
 
 /// The medium.
 #[derive(Debug)]
@@ -38,6 +48,9 @@ pub struct FileBackend {
     /// `None` after a reopening that failed.
     file: Option<Arc<OpenFile>>,
     workers: Workers,
+    alone: bool,
+    /// Writes that still go to the threads because one was slow.
+    detour: u32,
 }
 
 impl FileBackend {
@@ -63,7 +76,28 @@ impl FileBackend {
             direct: spec.direct,
             file: Some(Arc::new(file)),
             workers: Workers::new(node, threads, completions),
+            alone: false,
+            detour: 0,
         })
+    }
+
+    /// Says that no other leg depends on the reactor being awake.
+    pub fn alone(&mut self) {
+        self.alone = true;
+    }
+
+    /// Serves a plain write here and now, if that is likely to be quick.
+    fn write_now(&mut self, io: &BlockIo) -> Option<Result<(), Failure>> {
+        if !self.alone || self.detour > 0 {
+            self.detour = self.detour.saturating_sub(1);
+            return None;
+        }
+        let start = Instant::now();
+        let result = self.file.as_ref()?.write_at_once(io);
+        if start.elapsed() > SLOW {
+            self.detour = DETOUR;
+        }
+        result
     }
 
     /// A leaf whose file is missing; [`BlockBackend::reopen`] may find it later.
@@ -71,7 +105,16 @@ impl FileBackend {
         let path = base.join(spec.path.as_deref().unwrap_or_default());
         let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
         let workers = Workers::new(node, threads, completions);
-        FileBackend { node, path, capacity: spec.capacity, direct: spec.direct, file: None, workers }
+        FileBackend {
+            node,
+            path,
+            capacity: spec.capacity,
+            direct: spec.direct,
+            file: None,
+            workers,
+            alone: false,
+            detour: 0,
+        }
     }
 }
 
@@ -81,6 +124,7 @@ impl BlockBackend for FileBackend {
             None => Some(Err(Failure::gone(io.len))),
             Some(file) => file.try_at_once(&io),
         };
+        let now = now.or_else(|| self.write_now(&io));
         match (now, &self.file) {
             (Some(result), _) => done.push(Done { node: self.node, id: io.id, result }),
             (None, Some(file)) => self.workers.stage(Job { io, file: Arc::clone(file) }),

@@ -43,6 +43,11 @@ impl OpenFile {
         self.given_up.load(Ordering::Acquire)
     }
 
+    /// Serves a plain write to the page cache, which may sleep after all.
+    pub fn write_at_once(&self, io: &BlockIo) -> Option<Result<(), Failure>> {
+        self.is_short(io).then(|| self.perform(io))
+    }
+
     /// Whether the request only copies into the page cache, as far as one can know.
     pub fn is_short(&self, io: &BlockIo) -> bool {
         io.op == Op::Write && !io.fua && !self.direct && io.len.0 <= AT_ONCE_MAX

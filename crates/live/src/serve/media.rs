@@ -20,6 +20,7 @@ pub(super) fn open(
 ) -> Result<(Media, Vec<String>), ServeError> {
     let mut media = Media::new();
     let mut missing = Vec::new();
+    let alone = built.parts.iter().filter(|part| matches!(part.medium, MediumSpec::Block(_))).count() == 1;
     for (node, part) in built.parts.iter().enumerate() {
         media.push(match &part.medium {
             MediumSpec::None => None,
@@ -27,7 +28,7 @@ pub(super) fn open(
                 return Err(ServeError::Unserved { device: part.name.clone(), kind: part.kind });
             }
             MediumSpec::Block(spec) => {
-                let (backend, why_not) = block(options, node as u32, &part.name, spec, completions)?;
+                let (backend, why_not) = block(options, node as u32, &part.name, spec, completions, alone)?;
                 let there = why_not.is_none();
                 missing.extend(why_not);
                 Some((backend, there))
@@ -44,13 +45,19 @@ fn block(
     device: &str,
     spec: &BlockSpec,
     completions: &Arc<Completions>,
+    alone: bool,
 ) -> Result<(Box<dyn BlockBackend>, Option<String>), ServeError> {
     if spec.path.is_none() {
         return Ok((Box::new(Memory::new(node)), None));
     }
     let base = &options.base;
     match FileBackend::open(node, spec, base, options.create, Arc::clone(completions)) {
-        Ok(backend) => Ok((Box::new(backend), None)),
+        Ok(mut backend) => {
+            if alone {
+                backend.alone();
+            }
+            Ok((Box::new(backend), None))
+        }
         Err(error) if error.missing => {
             let absent = FileBackend::absent(node, spec, base, Arc::clone(completions));
             Ok((Box::new(absent), Some(format!("device `{device}`: {error}"))))
