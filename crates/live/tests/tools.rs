@@ -10,6 +10,7 @@ use common::process::{be_a_server, have, run, Process};
 use common::wait_for;
 use nandu_base::Rng;
 use nandu_live::nbd::wire::{cmd, cmd_flag};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -266,10 +267,29 @@ fn kill_9_loses_nothing_that_was_flushed_and_the_legs_become_equal() {
     }
 }
 
+/// Reads at the same time go to both legs, where both may serve them.
+fn read_several(client: &mut Client, rng: &mut Rng, known: &Knowledge, blocks: u64) {
+    let mut asked = std::collections::BTreeMap::new();
+    let mut said = Vec::new();
+    for _ in 0..8 {
+        let block = rng.below(blocks);
+        asked.insert(client.ask(&mut said, block * BLOCK, BLOCK as u32), block);
+    }
+    client.stream.write_all(&said).expect("the server listens");
+    for _ in 0..8 {
+        let (cookie, outcome) = client.receive();
+        let block = asked[&cookie];
+        let found = version_of(block, &outcome.expect("a read works"));
+        assert_eq!(found, known.sent[block as usize], "block {block} is stale");
+    }
+}
+
 #[test]
 fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
     let dir = dir();
-    let process = Process::start(&mirror(), dir.path());
+    // The resync is slow enough for reads to meet it.
+    let stack = mirror().replace("[device.a]", "resync_rate = \"8 MiB\"\nfresh = \"equal\"\n[device.a]");
+    let process = Process::start(&stack, dir.path());
     wait_until_clean(&process);
     let before = counter(&process, "resync_regions");
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -284,6 +304,7 @@ fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
                 let block = rng.below(blocks);
                 known.sent[block as usize] += 1;
                 client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+                read_several(&mut client, &mut rng, &known, blocks);
                 if rng.below(20) == 0 {
                     client.flush();
                 }

@@ -113,6 +113,15 @@ impl Client {
         Ok(cookie)
     }
 
+    /// Appends a read to `said`, which the caller sends, and returns its cookie.
+    pub fn ask(&mut self, said: &mut Vec<u8>, offset: u64, length: u32) -> u64 {
+        let cookie = self.next;
+        self.next += 1;
+        said.extend(request(cmd::READ, 0, cookie, offset, length));
+        self.asked.insert(cookie, length as usize);
+        cookie
+    }
+
     /// The next reply, whichever request it belongs to.
     pub fn receive(&mut self) -> (u64, Outcome) {
         self.try_receive().expect("the server answers")
