@@ -78,35 +78,35 @@ impl Work {
 
 const PER_TENANT: usize = Resource::COUNT * Work::COUNT;
 
-/// Nanoseconds by tenant, resource and work, for one machine. A flat array: a charge is one addition.
+/// Nanoseconds by tenant, resource and work, for one machine. A row for each tenant: a charge is one addition.
 #[derive(Clone, Debug, Default)]
-pub struct ChargeTable(Vec<u64>);
+pub struct ChargeTable(Vec<[u64; PER_TENANT]>);
 
 impl ChargeTable {
     /// A table for `tenants` tenants, SYSTEM included.
     pub fn new(tenants: usize) -> ChargeTable {
-        ChargeTable(vec![0; tenants * PER_TENANT])
+        ChargeTable(vec![[0; PER_TENANT]; tenants])
     }
 
     #[inline]
-    fn index(tenant: TenantId, resource: Resource, work: Work) -> usize {
-        usize::from(tenant.0) * PER_TENANT + resource as usize * Work::COUNT + work as usize
+    fn index(resource: Resource, work: Work) -> usize {
+        resource as usize * Work::COUNT + work as usize
     }
 
     /// Charges `span` of `resource` to `tenant`.
     #[inline]
     pub fn charge(&mut self, tenant: TenantId, resource: Resource, work: Work, span: Span) {
-        self.0[Self::index(tenant, resource, work)] += span.0;
+        self.0[usize::from(tenant.0)][Self::index(resource, work)] += span.0;
     }
 
     /// What `tenant` was charged for this resource and work.
     pub fn get(&self, tenant: TenantId, resource: Resource, work: Work) -> Span {
-        Span(self.0[Self::index(tenant, resource, work)])
+        Span(self.0[usize::from(tenant.0)][Self::index(resource, work)])
     }
 
     /// Tenants in the table.
     pub fn tenants(&self) -> impl Iterator<Item = TenantId> {
-        (0..(self.0.len() / PER_TENANT) as u16).map(TenantId)
+        (0..self.0.len() as u16).map(TenantId)
     }
 
     /// All charges for one resource: its busy time.
@@ -118,6 +118,6 @@ impl ChargeTable {
 
     /// Forgets all charges, as at the end of a warm-up.
     pub fn clear(&mut self) {
-        self.0.fill(0);
+        self.0.fill([0; PER_TENANT]);
     }
 }

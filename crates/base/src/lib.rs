@@ -7,6 +7,7 @@
 pub mod bytebuf;
 pub mod charge;
 pub mod config;
+pub mod histogram;
 pub mod join;
 pub mod machine;
 pub mod medium;
@@ -18,6 +19,7 @@ pub mod rng;
 pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
+pub use histogram::Histogram;
 pub use join::Joins;
 pub use machine::{
     Counter, Cx, DeviceEvent, Draft, Effect, Limits, Machine, OpenError, OpenHow, Peek, Place, Step,

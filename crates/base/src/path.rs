@@ -74,49 +74,56 @@ impl Phase {
     }
 }
 
-/// Nanoseconds by phase along the slowest branch.
+/// Nanoseconds by phase along the slowest branch. The sum is kept beside the phases: the driver asks for it at every
+/// step of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct CriticalPath([u64; Phase::COUNT]);
+pub struct CriticalPath {
+    phases: [u64; Phase::COUNT],
+    total: u64,
+}
 
 impl CriticalPath {
     /// Nothing yet.
-    pub const EMPTY: CriticalPath = CriticalPath([0; Phase::COUNT]);
+    pub const EMPTY: CriticalPath = CriticalPath { phases: [0; Phase::COUNT], total: 0 };
 
     /// Adds `span` to `phase`.
     #[inline]
     pub fn add(&mut self, phase: Phase, span: Span) {
-        self.0[phase as usize] += span.0;
+        self.phases[phase as usize] += span.0;
+        self.total += span.0;
     }
 
     /// The span of one phase.
     #[inline]
     pub fn get(&self, phase: Phase) -> Span {
-        Span(self.0[phase as usize])
+        Span(self.phases[phase as usize])
     }
 
     /// The sum of all phases: the latency once the request is complete.
     #[inline]
     pub fn total(&self) -> Span {
-        Span(self.0.iter().sum())
+        Span(self.total)
     }
 
     /// Appends `other`, of which the first `overlap` lies before the end of this path and is left out. What is left
     /// out is taken from the phases in their order, waits first.
     pub fn extend_by(&mut self, other: &CriticalPath, overlap: Span) {
         let mut skip = overlap.0;
-        for (mine, &theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, &theirs) in self.phases.iter_mut().zip(&other.phases) {
             let cut = skip.min(theirs);
             skip -= cut;
             *mine += theirs - cut;
         }
+        self.total += other.total - (overlap.0 - skip);
     }
 
     /// Adds every phase of `other`; for totals over many requests.
     #[inline]
     pub fn accumulate(&mut self, other: &CriticalPath) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.phases.iter_mut().zip(&other.phases) {
             *mine += theirs;
         }
+        self.total += other.total;
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Plane {
     pub free: u32,
     /// Valid pages.
     pub valid: u32,
+    /// A block of it is being cleared.
+    pub clearing: bool,
     free_head: u32,
     free_tail: u32,
 }
@@ -140,6 +142,7 @@ impl BlockTable {
             moved: Cursor::CLOSED,
             free: 0,
             valid: 0,
+            clearing: false,
             free_head: NONE,
             free_tail: NONE,
         };

@@ -162,6 +162,7 @@ impl<S: Sink> Engine<S> {
         true
     }
 
+    #[inline(never)]
     fn served(&mut self, id: ReqId, at: Instant) {
         let node = self.graph.requests[id].node as usize;
         let block = self.world.block[node].as_mut().expect("only a leaf with a medium is served");

@@ -6,8 +6,7 @@
 
 use crate::engine::Sink;
 use crate::replay::{number_of, source_of, Host};
-use hdrhistogram::Histogram;
-use nandu_base::{CriticalPath, Instant, Op, Payload, PayloadPool, Request, Span};
+use nandu_base::{CriticalPath, Histogram, Instant, Op, Payload, PayloadPool, Request, Span};
 use nandu_trace::Record;
 
 /// Most windows of a history.
@@ -47,11 +46,13 @@ pub struct History {
     /// log2 of how many first windows make one of the present length.
     doublings: u32,
     start: Instant,
+    /// End of the last window.
+    end: Instant,
 }
 
 impl History {
     fn new(start: Instant) -> History {
-        History { windows: Vec::with_capacity(WINDOWS_MAX), doublings: 0, start }
+        History { windows: Vec::with_capacity(WINDOWS_MAX), doublings: 0, start, end: start }
     }
 
     /// Length of a window.
@@ -59,17 +60,18 @@ impl History {
         Span(WINDOW_START << self.doublings)
     }
 
+    /// Requests end in the order of time, so that the last window takes all but the first of the next.
     #[inline]
     fn add(&mut self, at: Instant, bytes: u64, latency: u64) {
-        let index = (at.since(self.start).0 / WINDOW_START) >> self.doublings;
-        if index >= self.windows.len() as u64 {
-            return self.grow(at, bytes, latency);
+        match self.windows.last_mut() {
+            Some(window) if at < self.end => {
+                window.requests += 1;
+                window.bytes += bytes;
+                window.latency_total += latency;
+                window.latency_max = window.latency_max.max(latency);
+            }
+            _ => self.grow(at, bytes, latency),
         }
-        let window = &mut self.windows[index as usize];
-        window.requests += 1;
-        window.bytes += bytes;
-        window.latency_total += latency;
-        window.latency_max = window.latency_max.max(latency);
     }
 
     #[cold]
@@ -88,6 +90,7 @@ impl History {
         }
         self.windows.resize((index(doublings) + 1) as usize, Window::default());
         self.doublings = doublings;
+        self.end = self.start + self.window() * self.windows.len() as u64;
         self.add(at, bytes, latency);
     }
 }
@@ -96,7 +99,7 @@ impl History {
 #[derive(Clone)]
 pub struct Class {
     /// Arrival to completion.
-    pub latency: Histogram<u64>,
+    pub latency: Histogram,
     /// Sum of latencies, exact.
     pub latency_total: u128,
     /// Bytes.
@@ -109,13 +112,12 @@ pub struct Class {
 
 impl Class {
     fn new() -> Class {
-        let latency = Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are valid");
-        Class { latency, latency_total: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
+        Class { latency: Histogram::new(LATENCY_MAX), latency_total: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
     }
 
     #[inline]
     fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath, failed: bool) {
-        self.latency.saturating_record(latency);
+        self.latency.record(latency);
         self.latency_total += u128::from(latency);
         self.bytes += bytes;
         self.failed += u64::from(failed);

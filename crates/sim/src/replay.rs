@@ -97,6 +97,10 @@ struct Player {
     period: u64,
     /// Start of the replay.
     start: Instant,
+    /// When the next request arrives, for paces that do not depend on the stack.
+    at: Instant,
+    /// Most requests outstanding.
+    cap: u64,
     /// The stack held arrivals back.
     capped: bool,
     gaps: bool,
@@ -109,36 +113,59 @@ impl Player {
         // One mean interval lies between the last request of a pass and the first of the next.
         let period = if n > 1 { span + span / (n - 1) } else { span + 1 };
         let gaps = source.trace.meta.arrival == Arrival::GapAfterCompletion;
-        Player { source, issued: 0, next: 0, pass: 0, period, start, capped: false, gaps }
+        let cap = match source.pace {
+            Pace::Open { cap, .. } | Pace::Rate { cap, .. } => cap,
+            Pace::Closed { outstanding } => outstanding,
+        };
+        let cap = u64::from(cap);
+        let mut player =
+            Player { source, issued: 0, next: 0, pass: 0, period, start, at: start, cap, capped: false, gaps };
+        player.at = player.planned();
+        player
+    }
+
+    /// Whether every request has been sent in.
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.pass == self.source.passes
+    }
+
+    /// When the pace has the next request arrive; there is one.
+    #[inline]
+    fn planned(&self) -> Instant {
+        match self.source.pace {
+            Pace::Open { time_scale, .. } => {
+                let recorded = self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
+                let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
+                self.start + Span(at)
+            }
+            Pace::Rate { interval, .. } => self.start + interval * self.issued,
+            Pace::Closed { .. } => self.start,
+        }
     }
 
     /// When the next request arrives; `None` while it waits for another to end, or when there is none.
     #[inline]
     fn due(&mut self, ended: u64, last_end: Instant) -> Option<Instant> {
-        if self.pass == self.source.passes {
+        if self.is_over() {
             return None;
         }
-        let outstanding = self.issued - ended;
-        let (at, cap) = match self.source.pace {
-            Pace::Open { time_scale, cap } => {
-                let recorded = self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
-                let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
-                (self.start + Span(at), cap)
-            }
-            Pace::Rate { interval, cap } => (self.start + interval * self.issued, cap),
-            Pace::Closed { outstanding: depth } => {
-                let gap = match self.next.checked_sub(1) {
-                    Some(before) if self.gaps => self.source.trace.gap_after(before).unwrap_or(Span::ZERO),
-                    _ => Span::ZERO,
-                };
-                return (outstanding < u64::from(depth)).then(|| last_end.later(self.start) + gap);
-            }
-        };
-        if outstanding >= u64::from(cap) {
-            self.capped = true;
+        if self.issued - ended >= self.cap {
+            self.capped |= !matches!(self.source.pace, Pace::Closed { .. });
             return None;
         }
-        Some(at)
+        match self.source.pace {
+            Pace::Closed { .. } => Some(last_end.later(self.start) + self.gap()),
+            _ => Some(self.at),
+        }
+    }
+
+    /// The recorded gap before the next request.
+    fn gap(&self) -> Span {
+        match self.next.checked_sub(1) {
+            Some(before) if self.gaps => self.source.trace.gap_after(before).unwrap_or(Span::ZERO),
+            _ => Span::ZERO,
+        }
     }
 
     #[inline]
@@ -149,6 +176,9 @@ impl Player {
         if self.next == self.source.trace.records.len() {
             self.next = 0;
             self.pass += 1;
+        }
+        if !self.is_over() {
+            self.at = self.planned();
         }
         record
     }
@@ -253,7 +283,7 @@ fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Opti
             match player.due(ended, last_end) {
                 Some(at) if best.is_none_or(|(earliest, _)| at < earliest) => best = Some((at, who)),
                 Some(_) => {}
-                None => waiting |= player.pass < player.source.passes,
+                None => waiting |= !player.is_over(),
             }
         }
         if let Some((at, who)) = best {

@@ -5,8 +5,7 @@
 
 use crate::metrics::{Class, Metrics};
 use crate::replay::Outcome;
-use hdrhistogram::Histogram;
-use nandu_base::{Counter, CriticalPath, Instant, Op, Phase, Resource, TenantId, Work};
+use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
 use nandu_stack::{Graph, Stack};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -202,23 +201,23 @@ fn path_map(path: &CriticalPath) -> BTreeMap<&'static str, u64> {
 }
 
 /// Standard deviation from the bins of a histogram, in whole numbers: the same on every machine.
-fn deviation(histogram: &Histogram<u64>, mean: u128) -> u64 {
-    let squares = histogram.iter_recorded().fold(0u128, |sum, bin| {
-        let distance = mean.abs_diff(u128::from(bin.value_iterated_to()));
-        sum + distance * distance * u128::from(bin.count_at_value())
+fn deviation(histogram: &Histogram, mean: u128) -> u64 {
+    let squares = histogram.bins().fold(0u128, |sum, (value, count)| {
+        let distance = mean.abs_diff(u128::from(value));
+        sum + distance * distance * u128::from(count)
     });
     (squares / u128::from(histogram.len())).isqrt() as u64
 }
 
 /// The figures of several classes together.
 fn latency(classes: &[&Class]) -> Latency {
-    let mut all: Option<Histogram<u64>> = None;
+    let mut all: Option<Histogram> = None;
     let (mut total, mut bytes, mut failed) = (0u128, 0, 0);
     let mut path = CriticalPath::EMPTY;
     for class in classes {
         match &mut all {
             None => all = Some(class.latency.clone()),
-            Some(histogram) => histogram.add(&class.latency).expect("histograms of one shape"),
+            Some(histogram) => histogram.add(&class.latency),
         }
         total += class.latency_total;
         bytes += class.bytes;
@@ -367,16 +366,15 @@ fn windows(metrics: &Metrics) -> Vec<WindowResult> {
 
 fn bins(classes: &[&Class]) -> Vec<(u64, u64)> {
     let mut all = classes[0].latency.clone();
-    classes[1..].iter().for_each(|c| all.add(&c.latency).expect("histograms of one shape"));
+    classes[1..].iter().for_each(|c| all.add(&c.latency));
     // Eight bins to a doubling are enough to draw.
     let mut out: Vec<(u64, u64)> = Vec::new();
-    for value in all.iter_recorded() {
-        let v = value.value_iterated_to();
+    for (v, count) in all.bins() {
         let step = (v.max(8).ilog2() - 3).min(60);
         let bound = ((v >> step) + 1) << step;
         match out.last_mut() {
-            Some(last) if last.0 == bound => last.1 += value.count_at_value(),
-            _ => out.push((bound, value.count_at_value())),
+            Some(last) if last.0 == bound => last.1 += count,
+            _ => out.push((bound, count)),
         }
     }
     out

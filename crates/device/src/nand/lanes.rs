@@ -81,26 +81,20 @@ impl PageTime {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Array {
-    Idle,
-    Read,
-    Program,
-}
-
 /// The array operation that pages of one request may still join.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    request: u32,
-    array: Array,
-    page: u32,
+    /// See [`Group::key`]; 0 for none.
+    key: u64,
     planes: u32,
     start: Instant,
     /// Read: the registers are full. Program: the last transfer ends.
     ready: Instant,
 }
 
+/// One die: a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Die {
     free_at: Instant,
     busy: Span,
@@ -110,45 +104,53 @@ struct Die {
     group: Group,
 }
 
-/// A channel's future.
+/// A channel's future: taken intervals, in order, apart from each other. Most transfers go behind the last one, which is
+/// therefore kept by itself.
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// Taken intervals, in order, apart from each other.
+    last: (Instant, Instant),
+    /// Those before the last.
     booked: Vec<(Instant, Instant)>,
     busy: Span,
 }
 
 impl Channel {
     /// Takes `len` from the first gap at or after `earliest`; returns its start.
-    #[inline]
+    #[inline(always)]
     fn book(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
         self.busy += len;
-        match self.booked.last_mut() {
-            Some(last) if last.1 > earliest => self.book_between(now, earliest, len),
-            Some(last) if last.1 == earliest => {
-                last.1 += len;
-                earliest
-            }
-            _ => {
-                self.append(now, (earliest, earliest + len));
-                earliest
-            }
+        if earliest < self.last.1 {
+            return self.book_between(now, earliest, len);
+        }
+        if earliest == self.last.1 {
+            self.last.1 += len;
+        } else {
+            self.append(now, (earliest, earliest + len));
+        }
+        earliest
+    }
+
+    #[inline(always)]
+    fn append(&mut self, now: Instant, interval: (Instant, Instant)) {
+        if self.last.1 <= now {
+            self.booked.clear();
+            self.last = interval;
+        } else {
+            self.append_behind(now, interval);
         }
     }
 
-    #[inline]
-    fn append(&mut self, now: Instant, interval: (Instant, Instant)) {
-        if self.booked.last().is_some_and(|last| last.1 <= now) {
-            self.booked.clear();
-        }
-        self.booked.push(interval);
-        if self.booked.len() > BOOKINGS_MAX {
-            self.shorten(now);
-        }
+    /// The last interval is still to come.
+    #[inline(never)]
+    fn append_behind(&mut self, now: Instant, interval: (Instant, Instant)) {
+        self.booked.extend([self.last, interval]);
+        self.keep_few(now);
     }
 
     /// The earliest gap lies before the last interval.
+    #[inline(never)]
     fn book_between(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
+        self.booked.push(self.last);
         // From the tail: most transfers belong near the end.
         let mut at = self.booked.len();
         while at > 0 && self.booked[at - 1].1 > earliest {
@@ -160,10 +162,17 @@ impl Channel {
             at += 1;
         }
         self.insert(at, (start, start + len));
+        self.keep_few(now);
+        start
+    }
+
+    /// Takes the last interval back out of the list, which is shortened when it is too long.
+    #[inline]
+    fn keep_few(&mut self, now: Instant) {
         if self.booked.len() > BOOKINGS_MAX {
             self.shorten(now);
         }
-        start
+        self.last = self.booked.pop().expect("the last interval is still to come");
     }
 
     /// Inserts an interval before position `at`, joined with the neighbours it touches.
@@ -206,14 +215,7 @@ pub struct Lanes {
 impl Lanes {
     /// `dies` dies, die `i` on channel `i mod channels`.
     pub fn new(dies: u32, channels: u32, timing: Timing) -> Lanes {
-        let group = Group {
-            request: 0,
-            array: Array::Idle,
-            page: 0,
-            planes: 0,
-            start: Instant::ZERO,
-            ready: Instant::ZERO,
-        };
+        let group = Group { key: 0, planes: 0, start: Instant::ZERO, ready: Instant::ZERO };
         let die = |i: u32| Die {
             free_at: Instant::ZERO,
             busy: Span::ZERO,
@@ -263,18 +265,15 @@ impl Lanes {
         let Lanes { dies, channels, timing } = self;
         let die = &mut dies[die as usize];
         let before = die.begin(now);
-        let bit = 1 << plane;
+        let (bit, key) = (1 << plane, Group::key(READ, request, page));
         let group = &mut die.group;
-        let (start, ready) = if group.admits(Array::Read, request, page, bit) {
-            group.planes |= bit;
-            (group.start, group.ready)
-        } else {
+        if !group.admits(key, bit) {
             let start = before.later(now);
-            let ready = start + timing.read;
-            *group = Group { request, array: Array::Read, page, planes: bit, start, ready };
-            (start, ready)
-        };
-        let bus = channels[die.channel as usize].book(now, ready, timing.transfer);
+            *group = Group { key, planes: 0, start, ready: start + timing.read };
+        }
+        group.planes |= bit;
+        let start = group.start;
+        let bus = channels[die.channel as usize].book(now, group.ready, timing.transfer);
         let end = bus + timing.transfer;
         let occupied = end.since(before.later(start));
         die.free_at = end;
@@ -284,37 +283,23 @@ impl Lanes {
     }
 
     /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
-    #[inline]
-    pub fn program(
-        &mut self,
-        die: u32,
-        now: Instant,
-        request: u32,
-        page: u32,
-        plane: u32,
-    ) -> (PageTime, Span) {
+    #[inline(always)]
+    pub fn program(&mut self, die: u32, now: Instant, request: u32, page: u32, plane: u32) -> (PageTime, Span) {
         let Lanes { dies, channels, timing } = self;
         let die = &mut dies[die as usize];
         let before = die.begin(now);
-        let bit = 1 << plane;
-        let group = &mut die.group;
-        let joins = group.admits(Array::Program, request, page, bit) && group.ready.later(now) < before;
-        let earliest = if joins { group.ready.later(now) } else { before.later(now) };
-        let bus = channels[die.channel as usize].book(now, earliest, timing.transfer);
+        let (bit, key) = (1 << plane, Group::key(PROGRAM, request, page));
+        if die.group.admits(key, bit) && die.group.ready.later(now) < before {
+            return die.join_program(channels, timing, now, bit);
+        }
+        let bus = channels[die.channel as usize].book(now, before.later(now), timing.transfer);
         let ready = bus + timing.transfer;
         let end = ready + timing.program;
-        let occupied = if joins {
-            group.planes |= bit;
-            group.ready = ready;
-            Span(end.0.saturating_sub(before.0))
-        } else {
-            *group = Group { request, array: Array::Program, page, planes: bit, start: bus, ready };
-            end.since(bus)
-        };
-        die.free_at = end.later(before);
+        let occupied = end.since(bus);
+        die.group = Group { key, planes: bit, start: bus, ready };
+        die.free_at = end;
         die.busy += occupied;
-        let time = PageTime { start: bus, bus, end, gc: die.gc };
-        (time, occupied)
+        (PageTime { start: bus, bus, end, gc: die.gc }, occupied)
     }
 
     /// Moves a page within the die behind everything it has to do. Returns the window of the program, the time the die
@@ -366,20 +351,49 @@ impl Die {
         self.free_at
     }
 
+    /// Programs one more page together with those that the die is about to program.
+    #[inline(never)]
+    fn join_program(
+        &mut self,
+        channels: &mut [Channel],
+        timing: &Timing,
+        now: Instant,
+        bit: u32,
+    ) -> (PageTime, Span) {
+        let (before, group) = (self.free_at, &mut self.group);
+        let bus = channels[self.channel as usize].book(now, group.ready.later(now), timing.transfer);
+        group.planes |= bit;
+        group.ready = bus + timing.transfer;
+        let end = group.ready + timing.program;
+        let occupied = Span(end.0.saturating_sub(before.0));
+        self.free_at = end.later(before);
+        self.busy += occupied;
+        (PageTime { start: bus, bus, end, gc: self.gc }, occupied)
+    }
+
     /// Takes the die for work of garbage collection.
     fn occupy(&mut self, start: Instant, end: Instant) {
         self.free_at = end;
         self.busy += end.since(start);
         self.gc += end.since(start);
-        self.group.array = Array::Idle;
+        self.group.key = 0;
     }
 }
 
+const READ: u32 = 1;
+const PROGRAM: u32 = 2;
+
 impl Group {
+    /// The request, the operation and the position in the block: what pages must share to share an array operation.
+    #[inline(always)]
+    fn key(array: u32, request: u32, page: u32) -> u64 {
+        u64::from(request) << 32 | u64::from(page << 2 | array)
+    }
+
     /// Whether a page may share this group's array operation.
-    #[inline]
-    fn admits(&self, array: Array, request: u32, page: u32, plane_bit: u32) -> bool {
-        self.request == request && self.array == array && self.page == page && self.planes & plane_bit == 0
+    #[inline(always)]
+    fn admits(&self, key: u64, plane_bit: u32) -> bool {
+        self.key == key && self.planes & plane_bit == 0
     }
 }
 

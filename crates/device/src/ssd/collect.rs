@@ -9,7 +9,7 @@ use nandu_ftl::{BlockId, Ppn};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
-/// A plane's block that is being cleared.
+/// A plane's block that is being cleared, while [`nandu_ftl::Plane::clearing`] says so.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clearing {
     victim: BlockId,
@@ -26,27 +26,29 @@ const RATE_UNIT: u32 = 1 << 10;
 
 impl Clearing {
     pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, valid: 0, debt: 0 };
-
-    pub fn is_idle(self) -> bool {
-        self.victim == NOBODY
-    }
 }
 
 impl<G: GcPolicy> Ssd<G> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     #[inline(always)]
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let p = &self.blocks.planes[plane as usize];
-        if p.free <= self.host.gc_start || !self.clearing[plane as usize].is_idle() {
+        if self.is_low(plane) {
             self.clear_some(plane, cause, cx);
         }
+    }
+
+    /// Whether the host's writes to `plane` are followed by moves.
+    #[inline(always)]
+    pub(super) fn is_low(&self, plane: u32) -> bool {
+        let p = &self.blocks.planes[plane as usize];
+        p.free <= self.host.gc_start || p.clearing
     }
 
     /// Pays off a part of the block being cleared. Each page that the host writes must be made good by one page gained: a
     /// block with v valid of P pages gains P - v pages for v moves, so a write is followed by v / (P - v) moves, more when
     /// the plane has fallen behind: twice as many for each block that is missing.
     #[inline(never)]
-    fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         if !self.choose_victim(plane) {
             return;
         }
@@ -73,7 +75,7 @@ impl<G: GcPolicy> Ssd<G> {
     /// Whether the plane has a block to clear.
     #[inline]
     fn choose_victim(&mut self, plane: u32) -> bool {
-        if !self.clearing[plane as usize].is_idle() {
+        if self.blocks.planes[plane as usize].clearing {
             return true;
         }
         let layout = self.blocks.layout();
@@ -89,6 +91,7 @@ impl<G: GcPolicy> Ssd<G> {
                 let debt = self.clearing[plane as usize].debt;
                 self.clearing[plane as usize] =
                     Clearing { victim, next: layout.first_page(victim).0, valid, debt };
+                self.blocks.planes[plane as usize].clearing = true;
                 true
             }
             None => false,
@@ -132,14 +135,16 @@ impl<G: GcPolicy> Ssd<G> {
         }
     }
 
-    /// The next page for data that moves within the plane.
+    /// The next page for data that moves within the plane; it counts as valid from here on.
     pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
         if self.blocks.planes[plane as usize].moved.is_full() {
             let cursor = self.blocks.open_free(plane, self.seq + 1);
             self.blocks.planes[plane as usize].moved =
                 cursor.expect("one free block is kept for moved pages");
         }
-        self.blocks.planes[plane as usize].moved.take()
+        let p = &mut self.blocks.planes[plane as usize];
+        p.valid += 1;
+        p.moved.take()
     }
 
     #[inline]
@@ -153,7 +158,6 @@ impl<G: GcPolicy> Ssd<G> {
         self.last_change = self.last_change.later(end);
         self.count.pages_moved += 1;
         self.blocks.programmed(to, content);
-        self.blocks.planes[plane as usize].valid += 1;
         self.blocks.invalidate(from, end);
         match content {
             Content::Data(lpn) => {
@@ -197,7 +201,7 @@ impl<G: GcPolicy> Ssd<G> {
         }
         self.count.erases += 1;
         self.count.blocks_cleared += 1;
-        self.clearing[plane as usize].victim = NOBODY;
+        self.blocks.planes[plane as usize].clearing = false;
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all

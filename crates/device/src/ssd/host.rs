@@ -77,6 +77,12 @@ impl Host {
         part.unwrap_or(Part { first: 0, count: self.page_sectors })
     }
 
+    /// Whether the request consists of whole pages.
+    #[inline(always)]
+    fn is_whole(&self, pages: &Pages) -> bool {
+        pages.skip == 0 && pages.reach == self.page_sectors
+    }
+
     /// Bytes of the request before page `lpn`.
     #[inline(always)]
     fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
@@ -129,19 +135,21 @@ impl<G: GcPolicy> Ssd<G> {
         self.serial = self.serial.wrapping_add(1);
         let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
+        let (mut sensed, fetches) = (0, !payload.is_none());
         for lpn in pages.first..pages.end {
             let at = self.map.get(Lpn(lpn));
             if let Some(ppn) = at {
                 let time = self.sense(ppn, now, &mut usage);
-                self.count.host_pages_read += 1;
+                sensed += 1;
                 if time.end > slowest.end {
                     slowest = time;
                 }
             }
-            if !payload.is_none() {
+            if fetches {
                 self.fetch(id, &pages, lpn, at, cx);
             }
         }
+        self.count.host_pages_read += sensed;
         usage.charge(cx, cause, Work::Read);
         if slowest.end > now {
             slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
@@ -183,16 +191,73 @@ impl<G: GcPolicy> Ssd<G> {
         let (payload, cause) = (request.payload, request.cause);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
+        if self.host.is_whole(&pages) && !self.planted.pages {
+            let slowest = match cx.medium {
+                None => self.write_whole::<false>(&pages, payload, cause, cx),
+                Some(_) => self.write_whole::<true>(&pages, payload, cause, cx),
+            };
+            slowest.program_path(cx.now, self.lanes.timing(), &mut cx.requests[id].path);
+            return self.finish(id, slowest.end, cx);
+        }
         let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
         let mut usage = Usage::default();
         for lpn in pages.first..pages.end {
             let part = self.host.part(&pages, lpn);
-            let data = if payload.is_none() { payload } else { payload.slice(self.host.before(&pages, lpn)) };
+            let data = payload.slice(self.host.before(&pages, lpn));
             self.write_page(Lpn(lpn), part, data, cause, &mut usage, &mut slowest, cx);
         }
         usage.charge(cx, cause, Work::Write);
         self.explain_write(id, &slowest, cx);
         self.finish(id, slowest.time.end, cx)
+    }
+
+    /// Writes whole pages; returns the one that is complete last. The same as [`write_page`](Ssd::write_page) for each of
+    /// them, with nothing per page that can be done once: most requests of most workloads come this way.
+    #[inline(always)]
+    fn write_whole<const STORES: bool>(
+        &mut self,
+        pages: &Pages,
+        payload: Payload,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> PageTime {
+        let (now, serial) = (cx.now, self.serial);
+        let mut slowest = PageTime::done(now);
+        let mut usage = Usage::default();
+        for lpn in pages.first..pages.end {
+            let ppn = self.next_host_page(cause, cx);
+            let plane = self.blocks.layout().plane(ppn);
+            let low = self.is_low(plane);
+            let (time, occupied) = self.lanes.program(
+                plane >> self.host.plane_bits,
+                now,
+                serial,
+                self.blocks.layout().page(ppn),
+                self.plane_in_die(plane),
+            );
+            usage.die += occupied;
+            self.seq += 1;
+            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
+            if let Some(old) = self.map.set(Lpn(lpn), ppn) {
+                self.blocks.invalidate(old, time.end);
+            }
+            if STORES {
+                let data = payload.slice(self.host.before(pages, lpn));
+                self.store(Lpn(lpn), ppn, None, self.host.sectors(None), data, &time, cx);
+            }
+            if time.end > slowest.end {
+                slowest = time;
+            }
+            if low {
+                self.clear_some(plane, cause, cx);
+            }
+        }
+        let count = pages.end - pages.first;
+        usage.bus = self.lanes.timing().transfer * u64::from(count);
+        usage.charge(cx, cause, Work::Write);
+        self.count.host_pages_written += u64::from(count);
+        self.last_change = self.last_change.later(slowest.end);
+        slowest
     }
 
     /// Explains a write by its slowest page.
@@ -213,7 +278,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
-    #[inline(always)]
+    #[inline(never)]
     #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
     fn write_page(
         &mut self,
@@ -287,7 +352,6 @@ impl<G: GcPolicy> Ssd<G> {
         self.seq += 1;
         self.last_change = self.last_change.later(time.end);
         self.blocks.programmed(ppn, content);
-        self.blocks.planes[plane as usize].valid += 1;
         time
     }
 
@@ -300,23 +364,27 @@ impl<G: GcPolicy> Ssd<G> {
         self.blocks.invalidate(old, when);
     }
 
-    /// The next page for the host's data, on the plane whose turn it is.
+    /// The next page for the host's data, on the plane whose turn it is; it counts as valid from here on.
     #[inline(always)]
     pub(super) fn next_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        let plane = self.next_plane();
+        let mut plane = self.turns.take();
+        if self.blocks.planes[plane as usize].valid >= self.host.valid_max {
+            plane = self.next_plane_with_room();
+        }
         if self.blocks.planes[plane as usize].host.is_full() {
             self.open_host_block(plane, cause, cx);
         }
-        let cursor = &mut self.blocks.planes[plane as usize].host;
-        let page = cursor.take();
-        if self.planted.program_twice && self.seq % 512 == 511 {
+        let p = &mut self.blocks.planes[plane as usize];
+        p.valid += 1;
+        let page = p.host.take();
+        if self.planted.pages && self.planted.program_twice && self.seq % 512 == 511 {
             return Ppn(page.0 ^ 1);
         }
         page
     }
 
-    #[inline(always)]
-    fn next_plane(&mut self) -> u32 {
+    #[cold]
+    fn next_plane_with_room(&mut self) -> u32 {
         for _ in 0..self.blocks.planes.len() {
             let plane = self.turns.take();
             if self.blocks.planes[plane as usize].valid < self.host.valid_max {

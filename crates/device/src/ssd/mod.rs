@@ -42,6 +42,8 @@ use nandu_ftl::{BlockTable, Lpn};
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
 struct Planted {
+    /// One of those that strike single pages of the host.
+    pages: bool,
     erase_too_early: bool,
     stale_map: bool,
     lost_invalidation: bool,
@@ -105,6 +107,7 @@ impl<G: GcPolicy> Ssd<G> {
         cx: &BuildContext<'_>,
     ) -> Ssd<G> {
         let planted = Planted {
+            pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
             stale_map: cx.planted("ssd.stale-map"),
             lost_invalidation: cx.planted("ssd.lost-invalidation"),

@@ -60,10 +60,8 @@ impl RoundRobin {
     #[inline]
     pub fn take(&mut self) -> u32 {
         let plane = self.planes[self.next];
-        self.next += 1;
-        if self.next == self.planes.len() {
-            self.next = 0;
-        }
+        let next = self.next + 1;
+        self.next = if next == self.planes.len() { 0 } else { next };
         plane
     }
 
