@@ -99,6 +99,14 @@ impl ChargeTable {
         self.0[usize::from(tenant.0)][Self::index(resource, work)] += span.0;
     }
 
+    /// Charges two resources for the same work.
+    #[inline]
+    pub fn charge_both(&mut self, tenant: TenantId, work: Work, a: (Resource, Span), b: (Resource, Span)) {
+        let row = &mut self.0[usize::from(tenant.0)];
+        row[Self::index(a.0, work)] += a.1 .0;
+        row[Self::index(b.0, work)] += b.1 .0;
+    }
+
     /// What `tenant` was charged for this resource and work.
     pub fn get(&self, tenant: TenantId, resource: Resource, work: Work) -> Span {
         Span(self.0[usize::from(tenant.0)][Self::index(resource, work)])

@@ -16,13 +16,6 @@ const BINS: u64 = 1 << BITS;
 #[derive(Clone, Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
-    total: u64,
-    /// Smallest value, exact; `u64::MAX` when there is none.
-    min: u64,
-    /// Largest value, exact.
-    max: u64,
-    /// Larger values count as this.
-    limit: u64,
 }
 
 /// The bin of a value.
@@ -38,73 +31,62 @@ fn bin_start(bin: usize) -> (u64, u64) {
     ((bin as u64 - (doubling << BITS)) << doubling, 1 << doubling)
 }
 
-/// The largest value that shares a bin with `value`.
-fn bin_last(value: u64) -> u64 {
-    let (start, width) = bin_start(bin_of(value));
+/// The largest value of a bin.
+fn bin_last(bin: usize) -> u64 {
+    let (start, width) = bin_start(bin);
     start + (width - 1)
 }
 
 impl Histogram {
     /// An empty histogram of values from 0 to `limit`; larger ones count as `limit`.
     pub fn new(limit: u64) -> Histogram {
-        Histogram { counts: vec![0; bin_of(limit) + 1], total: 0, min: u64::MAX, max: 0, limit }
+        Histogram { counts: vec![0; bin_of(limit) + 1] }
     }
 
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        let value = value.min(self.limit);
-        self.counts[bin_of(value)] += 1;
-        self.total += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        match self.counts.get_mut(bin_of(value)) {
+            Some(count) => *count += 1,
+            None => *self.counts.last_mut().expect("a histogram has bins") += 1,
+        }
     }
 
     /// Adds the counts of `other`, which was made with the same limit.
     pub fn add(&mut self, other: &Histogram) {
-        assert_eq!(self.limit, other.limit, "histograms of one shape are added");
+        assert_eq!(self.counts.len(), other.counts.len(), "histograms of one shape are added");
         self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
-        self.total += other.total;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
     }
 
     /// Values counted.
     pub fn len(&self) -> u64 {
-        self.total
+        self.counts.iter().sum()
     }
 
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
-        self.total == 0
+        self.counts.iter().all(|&count| count == 0)
     }
 
     /// The smallest value, rounded down to its bin; 0 when there is none.
     pub fn min(&self) -> u64 {
-        if self.is_empty() {
-            return 0;
-        }
-        bin_start(bin_of(self.min)).0
+        self.counts.iter().position(|&count| count > 0).map_or(0, |bin| bin_start(bin).0)
     }
 
     /// The largest value, rounded up within its bin; 0 when there is none.
     pub fn max(&self) -> u64 {
-        if self.is_empty() {
-            return 0;
-        }
-        bin_last(self.max)
+        self.counts.iter().rposition(|&count| count > 0).map_or(0, bin_last)
     }
 
     /// The value that a share `quantile` (0 to 1) of all values does not exceed, rounded up within its bin; 0 when there
     /// is none.
     pub fn value_at_quantile(&self, quantile: f64) -> u64 {
-        let wanted = ((quantile.clamp(0.0, 1.0) * self.total as f64).ceil() as u64).max(1);
+        let wanted = ((quantile.clamp(0.0, 1.0) * self.len() as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (bin, &count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= wanted {
-                let (start, width) = bin_start(bin);
-                return start + (width - 1);
+                return bin_last(bin);
             }
         }
         0
@@ -112,10 +94,7 @@ impl Histogram {
 
     /// The bins that hold anything: largest value and count, in order.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, &count)| count > 0).map(|(bin, &count)| {
-            let (start, width) = bin_start(bin);
-            (start + (width - 1), count)
-        })
+        self.counts.iter().enumerate().filter(|(_, &count)| count > 0).map(|(bin, &count)| (bin_last(bin), count))
     }
 }
 
@@ -145,7 +124,7 @@ mod tests {
     fn too_large_values_count_as_the_limit() {
         let mut h = Histogram::new(1_000_000);
         h.record(u64::MAX);
-        assert_eq!((h.len(), h.max()), (1, bin_last(1_000_000)));
+        assert_eq!((h.len(), h.max()), (1, bin_last(bin_of(1_000_000))));
     }
 
     /// The library that defined this layout.

@@ -28,6 +28,7 @@ pub struct Layout {
     /// Pages in a block.
     pub pages: u32,
     page_bits: u32,
+    page_mask: u32,
     plane_bits: u32,
 }
 
@@ -49,7 +50,7 @@ impl Layout {
         // One number is kept back: maps store a page number plus one, and zero means none.
         let fits = plane_bits < 32 && u64::from(planes) << plane_bits < u64::from(u32::MAX);
         if fits {
-            Ok(Layout { planes, blocks, pages, page_bits, plane_bits })
+            Ok(Layout { planes, blocks, pages, page_bits, page_mask: (1 << page_bits) - 1, plane_bits })
         } else {
             Err(TooLarge)
         }
@@ -76,7 +77,7 @@ impl Layout {
     /// The position of a page in its block.
     #[inline]
     pub fn page(&self, ppn: Ppn) -> u32 {
-        ppn.0 & ((1 << self.page_bits) - 1)
+        ppn.0 & self.page_mask
     }
 
     /// The first page of a block.

@@ -116,11 +116,10 @@ impl Class {
     }
 
     #[inline]
-    fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath, failed: bool) {
+    fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath) {
         self.latency.record(latency);
         self.latency_total += u128::from(latency);
         self.bytes += bytes;
-        self.failed += u64::from(failed);
         self.path.accumulate(path);
     }
 }
@@ -141,14 +140,10 @@ pub struct Metrics {
     pub last_done: Instant,
 }
 
-/// Which of the three classes an operation belongs to.
+/// Which of the three classes an operation belongs to: reads are operation 0, writes 1.
 #[inline]
 fn class_of(op: Op) -> usize {
-    match op {
-        Op::Read => 0,
-        Op::Write => 1,
-        _ => 2,
-    }
+    (op as usize).min(2)
 }
 
 impl Metrics {
@@ -187,7 +182,10 @@ impl Sink for Metrics {
         let latency = now.since(request.arrival).0;
         let bytes = if matches!(request.op, Op::Read | Op::Write) { request.len.0 } else { 0 };
         let class = &mut self.classes[usize::from(request.tenant.0)][class_of(request.op)];
-        class.add(latency, bytes, &request.path, request.error.is_some());
+        class.add(latency, bytes, &request.path);
+        if request.error.is_some() {
+            class.failed += 1;
+        }
         self.history.add(now, bytes, latency);
     }
 }

@@ -76,6 +76,13 @@ pub struct Part {
     pub medium: Option<Box<dyn Medium>>,
 }
 
+/// What the graph keeps for one machine and touches with every request.
+struct Side {
+    medium: Option<Box<dyn Medium>>,
+    charges: ChargeTable,
+    stats: LayerStats,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     /// Not started: hears of no event.
@@ -89,14 +96,12 @@ pub struct Graph {
     machines: Vec<Box<dyn Machine>>,
     children: Vec<Vec<u32>>,
     parents: Vec<Vec<(u32, u8)>>,
-    media: Vec<Option<Box<dyn Medium>>>,
-    charges: Vec<ChargeTable>,
+    sides: Vec<Side>,
     names: Vec<String>,
     open: Vec<bool>,
     life: Vec<Life>,
     results: Vec<Option<Result<(), OpenError>>>,
     timers: Vec<Vec<u64>>,
-    stats: Vec<LayerStats>,
     queue: VecDeque<(u32, Effect)>,
     effects: Vec<Effect>,
     /// Every living request.
@@ -123,14 +128,12 @@ impl Graph {
             machines: Vec::with_capacity(n),
             children: Vec::with_capacity(n),
             parents,
-            media: Vec::with_capacity(n),
-            charges: vec![ChargeTable::new(tenants); n],
+            sides: Vec::with_capacity(n),
             names: Vec::with_capacity(n),
             open: vec![false; n],
             life: vec![Life::Made; n],
             results: vec![None; n],
             timers: vec![Vec::new(); n],
-            stats: vec![LayerStats::EMPTY; n],
             queue: VecDeque::with_capacity(64),
             effects: Vec::with_capacity(64),
             requests: RequestTable::new(),
@@ -141,7 +144,8 @@ impl Graph {
         for part in parts {
             graph.machines.push(part.machine);
             graph.children.push(part.children);
-            graph.media.push(part.medium);
+            let (medium, charges) = (part.medium, ChargeTable::new(tenants));
+            graph.sides.push(Side { medium, charges, stats: LayerStats::EMPTY });
             graph.names.push(part.name);
         }
         graph
@@ -169,18 +173,20 @@ impl Graph {
 
     /// What a machine was charged.
     pub fn charges(&self, node: u32) -> &ChargeTable {
-        &self.charges[node as usize]
+        &self.sides[node as usize].charges
     }
 
     /// A layer's figures.
     pub fn stats(&self, node: u32) -> &LayerStats {
-        &self.stats[node as usize]
+        &self.sides[node as usize].stats
     }
 
     /// Starts counting anew in every layer.
     pub fn reset_counters(&mut self) {
-        self.stats.fill(LayerStats::EMPTY);
-        self.charges.iter_mut().for_each(ChargeTable::clear);
+        for side in &mut self.sides {
+            side.stats = LayerStats::EMPTY;
+            side.charges.clear();
+        }
         self.machines.iter_mut().for_each(|m| m.reset_counters());
     }
 
@@ -204,7 +210,7 @@ impl Graph {
 
     /// Takes the media away, as a crash or the end of a run does. The graph cannot run afterwards.
     pub fn into_media(self) -> Vec<Option<Box<dyn Medium>>> {
-        self.media
+        self.sides.into_iter().map(|side| side.medium).collect()
     }
 
     /// A view from above the machines, for questions of the driver.
@@ -313,7 +319,7 @@ impl Graph {
         self.drain(now, driver);
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
         self.enter(node, id);
         let step = self.call(node, now, |machine, cx| machine.request(id, cx));
@@ -323,7 +329,7 @@ impl Graph {
     #[inline]
     fn enter(&mut self, node: u32, id: ReqId) {
         let request = &self.requests[id];
-        let stats = &mut self.stats[node as usize];
+        let stats = &mut self.sides[node as usize].stats;
         stats.requests[request.op as usize] += 1;
         stats.bytes[request.op as usize] += request.len.0;
     }
@@ -333,12 +339,13 @@ impl Graph {
     fn call(&mut self, node: u32, now: Instant, event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step) -> Step {
         let index = node as usize;
         let (below, rest) = self.machines.split_at_mut(index);
+        let side = &mut self.sides[index];
         let mut cx = Cx {
             now,
             requests: &mut self.requests,
             pool: &mut self.pool,
-            medium: self.media[index].as_deref_mut(),
-            charges: &mut self.charges[index],
+            medium: side.medium.as_deref_mut(),
+            charges: &mut side.charges,
             peek: Peek::new(below, &self.children, &self.open, index, now),
             effects: &mut self.effects,
         };
@@ -356,7 +363,7 @@ impl Graph {
 
     /// Follows `step` of machine `node` to its end, then everything that was queued. The two steps with which most calls
     /// end need no chase.
-    #[inline]
+    #[inline(always)]
     fn follow<D: Driver>(&mut self, node: u32, step: Step, now: Instant, driver: &mut D) {
         match step {
             Step::Idle => {}
@@ -388,7 +395,7 @@ impl Graph {
                     step = self.call(node, now, |machine, cx| machine.request(id, cx));
                 }
                 Step::Forward(child, id) => {
-                    self.stats[node as usize].forwarded += 1;
+                    self.sides[node as usize].stats.forwarded += 1;
                     let below = self.children[node as usize][usize::from(child)];
                     let request = &mut self.requests[id];
                     request.explain_until(now, Phase::Hold);
@@ -398,7 +405,7 @@ impl Graph {
                     node = below;
                     step = self.call(node, now, |machine, cx| machine.request(id, cx));
                 }
-                Step::Finish(id) => match self.finish(id, now, driver) {
+                Step::Finish(id) => match self.finish_further(id, now, driver) {
                     Some((owner, next)) => (node, step) = (owner, next),
                     None => break,
                 },
@@ -414,18 +421,26 @@ impl Graph {
         }
     }
 
+    /// As [`finish`](Graph::finish), for the chase: one copy in line is enough.
+    #[inline(never)]
+    fn finish_further<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
+        self.finish(id, now, driver)
+    }
+
     /// Accounts for a finished request and tells its owner, whose next step is returned.
-    #[inline]
+    #[inline(always)]
     fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
         let request = &mut self.requests[id];
         debug_assert!(request.state == State::Sent, "request {id:?} is finished while {:?}", request.state);
         request.state = State::Done;
         request.explain_until(now, Phase::Hold);
         let (owner, payload) = (request.owner, request.payload);
-        let stats = &mut self.stats[request.node as usize];
+        let stats = &mut self.sides[request.node as usize].stats;
         let latency = now.since(request.entered);
         stats.finished += 1;
-        stats.failed += u64::from(request.error.is_some());
+        if request.error.is_some() {
+            stats.failed += 1;
+        }
         stats.latency_total += latency;
         stats.latency_max = stats.latency_max.longer(latency);
         stats.path.accumulate(&request.path);
@@ -438,13 +453,18 @@ impl Graph {
             self.requests.free(id);
             return None;
         }
-        let step = self.call(owner.0, now, |machine, cx| machine.child_done(id, cx));
+        let step = self.child_done(owner.0, id, now);
         let sent_again = matches!(step, Step::Send(_, again) if again == id);
         if !sent_again && self.requests[id].state == State::Done {
             self.pool.release(payload);
             self.requests.free(id);
         }
         Some((owner.0, step))
+    }
+
+    #[inline(never)]
+    fn child_done(&mut self, owner: u32, id: ReqId, now: Instant) -> Step {
+        self.call(owner, now, |machine, cx| machine.child_done(id, cx))
     }
 
     /// A path that does not add up to its request's latency.

@@ -147,7 +147,14 @@ impl Record {
     /// What is asked.
     #[inline]
     pub const fn op(self) -> Op {
-        Op::ALL[((self.extent_op >> 1) & 7) as usize]
+        match (self.extent_op >> 1) & 7 {
+            0 => Op::Read,
+            1 => Op::Write,
+            2 => Op::Flush,
+            3 => Op::Trim,
+            4 => Op::WriteZeroes,
+            _ => Op::Reset,
+        }
     }
 
     /// True when the request must reach stable storage before it completes.

@@ -30,18 +30,11 @@ impl Clearing {
 
 impl<G: GcPolicy> Ssd<G> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
-    #[inline(always)]
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        if self.is_low(plane) {
+        let p = &self.blocks.planes[plane as usize];
+        if p.free <= self.host.gc_start || p.clearing {
             self.clear_some(plane, cause, cx);
         }
-    }
-
-    /// Whether the host's writes to `plane` are followed by moves.
-    #[inline(always)]
-    pub(super) fn is_low(&self, plane: u32) -> bool {
-        let p = &self.blocks.planes[plane as usize];
-        p.free <= self.host.gc_start || p.clearing
     }
 
     /// Pays off a part of the block being cleared. Each page that the host writes must be made good by one page gained: a

@@ -178,6 +178,7 @@ impl DeviceConfig for SsdConfig {
         let host = Host {
             page_bits: page_bytes.trailing_zeros(),
             plane_bits: geometry.planes.trailing_zeros(),
+            plane_mask: geometry.planes - 1,
             page_sectors: (page_bytes / SECTOR) as u32,
             logical,
             valid_max: valid_max(&layout, start),

@@ -18,6 +18,8 @@ pub(super) struct Host {
     pub page_bits: u32,
     /// log2 of the planes of a die.
     pub plane_bits: u32,
+    /// Planes of a die minus one.
+    pub plane_mask: u32,
     /// Sectors of a page.
     pub page_sectors: u32,
     /// Logical pages.
@@ -91,6 +93,14 @@ impl Host {
     }
 }
 
+/// A page taken for the host's data.
+struct Taken {
+    ppn: Ppn,
+    plane: u32,
+    /// Whether the plane is low on free blocks: some pages are moved after the write.
+    low: bool,
+}
+
 /// The page of a request that is complete last.
 #[derive(Clone, Copy)]
 struct Slowest {
@@ -109,8 +119,7 @@ pub(super) struct Usage {
 impl Usage {
     #[inline]
     pub fn charge(self, cx: &mut Cx<'_>, cause: TenantId, work: Work) {
-        cx.charge(cause, Resource::Die, work, self.die);
-        cx.charge(cause, Resource::Channel, work, self.bus);
+        cx.charges.charge_both(cause, work, (Resource::Die, self.die), (Resource::Channel, self.bus));
     }
 }
 
@@ -124,7 +133,7 @@ impl<G: GcPolicy> Ssd<G> {
     /// The plane of a page within its die.
     #[inline]
     fn plane_in_die(&self, plane: u32) -> u32 {
-        plane & ((1 << self.host.plane_bits) - 1)
+        plane & self.host.plane_mask
     }
 
     #[inline]
@@ -136,7 +145,8 @@ impl<G: GcPolicy> Ssd<G> {
         let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
         let (mut sensed, fetches) = (0, !payload.is_none());
-        for lpn in pages.first..pages.end {
+        let mut lpn = pages.first;
+        while lpn < pages.end {
             let at = self.map.get(Lpn(lpn));
             if let Some(ppn) = at {
                 let time = self.sense(ppn, now, &mut usage);
@@ -148,6 +158,7 @@ impl<G: GcPolicy> Ssd<G> {
             if fetches {
                 self.fetch(id, &pages, lpn, at, cx);
             }
+            lpn += 1;
         }
         self.count.host_pages_read += sensed;
         usage.charge(cx, cause, Work::Read);
@@ -188,17 +199,18 @@ impl<G: GcPolicy> Ssd<G> {
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
-        let (payload, cause) = (request.payload, request.cause);
+        let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         if self.host.is_whole(&pages) && !self.planted.pages {
             let slowest = match cx.medium {
-                None => self.write_whole::<false>(&pages, payload, cause, cx),
-                Some(_) => self.write_whole::<true>(&pages, payload, cause, cx),
+                None => self.write_whole::<false>(id, &pages, cause, cx),
+                Some(_) => self.write_whole::<true>(id, &pages, cause, cx),
             };
             slowest.program_path(cx.now, self.lanes.timing(), &mut cx.requests[id].path);
             return self.finish(id, slowest.end, cx);
         }
+        let payload = request.payload;
         let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
         let mut usage = Usage::default();
         for lpn in pages.first..pages.end {
@@ -216,25 +228,19 @@ impl<G: GcPolicy> Ssd<G> {
     #[inline(always)]
     fn write_whole<const STORES: bool>(
         &mut self,
+        id: ReqId,
         pages: &Pages,
-        payload: Payload,
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> PageTime {
         let (now, serial) = (cx.now, self.serial);
         let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
-        for lpn in pages.first..pages.end {
-            let ppn = self.next_host_page(cause, cx);
-            let plane = self.blocks.layout().plane(ppn);
-            let low = self.is_low(plane);
-            let (time, occupied) = self.lanes.program(
-                plane >> self.host.plane_bits,
-                now,
-                serial,
-                self.blocks.layout().page(ppn),
-                self.plane_in_die(plane),
-            );
+        let mut lpn = pages.first;
+        while lpn < pages.end {
+            let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
+            let (die, page) = (plane >> self.host.plane_bits, self.blocks.layout().page(ppn));
+            let (time, occupied) = self.lanes.program(die, now, serial, page, self.plane_in_die(plane));
             usage.die += occupied;
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
@@ -242,7 +248,7 @@ impl<G: GcPolicy> Ssd<G> {
                 self.blocks.invalidate(old, time.end);
             }
             if STORES {
-                let data = payload.slice(self.host.before(pages, lpn));
+                let data = cx.requests[id].payload.slice(self.host.before(pages, lpn));
                 self.store(Lpn(lpn), ppn, None, self.host.sectors(None), data, &time, cx);
             }
             if time.end > slowest.end {
@@ -251,11 +257,12 @@ impl<G: GcPolicy> Ssd<G> {
             if low {
                 self.clear_some(plane, cause, cx);
             }
+            lpn += 1;
         }
-        let count = pages.end - pages.first;
-        usage.bus = self.lanes.timing().transfer * u64::from(count);
+        let count = u64::from(pages.end - pages.first);
+        usage.bus = self.lanes.timing().transfer * count;
         usage.charge(cx, cause, Work::Write);
-        self.count.host_pages_written += u64::from(count);
+        self.count.host_pages_written += count;
         self.last_change = self.last_change.later(slowest.end);
         slowest
     }
@@ -364,10 +371,30 @@ impl<G: GcPolicy> Ssd<G> {
         self.blocks.invalidate(old, when);
     }
 
-    /// The next page for the host's data, on the plane whose turn it is; it counts as valid from here on.
-    #[inline(always)]
+    /// The next page for the host's data.
     pub(super) fn next_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        let mut plane = self.turns.take();
+        let page = self.take_host_page(cause, cx).ppn;
+        if self.planted.program_twice && self.seq % 512 == 511 {
+            return Ppn(page.0 ^ 1);
+        }
+        page
+    }
+
+    /// Takes the next page for the host's data on the plane whose turn it is; it counts as valid from here on.
+    #[inline(always)]
+    fn take_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
+        let plane = self.turns.take();
+        let p = &mut self.blocks.planes[plane as usize];
+        if p.valid >= self.host.valid_max || p.host.is_full() {
+            return self.take_host_page_of_new_block(plane, cause, cx);
+        }
+        p.valid += 1;
+        Taken { ppn: p.host.take(), plane, low: p.free <= self.host.gc_start || p.clearing }
+    }
+
+    /// The same when `plane` holds as much as it may, or has no block open.
+    #[inline(never)]
+    fn take_host_page_of_new_block(&mut self, mut plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
         if self.blocks.planes[plane as usize].valid >= self.host.valid_max {
             plane = self.next_plane_with_room();
         }
@@ -376,11 +403,7 @@ impl<G: GcPolicy> Ssd<G> {
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
-        let page = p.host.take();
-        if self.planted.pages && self.planted.program_twice && self.seq % 512 == 511 {
-            return Ppn(page.0 ^ 1);
-        }
-        page
+        Taken { ppn: p.host.take(), plane, low: p.free <= self.host.gc_start || p.clearing }
     }
 
     #[cold]
