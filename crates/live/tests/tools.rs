@@ -151,6 +151,7 @@ fn fio_verifies_what_it_wrote() {
         "--verify=crc32c",
         "--verify_fatal=1",
         "--do_verify=1",
+        "--verify_state_save=0",
         "--fsync=64",
         "--randseed=7",
     ];
