@@ -395,6 +395,13 @@ impl PayloadPool {
         }
     }
 
+    /// Whether sectors `first..first + count` of a stamp payload read as zeros.
+    #[inline]
+    pub fn is_zeros(&self, payload: Payload, first: u64, count: u64) -> bool {
+        let zero = |stamps: &[Stamp]| stamps.iter().all(|&s| s == Stamp::ZERO);
+        payload.kind == Kind::Stamps && zero(self.stamps(payload.slice(ByteLen(first * SECTOR)), count))
+    }
+
     /// Puts consecutive stamps from `start` into `count` sectors of a read's payload, from sector `first`.
     #[inline]
     pub fn fill_run(&mut self, payload: Payload, first: u64, count: u64, start: Stamp) {

@@ -9,7 +9,7 @@
 //! counts as latency, and the result says that the stack was saturated.
 
 use crate::engine::{Engine, Sink, Submission};
-use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId};
+use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
 use nandu_trace::{Arrival, Record, Trace};
 use std::sync::Arc;
 
@@ -68,6 +68,9 @@ pub trait Host: Sink {
 
     /// The warm-up is over: requests numbered from `first` on count.
     fn begin(&mut self, first: u64, now: Instant);
+
+    /// The machines' own invariants at the end of a run that stores content.
+    fn checked(&mut self, _result: Result<(), Violation>) {}
 }
 
 /// The workload a request belongs to, from its cookie.
@@ -118,8 +121,18 @@ impl Player {
             Pace::Closed { outstanding } => outstanding,
         };
         let cap = u64::from(cap);
-        let mut player =
-            Player { source, issued: 0, next: 0, pass: 0, period, start, at: start, cap, capped: false, gaps };
+        let mut player = Player {
+            source,
+            issued: 0,
+            next: 0,
+            pass: 0,
+            period,
+            start,
+            at: start,
+            cap,
+            capped: false,
+            gaps,
+        };
         player.at = player.planned();
         player
     }
@@ -135,7 +148,8 @@ impl Player {
     fn planned(&self) -> Instant {
         match self.source.pace {
             Pace::Open { time_scale, .. } => {
-                let recorded = self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
+                let recorded =
+                    self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
                 let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
                 self.start + Span(at)
             }

@@ -4,6 +4,7 @@ use crate::engine::{build, Engine};
 use crate::metrics::Metrics;
 use crate::replay::{replay, Host, Pace, Progress, Source, CAP_DEFAULT};
 use crate::result::{result, Provenance, RunResult, WorkloadProvenance};
+use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};
 use nandu_trace::{Arrival, Trace};
@@ -77,9 +78,13 @@ impl RunWorkload {
             trace_hash: self.trace_hash.clone(),
             fit: self.fit.clone(),
             pace: match self.pace() {
-                Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => "open loop, recorded times".into(),
+                Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => {
+                    "open loop, recorded times".into()
+                }
                 Pace::Open { time_scale: Ratio { num, den: 1 }, .. } => format!("open loop, times x {num}"),
-                Pace::Open { time_scale, .. } => format!("open loop, times x {}/{}", time_scale.num, time_scale.den),
+                Pace::Open { time_scale, .. } => {
+                    format!("open loop, times x {}/{}", time_scale.num, time_scale.den)
+                }
                 Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
                 Pace::Rate { interval, .. } => format!("one request every {interval}"),
             },
@@ -97,11 +102,22 @@ pub fn precondition_name(precondition: Precondition) -> &'static str {
 }
 
 /// Runs `stack` without content: the plain simulation.
-pub fn run(stack: &Stack, options: &RunOptions, progress: impl FnMut(Progress)) -> Result<RunResult, RunError> {
+pub fn run(
+    stack: &Stack,
+    options: &RunOptions,
+    progress: impl FnMut(Progress),
+) -> Result<RunResult, RunError> {
     let tenants = stack.tenants.len() + 1;
     let workloads = options.workloads.len();
-    run_with(stack, options, Content::Nothing, |start| Metrics::new(tenants, workloads, start), |m| m, progress)
-        .map(|(result, _)| result)
+    run_with(
+        stack,
+        options,
+        Content::Nothing,
+        |start| Metrics::new(tenants, workloads, start),
+        |m| m,
+        progress,
+    )
+    .map(|(result, _)| result)
 }
 
 /// Runs `stack` with a host of the caller's making; `metrics` finds the figures in it. Returns the host too.
@@ -139,6 +155,10 @@ pub fn run_with<H: Host>(
         .collect();
     let outcome = replay(&mut engine, sources, options.warm_up, progress);
     let end = metrics(engine.sink()).last_done;
+    if content == Content::Stamps {
+        let checked = engine.graph.check().and_then(|()| check_charges(&engine.graph));
+        engine.sink().checked(checked);
+    }
     let provenance = Provenance {
         version: env!("CARGO_PKG_VERSION").into(),
         stack: options.stack_name.clone(),

@@ -5,11 +5,12 @@
 //! sectors in a side table. Operations are applied when they are issued; until their window has passed, the medium
 //! remembers how to undo them, so that a power cut at any instant finds the true state.
 //!
-//! RAM: 24 bytes per physical page, touched as it is used; 16 bytes per sector of a mixed page.
+//! RAM: 24 bytes per physical page, touched as it is used; 8 bytes per sector of a mixed page, in slots that are used
+//! again, and the bytes of records.
 
 use nandu_base::{
-    ByteLen, Instant, Medium, Oob, Payload, PayloadPool, Program, Rng, Sector, Stamp, UnitState, Window,
-    SECTOR,
+    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, Sector, Stamp, UnitState,
+    Window, SECTOR,
 };
 use std::collections::VecDeque;
 
@@ -19,11 +20,10 @@ const ZEROS: u64 = 1;
 const TORN: u64 = 2;
 const MIXED: u64 = 3;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Piece {
-    Stamp(Stamp),
-    Bytes(Box<[u8; SECTOR as usize]>),
-}
+/// The serial number of words that stand for real bytes, by their place in the table of records.
+const RECORD: u32 = u32::MAX;
+
+type Bytes = Box<[u8; SECTOR as usize]>;
 
 #[derive(Debug)]
 enum Done {
@@ -41,8 +41,12 @@ pub struct Cells {
     seqs: Vec<u64>,
     wear: Vec<u32>,
     block_units: u64,
-    mixed: Vec<Vec<Piece>>,
-    mixed_free: Vec<usize>,
+    /// Slots of mixed pages: a word for each sector, the stamp or the name of a record.
+    mixed: Vec<u64>,
+    mixed_free: Vec<u32>,
+    /// Sectors with real bytes.
+    records: Vec<Bytes>,
+    records_free: Vec<u32>,
     /// Operations that may not be complete yet, in the order in which they were issued.
     unsettled: VecDeque<(Window, Done)>,
 }
@@ -60,17 +64,9 @@ impl Cells {
             block_units: u64::from(block_units),
             mixed: Vec::new(),
             mixed_free: Vec::new(),
+            records: Vec::new(),
+            records_free: Vec::new(),
             unsettled: VecDeque::new(),
-        }
-    }
-
-    /// Sector `index` of a page that is programmed.
-    fn piece(&self, unit: u64, index: u32) -> Piece {
-        match self.data[unit as usize] {
-            ERASED | TORN => unreachable!("page {unit} holds nothing to build on"),
-            ZEROS => Piece::Stamp(Stamp::ZERO),
-            run if run >= Stamp::new(1, 0).0 => Piece::Stamp(Stamp(run + u64::from(index))),
-            mixed => self.mixed[(mixed - MIXED) as usize][index as usize].clone(),
         }
     }
 
@@ -95,46 +91,113 @@ impl Cells {
                 return word;
             }
         }
-        let pieces: Vec<Piece> = (0..self.unit_sectors)
-            .map(|index| match overlay.filter(|o| (o.first..o.first + o.count).contains(&index)) {
-                Some(o) => match pool.sector(o.payload, u64::from(index - o.first)) {
-                    None => Piece::Stamp(Stamp::ZERO),
-                    Some(Sector::Stamp(stamp)) => Piece::Stamp(stamp),
-                    Some(Sector::Bytes(bytes)) => {
-                        Piece::Bytes(Box::new(bytes.try_into().expect("a sector has 512 bytes")))
-                    }
-                },
-                None => program.base.map_or(Piece::Stamp(Stamp::ZERO), |base| self.piece(base, index)),
-            })
-            .collect();
-        self.store(pieces)
+        let slot = self.take_slot();
+        self.fill_from_base(slot, program.base);
+        if let Some(o) = overlay {
+            self.lay_over(slot, pool, &o);
+        }
+        self.shorten(slot)
     }
 
-    /// The data word of a page that holds `pieces`.
-    fn store(&mut self, pieces: Vec<Piece>) -> u64 {
-        if pieces.iter().all(|p| *p == Piece::Stamp(Stamp::ZERO)) {
-            return ZEROS;
-        }
-        if let Piece::Stamp(first) = pieces[0] {
-            let is_run = |(i, p): (u64, &Piece)| *p == Piece::Stamp(Stamp(first.0 + i));
-            if first.serial() > 0 && first != Stamp::METADATA && (0..).zip(&pieces).all(is_run) {
-                return first.0;
+    /// Where the words of a slot begin.
+    fn words(&self, slot: u32) -> std::ops::Range<usize> {
+        let n = self.unit_sectors as usize;
+        slot as usize * n..(slot as usize + 1) * n
+    }
+
+    /// The slot of a mixed page.
+    fn slot(word: u64) -> u32 {
+        (word - MIXED) as u32
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        self.mixed_free.pop().unwrap_or_else(|| {
+            let slot = self.mixed.len() / self.unit_sectors as usize;
+            self.mixed.resize(self.mixed.len() + self.unit_sectors as usize, 0);
+            slot as u32
+        })
+    }
+
+    fn keep_record(&mut self, bytes: Bytes) -> u64 {
+        let place = match self.records_free.pop() {
+            Some(place) => {
+                self.records[place as usize] = bytes;
+                place
+            }
+            None => {
+                self.records.push(bytes);
+                (self.records.len() - 1) as u32
+            }
+        };
+        Stamp::new(RECORD, u64::from(place)).0
+    }
+
+    fn fill_from_base(&mut self, slot: u32, base: Option<u64>) {
+        let range = self.words(slot);
+        match base.map_or(ZEROS, |unit| self.data[unit as usize]) {
+            ERASED | TORN => unreachable!("page {base:?} holds nothing to build on"),
+            ZEROS => self.mixed[range].fill(Stamp::ZERO.0),
+            run if run >= Stamp::new(1, 0).0 => {
+                self.mixed[range].iter_mut().zip(run..).for_each(|(word, stamp)| *word = stamp);
+            }
+            mixed => {
+                let source = self.words(Cells::slot(mixed));
+                self.mixed.copy_within(source, range.start);
+                for at in range {
+                    let stamp = Stamp(self.mixed[at]);
+                    if stamp.serial() == RECORD {
+                        let copy = self.records[stamp.sector() as usize].clone();
+                        self.mixed[at] = self.keep_record(copy);
+                    }
+                }
             }
         }
-        let index = self.mixed_free.pop().unwrap_or_else(|| {
-            self.mixed.push(Vec::new());
-            self.mixed.len() - 1
-        });
-        self.mixed[index] = pieces;
-        MIXED + index as u64
     }
 
-    /// Gives a mixed page's side table back.
+    fn lay_over(&mut self, slot: u32, pool: &PayloadPool, overlay: &Overlay) {
+        let first = self.words(slot).start + overlay.first as usize;
+        for i in 0..overlay.count {
+            let at = first + i as usize;
+            self.forget_record(self.mixed[at]);
+            self.mixed[at] = match pool.sector(overlay.payload, u64::from(i)) {
+                None => Stamp::ZERO.0,
+                Some(Sector::Stamp(stamp)) => stamp.0,
+                Some(Sector::Bytes(bytes)) => {
+                    self.keep_record(Box::new(bytes.try_into().expect("a sector has 512 bytes")))
+                }
+            };
+        }
+    }
+
+    /// The data word of the page in a slot; the slot is given back when a word says it all.
+    fn shorten(&mut self, slot: u32) -> u64 {
+        let words = &self.mixed[self.words(slot)];
+        let first = words[0];
+        let short = if words.iter().all(|&word| word == Stamp::ZERO.0) {
+            ZEROS
+        } else if Stamp(first).serial() != RECORD && words.iter().zip(first..).all(|(&w, want)| w == want) {
+            first
+        } else {
+            return MIXED + u64::from(slot);
+        };
+        self.mixed_free.push(slot);
+        short
+    }
+
+    fn forget_record(&mut self, word: u64) {
+        if Stamp(word).serial() == RECORD {
+            self.records_free.push(Stamp(word).sector());
+        }
+    }
+
+    /// Gives a mixed page's slot back.
     fn forget(&mut self, word: u64) {
         if (MIXED..Stamp::new(1, 0).0).contains(&word) {
-            let index = (word - MIXED) as usize;
-            self.mixed[index] = Vec::new();
-            self.mixed_free.push(index);
+            let slot = Cells::slot(word);
+            for at in self.words(slot) {
+                self.forget_record(self.mixed[at]);
+            }
+            self.mixed_free.push(slot);
         }
     }
 
@@ -169,11 +232,13 @@ impl Medium for Cells {
                 pool.fill_run(into, 0, u64::from(count), Stamp(run + u64::from(first)));
             }
             mixed => {
-                let pieces = &self.mixed[(mixed - MIXED) as usize][first as usize..(first + count) as usize];
-                for (index, piece) in (0..).zip(pieces) {
-                    let sector = match piece {
-                        Piece::Stamp(stamp) => Sector::Stamp(*stamp),
-                        Piece::Bytes(bytes) => Sector::Bytes(&bytes[..]),
+                let start = self.words(Cells::slot(mixed)).start + first as usize;
+                for (index, &word) in (0..).zip(&self.mixed[start..start + count as usize]) {
+                    let sector = match Stamp(word) {
+                        stamp if stamp.serial() == RECORD => {
+                            Sector::Bytes(&self.records[stamp.sector() as usize][..])
+                        }
+                        stamp => Sector::Stamp(stamp),
                     };
                     pool.put_sector(into, index, sector);
                 }
@@ -238,7 +303,7 @@ impl Medium for Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandu_base::{Content, Overlay};
+    use nandu_base::Content;
 
     const LATER: Window = Window { start: Instant(100), end: Instant(200) };
 

@@ -15,7 +15,9 @@ mod caught;
 mod digest;
 mod draw;
 mod history;
+pub mod host;
 mod judge;
+mod ledger;
 pub mod oracle;
 pub mod plan;
 mod run;
@@ -25,5 +27,8 @@ mod window;
 
 pub use digest::Digest;
 pub use draw::{Family, Shape};
+pub use host::{run_verified, Verified, VerifiedError};
 pub use plan::Plan;
+pub(crate) use watch::check_charges;
+
 pub use run::{verify, Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport};

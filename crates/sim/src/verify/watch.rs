@@ -165,7 +165,7 @@ impl Watch {
 }
 
 /// I-13: what was charged for each resource of each machine adds up to its busy time.
-pub(super) fn check_charges(graph: &Graph) -> Result<(), Violation> {
+pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
     let mut busy: Vec<(Resource, Span)> = Vec::new();
     for node in 0..graph.len() as u32 {
         busy.clear();

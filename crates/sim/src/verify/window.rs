@@ -73,7 +73,13 @@ impl Window {
         self.flights.front().and_then(|f| f.map(|f| f.came))
     }
 
+    /// The open requests, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &Flight> {
+        self.flights.iter().flatten()
+    }
+
     /// Number of open requests.
+    #[inline]
     pub fn open(&self) -> usize {
         self.open
     }

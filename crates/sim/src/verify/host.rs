@@ -1,0 +1,132 @@
+//! Verified replay: a trace on a stack that stores stamps, every read checked.
+
+use super::caught::caught;
+use super::ledger::Ledger;
+use super::oracle::Asked;
+use crate::engine::Sink;
+use crate::metrics::Metrics;
+use crate::replay::{number_of, source_of, Host, Progress};
+use crate::result::RunResult;
+use crate::run::{run_with, RunError, RunOptions};
+use nandu_base::{
+    ByteLen, ByteOffset, Content, Flags, Instant, Op, Payload, PayloadPool, Request, Stamp, Violation, SECTOR,
+};
+use nandu_stack::{BuildOptions, Stack};
+use nandu_trace::Record;
+
+/// Why a verified run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifiedError {
+    /// The run did not take place.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A check failed.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+}
+
+/// The host of a verified replay: it measures like [`Metrics`], gives every write its stamps and checks every read.
+///
+/// The exports lie one behind the other in one address space, so that data of one export in another is found.
+pub struct Verified {
+    metrics: Metrics,
+    ledger: Ledger,
+    /// First sector of each workload's export.
+    bases: Vec<u64>,
+    /// Whether a request may fail.
+    may_fail: bool,
+    violation: Option<Violation>,
+}
+
+impl Sink for Verified {
+    #[inline]
+    fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
+        self.metrics.done(request, now, pool);
+        let number = number_of(request.cookie) as u32 + 1;
+        let result = self.ledger.ended(number, request.error, request.payload, pool);
+        if let Err(violation) = result {
+            self.violation.get_or_insert(violation);
+        }
+        if let (Some(error), false) = (request.error, self.may_fail) {
+            let what = format!("a {} failed without cause: {error}", request.op.name());
+            self.violation.get_or_insert(Violation { invariant: "failures", what });
+        }
+    }
+}
+
+impl Host for Verified {
+    #[inline]
+    fn payload(&mut self, record: &Record, cookie: u64, pool: &mut PayloadPool) -> Payload {
+        let base = self.bases[source_of(cookie)];
+        let flags = if record.fua() { Flags::FUA } else { Flags::NONE };
+        let offset = ByteOffset(record.offset().0 + base * SECTOR);
+        let serial = self.ledger.comes(Asked { op: record.op(), flags, offset, len: record.len() });
+        debug_assert_eq!(
+            u64::from(serial),
+            number_of(cookie) + 1,
+            "requests are numbered in the order they come"
+        );
+        match record.op() {
+            Op::Read => pool.allocate(record.len()),
+            Op::Write => Payload::run(Stamp::new(serial, offset.sector())),
+            _ => Payload::NONE,
+        }
+    }
+
+    #[inline]
+    fn ended(&self, source: usize) -> u64 {
+        self.metrics.ended(source)
+    }
+
+    #[inline]
+    fn last_end(&self, source: usize) -> Instant {
+        self.metrics.last_end(source)
+    }
+
+    fn begin(&mut self, first: u64, now: Instant) {
+        self.metrics.begin(first, now);
+    }
+
+    fn checked(&mut self, result: Result<(), Violation>) {
+        if let Err(violation) = result {
+            self.violation.get_or_insert(violation);
+        }
+    }
+}
+
+/// Runs `stack` with every read checked, and the machines' own invariants at the end. A `fault` that loses its device
+/// loses data by right: such stacks are for [`verify`](super::verify), here it counts as a violation.
+pub fn run_verified(
+    stack: &Stack,
+    options: &RunOptions,
+    progress: impl FnMut(Progress),
+) -> Result<RunResult, VerifiedError> {
+    let built = stack
+        .build(&BuildOptions { seed: options.seed, precondition: options.precondition, ..Default::default() })
+        .map_err(RunError::from)?;
+    let mut starts = Vec::new();
+    let mut capacity = 0;
+    for export in &built.exports {
+        starts.push(capacity / SECTOR);
+        let len = built.parts[export.node as usize].machine.limits().capacity.0;
+        capacity += len.next_multiple_of(1 << 20);
+    }
+    let bases = options.workloads.iter().map(|w| starts[w.export]).collect();
+    let may_fail = built.parts.iter().any(|p| p.kind == "fault");
+    drop(built);
+    let (tenants, workloads) = (stack.tenants.len() + 1, options.workloads.len());
+    let host = |start| Verified {
+        metrics: Metrics::new(tenants, workloads, start),
+        ledger: Ledger::new(ByteLen(capacity)),
+        bases,
+        may_fail,
+        violation: None,
+    };
+    let doing = format!("replaying {}", options.stack_name);
+    let run = || run_with(stack, options, Content::Stamps, host, |h: &Verified| &h.metrics, progress);
+    let (result, host) = caught(doing, run)??;
+    match host.violation {
+        Some(violation) => Err(violation.into()),
+        None => Ok(result),
+    }
+}
