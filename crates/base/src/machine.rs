@@ -189,6 +189,11 @@ pub trait Machine: Send {
         MediumSpec::None
     }
 
+    /// Whether it reads back what it wrote to its children: then they keep their content even in a run without data.
+    fn keeps_records(&self) -> bool {
+        false
+    }
+
     /// Reads its own records and recovers. Children are open already, or known to be absent ([`Cx::child_is_open`]).
     /// Ends with [`Cx::opened`]; no request comes from above before that.
     fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {

@@ -95,8 +95,9 @@ impl Cursor {
     }
 }
 
-/// One plane.
+/// One plane, in half a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub struct Plane {
     /// The block that the host's pages go to.
     pub host: Cursor,
@@ -108,8 +109,17 @@ pub struct Plane {
     pub valid: u32,
     /// A block of it is being cleared.
     pub clearing: bool,
-    free_head: u32,
-    free_tail: u32,
+}
+
+/// A plane's erased blocks, in the order of their erase.
+#[derive(Clone, Copy, Debug)]
+struct FreeList {
+    head: u32,
+    tail: u32,
+}
+
+impl FreeList {
+    const EMPTY: FreeList = FreeList { head: NONE, tail: NONE };
 }
 
 const NONE: u32 = u32::MAX;
@@ -129,6 +139,7 @@ pub struct BlockTable {
     /// Sequence number of the oldest page, by block; meaningless for free blocks.
     oldest: Vec<u64>,
     next_free: Vec<u32>,
+    free: Vec<FreeList>,
     /// The planes.
     pub planes: Vec<Plane>,
 }
@@ -143,8 +154,6 @@ impl BlockTable {
             free: 0,
             valid: 0,
             clearing: false,
-            free_head: NONE,
-            free_tail: NONE,
         };
         let mut table = BlockTable {
             layout,
@@ -154,6 +163,7 @@ impl BlockTable {
             erases: vec![0; blocks],
             oldest: vec![0; blocks],
             next_free: vec![0; blocks],
+            free: vec![FreeList::EMPTY; layout.planes as usize],
             planes: vec![empty; layout.planes as usize],
         };
         for block in layout.all_blocks() {
@@ -185,39 +195,49 @@ impl BlockTable {
     /// A page lost its data to a newer version that is complete at `when`.
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn, when: Instant) {
-        let block = self.layout.block(ppn).0 as usize;
-        self.invalid[block] += 1;
-        self.safe_at[block] = self.safe_at[block].later(when);
-        self.planes[self.layout.plane(ppn) as usize].valid -= 1;
+        assert!((ppn.0 as usize) < self.owners.len(), "page {ppn:?} is on no block");
+        let (block, plane) = (self.layout.block(ppn).0 as usize, self.layout.plane(ppn) as usize);
+        debug_assert!(block < self.invalid.len() && block < self.safe_at.len() && plane < self.planes.len());
+        // SAFETY: there is an owner for each of `planes << plane_bits` page numbers, so `ppn >> plane_bits` is below the
+        // number of planes. There is a counter for each block number, of which there are as many as page numbers shifted
+        // by `page_bits`, and `planes << plane_bits` is a multiple of `1 << page_bits`: `ppn >> page_bits` is below their
+        // number. No table ever changes its length.
+        unsafe {
+            *self.invalid.get_unchecked_mut(block) += 1;
+            let safe_at = self.safe_at.get_unchecked_mut(block);
+            *safe_at = safe_at.later(when);
+            self.planes.get_unchecked_mut(plane).valid -= 1;
+        }
     }
 
     /// Takes the longest-erased block of a plane and opens it; `seq` is the number its first page will get.
     pub fn open_free(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
-        let p = &mut self.planes[plane as usize];
-        let block = p.free_head;
+        let list = &mut self.free[plane as usize];
+        let block = list.head;
         if block == NONE {
             return None;
         }
-        p.free_head = self.next_free[block as usize];
-        if p.free_head == NONE {
-            p.free_tail = NONE;
+        list.head = self.next_free[block as usize];
+        if list.head == NONE {
+            list.tail = NONE;
         }
-        p.free -= 1;
+        self.planes[plane as usize].free -= 1;
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor { next: first, end: first + self.layout.pages })
     }
 
     fn push_free(&mut self, block: BlockId) {
-        let p = &mut self.planes[self.layout.plane_of_block(block) as usize];
+        let plane = self.layout.plane_of_block(block) as usize;
+        let list = &mut self.free[plane];
         self.next_free[block.0 as usize] = NONE;
-        if p.free_tail == NONE {
-            p.free_head = block.0;
+        if list.tail == NONE {
+            list.head = block.0;
         } else {
-            self.next_free[p.free_tail as usize] = block.0;
+            self.next_free[list.tail as usize] = block.0;
         }
-        p.free_tail = block.0;
-        p.free += 1;
+        list.tail = block.0;
+        self.planes[plane].free += 1;
     }
 
     /// Erases a block and adds it to the free ones. I-16: its erase count grows.
@@ -265,8 +285,8 @@ impl BlockTable {
 
     /// The erased blocks, plane by plane, longest erased first.
     pub fn free_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
-        self.planes.iter().flat_map(move |p| {
-            std::iter::successors((p.free_head != NONE).then_some(p.free_head), move |&b| {
+        self.free.iter().flat_map(move |list| {
+            std::iter::successors((list.head != NONE).then_some(list.head), move |&b| {
                 let next = self.next_free[b as usize];
                 (next != NONE).then_some(next)
             })
@@ -274,19 +294,19 @@ impl BlockTable {
         })
     }
 
-    /// Asks the processor to fetch the owner of a page.
+    /// The logical page that a page holds, if it holds one and is on the drive at all.
     #[inline]
-    pub fn prefetch_owner(&self, ppn: Ppn) {
-        crate::prefetch(&self.owners, ppn.0 as usize);
+    pub fn data_at(&self, ppn: Ppn) -> Option<Lpn> {
+        let word = *self.owners.get(ppn.0 as usize)?;
+        (word.wrapping_sub(1) < JOURNAL - 1).then(|| Lpn(word - 1))
     }
 
     /// Starts from nothing known: every block neither free nor open. For recovery, which then calls
     /// [`restore_block`](BlockTable::restore_block) for each block.
     pub fn for_recovery(layout: Layout) -> BlockTable {
         let mut table = BlockTable::new(layout);
-        for plane in &mut table.planes {
-            (plane.free, plane.free_head, plane.free_tail) = (0, NONE, NONE);
-        }
+        table.planes.iter_mut().for_each(|plane| plane.free = 0);
+        table.free.fill(FreeList::EMPTY);
         table
     }
 

@@ -262,8 +262,8 @@ pub fn build(
     content: Content,
 ) -> Result<(Built, Media), StackError> {
     let built = stack.build(options)?;
-    // Plain simulation stores only what machines put on record for themselves; a stack of one machine has no such need.
-    let stores = content != Content::Nothing || built.parts.len() > 1;
+    // Plain simulation stores only what machines put on record for themselves.
+    let stores = content != Content::Nothing || built.parts.iter().any(|p| p.machine.keeps_records());
     let media = Media::fresh(&built, stores);
     Ok((built, media))
 }

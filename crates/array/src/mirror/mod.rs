@@ -326,6 +326,10 @@ impl Machine for Mirror {
         &self.limits
     }
 
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.how = how;
         self.phase = Phase::Opening;

@@ -134,15 +134,16 @@ impl Channel {
     fn append(&mut self, now: Instant, interval: (Instant, Instant)) {
         if self.last.1 <= now {
             self.booked.clear();
-            self.last = interval;
+        } else if self.booked.len() + 2 > BOOKINGS_MAX {
+            return self.append_to_many(now, interval);
         } else {
-            self.append_behind(now, interval);
+            self.booked.push(self.last);
         }
+        self.last = interval;
     }
 
-    /// The last interval is still to come.
-    #[inline(never)]
-    fn append_behind(&mut self, now: Instant, interval: (Instant, Instant)) {
+    #[cold]
+    fn append_to_many(&mut self, now: Instant, interval: (Instant, Instant)) {
         self.booked.extend([self.last, interval]);
         self.keep_few(now);
     }
@@ -225,7 +226,7 @@ impl Lanes {
         };
         Lanes {
             dies: (0..dies).map(die).collect(),
-            channels: vec![Channel::default(); channels as usize],
+            channels: vec![Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() }; channels as usize],
             timing,
         }
     }
@@ -272,8 +273,8 @@ impl Lanes {
             *group = Group { key, planes: 0, start, ready: start + timing.read };
         }
         group.planes |= bit;
-        let start = group.start;
-        let bus = channels[die.channel as usize].book(now, group.ready, timing.transfer);
+        let (start, ready) = (group.start, group.ready);
+        let bus = die.channel_of(channels).book(now, ready, timing.transfer);
         let end = bus + timing.transfer;
         let occupied = end.since(before.later(start));
         die.free_at = end;
@@ -292,7 +293,7 @@ impl Lanes {
         if die.group.admits(key, bit) && die.group.ready.later(now) < before {
             return die.join_program(channels, timing, now, bit);
         }
-        let bus = channels[die.channel as usize].book(now, before.later(now), timing.transfer);
+        let bus = die.channel_of(channels).book(now, before.later(now), timing.transfer);
         let ready = bus + timing.transfer;
         let end = ready + timing.program;
         let occupied = end.since(bus);
@@ -314,7 +315,7 @@ impl Lanes {
             (sensed, Span::ZERO)
         } else {
             let both_ways = timing.transfer * 2;
-            (channels[die.channel as usize].book(now, sensed, both_ways) + both_ways, both_ways)
+            (die.channel_of(channels).book(now, sensed, both_ways) + both_ways, both_ways)
         };
         let end = ready + timing.program;
         die.occupy(start, end);
@@ -342,6 +343,16 @@ impl Lanes {
 }
 
 impl Die {
+    /// The channel that the die is on.
+    #[inline(always)]
+    fn channel_of<'a>(&self, channels: &'a mut [Channel]) -> &'a mut Channel {
+        let channel = self.channel as usize;
+        debug_assert!(channel < channels.len());
+        // SAFETY: `Lanes::new` numbers the channel of each die modulo the number of channels, and nothing changes either
+        // afterwards: both fields are private to this module.
+        unsafe { channels.get_unchecked_mut(channel) }
+    }
+
     /// When the die is free; a new busy period begins when it is idle.
     #[inline]
     fn begin(&mut self, now: Instant) -> Instant {
@@ -360,8 +371,9 @@ impl Die {
         now: Instant,
         bit: u32,
     ) -> (PageTime, Span) {
-        let (before, group) = (self.free_at, &mut self.group);
-        let bus = channels[self.channel as usize].book(now, group.ready.later(now), timing.transfer);
+        let (before, ready) = (self.free_at, self.group.ready.later(now));
+        let bus = self.channel_of(channels).book(now, ready, timing.transfer);
+        let group = &mut self.group;
         group.planes |= bit;
         group.ready = bus + timing.transfer;
         let end = group.ready + timing.program;

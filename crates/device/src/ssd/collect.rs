@@ -5,7 +5,7 @@ use super::Ssd;
 use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, PlaneView};
-use nandu_ftl::{BlockId, Ppn};
+use nandu_ftl::{BlockId, Lpn, Ppn};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
@@ -15,17 +15,19 @@ pub(super) struct Clearing {
     victim: BlockId,
     /// The next page of it to look at.
     next: u32,
-    /// Valid pages when it was chosen.
-    valid: u32,
+    /// Moves that each page of the host is followed by, in parts of [`RATE_UNIT`].
+    rate: u32,
     /// Moves owed, in parts of [`RATE_UNIT`]; carries over to the next block.
     debt: u32,
+    /// No page of it was valid when it was chosen.
+    empty: bool,
 }
 
 /// One move.
 const RATE_UNIT: u32 = 1 << 10;
 
 impl Clearing {
-    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, valid: 0, debt: 0 };
+    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
 }
 
 impl<G: GcPolicy> Ssd<G> {
@@ -50,11 +52,13 @@ impl<G: GcPolicy> Ssd<G> {
         let room = p.host.left() + p.moved.left() + p.free * pages;
         let behind = ((self.host.gc_start + 1) * pages).saturating_sub(room);
         let clearing = &mut self.clearing[plane as usize];
-        let rate = clearing.valid * RATE_UNIT / (pages - clearing.valid);
-        clearing.debt += rate + rate * behind / pages;
+        clearing.debt += clearing.rate;
+        if behind > 0 {
+            clearing.debt += clearing.rate * behind / pages;
+        }
         let moves = clearing.debt / RATE_UNIT;
         clearing.debt %= RATE_UNIT;
-        if moves > 0 || clearing.valid == 0 {
+        if moves > 0 || clearing.empty {
             self.clear_pages(plane, moves, cause, cx);
         }
     }
@@ -66,11 +70,13 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Whether the plane has a block to clear.
-    #[inline]
+    #[inline(always)]
     fn choose_victim(&mut self, plane: u32) -> bool {
-        if self.blocks.planes[plane as usize].clearing {
-            return true;
-        }
+        self.blocks.planes[plane as usize].clearing || self.choose_new_victim(plane)
+    }
+
+    #[inline(never)]
+    fn choose_new_victim(&mut self, plane: u32) -> bool {
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
         let view = PlaneView {
@@ -82,8 +88,9 @@ impl<G: GcPolicy> Ssd<G> {
             Some(victim) => {
                 let valid = layout.pages - u32::from(self.blocks.invalid(victim));
                 let debt = self.clearing[plane as usize].debt;
+                let rate = valid * RATE_UNIT / (layout.pages - valid);
                 self.clearing[plane as usize] =
-                    Clearing { victim, next: layout.first_page(victim).0, valid, debt };
+                    Clearing { victim, next: layout.first_page(victim).0, rate, debt, empty: valid == 0 };
                 self.blocks.planes[plane as usize].clearing = true;
                 true
             }
@@ -105,17 +112,15 @@ impl<G: GcPolicy> Ssd<G> {
             }
             let ppn = Ppn(next);
             next += 1;
-            if let Content::Data(ahead) =
-                self.blocks.content(Ppn((next + 7).min(self.blocks.layout().ppn_end() - 1)))
-            {
+            if let Some(ahead) = self.blocks.data_at(Ppn(next + 7)) {
                 self.map.prefetch(ahead);
             }
-            match self.blocks.content(ppn) {
-                Content::Data(lpn) if self.map.get(lpn) == Some(ppn) => {}
-                Content::Journal(slot) if self.journal.record(slot).is_some_and(|r| r.ppn == ppn) => {}
-                _ => continue,
+            match self.blocks.data_at(ppn) {
+                Some(lpn) if self.map.get(lpn) == Some(ppn) => self.move_data(ppn, lpn, plane, &mut usage, cx),
+                Some(_) => continue,
+                None if self.move_record(ppn, plane, &mut usage, cx) => {}
+                None => continue,
             }
-            self.move_page(ppn, plane, &mut usage, cx);
             left -= 1;
         }
         self.charge_gc(usage, cause, cx);
@@ -129,21 +134,47 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// The next page for data that moves within the plane; it counts as valid from here on.
+    #[inline(always)]
     pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
         if self.blocks.planes[plane as usize].moved.is_full() {
-            let cursor = self.blocks.open_free(plane, self.seq + 1);
-            self.blocks.planes[plane as usize].moved =
-                cursor.expect("one free block is kept for moved pages");
+            self.open_moved_block(plane);
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
         p.moved.take()
     }
 
-    #[inline]
-    fn move_page(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
-        let to = self.next_moved_page(plane);
+    #[cold]
+    fn open_moved_block(&mut self, plane: u32) {
+        let cursor = self.blocks.open_free(plane, self.seq + 1);
+        self.blocks.planes[plane as usize].moved = cursor.expect("one free block is kept for moved pages");
+    }
+
+    /// Moves a page of the host.
+    #[inline(always)]
+    fn move_data(&mut self, from: Ppn, lpn: Lpn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
+        let to = self.move_page(from, Content::Data(lpn), plane, usage, cx);
+        if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
+            self.map.set(lpn, to);
+        }
+    }
+
+    /// Moves a record of the trim journal; false when the page holds none that is needed.
+    #[inline(never)]
+    fn move_record(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> bool {
         let content = self.blocks.content(from);
+        let Content::Journal(slot) = content else { return false };
+        if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
+            return false;
+        }
+        let to = self.move_page(from, content, plane, usage, cx);
+        self.journal.moved(slot, to);
+        true
+    }
+
+    #[inline(always)]
+    fn move_page(&mut self, from: Ppn, content: Content, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> Ppn {
+        let to = self.next_moved_page(plane);
         let (start, end, occupied, bus) = self.lanes.move_page(plane >> self.host.plane_bits, cx.now);
         usage.die += occupied;
         usage.bus += bus;
@@ -152,21 +183,13 @@ impl<G: GcPolicy> Ssd<G> {
         self.count.pages_moved += 1;
         self.blocks.programmed(to, content);
         self.blocks.invalidate(from, end);
-        match content {
-            Content::Data(lpn) => {
-                if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
-                    self.map.set(lpn, to);
-                }
-            }
-            Content::Journal(slot) => self.journal.moved(slot, to),
-            Content::Free | Content::Waste => unreachable!("only pages with data move"),
-        }
         if let Some(medium) = cx.medium.as_deref_mut() {
             let base = Some(u64::from(from.0));
             let oob = Oob { key: super::recover::key(content), seq: self.seq };
             let window = Window { start, end };
             medium.program(cx.pool, &Program { unit: u64::from(to.0), base, overlay: None, oob, window });
         }
+        to
     }
 
     /// Erases a block without valid pages, once the newer versions of its pages are safe.
@@ -232,7 +255,7 @@ impl<G: GcPolicy> Ssd<G> {
         }
         let records = self.journal.records().count() as u64;
         let mapped =
-            (0..self.host.logical).filter(|&l| self.map.get(nandu_ftl::Lpn(l)).is_some()).count() as u64;
+            (0..self.host.logical).filter(|&l| self.map.get(Lpn(l)).is_some()).count() as u64;
         if mapped + records != live {
             return broken(format!(
                 "{mapped} pages are mapped and {records} records kept, but {live} pages are live"
