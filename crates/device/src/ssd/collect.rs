@@ -194,11 +194,13 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Erases a block without valid pages, once the newer versions of its pages are safe.
     fn erase(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let mut earliest = self.blocks.safe_at(block);
         if self.journal.pending() > 0 {
-            earliest = earliest.later(self.record_trims_in(plane, cx, cause));
+            self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
+        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
+        // older version of a trimmed page as the newest.
+        let mut earliest = self.blocks.safe_at(block).later(self.recorded_at);
         if self.planted.erase_too_early {
             earliest = cx.now;
         }

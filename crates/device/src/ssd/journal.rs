@@ -48,14 +48,12 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
     /// record, and before an erase the plane always has a page for it.
-    pub(super) fn record_trims_in(&mut self, plane: u32, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
-        let mut end = cx.now;
+    pub(super) fn record_trims_in(&mut self, plane: u32, cx: &mut Cx<'_>, cause: TenantId) {
         let pending = self.journal.take_pending();
         for extents in self.in_records(pending) {
             let ppn = self.next_moved_page(plane);
-            end = end.later(self.write_record(ppn, extents, cx, cause));
+            self.write_record(ppn, extents, cx, cause);
         }
-        end
     }
 
     /// Writes what is still unmapped anew and gives the old records up, once everything issued so far is complete.
