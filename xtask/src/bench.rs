@@ -27,7 +27,7 @@ const DRIVE: &str =
 
 const COUNTS: &[Count] = &[
     Count { name: "empty", stack: "one", precondition: "empty", requests: 50_000, passes: (1, 3) },
-    Count { name: "filled", stack: "one", precondition: "filled", requests: 100_000, passes: (3, 5) },
+    Count { name: "filled", stack: "one", precondition: "filled", requests: 400_000, passes: (1, 2) },
     Count { name: "child-layer", stack: "children", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count {
         name: "forward-layer",
