@@ -94,7 +94,11 @@ impl Histogram {
 
     /// The bins that hold anything: largest value and count, in order.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, &count)| count > 0).map(|(bin, &count)| (bin_last(bin), count))
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, &count)| count > 0)
+            .map(|(bin, &count)| (bin_last(bin), count))
     }
 }
 
@@ -142,7 +146,11 @@ mod tests {
         }
         let [mut mine, other] = parts;
         mine.add(&other);
-        assert_eq!((mine.len(), mine.min(), mine.max()), (model.len(), model.min(), model.max()), "seed {seed}");
+        assert_eq!(
+            (mine.len(), mine.min(), mine.max()),
+            (model.len(), model.min(), model.max()),
+            "seed {seed}"
+        );
         for quantile in [0.001, 0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0] {
             let want = model.value_at_quantile(quantile);
             assert_eq!(mine.value_at_quantile(quantile), want, "seed {seed}, quantile {quantile}");

@@ -120,7 +120,7 @@ impl Payload {
 #[derive(Debug, Default)]
 struct StampBuf {
     stamps: Vec<Stamp>,
-    records: Vec<Box<[u8; SECTOR as usize]>>,
+    records: Vec<[u8; SECTOR as usize]>,
 }
 
 /// The serial number of stamps that stand for records.
@@ -336,7 +336,7 @@ impl PayloadPool {
             unreachable!("a stamp payload has a stamp buffer")
         };
         buffer.stamps[at.at as usize] = Stamp::new(RECORD, buffer.records.len() as u64);
-        buffer.records.push(Box::new(bytes.try_into().expect("a sector has 512 bytes")));
+        buffer.records.push(bytes.try_into().expect("a sector has 512 bytes"));
     }
 
     fn byte_buf(&self, payload: Payload) -> &Arc<ByteBuf> {

@@ -148,13 +148,7 @@ impl BlockTable {
     /// An erased drive.
     pub fn new(layout: Layout) -> BlockTable {
         let blocks = layout.block_end() as usize;
-        let empty = Plane {
-            host: Cursor::CLOSED,
-            moved: Cursor::CLOSED,
-            free: 0,
-            valid: 0,
-            clearing: false,
-        };
+        let empty = Plane { host: Cursor::CLOSED, moved: Cursor::CLOSED, free: 0, valid: 0, clearing: false };
         let mut table = BlockTable {
             layout,
             owners: vec![0; layout.ppn_end() as usize],

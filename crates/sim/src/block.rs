@@ -7,8 +7,8 @@
 //! RAM: stamps are kept in chunks of 1 MiB of the device (16 KiB each) that exist once written; metadata takes its bytes.
 
 use nandu_base::{
-    BlockSpec, ByteLen, ErrorKind, Instant, Op, Phase, PayloadPool, ReqId, Request, RequestTable, Rng, Sector, Span, Stamp,
-    SECTOR,
+    BlockSpec, ByteLen, ErrorKind, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
+    Sector, Span, Stamp, SECTOR,
 };
 use std::collections::BTreeMap;
 

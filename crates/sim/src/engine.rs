@@ -7,8 +7,8 @@
 use crate::block::BlockMedium;
 use crate::queue::{Event, EventQueue};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Flags, Instant, Medium, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId,
-    Request, RequestTable, Rng, TenantId, TimerKey,
+    ByteLen, ByteOffset, Content, Flags, Instant, Medium, MediumSpec, Op, OpenError, OpenHow, Payload,
+    PayloadPool, ReqId, Request, RequestTable, Rng, TenantId, TimerKey,
 };
 use nandu_device::nand::Cells;
 use nandu_stack::{Built, Driver, Graph, Stack, StackError};
@@ -157,7 +157,9 @@ impl<S: Sink> Engine<S> {
         match event {
             Event::Complete(id) => self.graph.complete(id, at, &mut self.world),
             Event::Served(id) => self.served(id, at),
-            Event::Timer { node, key, generation } => self.graph.timer(node, key, generation, at, &mut self.world),
+            Event::Timer { node, key, generation } => {
+                self.graph.timer(node, key, generation, at, &mut self.world)
+            }
         }
         true
     }
@@ -173,7 +175,10 @@ impl<S: Sink> Engine<S> {
     /// Moves the clock forward to `at`, before any event that is due later.
     #[inline]
     pub fn advance(&mut self, at: Instant) {
-        debug_assert!(at >= self.world.now && self.next_at().is_none_or(|next| next >= at), "events are passed over");
+        debug_assert!(
+            at >= self.world.now && self.next_at().is_none_or(|next| next >= at),
+            "events are passed over"
+        );
         self.world.now = at;
     }
 
@@ -182,7 +187,17 @@ impl<S: Sink> Engine<S> {
     pub fn submit(&mut self, s: Submission) -> ReqId {
         let now = self.world.now;
         self.graph.submit(
-            s.node, s.op, s.flags, s.offset, s.len, s.payload, s.tenant, s.cookie, s.arrival, now, &mut self.world,
+            s.node,
+            s.op,
+            s.flags,
+            s.offset,
+            s.len,
+            s.payload,
+            s.tenant,
+            s.cookie,
+            s.arrival,
+            now,
+            &mut self.world,
         )
     }
 

@@ -82,11 +82,15 @@ impl History {
             doublings += 1;
         }
         for _ in self.doublings..doublings {
-            self.windows = self.windows.chunks(2).map(|pair| {
-                let mut joined = pair[0];
-                pair[1..].iter().for_each(|w| joined.join(w));
-                joined
-            }).collect();
+            self.windows = self
+                .windows
+                .chunks(2)
+                .map(|pair| {
+                    let mut joined = pair[0];
+                    pair[1..].iter().for_each(|w| joined.join(w));
+                    joined
+                })
+                .collect();
         }
         self.windows.resize((index(doublings) + 1) as usize, Window::default());
         self.doublings = doublings;
@@ -112,7 +116,13 @@ pub struct Class {
 
 impl Class {
     fn new() -> Class {
-        Class { latency: Histogram::new(LATENCY_MAX), latency_total: 0, bytes: 0, failed: 0, path: CriticalPath::EMPTY }
+        Class {
+            latency: Histogram::new(LATENCY_MAX),
+            latency_total: 0,
+            bytes: 0,
+            failed: 0,
+            path: CriticalPath::EMPTY,
+        }
     }
 
     #[inline]

@@ -75,7 +75,9 @@ impl EventQueue {
         let word = match event {
             Event::Complete(id) => u64::from(id.0),
             Event::Served(id) => SERVED | u64::from(id.0),
-            Event::Timer { node, key, generation } => TIMER | u64::from(self.keep_timer(node, key, generation)),
+            Event::Timer { node, key, generation } => {
+                TIMER | u64::from(self.keep_timer(node, key, generation))
+            }
         };
         self.number += 1;
         let entry = Entry { at: at.0, number: self.number, word };
@@ -220,7 +222,11 @@ mod tests {
                 let want = (!model.is_empty()).then(|| model.remove(0));
                 assert_eq!(queue.next_at(), want.map(|(at, _)| Instant(at)), "seed {seed}, turn {turn}");
                 let got = queue.pop();
-                assert_eq!(got, want.map(|(at, id)| (Instant(at), Event::Complete(ReqId(id)))), "seed {seed}");
+                assert_eq!(
+                    got,
+                    want.map(|(at, id)| (Instant(at), Event::Complete(ReqId(id)))),
+                    "seed {seed}"
+                );
                 now = got.map_or(now, |(at, _)| at.0);
             }
             assert_eq!(queue.len(), model.len());

@@ -313,7 +313,8 @@ pub fn result(
     let all = latency(&classes(&[0, 1, 2]));
     let last = metrics.last_done.later(metrics.start);
     let span_ns = last.since(metrics.start).0;
-    let per_second = |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
+    let per_second =
+        |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
     let late = end.0.saturating_sub(outcome.last_arrival.0);
     let replayed = outcome.last_arrival.0.saturating_sub(metrics.start.0);
     let layers: Vec<LayerResult> = (0..graph.len() as u32).map(|node| layer(graph, node, stack)).collect();
@@ -327,7 +328,8 @@ pub fn result(
         writes: latency(&classes(&[1])),
         others: latency(&classes(&[2])),
         waf_thousandths: waf(&layers),
-        saturated: outcome.capped || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
+        saturated: outcome.capped
+            || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
         outstanding_max: outcome.outstanding_max as u64,
         tenants: (1..metrics.tenants())
             .map(|t| TenantResult {

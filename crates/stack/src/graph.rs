@@ -7,12 +7,12 @@
 //! **Order.** One call into a machine yields a step and further effects. The step is followed to its end first; effects
 //! are queued behind those of earlier calls and taken first in, first out.
 
-use nandu_base::{
-    ChargeTable, Content, CriticalPath, Cx, DeviceEvent, Effect, Flags, Instant, Machine, Medium, Op, OpenError, OpenHow,
-    Owner, Payload, PayloadPool, Peek, Phase, ReqId, RequestTable, Span, State, Step, TenantId, TimerKey,
-    Violation,
-};
 use nandu_base::{ByteLen, ByteOffset};
+use nandu_base::{
+    ChargeTable, Content, CriticalPath, Cx, DeviceEvent, Effect, Flags, Instant, Machine, Medium, Op,
+    OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, RequestTable, Span, State, Step,
+    TenantId, TimerKey, Violation,
+};
 use std::collections::VecDeque;
 
 /// What the graph needs from the simulator or the server.
@@ -219,7 +219,14 @@ impl Graph {
     }
 
     /// About how long a request to `node` would take.
-    pub fn expected_latency(&self, node: u32, op: Op, offset: ByteOffset, len: ByteLen, now: Instant) -> Span {
+    pub fn expected_latency(
+        &self,
+        node: u32,
+        op: Op,
+        offset: ByteOffset,
+        len: ByteLen,
+        now: Instant,
+    ) -> Span {
         self.machines[node as usize].expected_latency(op, offset, len, &self.peek(node as usize, now))
     }
 
@@ -306,7 +313,14 @@ impl Graph {
     }
 
     /// A timer is due. A timer that was set again since is dropped here.
-    pub fn timer<D: Driver>(&mut self, node: u32, key: TimerKey, generation: u64, now: Instant, driver: &mut D) {
+    pub fn timer<D: Driver>(
+        &mut self,
+        node: u32,
+        key: TimerKey,
+        generation: u64,
+        now: Instant,
+        driver: &mut D,
+    ) {
         if self.timers[node as usize][key.0 as usize] == generation {
             let step = self.call(node, now, |machine, cx| machine.timer(key, cx));
             self.follow(node, step, now, driver);
@@ -336,7 +350,12 @@ impl Graph {
 
     /// Calls one machine and queues its further effects.
     #[inline]
-    fn call(&mut self, node: u32, now: Instant, event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step) -> Step {
+    fn call(
+        &mut self,
+        node: u32,
+        now: Instant,
+        event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step,
+    ) -> Step {
         let index = node as usize;
         let (below, rest) = self.machines.split_at_mut(index);
         let side = &mut self.sides[index];

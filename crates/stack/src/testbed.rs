@@ -204,7 +204,12 @@ impl Testbed {
         let tenants = built.tenants.len() + 1;
         self.graph = Graph::new(built.into_parts(|_, _| None), Content::Stamps, tenants);
         for node in 0..self.graph.len() as u32 {
-            self.graph.open(node, OpenHow { create: true, ..OpenHow::default() }, self.host.now, &mut self.host);
+            self.graph.open(
+                node,
+                OpenHow { create: true, ..OpenHow::default() },
+                self.host.now,
+                &mut self.host,
+            );
             while self.graph.open_result(node).is_none() {
                 assert!(self.step(), "{} waits for nothing while it opens", self.graph.name(node));
             }

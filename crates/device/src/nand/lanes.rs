@@ -226,7 +226,10 @@ impl Lanes {
         };
         Lanes {
             dies: (0..dies).map(die).collect(),
-            channels: vec![Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() }; channels as usize],
+            channels: vec![
+                Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() };
+                channels as usize
+            ],
             timing,
         }
     }
@@ -285,7 +288,14 @@ impl Lanes {
 
     /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
     #[inline(always)]
-    pub fn program(&mut self, die: u32, now: Instant, request: u32, page: u32, plane: u32) -> (PageTime, Span) {
+    pub fn program(
+        &mut self,
+        die: u32,
+        now: Instant,
+        request: u32,
+        page: u32,
+        plane: u32,
+    ) -> (PageTime, Span) {
         let Lanes { dies, channels, timing } = self;
         let die = &mut dies[die as usize];
         let before = die.begin(now);

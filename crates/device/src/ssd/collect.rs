@@ -116,7 +116,9 @@ impl<G: GcPolicy> Ssd<G> {
                 self.map.prefetch(ahead);
             }
             match self.blocks.data_at(ppn) {
-                Some(lpn) if self.map.get(lpn) == Some(ppn) => self.move_data(ppn, lpn, plane, &mut usage, cx),
+                Some(lpn) if self.map.get(lpn) == Some(ppn) => {
+                    self.move_data(ppn, lpn, plane, &mut usage, cx)
+                }
                 Some(_) => continue,
                 None if self.move_record(ppn, plane, &mut usage, cx) => {}
                 None => continue,
@@ -173,7 +175,14 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     #[inline(always)]
-    fn move_page(&mut self, from: Ppn, content: Content, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> Ppn {
+    fn move_page(
+        &mut self,
+        from: Ppn,
+        content: Content,
+        plane: u32,
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> Ppn {
         let to = self.next_moved_page(plane);
         let (start, end, occupied, bus) = self.lanes.move_page(plane >> self.host.plane_bits, cx.now);
         usage.die += occupied;
@@ -256,8 +265,7 @@ impl<G: GcPolicy> Ssd<G> {
             live += u64::from(valid);
         }
         let records = self.journal.records().count() as u64;
-        let mapped =
-            (0..self.host.logical).filter(|&l| self.map.get(Lpn(l)).is_some()).count() as u64;
+        let mapped = (0..self.host.logical).filter(|&l| self.map.get(Lpn(l)).is_some()).count() as u64;
         if mapped + records != live {
             return broken(format!(
                 "{mapped} pages are mapped and {records} records kept, but {live} pages are live"
