@@ -9,7 +9,7 @@
 //!
 //! **What a read settles.** When several versions are possible although all of them have ended (concurrent writes, a
 //! failed write, a power cut), the first read that finds exactly one of them decides: it comes after all others that
-//! ended before that read came.
+//! ended before that read came, and so does everything that comes after it.
 //!
 //! **Power cuts.** A version is durable when a flush was acknowledged that came after the version's acknowledgement, or
 //! when it was written with FUA. A cut may bring back any version that no durable one comes after. They become
@@ -48,6 +48,8 @@ pub(super) struct Version {
     pub after: u32,
     /// Its own end, by count.
     pub end: u32,
+    /// From here on it is known to have taken effect: its end, or for a failed change the read that found it.
+    pub known: u32,
     pub fate: Fate,
     /// It reads as zeros.
     pub zeros: bool,
@@ -66,6 +68,7 @@ impl Version {
         came: 0,
         after: 0,
         end: 0,
+        known: 0,
         fate: Fate::Done,
         zeros: true,
         durable: true,
@@ -80,6 +83,7 @@ impl Version {
             came: now,
             after: now,
             end: OPEN,
+            known: OPEN,
             fate: Fate::Open,
             zeros,
             durable: false,
@@ -97,12 +101,12 @@ impl Version {
     }
 
     fn is_durable(&self, flushed: u32) -> bool {
-        self.fate == Fate::Done && (self.durable || self.end <= flushed)
+        self.fate == Fate::Done && (self.durable || self.known <= flushed)
     }
 
     /// Whether this version hides `older` from a read that came when `came` changes had ended.
     fn hides(&self, older: &Version, came: u32) -> bool {
-        self.fate == Fate::Done && self.end <= came && older.end <= self.after && older.end <= came
+        self.fate == Fate::Done && self.known <= came && older.end <= self.after && older.end <= came
     }
 
     /// Whether this version keeps `older` from coming back after a power cut.
@@ -126,11 +130,6 @@ pub(super) struct Horizon {
 }
 
 impl History {
-    /// A sector that was never written.
-    pub fn blank() -> History {
-        History(vec![Version::BLANK])
-    }
-
     pub fn versions(&self) -> &[Version] {
         &self.0
     }
@@ -143,11 +142,6 @@ impl History {
         self.0.push(version);
     }
 
-    /// Takes all versions away.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Starts over with one version.
     pub fn restart(&mut self, version: Version) {
         self.0.clear();
@@ -158,11 +152,12 @@ impl History {
     pub fn end(&mut self, serial: u32, end: u32, fate: Fate, durable: bool) {
         let version = self.0.iter_mut().rev().find(|v| v.serial == serial && v.fate == Fate::Open);
         if let Some(version) = version {
-            (version.end, version.fate, version.durable) = (end, fate, durable);
+            (version.end, version.known, version.fate, version.durable) = (end, end, fate, durable);
         }
     }
 
-    /// Forgets what can neither be read nor come back. What a forgotten version hid stays hidden.
+    /// Forgets what can neither be read nor come back. What a forgotten version hid is hidden by what hid that one: the
+    /// order is kept complete by [`settle`](History::settle).
     pub fn forget(&mut self, horizon: Horizon) {
         if self.0.len() > 1 {
             self.0.retain(|v| v.gone > horizon.oldest);
@@ -178,9 +173,6 @@ impl History {
             if !(self.0.iter().any(hides) && self.0.iter().any(buries)) {
                 at += 1;
                 continue;
-            }
-            for v in self.0.iter_mut().filter(|v| hides(v) || (horizon.flushed.is_some() && buries(v))) {
-                v.after = v.after.max(old.after);
             }
             self.0.remove(at);
         }
@@ -199,15 +191,24 @@ impl History {
             .filter(|&at| self.0[at].value(sector) == value && self.may_be_read(&self.0[at], came));
         let Some(first) = found.next() else { return false };
         let only = found.next().is_none();
-        let v = &mut self.0[first];
-        if only && v.end <= came {
-            v.after = v.after.max(came);
-            v.durable |= v.survivor;
-            if v.fate == Fate::Failed {
-                (v.fate, v.end) = (Fate::Done, now);
-            }
+        if only && self.0[first].end <= came {
+            self.settle(first, came, now);
         }
         true
+    }
+
+    /// The version at `at` comes after all that had ended, and so do those that come after it.
+    fn settle(&mut self, at: usize, came: u32, now: u32) {
+        let v = &mut self.0[at];
+        v.after = v.after.max(came);
+        v.durable |= v.survivor;
+        if v.fate == Fate::Failed {
+            (v.fate, v.known) = (Fate::Done, now);
+        }
+        let (end, after) = (v.end, v.after);
+        for later in self.0.iter_mut().filter(|w| end <= w.after) {
+            later.after = later.after.max(after);
+        }
     }
 
     /// The power is cut, as event number `end`. With `machines_die`, what is under way ends; otherwise it goes on.
@@ -218,12 +219,17 @@ impl History {
             if lost(&version) {
                 // A read under way may have found it before.
                 if !machines_die {
-                    self.0.push(Version { gone: version.gone.min(end), ..version });
+                    let hides = |w: &&Version| {
+                        w.fate == Fate::Done && w.serial != version.serial && version.end <= w.after
+                    };
+                    let hidden = all.iter().filter(hides).map(|w| w.known.max(version.end)).min();
+                    let gone = version.gone.min(hidden.unwrap_or(end)).min(end);
+                    self.0.push(Version { gone, ..version });
                 }
                 continue;
             }
             if version.fate == Fate::Open && !machines_die {
-                self.0.push(version);
+                self.0.push(Version { after: version.came, ..version });
                 continue;
             }
             let survivor = version.survivor || machines_die;
@@ -231,8 +237,16 @@ impl History {
                 v.fate == Fate::Done && v.zeros && version.zeros && v.gone == OPEN && v.survivor == survivor
             };
             if !self.0.iter().any(same) {
-                let lost =
-                    Version { came: 0, after: 0, end, fate: Fate::Done, durable: false, survivor, ..version };
+                let lost = Version {
+                    came: 0,
+                    after: 0,
+                    end,
+                    known: end,
+                    fate: Fate::Done,
+                    durable: false,
+                    survivor,
+                    ..version
+                };
                 self.0.push(lost);
             }
         }

@@ -265,7 +265,13 @@ impl Ledger {
             (self.doubts.len() - 1) as u32
         });
         let Entry { serial, end } = entry;
-        self.doubts[doubt as usize].restart(Version { serial, end, zeros: serial == 0, ..Version::BLANK });
+        self.doubts[doubt as usize].restart(Version {
+            serial,
+            end,
+            known: end,
+            zeros: serial == 0,
+            ..Version::BLANK
+        });
         self.slots[slot][at] = Entry { serial: ELSEWHERE, end: doubt };
         doubt as usize
     }
@@ -353,6 +359,9 @@ impl Ledger {
         let entry = self.page(page);
         let slot = entry.is_elsewhere().then_some(entry.end as usize);
         let entry = slot.map_or(entry, |slot| self.slots[slot][at]);
+        if value == Stamp::ZERO && self.is_under_way(sector, value) {
+            return true; // zeros of which change, nobody knows: nothing is settled
+        }
         if let (true, Some(slot)) = (entry.is_elsewhere(), slot) {
             let horizon = Horizon { oldest: self.oldest(), flushed: None };
             let history = &mut self.doubts[entry.end as usize];

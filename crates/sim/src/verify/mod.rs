@@ -32,3 +32,6 @@ pub use plan::Plan;
 pub(crate) use watch::check_charges;
 
 pub use run::{verify, Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport};
+
+#[cfg(test)]
+mod tests;
