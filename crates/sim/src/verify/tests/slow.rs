@@ -211,8 +211,8 @@ fn history(seed: u64, cuts: bool) -> (u64, u64, u64) {
                         let fine = slow.read(value, came);
                         let context = format!("seed {seed}, read {serial} finds {value:?} at {now}");
                         assert_eq!(bench.finds(serial, &[value]), fine, "{context}");
-                        if !cuts {
-                            // A verdict on a version that is still under way is not kept by the ledger.
+                        if !cuts && lenient == 0 {
+                            // A verdict on a version that is still under way is not kept by the ledger; from there they differ.
                             let by_ledger = ledger.finds(serial, &[value]);
                             assert!(by_ledger || !fine, "{context}, but not by the ledger");
                             lenient += u64::from(by_ledger && !fine);
