@@ -72,7 +72,7 @@ impl Version {
         fate: Fate::Done,
         zeros: true,
         durable: true,
-        survivor: false,
+        survivor: true,
         gone: OPEN,
     };
 

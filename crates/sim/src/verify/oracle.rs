@@ -146,7 +146,7 @@ impl Oracle {
     fn lose(&mut self, machines_die: bool) {
         self.ends += 1;
         let (flushed, end) = (self.flushed, self.ends);
-        let written = self.sectors.iter_mut().filter(|s| s.versions().len() > 1);
+        let written = self.sectors.iter_mut().filter(|s| !s.versions().is_empty());
         written.for_each(|s| s.cut(flushed, end, machines_die));
     }
 

@@ -152,7 +152,7 @@ fn history(seed: u64, cuts: bool) -> (u64, u64, u64) {
         done: true,
         failed: false,
         fua: false,
-        survivor: false,
+        survivor: true,
         seen: true,
         gone: None,
     };
@@ -182,6 +182,7 @@ fn history(seed: u64, cuts: bool) -> (u64, u64, u64) {
                         done: false,
                         fua,
                         seen: false,
+                        survivor: false,
                         ..blank
                     };
                     slow.writes.push(new);
