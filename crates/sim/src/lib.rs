@@ -1,7 +1,7 @@
 //! The simulator: stacks on a virtual clock.
 //!
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
-//! out, and [`run`] puts the four together.
+//! out, and [`run()`] puts the four together.
 
 pub mod block;
 pub mod engine;

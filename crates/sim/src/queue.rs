@@ -1,7 +1,7 @@
 //! The event queue: what happens next.
 //!
 //! Events of one instant come out in the order in which they went in. Usually a dozen events are pending, and a new one
-//! belongs near the end: the earliest [`NEAR`] stand in a ring in order, into which a new event is sorted from its end. When
+//! belongs near the end: the earliest `NEAR` stand in a ring in order, into which a new event is sorted from its end. When
 //! more are pending, as when a drive is saturated, the later ones wait in a binary heap, so that the cost stays
 //! logarithmic. Measured on `common`: 40 instructions per request less than a heap alone.
 

@@ -4,7 +4,7 @@
 //! [`BlockBackend`]. The backend ends it exactly once, with a [`Done`]: at once, or later from another thread. The
 //! data is a [`ByteRegion`], the request's own buffer, so nothing is copied on the way.
 //!
-//! Two backends exist: [`memory`] and [`file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
+//! Two backends exist: [`mod@memory`] and [`mod@file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
 //! fills the ring, `kick` enters the kernel, and completions come back through [`Completions`].
 
 pub mod file;

@@ -4,7 +4,7 @@
 //! graph is called from here alone; threads of backends only put ends of requests into a list. What one turn does for
 //! one client is bounded, so that no client starves the others.
 //!
-//! The reactor does not decide when to start or stop: [`crate::serve`] opens and closes the machines through it.
+//! The reactor does not decide when to start or stop: [`crate::serve()`] opens and closes the machines through it.
 
 mod clients;
 mod conn;

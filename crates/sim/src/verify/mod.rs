@@ -9,7 +9,7 @@
 //! - I-14: every few seeds are run twice and must do the same;
 //! - mirrors at rest have equal legs; requests and buffers are gone after the end; failures have a cause; no stall.
 //!
-//! A long trace is replayed verified by [`run_verified`](host::run_verified).
+//! A long trace is replayed verified by [`run_verified`].
 
 mod caught;
 mod digest;
