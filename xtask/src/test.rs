@@ -44,7 +44,7 @@ pub fn all(options: &Options) -> ExitCode {
     steps.step("tests", || run(command("cargo test --workspace --quiet")));
     steps.step("public docs", || {
         let mut doc = command("cargo doc --workspace --no-deps --quiet");
-        doc.env("RUSTDOCFLAGS", "-D warnings");
+        doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
         run(doc)
     });
     if !options.quick {

@@ -194,7 +194,7 @@ pub trait Machine: Send {
         false
     }
 
-    /// Reads its own records and recovers. Children are open already, or known to be absent ([`Cx::child_is_open`]).
+    /// Reads its own records and recovers. Children are open already, or known to be absent ([`Peek::is_open`]).
     /// Ends with [`Cx::opened`]; no request comes from above before that.
     fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
         cx.opened_if_children_are();

@@ -1,7 +1,7 @@
 //! The command line of Nandu as a library: [`run`] takes the arguments and returns the exit code.
 //!
 //! [`args`] is what can be typed, [`commands`] has one file for each verb. Results come from the simulator with stable
-//! field names; [`table`] and [`format`] make them readable, [`verdict`] says in words how two of them compare, and
+//! field names; [`table`] and [`mod@format`] make them readable, [`verdict`] says in words how two of them compare, and
 //! [`report`] makes a page of them.
 //!
 //! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong. A file is
