@@ -107,6 +107,8 @@ pub struct Submission {
 pub struct Engine<S> {
     /// The machines.
     pub graph: Graph,
+    /// Devices that are not there when the stack starts.
+    pub missing: Vec<u32>,
     world: World<S>,
 }
 
@@ -116,7 +118,7 @@ impl<S: Sink> Engine<S> {
         let tenants = built.tenants.len() + 1;
         let parts = built.into_parts(|node, _| media.computed[node as usize].take());
         let world = World { queue: EventQueue::default(), block: media.block, sink, now };
-        Engine { graph: Graph::new(parts, content, tenants), world }
+        Engine { graph: Graph::new(parts, content, tenants), missing: Vec::new(), world }
     }
 
     /// The time.
@@ -216,6 +218,11 @@ impl<S: Sink> Engine<S> {
     ) -> Option<Result<(), (u32, OpenError)>> {
         for node in 0..self.graph.len() as u32 {
             let now = self.world.now;
+            if self.missing.contains(&node) {
+                let device = self.graph.name(node).to_string();
+                self.graph.open_failed(node, OpenError::Gone { device });
+                continue;
+            }
             self.graph.open(node, how, now, &mut self.world);
             while self.graph.open_result(node).is_none() {
                 *events = events.checked_sub(1)?;

@@ -30,6 +30,8 @@ pub enum Family {
     MirrorOfSsds,
     /// A mirror of two drives, each behind `fault`.
     MirrorOfFaultySsds,
+    /// A mirror of two leaves with slow volatile caches, and no other fault.
+    MirrorOfCaches,
 }
 
 impl Family {
@@ -40,8 +42,10 @@ impl Family {
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
         ("fault", Family::Over("fault")),
+        ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
+        ("mirror-of-caches", Family::MirrorOfCaches),
     ];
 }
 
@@ -84,6 +88,18 @@ impl<'a> Draft<'a> {
     fn whole(mut self, shape: &Shape) -> String {
         let root = match shape {
             Shape::Named(Family::Ssd) => self.ssd(0),
+            Shape::Named(Family::Over("mirror")) => {
+                let families = [Family::MirrorOfSsds, Family::MirrorOfFaultySsds, Family::MirrorOfCaches];
+                let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::MirrorOfCaches) => {
+                let legs = [0; 2].map(|_| {
+                    let leaf = self.leaf(LEG);
+                    self.cache(leaf)
+                });
+                self.mirror(legs)
+            }
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];
@@ -272,6 +288,15 @@ impl<'a> Draft<'a> {
                 format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
             );
         }
+        name
+    }
+
+    /// A `fault` that is nothing but a volatile cache, and slow to destage.
+    fn cache(&mut self, below: String) -> String {
+        let name = self.begin("fault");
+        self.put_text("below", below);
+        let every = *self.rng.pick(&[2, 20, 200]);
+        self.put("cache", format!("{{ size = \"256 KiB\", destage_every = \"{every} ms\" }}"));
         name
     }
 

@@ -38,6 +38,8 @@ pub struct Cut {
     pub again: [Option<u32>; 2],
     /// Read everything back at once.
     pub look: bool,
+    /// One leg of a mirror dies with the cut, if both are current, and is missing until the next cut.
+    pub leg_dies: bool,
 }
 
 /// Everything that a seed decides.
@@ -92,6 +94,11 @@ impl Load {
 impl Cut {
     fn draw(load: &Load, rng: &mut Rng) -> Cut {
         let again = [rng.below(3) == 0, rng.below(4) == 0].map(|yes| yes.then(|| rng.below(40) as u32));
-        Cut { after: rng.between(1, u64::from(load.requests) * 2) as u32, again, look: rng.below(2) == 0 }
+        Cut {
+            after: rng.between(1, u64::from(load.requests) * 2) as u32,
+            again,
+            look: rng.below(2) == 0,
+            leg_dies: rng.below(4) == 0,
+        }
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct Session<'a> {
     /// Events since an answer came.
     quiet_for: u32,
     answers: u64,
+    /// Why it did not start the last time.
+    refusal: String,
     pub tally: Tally,
 }
 
@@ -101,6 +103,7 @@ impl<'a> Session<'a> {
             left: plan.load.requests,
             quiet_for: 0,
             answers: 0,
+            refusal: String::new(),
             tally: Tally::default(),
         };
         session.create()?;
@@ -439,9 +442,11 @@ impl<'a> Session<'a> {
         let next = self.engine.next_at().map_or(now, |at| at.later(now));
         let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
         self.engine.advance(at.later(now));
+        let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
         self.power_off()?;
+        self.engine.missing = missing.iter().map(|&(leg, _)| leg).collect();
         let mut again = cut.again.iter().flatten();
-        for _ in 0..STARTS {
+        for turn in 0..STARTS {
             let mut events = again.next().map_or(u64::MAX, |&n| u64::from(n));
             if self.start(&mut events)? {
                 if cut.look {
@@ -449,9 +454,24 @@ impl<'a> Session<'a> {
                 }
                 return Ok(());
             }
+            let mut missing_still = std::mem::take(&mut self.engine.missing);
             self.power_off()?;
+            // A follower may refuse to start alone, for it cannot know what it lacks: then the leader comes back.
+            if turn > 6 && missing.is_some_and(|(_, is_leader)| is_leader) {
+                missing_still.clear();
+            }
+            self.engine.missing = missing_still;
         }
-        Err(broken("open", "the stack cannot start again"))
+        Err(broken("open", format!("the stack cannot start again: {}", self.refusal)))
+    }
+
+    /// A leg whose loss the mirror must bear, if there is one, and whether it is the leader.
+    fn leg_to_miss(&mut self) -> Option<(u32, bool)> {
+        let [leader, follower] = self.watch.current_legs()?;
+        let is_leader = self.rng.below(2) == 0;
+        let leg = if is_leader { leader } else { follower };
+        self.watch.misses(leg);
+        Some((leg, is_leader))
     }
 
     fn rebuilt(&self) -> Built {
@@ -467,7 +487,7 @@ impl<'a> Session<'a> {
         let built = self.rebuilt();
         self.replace(now, built, |engine| engine.crash(&mut rng));
         let sink = self.engine.sink();
-        sink.note(now, || "the power was cut; the stack starts".into());
+        sink.note(now, || "the power was cut".into());
         sink.oracles.iter_mut().for_each(Oracle::cut);
         sink.digest.add(now.0);
         Ok(())
@@ -485,7 +505,8 @@ impl<'a> Session<'a> {
 
     /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
     fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
-        let started = self.engine.open_within(OpenHow::default(), &self.roots, events);
+        let how = OpenHow { alone: !self.engine.missing.is_empty(), ..OpenHow::default() };
+        let started = self.engine.open_within(how, &self.roots, events);
         self.look()?;
         match started {
             None => Ok(false),
@@ -498,7 +519,10 @@ impl<'a> Session<'a> {
                 let name = self.engine.graph.name(node);
                 Err(broken("open", format!("{name} does not start again: {error}")))
             }
-            Some(Err(_)) => Ok(false),
+            Some(Err((_, error))) => {
+                self.refusal = error.to_string();
+                Ok(false)
+            }
         }
     }
 
@@ -531,7 +555,7 @@ impl<'a> Session<'a> {
             }
             self.power_off()?;
         }
-        Err(broken("open", "the stack cannot start again after its end"))
+        Err(broken("open", format!("the stack cannot start after its end: {}", self.refusal)))
     }
 
     /// Nothing may be left of requests and buffers.

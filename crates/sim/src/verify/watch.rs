@@ -20,6 +20,7 @@ struct Node {
     strikes: u64,
     /// Of a mirror: which legs are members and lack nothing.
     members: [bool; 2],
+    leader: usize,
 }
 
 /// What has happened at a device since the last look.
@@ -67,6 +68,7 @@ impl Watch {
                 losses: 0,
                 strikes: 0,
                 members: [false; 2],
+                leader: 0,
             })
             .collect();
         Watch { has_faults: nodes.iter().any(|n| n.kind == "fault"), nodes, counters: Vec::new() }
@@ -78,6 +80,20 @@ impl Watch {
         mirrors.map(|(at, n)| (at, [n.children[0], n.children[1]]))
     }
 
+    /// Leader and follower of the only mirror, when both lack nothing. With several mirrors nobody can say which may start
+    /// alone.
+    pub fn current_legs(&self) -> Option<[u32; 2]> {
+        let mut mirrors = self.nodes.iter().filter(|n| n.kind == "mirror");
+        let only = mirrors.next().filter(|n| n.members == [true; 2])?;
+        let leader = only.leader;
+        mirrors.next().is_none().then_some([only.children[leader], only.children[1 - leader]])
+    }
+
+    /// A device is missing from now on: that explains failures like an error of its own.
+    pub fn misses(&mut self, at: u32) {
+        self.nodes[at as usize].struck = true;
+    }
+
     /// A new session: the machines count from zero.
     pub fn restart(&mut self) {
         self.nodes.iter_mut().for_each(|n| (n.losses, n.strikes) = (0, 0));
@@ -86,6 +102,7 @@ impl Watch {
     /// Looks at the machines. True when something was lost that the host may miss at one of `roots`.
     pub fn look(&mut self, graph: &Graph, roots: &[u32]) -> bool {
         if !self.has_faults {
+            self.look_at_mirrors(graph);
             return false;
         }
         // Children come before their parents, so one pass is enough.
@@ -126,6 +143,7 @@ impl Watch {
             graph.machine(at as u32).counters(&mut self.counters);
             let is_current = figure(&self.counters, "stale_regions") == 0;
             let leader = figure(&self.counters, "leader_leg");
+            node.leader = usize::from(leader == 1);
             node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
                 .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
         }
