@@ -5,7 +5,7 @@
 //! path is then that of this last child. Slots are used again: nothing is allocated once as many requests were joined at
 //! a time as ever will be.
 
-use crate::machine::Cx;
+use crate::context::Cx;
 use crate::request::{IoError, ReqId};
 use crate::units::{ByteLen, SECTOR};
 

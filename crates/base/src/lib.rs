@@ -7,10 +7,12 @@
 pub mod bytebuf;
 pub mod charge;
 pub mod config;
+pub mod context;
 pub mod histogram;
 pub mod join;
 pub mod machine;
 pub mod medium;
+pub mod node;
 pub mod path;
 pub mod payload;
 pub mod registry;
@@ -21,11 +23,12 @@ pub mod units;
 pub use charge::{ChargeTable, Resource, Work};
 pub use histogram::Histogram;
 pub use join::Joins;
+pub use context::{Cx, Draft};
 pub use machine::{
-    Counter, Cx, DeviceEvent, Draft, Effect, Limits, Machine, OpenError, OpenHow, Peek, Place, Step,
-    TimerKey, Violation,
+    Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
+pub use node::{LayerStats, Node, Peek};
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
 pub use registry::{BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry};

@@ -74,9 +74,9 @@ impl<S: Sink> Driver for World<S> {
         self.queue.push(end, Event::Served(id));
     }
 
-    #[inline]
-    fn host_done(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable, pool: &mut PayloadPool) {
-        self.sink.done(&requests[id], now, pool);
+    #[inline(always)]
+    fn host_done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
+        self.sink.done(request, now, pool);
     }
 }
 
@@ -150,9 +150,21 @@ impl<S: Sink> Engine<S> {
         self.world.queue.next_at()
     }
 
+    /// Whether an event is due at `at` or before.
+    #[inline(always)]
+    pub fn is_due(&self, at: Instant) -> bool {
+        self.world.queue.is_due(at)
+    }
+
     /// Takes the next event, if there is one, and moves the clock to it.
-    #[inline]
+    #[inline(never)]
     pub fn step(&mut self) -> bool {
+        self.step_here()
+    }
+
+    /// As [`step`](Engine::step), in line: for the one loop in which a run spends its time.
+    #[inline(always)]
+    pub(crate) fn step_here(&mut self) -> bool {
         let Some((at, event)) = self.world.queue.pop() else { return false };
         debug_assert!(at >= self.world.now, "time runs backwards");
         self.world.now = at;

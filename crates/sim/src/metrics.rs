@@ -61,7 +61,7 @@ impl History {
     }
 
     /// Requests end in the order of time, so that the last window takes all but the first of the next.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, at: Instant, bytes: u64, latency: u64) {
         match self.windows.last_mut() {
             Some(window) if at < self.end => {
@@ -125,7 +125,7 @@ impl Class {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath) {
         self.latency.record(latency);
         self.latency_total += u128::from(latency);
@@ -181,7 +181,7 @@ impl Metrics {
 }
 
 impl Sink for Metrics {
-    #[inline]
+    #[inline(always)]
     fn done(&mut self, request: &Request, now: Instant, _pool: &mut PayloadPool) {
         let ended = &mut self.ended[source_of(request.cookie)];
         *ended = (ended.0 + 1, now);

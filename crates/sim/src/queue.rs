@@ -27,11 +27,18 @@ pub enum Event {
     },
 }
 
-/// An entry is 24 bytes: the event is a word, timers are in a table of their own.
+/// A pending event in 16 bytes: the event is a word, timers are in a table of their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Entry {
     at: u64,
-    number: u64,
+    word: u64,
+}
+
+/// An event in the heap: entries of one instant come out by their number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Far {
+    at: u64,
+    number: i64,
     word: u64,
 }
 
@@ -48,8 +55,11 @@ pub struct EventQueue {
     head: usize,
     len: usize,
     /// What did not fit: none is earlier than the last of `near`. Empty while `near` is.
-    far: BinaryHeap<Reverse<Entry>>,
-    number: u64,
+    far: BinaryHeap<Reverse<Far>>,
+    /// The number of the next event that goes into the heap from behind.
+    behind: i64,
+    /// The number of the next event that the ring gives up: it comes before all others of its instant.
+    before: i64,
     timers: Vec<(u32, TimerKey, u64)>,
     timers_free: Vec<u32>,
 }
@@ -61,7 +71,8 @@ impl Default for EventQueue {
             head: 0,
             len: 0,
             far: BinaryHeap::new(),
-            number: 0,
+            behind: 0,
+            before: -1,
             timers: Vec::new(),
             timers_free: Vec::new(),
         }
@@ -79,8 +90,7 @@ impl EventQueue {
                 TIMER | u64::from(self.keep_timer(node, key, generation))
             }
         };
-        self.number += 1;
-        let entry = Entry { at: at.0, number: self.number, word };
+        let entry = Entry { at: at.0, word };
         if self.len == NEAR || !self.far.is_empty() {
             self.push_deep(entry);
         } else {
@@ -109,23 +119,32 @@ impl EventQueue {
     fn push_deep(&mut self, entry: Entry) {
         let last = self.near[(self.head + self.len - 1) % NEAR];
         if entry.at >= last.at {
-            self.far.push(Reverse(entry));
+            self.far.push(Reverse(Far { at: entry.at, number: self.behind, word: entry.word }));
+            self.behind += 1;
             return;
         }
         if self.len == NEAR {
-            self.far.push(Reverse(last));
+            self.far.push(Reverse(Far { at: last.at, number: self.before, word: last.word }));
+            self.before -= 1;
             self.len -= 1;
         }
         self.sort_in(entry);
     }
 
     /// Takes the next events out of the heap: the ring is empty.
-    #[inline(never)]
+    #[inline(always)]
     fn refill(&mut self) {
+        if !self.far.is_empty() {
+            self.refill_from_heap();
+        }
+    }
+
+    #[inline(never)]
+    fn refill_from_heap(&mut self) {
         self.head = 0;
         while self.len < NEAR / 2 {
-            let Some(Reverse(entry)) = self.far.pop() else { break };
-            self.near[self.len] = entry;
+            let Some(Reverse(Far { at, word, .. })) = self.far.pop() else { break };
+            self.near[self.len] = Entry { at, word };
             self.len += 1;
         }
     }
@@ -149,8 +168,14 @@ impl EventQueue {
         (self.len > 0).then(|| Instant(self.near[self.head % NEAR].at))
     }
 
+    /// Whether an event is due at `at` or before.
+    #[inline(always)]
+    pub fn is_due(&self, at: Instant) -> bool {
+        self.len > 0 && self.near[self.head % NEAR].at <= at.0
+    }
+
     /// Takes the next event.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<(Instant, Event)> {
         if self.len == 0 {
             return None;
@@ -158,7 +183,7 @@ impl EventQueue {
         let entry = self.near[self.head % NEAR];
         self.head = (self.head + 1) % NEAR;
         self.len -= 1;
-        if self.len == 0 && !self.far.is_empty() {
+        if self.len == 0 {
             self.refill();
         }
         let low = entry.word as u32;

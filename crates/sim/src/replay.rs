@@ -89,8 +89,9 @@ pub fn number_of(cookie: u64) -> u64 {
 const LOOK_AHEAD: usize = 8;
 
 /// A source in progress.
-struct Player {
-    source: Source,
+struct Player<'a> {
+    source: &'a Source,
+    records: &'a [Record],
     /// Requests sent in.
     issued: u64,
     /// Index of the next record in the present pass.
@@ -100,8 +101,8 @@ struct Player {
     period: u64,
     /// Start of the replay.
     start: Instant,
-    /// When the next request arrives, for paces that do not depend on the stack.
-    at: Instant,
+    /// When the pace has the next request arrive, whatever the stack does.
+    planned: Instant,
     /// Most requests outstanding.
     cap: u64,
     /// The stack held arrivals back.
@@ -109,8 +110,8 @@ struct Player {
     gaps: bool,
 }
 
-impl Player {
-    fn new(source: Source, start: Instant) -> Player {
+impl<'a> Player<'a> {
+    fn new(source: &'a Source, start: Instant) -> Player<'a> {
         let n = source.trace.records.len() as u64;
         let span = source.trace.span().0;
         // One mean interval lies between the last request of a pass and the first of the next.
@@ -120,36 +121,35 @@ impl Player {
             Pace::Open { cap, .. } | Pace::Rate { cap, .. } => cap,
             Pace::Closed { outstanding } => outstanding,
         };
-        let cap = u64::from(cap);
         let mut player = Player {
             source,
+            records: &source.trace.records,
             issued: 0,
             next: 0,
             pass: 0,
             period,
             start,
-            at: start,
-            cap,
+            planned: start,
+            cap: u64::from(cap),
             capped: false,
             gaps,
         };
-        player.at = player.planned();
+        player.planned = player.plan(player.records[0]);
         player
     }
 
     /// Whether every request has been sent in.
-    #[inline]
+    #[inline(always)]
     fn is_over(&self) -> bool {
         self.pass == self.source.passes
     }
 
-    /// When the pace has the next request arrive; there is one.
-    #[inline]
-    fn planned(&self) -> Instant {
+    /// When the pace has `record`, the next one, arrive.
+    #[inline(always)]
+    fn plan(&self, record: Record) -> Instant {
         match self.source.pace {
             Pace::Open { time_scale, .. } => {
-                let recorded =
-                    self.source.trace.records[self.next].time().0 + u64::from(self.pass) * self.period;
+                let recorded = record.time().0 + u64::from(self.pass) * self.period;
                 let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
                 self.start + Span(at)
             }
@@ -158,19 +158,20 @@ impl Player {
         }
     }
 
-    /// When the next request arrives; `None` while it waits for another to end, or when there is none.
-    #[inline]
-    fn due(&mut self, ended: u64, last_end: Instant) -> Option<Instant> {
+    /// When the next request arrives: [`NEVER`] while it waits for another to end, or when there is none. Until a
+    /// request is sent in or, where it waits, an event has passed, the answer stands.
+    #[inline(always)]
+    fn due<S: Host>(&mut self, who: usize, sink: &S) -> Instant {
         if self.is_over() {
-            return None;
+            return NEVER;
         }
-        if self.issued - ended >= self.cap {
+        if self.issued - sink.ended(who) >= self.cap {
             self.capped |= !matches!(self.source.pace, Pace::Closed { .. });
-            return None;
+            return NEVER;
         }
         match self.source.pace {
-            Pace::Closed { .. } => Some(last_end.later(self.start) + self.gap()),
-            _ => Some(self.at),
+            Pace::Closed { .. } => sink.last_end(who).later(self.start) + self.gap(),
+            _ => self.planned,
         }
     }
 
@@ -182,21 +183,29 @@ impl Player {
         }
     }
 
-    #[inline]
+    /// The record that is sent in now.
+    #[inline(always)]
     fn take(&mut self) -> Record {
-        let record = self.source.trace.records[self.next];
+        let record = self.records[self.next];
         self.next += 1;
         self.issued += 1;
-        if self.next == self.source.trace.records.len() {
-            self.next = 0;
-            self.pass += 1;
-        }
-        if !self.is_over() {
-            self.at = self.planned();
+        match self.records.get(self.next) {
+            Some(&next) => self.planned = self.plan(next),
+            None => self.begin_next_pass(),
         }
         record
     }
+
+    #[cold]
+    fn begin_next_pass(&mut self) {
+        self.next = 0;
+        self.pass += 1;
+        self.planned = self.plan(self.records[0]);
+    }
 }
+
+/// The arrival time of a request that cannot arrive yet.
+const NEVER: Instant = Instant(u64::MAX);
 
 /// How a replay went.
 #[derive(Clone, Copy, Debug, Default)]
@@ -230,43 +239,35 @@ pub fn total_requests(sources: &[Source]) -> u64 {
 /// `progress` is called every 65,536 requests.
 pub fn replay<S: Host>(
     engine: &mut Engine<S>,
-    sources: Vec<Source>,
+    sources: &[Source],
     warm_up: u64,
     mut progress: impl FnMut(Progress),
 ) -> Outcome {
-    let total = total_requests(&sources);
+    let total = total_requests(sources);
     let start = engine.now();
     let mut outcome = Outcome {
         open_loop: sources.iter().all(|s| !matches!(s.pace, Pace::Closed { .. })),
         last_arrival: start,
         ..Outcome::default()
     };
-    let mut players: Vec<Player> = sources
-        .into_iter()
+    let mut players: Vec<Player<'_>> = sources
+        .iter()
         .filter(|s| s.passes > 0 && !s.trace.records.is_empty())
         .map(|s| Player::new(s, start))
         .collect();
-    while let Some(next) = next_arrival(&mut players, engine) {
-        let event_first = engine.next_at().is_some_and(|event| event <= next.at);
-        if event_first {
-            // No event can bring an arrival forward unless some workload waits for one.
-            engine.step();
-            while !next.waiting && engine.next_at().is_some_and(|event| event <= next.at) {
-                engine.step();
-            }
-            if next.waiting {
-                continue;
-            }
-        }
+    let mut arrivals = Arrivals::new(&mut players, engine.sink());
+    while let Some((who, at)) = arrivals.next(&mut players, engine) {
         if outcome.issued == warm_up && warm_up > 0 {
             engine.graph.reset_counters();
             let now = engine.now();
             engine.sink().begin(warm_up, now);
         }
-        engine.advance(next.at.later(engine.now()));
-        submit(engine, &mut players[next.who], next.who, outcome.issued, next.at);
+        engine.advance(at.later(engine.now()));
+        let player = &mut players[who];
+        submit(engine, player, who, outcome.issued, at);
+        arrivals.sent(who, player, engine.sink());
         outcome.issued += 1;
-        outcome.last_arrival = next.at;
+        outcome.last_arrival = at;
         if outcome.issued.is_multiple_of(65_536) {
             progress(Progress { issued: outcome.issued, total });
         }
@@ -278,42 +279,101 @@ pub fn replay<S: Host>(
     outcome
 }
 
-/// The next arrival.
-struct Next {
-    at: Instant,
-    who: usize,
-    /// Whether some workload's next arrival depends on an event.
+/// When the next request of each player arrives.
+struct Arrivals {
+    due: Vec<Instant>,
+    /// The earliest of them, and whose it is. Ties go to the first player.
+    first: (usize, Instant),
+    /// Some player may wait for a request to end: after each event it is asked again.
     waiting: bool,
 }
 
-/// The earliest arrival; lets events pass while every player waits for one. Ties go to the first player.
-#[inline]
-fn next_arrival<S: Host>(players: &mut [Player], engine: &mut Engine<S>) -> Option<Next> {
-    loop {
-        let mut best: Option<(Instant, usize)> = None;
-        let mut waiting = false;
-        for (who, player) in players.iter_mut().enumerate() {
-            let (ended, last_end) = (engine.sink().ended(who), engine.sink().last_end(who));
-            match player.due(ended, last_end) {
-                Some(at) if best.is_none_or(|(earliest, _)| at < earliest) => best = Some((at, who)),
-                Some(_) => {}
-                None => waiting |= !player.is_over(),
+impl Arrivals {
+    fn new<S: Host>(players: &mut [Player<'_>], sink: &S) -> Arrivals {
+        let mut arrivals = Arrivals { due: Vec::new(), first: (0, NEVER), waiting: false };
+        arrivals.ask_all(players, sink);
+        arrivals
+    }
+
+    /// Asks every player.
+    fn ask_all<S: Host>(&mut self, players: &mut [Player<'_>], sink: &S) {
+        self.due.clear();
+        self.due.extend(players.iter_mut().enumerate().map(|(who, player)| player.due(who, sink)));
+        self.waiting = players.iter().zip(&self.due).any(|(p, &due)| due == NEVER && !p.is_over());
+        self.find_first();
+    }
+
+    /// Player `who` has sent a request in.
+    #[inline(always)]
+    fn sent<S: Host>(&mut self, who: usize, player: &mut Player<'_>, sink: &S) {
+        let due = player.due(who, sink);
+        self.waiting |= due == NEVER;
+        if self.due.len() == 1 {
+            self.first.1 = due;
+        } else {
+            self.due[who] = due;
+            self.find_first();
+        }
+    }
+
+    #[inline(never)]
+    fn find_first(&mut self) {
+        self.first = (0, NEVER);
+        for (who, &due) in self.due.iter().enumerate() {
+            if due < self.first.1 {
+                self.first = (who, due);
             }
         }
-        if let Some((at, who)) = best {
-            return Some(Next { at, who, waiting });
-        }
-        if !waiting {
+    }
+
+    /// The earliest arrival, once all events that come before it have passed; `None` when there is none.
+    #[inline(always)]
+    fn next<S: Host>(
+        &mut self,
+        players: &mut [Player<'_>],
+        engine: &mut Engine<S>,
+    ) -> Option<(usize, Instant)> {
+        while self.waiting && self.wait(players, engine) {}
+        let (who, at) = self.first;
+        if at == NEVER {
             return None;
         }
-        assert!(engine.step(), "requests are outstanding but nothing will happen");
+        // No event can bring an arrival forward unless some workload waits for one.
+        while engine.is_due(at) {
+            engine.step_here();
+        }
+        Some((who, at))
+    }
+
+    /// Lets one event pass that comes before the earliest arrival, and asks the players again. False when there is
+    /// nothing to wait for.
+    #[inline(never)]
+    fn wait<S: Host>(&mut self, players: &mut [Player<'_>], engine: &mut Engine<S>) -> bool {
+        let at = self.first.1;
+        if at == NEVER && players.iter().all(Player::is_over) {
+            self.waiting = false;
+            return false;
+        }
+        if !engine.is_due(at) {
+            assert!(at != NEVER, "requests are outstanding but nothing will happen");
+            return false;
+        }
+        engine.step();
+        self.ask_all(players, engine.sink());
+        true
     }
 }
 
-#[inline]
-fn submit<S: Host>(engine: &mut Engine<S>, player: &mut Player, who: usize, number: u64, arrival: Instant) {
+#[inline(always)]
+fn submit<S: Host>(
+    engine: &mut Engine<S>,
+    player: &mut Player<'_>,
+    who: usize,
+    number: u64,
+    arrival: Instant,
+) {
     let node = player.source.node;
-    if let Some(ahead) = player.source.trace.records.get(player.next + LOOK_AHEAD) {
+    if let Some(ahead) = player.records.get(player.next + LOOK_AHEAD) {
         engine.graph.prepare(node, ahead.op(), ahead.offset(), ahead.len());
     }
     let record = player.take();

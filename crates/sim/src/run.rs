@@ -142,7 +142,7 @@ pub fn run_with<H: Host>(
     let start = engine.now();
     engine.graph.reset_counters();
     engine.sink().begin(0, start);
-    let sources = options
+    let sources: Vec<Source> = options
         .workloads
         .iter()
         .map(|w| Source {
@@ -153,7 +153,7 @@ pub fn run_with<H: Host>(
             tenant: stack.exports[w.export].tenant,
         })
         .collect();
-    let outcome = replay(&mut engine, sources, options.warm_up, progress);
+    let outcome = replay(&mut engine, &sources, options.warm_up, progress);
     let end = metrics(engine.sink()).last_done;
     if content == Content::Stamps {
         let checked = engine.graph.check().and_then(|()| check_charges(&engine.graph));

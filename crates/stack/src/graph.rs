@@ -7,11 +7,10 @@
 //! **Order.** One call into a machine yields a step and further effects. The step is followed to its end first; effects
 //! are queued behind those of earlier calls and taken first in, first out.
 
-use nandu_base::{ByteLen, ByteOffset};
 use nandu_base::{
-    ChargeTable, Content, CriticalPath, Cx, DeviceEvent, Effect, Flags, Instant, Machine, Medium, Op,
-    OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, RequestTable, Span, State, Step,
-    TenantId, TimerKey, Violation,
+    ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
+    Medium, Node, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
+    RequestTable, Span, State, Step, TenantId, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -27,41 +26,7 @@ pub trait Driver {
     fn medium(&mut self, node: u32, id: ReqId, requests: &mut RequestTable, pool: &mut PayloadPool);
 
     /// A request that the driver submitted is done. Its slot is freed when this returns.
-    fn host_done(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable, pool: &mut PayloadPool);
-}
-
-/// Figures of one layer, kept by the graph.
-#[derive(Clone, Debug)]
-pub struct LayerStats {
-    /// Requests that reached the layer, by operation.
-    pub requests: [u64; Op::ALL.len()],
-    /// Bytes of them, by operation.
-    pub bytes: [u64; Op::ALL.len()],
-    /// Requests that the layer passed on without hearing of their end.
-    pub forwarded: u64,
-    /// Requests that failed.
-    pub failed: u64,
-    /// Requests that this layer finished.
-    pub finished: u64,
-    /// Sum of their latencies, from reaching the layer to the end.
-    pub latency_total: Span,
-    /// Longest latency.
-    pub latency_max: Span,
-    /// Sum of their critical paths.
-    pub path: CriticalPath,
-}
-
-impl LayerStats {
-    const EMPTY: LayerStats = LayerStats {
-        requests: [0; Op::ALL.len()],
-        bytes: [0; Op::ALL.len()],
-        forwarded: 0,
-        failed: 0,
-        finished: 0,
-        latency_total: Span::ZERO,
-        latency_max: Span::ZERO,
-        path: CriticalPath::EMPTY,
-    };
+    fn host_done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool);
 }
 
 /// One device of a stack, ready to run.
@@ -76,13 +41,6 @@ pub struct Part {
     pub medium: Option<Box<dyn Medium>>,
 }
 
-/// What the graph keeps for one machine and touches with every request.
-struct Side {
-    medium: Option<Box<dyn Medium>>,
-    charges: ChargeTable,
-    stats: LayerStats,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     /// Not started: hears of no event.
@@ -91,14 +49,30 @@ enum Life {
     Closing,
 }
 
+/// The machine that is called, and its figures.
+struct Callee<'a> {
+    machine: &'a mut dyn Machine,
+    stats: &'a mut LayerStats,
+}
+
+/// A path that does not add up to its request's latency.
+#[cold]
+fn unexplained(request: &Request, names: &[String], now: Instant) -> Violation {
+    let what = format!(
+        "{} at {} took {} but its path explains {}",
+        request.op.name(),
+        names[request.node as usize],
+        now.since(request.submitted),
+        request.path.total()
+    );
+    Violation { invariant: "I-13", what }
+}
+
 /// A stack of machines in operation.
 pub struct Graph {
-    machines: Vec<Box<dyn Machine>>,
-    children: Vec<Vec<u32>>,
+    nodes: Vec<Node>,
     parents: Vec<Vec<(u32, u8)>>,
-    sides: Vec<Side>,
     names: Vec<String>,
-    open: Vec<bool>,
     life: Vec<Life>,
     results: Vec<Option<Result<(), OpenError>>>,
     timers: Vec<Vec<u64>>,
@@ -125,12 +99,9 @@ impl Graph {
             }
         }
         let mut graph = Graph {
-            machines: Vec::with_capacity(n),
-            children: Vec::with_capacity(n),
+            nodes: Vec::with_capacity(n),
             parents,
-            sides: Vec::with_capacity(n),
             names: Vec::with_capacity(n),
-            open: vec![false; n],
             life: vec![Life::Made; n],
             results: vec![None; n],
             timers: vec![Vec::new(); n],
@@ -142,23 +113,22 @@ impl Graph {
             check_paths: content == Content::Stamps,
         };
         for part in parts {
-            graph.machines.push(part.machine);
-            graph.children.push(part.children);
-            let (medium, charges) = (part.medium, ChargeTable::new(tenants));
-            graph.sides.push(Side { medium, charges, stats: LayerStats::EMPTY });
-            graph.names.push(part.name);
+            let Part { name, machine, children, medium } = part;
+            let (charges, stats) = (ChargeTable::new(tenants), LayerStats::EMPTY);
+            graph.nodes.push(Node { machine, children, open: false, medium, charges, stats });
+            graph.names.push(name);
         }
         graph
     }
 
     /// Number of machines.
     pub fn len(&self) -> usize {
-        self.machines.len()
+        self.nodes.len()
     }
 
     /// Whether there is no machine; never the case for a stack that was checked.
     pub fn is_empty(&self) -> bool {
-        self.machines.is_empty()
+        self.nodes.is_empty()
     }
 
     /// A machine's name.
@@ -168,31 +138,31 @@ impl Graph {
 
     /// A machine.
     pub fn machine(&self, node: u32) -> &dyn Machine {
-        &*self.machines[node as usize]
+        &*self.nodes[node as usize].machine
     }
 
     /// What a machine was charged.
     pub fn charges(&self, node: u32) -> &ChargeTable {
-        &self.sides[node as usize].charges
+        &self.nodes[node as usize].charges
     }
 
     /// A layer's figures.
     pub fn stats(&self, node: u32) -> &LayerStats {
-        &self.sides[node as usize].stats
+        &self.nodes[node as usize].stats
     }
 
     /// Starts counting anew in every layer.
     pub fn reset_counters(&mut self) {
-        for side in &mut self.sides {
-            side.stats = LayerStats::EMPTY;
-            side.charges.clear();
+        for node in &mut self.nodes {
+            node.stats = LayerStats::EMPTY;
+            node.charges.clear();
+            node.machine.reset_counters();
         }
-        self.machines.iter_mut().for_each(|m| m.reset_counters());
     }
 
     /// Whether the machine is open.
     pub fn is_open(&self, node: u32) -> bool {
-        self.open[node as usize]
+        self.nodes[node as usize].open
     }
 
     /// How the machine's start ended, once it has.
@@ -205,17 +175,12 @@ impl Graph {
         if let Some(violation) = &self.violation {
             return Err(violation.clone());
         }
-        self.machines.iter().try_for_each(|m| m.check())
+        self.nodes.iter().try_for_each(|node| node.machine.check())
     }
 
     /// Takes the media away, as a crash or the end of a run does. The graph cannot run afterwards.
     pub fn into_media(self) -> Vec<Option<Box<dyn Medium>>> {
-        self.sides.into_iter().map(|side| side.medium).collect()
-    }
-
-    /// A view from above the machines, for questions of the driver.
-    fn peek(&self, node: usize, now: Instant) -> Peek<'_> {
-        Peek::new(&self.machines, &self.children, &self.open, node, now)
+        self.nodes.into_iter().map(|node| node.medium).collect()
     }
 
     /// About how long a request to `node` would take.
@@ -227,14 +192,18 @@ impl Graph {
         len: ByteLen,
         now: Instant,
     ) -> Span {
-        self.machines[node as usize].expected_latency(op, offset, len, &self.peek(node as usize, now))
+        let index = node as usize;
+        let asked = &self.nodes[index];
+        let peek = Peek::new(&self.nodes[..index], &asked.children, now);
+        asked.machine.expected_latency(op, offset, len, &peek)
     }
 
     /// Lets the machines warm what a request that will come soon needs.
-    #[inline]
-    pub fn prepare(&self, mut node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
-        while let Some((child, below)) = self.machines[node as usize].prepare(op, offset, len) {
-            node = self.children[node as usize][usize::from(child)];
+    #[inline(always)]
+    pub fn prepare(&self, node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
+        let mut node = &self.nodes[node as usize];
+        while let Some((child, below)) = node.machine.prepare(op, offset, len) {
+            node = &self.nodes[node.children[usize::from(child)] as usize];
             offset = below;
         }
     }
@@ -244,21 +213,21 @@ impl Graph {
     pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Started;
         self.results[node as usize] = None;
-        let step = self.call(node, now, |machine, cx| machine.open(how, cx));
+        let step = self.call(node, now, |me, cx| me.machine.open(how, cx));
         self.follow(node, step, now, driver);
     }
 
     /// Says that leaf `node` is not there, in place of [`Graph::open`]. It may be opened later, when it has come; a
     /// parent that started without it hears of it by [`DeviceEvent::Back`].
     pub fn open_failed(&mut self, node: u32, error: OpenError) {
-        self.open[node as usize] = false;
+        self.nodes[node as usize].open = false;
         self.results[node as usize] = Some(Err(error));
     }
 
     /// Closes one machine. The driver closes parents before children and waits for each (it is no longer open).
     pub fn close<D: Driver>(&mut self, node: u32, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Closing;
-        let step = self.call(node, now, |machine, cx| machine.close(cx));
+        let step = self.call(node, now, |me, cx| me.machine.close(cx));
         self.follow(node, step, now, driver);
     }
 
@@ -322,7 +291,7 @@ impl Graph {
         driver: &mut D,
     ) {
         if self.timers[node as usize][key.0 as usize] == generation {
-            let step = self.call(node, now, |machine, cx| machine.timer(key, cx));
+            let step = self.call(node, now, |me, cx| me.machine.timer(key, cx));
             self.follow(node, step, now, driver);
         }
     }
@@ -335,40 +304,41 @@ impl Graph {
 
     #[inline(always)]
     fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
-        self.enter(node, id);
-        let step = self.call(node, now, |machine, cx| machine.request(id, cx));
+        let step = self.request(node, id, now);
         self.follow(node, step, now, driver);
     }
 
-    #[inline]
-    fn enter(&mut self, node: u32, id: ReqId) {
+    /// Hands a request to machine `node`.
+    #[inline(always)]
+    fn request(&mut self, node: u32, id: ReqId, now: Instant) -> Step {
         let request = &self.requests[id];
-        let stats = &mut self.sides[node as usize].stats;
-        stats.requests[request.op as usize] += 1;
-        stats.bytes[request.op as usize] += request.len.0;
+        let (op, len) = (request.op, request.len);
+        self.call(node, now, |me, cx| {
+            me.stats.enter(op, len);
+            me.machine.request(id, cx)
+        })
     }
 
     /// Calls one machine and queues its further effects.
-    #[inline]
+    #[inline(always)]
     fn call(
         &mut self,
         node: u32,
         now: Instant,
-        event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step,
+        event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step,
     ) -> Step {
-        let index = node as usize;
-        let (below, rest) = self.machines.split_at_mut(index);
-        let side = &mut self.sides[index];
+        let (below, rest) = self.nodes.split_at_mut(node as usize);
+        let Node { machine, children, medium, charges, stats, .. } = &mut rest[0];
         let mut cx = Cx {
             now,
             requests: &mut self.requests,
             pool: &mut self.pool,
-            medium: side.medium.as_deref_mut(),
-            charges: &mut side.charges,
-            peek: Peek::new(below, &self.children, &self.open, index, now),
+            medium: medium.as_deref_mut(),
+            charges,
+            peek: Peek::new(below, children, now),
             effects: &mut self.effects,
         };
-        let step = event(&mut *rest[0], &mut cx);
+        let step = event(Callee { machine: &mut **machine, stats }, &mut cx);
         if !self.effects.is_empty() {
             self.queue_effects(node);
         }
@@ -401,7 +371,7 @@ impl Graph {
             match step {
                 Step::Idle => break,
                 Step::Send(child, id) => {
-                    let below = self.children[node as usize][usize::from(child)];
+                    let below = self.nodes[node as usize].children[usize::from(child)];
                     let request = &mut self.requests[id];
                     debug_assert!(request.owner == Owner(node), "only the owner sends a request");
                     request.state = State::Sent;
@@ -409,20 +379,19 @@ impl Graph {
                     request.node = below;
                     request.submitted = now;
                     request.entered = now;
-                    self.enter(below, id);
                     node = below;
-                    step = self.call(node, now, |machine, cx| machine.request(id, cx));
+                    step = self.request(node, id, now);
                 }
                 Step::Forward(child, id) => {
-                    self.sides[node as usize].stats.forwarded += 1;
-                    let below = self.children[node as usize][usize::from(child)];
+                    let from = &mut self.nodes[node as usize];
+                    from.stats.forwarded += 1;
+                    let below = from.children[usize::from(child)];
                     let request = &mut self.requests[id];
                     request.explain_until(now, Phase::Hold);
                     request.node = below;
                     request.entered = now;
-                    self.enter(below, id);
                     node = below;
-                    step = self.call(node, now, |machine, cx| machine.request(id, cx));
+                    step = self.request(node, id, now);
                 }
                 Step::Finish(id) => match self.finish_further(id, now, driver) {
                     Some((owner, next)) => (node, step) = (owner, next),
@@ -451,27 +420,20 @@ impl Graph {
     fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
         let request = &mut self.requests[id];
         debug_assert!(request.state == State::Sent, "request {id:?} is finished while {:?}", request.state);
-        request.state = State::Done;
         request.explain_until(now, Phase::Hold);
-        let (owner, payload) = (request.owner, request.payload);
-        let stats = &mut self.sides[request.node as usize].stats;
-        let latency = now.since(request.entered);
-        stats.finished += 1;
-        if request.error.is_some() {
-            stats.failed += 1;
-        }
-        stats.latency_total += latency;
-        stats.latency_max = stats.latency_max.longer(latency);
-        stats.path.accumulate(&request.path);
+        self.nodes[request.node as usize].stats.finish(request, now);
         if self.check_paths && request.path.total() != now.since(request.submitted) {
-            self.unexplained(id, now);
+            let violation = unexplained(request, &self.names, now);
+            self.violation.get_or_insert(violation);
         }
+        let (owner, payload) = (request.owner, request.payload);
         if owner == Owner::HOST {
-            driver.host_done(id, now, &mut self.requests, &mut self.pool);
+            driver.host_done(request, now, &mut self.pool);
             self.pool.release(payload);
             self.requests.free(id);
             return None;
         }
+        request.state = State::Done;
         let step = self.child_done(owner.0, id, now);
         let sent_again = matches!(step, Step::Send(_, again) if again == id);
         if !sent_again && self.requests[id].state == State::Done {
@@ -483,21 +445,7 @@ impl Graph {
 
     #[inline(never)]
     fn child_done(&mut self, owner: u32, id: ReqId, now: Instant) -> Step {
-        self.call(owner, now, |machine, cx| machine.child_done(id, cx))
-    }
-
-    /// A path that does not add up to its request's latency.
-    #[cold]
-    fn unexplained(&mut self, id: ReqId, now: Instant) {
-        let request = &self.requests[id];
-        let what = format!(
-            "{} at {} took {} but its path explains {}",
-            request.op.name(),
-            self.names[request.node as usize],
-            now.since(request.submitted),
-            request.path.total()
-        );
-        self.violation.get_or_insert(Violation { invariant: "I-13", what });
+        self.call(owner, now, |me, cx| me.machine.child_done(id, cx))
     }
 
     /// Takes queued effects until none is left.
@@ -520,10 +468,10 @@ impl Graph {
                 }
                 Effect::Event(event) => self.tell_parents(node, event, now, driver),
                 Effect::Opened(result) => {
-                    self.open[node as usize] = result.is_ok();
+                    self.nodes[node as usize].open = result.is_ok();
                     self.results[node as usize] = Some(result);
                 }
-                Effect::Closed => self.open[node as usize] = false,
+                Effect::Closed => self.nodes[node as usize].open = false,
             }
         }
     }
@@ -535,7 +483,7 @@ impl Graph {
             if self.life[parent as usize] != Life::Started {
                 continue;
             }
-            let step = self.call(parent, now, |machine, cx| machine.child_event(child, event, cx));
+            let step = self.call(parent, now, |me, cx| me.machine.child_event(child, event, cx));
             self.chase(parent, step, now, driver);
         }
     }

@@ -9,6 +9,7 @@ pub mod stack;
 pub mod testbed;
 
 pub use builtin::builtin;
-pub use graph::{Driver, Graph, LayerStats, Part};
+pub use graph::{Driver, Graph, Part};
+pub use nandu_base::LayerStats;
 pub use load::{schema, At, Problem, Reason, StackError, StackFile};
 pub use stack::{BuildOptions, Built, BuiltPart, Device, Export, Stack, Tenant, Workload};

@@ -9,7 +9,7 @@ use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, IoError, MediumSpec, Op, OpenHow, Payload,
-    PayloadPool, Registry, ReqId, RequestTable, Sector, Span, Stamp, TimerKey, SECTOR,
+    PayloadPool, Registry, ReqId, Request, RequestTable, Sector, Span, Stamp, TimerKey, SECTOR,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -138,8 +138,7 @@ impl Driver for Host {
         self.push(at, Event::Complete(id));
     }
 
-    fn host_done(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable, pool: &mut PayloadPool) {
-        let request = &requests[id];
+    fn host_done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         assert_eq!(request.path.total(), now.since(request.submitted), "the path explains the latency");
         let count = if request.op == Op::Read { request.len.sectors() } else { 0 };
         let stamp = |i| match pool.sector(request.payload, i) {

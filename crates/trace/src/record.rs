@@ -78,6 +78,18 @@ pub enum RecordError {
     },
 }
 
+/// Operations by the three bits that name them; the last two are never packed.
+const OPS: [Op; 8] = [
+    Op::Read,
+    Op::Write,
+    Op::Flush,
+    Op::Trim,
+    Op::WriteZeroes,
+    Op::Reset,
+    Op::Reset,
+    Op::Reset,
+];
+
 impl Record {
     /// A request of whole sectors. `time_ns` counts from the first arrival; a flush has offset and length 0.
     ///
@@ -147,14 +159,7 @@ impl Record {
     /// What is asked.
     #[inline]
     pub const fn op(self) -> Op {
-        match (self.extent_op >> 1) & 7 {
-            0 => Op::Read,
-            1 => Op::Write,
-            2 => Op::Flush,
-            3 => Op::Trim,
-            4 => Op::WriteZeroes,
-            _ => Op::Reset,
-        }
+        OPS[(self.extent_op >> 1) as usize & (OPS.len() - 1)]
     }
 
     /// True when the request must reach stable storage before it completes.

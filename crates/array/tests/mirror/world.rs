@@ -5,7 +5,7 @@ use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::MirrorConfig;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op,
-    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, RequestTable, Sector, Span, Stamp,
+    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector, Span, Stamp,
     TenantId, TimerKey, SECTOR,
 };
 use nandu_stack::{Driver, Graph, Part};
@@ -56,8 +56,7 @@ impl Driver for Events {
     fn medium(&mut self, _: u32, _: ReqId, _: &mut RequestTable, _: &mut PayloadPool) {
         unreachable!("test legs have no medium")
     }
-    fn host_done(&mut self, id: ReqId, _: Instant, requests: &mut RequestTable, pool: &mut PayloadPool) {
-        let r = &requests[id];
+    fn host_done(&mut self, r: &Request, _: Instant, pool: &mut PayloadPool) {
         let sectors = if r.op == Op::Read { r.len.0 / SECTOR } else { 0 };
         let data = (0..sectors)
             .map(|i| match pool.sector(r.payload, i) {

@@ -3,7 +3,7 @@
 use super::legs::Leg;
 use super::ops::Ops;
 use crate::backend::{BlockIo, Done};
-use nandu_base::{Flags, Instant, PayloadPool, ReqId, RequestTable, TimerKey};
+use nandu_base::{Flags, Instant, PayloadPool, ReqId, Request, RequestTable, TimerKey};
 use nandu_stack::Driver;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -83,8 +83,7 @@ impl Driver for Host {
         leg.backend.submit(io, &mut self.done);
     }
 
-    fn host_done(&mut self, id: ReqId, _now: Instant, requests: &mut RequestTable, _pool: &mut PayloadPool) {
-        let request = &requests[id];
+    fn host_done(&mut self, request: &Request, _now: Instant, _pool: &mut PayloadPool) {
         self.ops.piece_done(request.cookie, request.error);
     }
 }
