@@ -21,9 +21,9 @@ pub mod rng;
 pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
+pub use context::{Cx, Draft};
 pub use histogram::Histogram;
 pub use join::Joins;
-pub use context::{Cx, Draft};
 pub use machine::{
     Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
 };

@@ -321,12 +321,7 @@ impl Graph {
 
     /// Calls one machine and queues its further effects.
     #[inline(always)]
-    fn call(
-        &mut self,
-        node: u32,
-        now: Instant,
-        event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step,
-    ) -> Step {
+    fn call(&mut self, node: u32, now: Instant, event: impl FnOnce(Callee<'_>, &mut Cx<'_>) -> Step) -> Step {
         let (below, rest) = self.nodes.split_at_mut(node as usize);
         let Node { machine, children, medium, charges, stats, .. } = &mut rest[0];
         let mut cx = Cx {

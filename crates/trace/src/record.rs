@@ -79,16 +79,8 @@ pub enum RecordError {
 }
 
 /// Operations by the three bits that name them; the last two are never packed.
-const OPS: [Op; 8] = [
-    Op::Read,
-    Op::Write,
-    Op::Flush,
-    Op::Trim,
-    Op::WriteZeroes,
-    Op::Reset,
-    Op::Reset,
-    Op::Reset,
-];
+const OPS: [Op; 8] =
+    [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes, Op::Reset, Op::Reset, Op::Reset];
 
 impl Record {
     /// A request of whole sectors. `time_ns` counts from the first arrival; a flush has offset and length 0.

@@ -5,8 +5,8 @@ use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::MirrorConfig;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op,
-    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector, Span, Stamp,
-    TenantId, TimerKey, SECTOR,
+    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector, Span,
+    Stamp, TenantId, TimerKey, SECTOR,
 };
 use nandu_stack::{Driver, Graph, Part};
 use std::collections::{BTreeMap, BTreeSet};

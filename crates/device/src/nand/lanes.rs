@@ -205,17 +205,26 @@ impl Channel {
     }
 }
 
+/// Where a plane is: planes of a die have consecutive numbers.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    die: u32,
+    /// The plane's bit in [`Group::planes`].
+    bit: u32,
+}
+
 /// The dies and channels of a drive.
 #[derive(Clone, Debug)]
 pub struct Lanes {
+    planes: Vec<Site>,
     dies: Vec<Die>,
     channels: Vec<Channel>,
     timing: Timing,
 }
 
 impl Lanes {
-    /// `dies` dies, die `i` on channel `i mod channels`.
-    pub fn new(dies: u32, channels: u32, timing: Timing) -> Lanes {
+    /// `dies` dies of `planes` planes, die `i` on channel `i mod channels`.
+    pub fn new(dies: u32, planes: u32, channels: u32, timing: Timing) -> Lanes {
         let group = Group { key: 0, planes: 0, start: Instant::ZERO, ready: Instant::ZERO };
         let die = |i: u32| Die {
             free_at: Instant::ZERO,
@@ -224,7 +233,9 @@ impl Lanes {
             channel: i % channels,
             group,
         };
+        let site = |i: u32| Site { die: i / planes, bit: 1 << (i % planes) };
         Lanes {
+            planes: (0..dies * planes).map(site).collect(),
             dies: (0..dies).map(die).collect(),
             channels: vec![
                 Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() };
@@ -261,15 +272,25 @@ impl Lanes {
         self.channels.iter_mut().for_each(|c| c.busy = Span::ZERO);
     }
 
-    /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
-    /// `page` the position in the block and `plane` the plane in the die. Returns the times and how much longer the die
-    /// is occupied.
+    /// The parts that an operation on `plane` needs.
     #[inline(always)]
-    pub fn read(&mut self, die: u32, now: Instant, request: u32, page: u32, plane: u32) -> (PageTime, Span) {
-        let Lanes { dies, channels, timing } = self;
-        let die = &mut dies[die as usize];
+    fn parts(&mut self, plane: u32) -> (&mut Die, u32, &mut [Channel], &Timing) {
+        let Lanes { planes, dies, channels, timing } = self;
+        let Site { die, bit } = planes[plane as usize];
+        debug_assert!((die as usize) < dies.len());
+        // SAFETY: `Lanes::new` makes as many dies as it numbers, and nothing changes either afterwards: both fields are
+        // private to this module.
+        (unsafe { dies.get_unchecked_mut(die as usize) }, bit, channels, timing)
+    }
+
+    /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
+    /// `page` the position in the block and `plane` the plane in the drive. Returns the times and how much longer the
+    /// die is occupied.
+    #[inline(always)]
+    pub fn read(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
+        let (die, bit, channels, timing) = self.parts(plane);
         let before = die.begin(now);
-        let (bit, key) = (1 << plane, Group::key(READ, request, page));
+        let key = Group::key(READ, request, page);
         let group = &mut die.group;
         if !group.admits(key, bit) {
             let start = before.later(now);
@@ -288,18 +309,10 @@ impl Lanes {
 
     /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
     #[inline(always)]
-    pub fn program(
-        &mut self,
-        die: u32,
-        now: Instant,
-        request: u32,
-        page: u32,
-        plane: u32,
-    ) -> (PageTime, Span) {
-        let Lanes { dies, channels, timing } = self;
-        let die = &mut dies[die as usize];
+    pub fn program(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
+        let (die, bit, channels, timing) = self.parts(plane);
         let before = die.begin(now);
-        let (bit, key) = (1 << plane, Group::key(PROGRAM, request, page));
+        let key = Group::key(PROGRAM, request, page);
         if die.group.admits(key, bit) && die.group.ready.later(now) < before {
             return die.join_program(channels, timing, now, bit);
         }
@@ -315,10 +328,9 @@ impl Lanes {
 
     /// Moves a page within the die behind everything it has to do. Returns the window of the program, the time the die
     /// is occupied and the time the channel is.
-    #[inline]
-    pub fn move_page(&mut self, die: u32, now: Instant) -> (Instant, Instant, Span, Span) {
-        let Lanes { dies, channels, timing } = self;
-        let die = &mut dies[die as usize];
+    #[inline(always)]
+    pub fn move_page(&mut self, plane: u32, now: Instant) -> (Instant, Instant, Span, Span) {
+        let (die, _, channels, timing) = self.parts(plane);
         let start = die.begin(now).later(now);
         let sensed = start + timing.read;
         let (ready, bus) = if timing.copyback {
@@ -394,6 +406,7 @@ impl Die {
     }
 
     /// Takes the die for work of garbage collection.
+    #[inline(always)]
     fn occupy(&mut self, start: Instant, end: Instant) {
         self.free_at = end;
         self.busy += end.since(start);
@@ -431,7 +444,7 @@ mod tests {
             transfer: Span::from_us(10),
             copyback: false,
         };
-        Lanes::new(dies, channels, timing)
+        Lanes::new(dies, 4, channels, timing)
     }
 
     fn us(n: u64) -> Instant {
@@ -443,7 +456,7 @@ mod tests {
         // S0-4: T(k) = tR + k tX for pages at one position in different planes of a die.
         for k in 1..=4u32 {
             let mut l = lanes(1, 1);
-            let end = (0..k).map(|plane| l.read(0, us(0), 1, 7, plane).0.end).max().unwrap();
+            let end = (0..k).map(|plane| l.read(plane, us(0), 1, 7).0.end).max().unwrap();
             assert_eq!(end, us(40 + 10 * u64::from(k)));
             assert_eq!(l.dies_busy(), Span::from_us(40 + 10 * u64::from(k)));
         }
@@ -453,18 +466,18 @@ mod tests {
     fn a_different_position_splits_the_operation() {
         // S0-3: planes at different page offsets cannot be driven together.
         let mut l = lanes(1, 1);
-        l.read(0, us(0), 1, 7, 0);
-        assert_eq!(l.read(0, us(0), 1, 8, 1).0.end, us(100));
+        l.read(0, us(0), 1, 7);
+        assert_eq!(l.read(1, us(0), 1, 8).0.end, us(100));
     }
 
     #[test]
     fn two_planes_program_at_once() {
         let mut l = lanes(1, 1);
-        assert_eq!(l.program(0, us(0), 1, 0, 0).0.end, us(410));
-        assert_eq!(l.program(0, us(0), 1, 0, 1).0.end, us(420));
+        assert_eq!(l.program(0, us(0), 1, 0).0.end, us(410));
+        assert_eq!(l.program(1, us(0), 1, 0).0.end, us(420));
         assert_eq!(l.dies_busy(), Span::from_us(420));
         // Another request does not join.
-        assert_eq!(l.program(0, us(0), 2, 0, 1).0.end, us(830));
+        assert_eq!(l.program(1, us(0), 2, 0).0.end, us(830));
     }
 
     #[test]
@@ -473,15 +486,15 @@ mod tests {
         for _ in 0..10 {
             l.erase(0, us(0), us(0));
         }
-        assert_eq!(l.read(0, us(0), 1, 0, 0).0.end, us(30_050));
-        assert_eq!(l.read(1, us(0), 2, 0, 0).0.end, us(50));
+        assert_eq!(l.read(0, us(0), 1, 0).0.end, us(30_050));
+        assert_eq!(l.read(4, us(0), 2, 0).0.end, us(50));
     }
 
     #[test]
     fn transfers_of_two_dies_take_turns() {
         let mut l = lanes(2, 1);
-        assert_eq!(l.read(0, us(0), 1, 0, 0).0.end, us(50));
-        let (second, _) = l.read(1, us(0), 2, 0, 0);
+        assert_eq!(l.read(0, us(0), 1, 0).0.end, us(50));
+        let (second, _) = l.read(4, us(0), 2, 0);
         let mut path = CriticalPath::EMPTY;
         second.read_path(us(0), &l.timing, &mut path);
         assert_eq!((second.end, path.get(Phase::Queue)), (us(60), Span::from_us(10)));
@@ -497,7 +510,7 @@ mod tests {
     fn gc_ahead_on_the_die_is_named() {
         let mut l = lanes(1, 1);
         l.move_page(0, us(0)); // 40 + 20 + 400
-        let (time, _) = l.read(0, us(100), 1, 0, 0);
+        let (time, _) = l.read(0, us(100), 1, 0);
         let mut path = CriticalPath::EMPTY;
         time.read_path(us(100), &l.timing, &mut path);
         assert_eq!((path.get(Phase::Gc), path.get(Phase::Queue)), (Span::from_us(360), Span::ZERO));
@@ -533,17 +546,17 @@ mod tests {
                 let mut path = CriticalPath::EMPTY;
                 let (time, busy) = match rng.below(3) {
                     0 => {
-                        let (time, busy) = l.read(die, now, request, page, plane);
+                        let (time, busy) = l.read(die * 4 + plane, now, request, page);
                         time.read_path(now, &l.timing, &mut path);
                         (time, busy)
                     }
                     1 => {
-                        let (time, busy) = l.program(die, now, request, page, plane);
+                        let (time, busy) = l.program(die * 4 + plane, now, request, page);
                         time.program_path(now, &l.timing, &mut path);
                         (time, busy)
                     }
                     _ => {
-                        occupied += l.move_page(die, now).2;
+                        occupied += l.move_page(die * 4, now).2;
                         continue;
                     }
                 };

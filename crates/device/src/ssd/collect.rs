@@ -184,7 +184,7 @@ impl<G: GcPolicy> Ssd<G> {
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_moved_page(plane);
-        let (start, end, occupied, bus) = self.lanes.move_page(plane >> self.host.plane_bits, cx.now);
+        let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
         usage.die += occupied;
         usage.bus += bus;
         self.seq += 1;

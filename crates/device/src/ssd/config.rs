@@ -171,14 +171,13 @@ impl DeviceConfig for SsdConfig {
         check_order(&self.placement)?;
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
         let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
-        let lanes = Lanes::new(geometry.all_dies(), geometry.channels, timing);
+        let lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing);
         let mut limits = Limits::plain(ByteLen(u64::from(logical) * page_bytes));
         limits.preferred = page_bytes as u32;
         limits.depth = geometry.all_planes().max(32);
         let host = Host {
             page_bits: page_bytes.trailing_zeros(),
             plane_bits: geometry.planes.trailing_zeros(),
-            plane_mask: geometry.planes - 1,
             page_sectors: (page_bytes / SECTOR) as u32,
             logical,
             valid_max: valid_max(&layout, start),

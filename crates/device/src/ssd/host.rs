@@ -18,8 +18,6 @@ pub(super) struct Host {
     pub page_bits: u32,
     /// log2 of the planes of a die.
     pub plane_bits: u32,
-    /// Planes of a die minus one.
-    pub plane_mask: u32,
     /// Sectors of a page.
     pub page_sectors: u32,
     /// Logical pages.
@@ -130,12 +128,6 @@ impl<G: GcPolicy> Ssd<G> {
         self.blocks.layout().plane(ppn) >> self.host.plane_bits
     }
 
-    /// The plane of a page within its die.
-    #[inline]
-    fn plane_in_die(&self, plane: u32) -> u32 {
-        plane & self.host.plane_mask
-    }
-
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
@@ -189,8 +181,7 @@ impl<G: GcPolicy> Ssd<G> {
     fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
-        let die = plane >> self.host.plane_bits;
-        let (time, occupied) = self.lanes.read(die, now, self.serial, page, self.plane_in_die(plane));
+        let (time, occupied) = self.lanes.read(plane, now, self.serial, page);
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;
         time
@@ -239,8 +230,8 @@ impl<G: GcPolicy> Ssd<G> {
         let mut lpn = pages.first;
         while lpn < pages.end {
             let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-            let (die, page) = (plane >> self.host.plane_bits, self.blocks.layout().page(ppn));
-            let (time, occupied) = self.lanes.program(die, now, serial, page, self.plane_in_die(plane));
+            let page = self.blocks.layout().page(ppn);
+            let (time, occupied) = self.lanes.program(plane, now, serial, page);
             usage.die += occupied;
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
@@ -352,8 +343,7 @@ impl<G: GcPolicy> Ssd<G> {
     ) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
-        let die = plane >> self.host.plane_bits;
-        let (time, occupied) = self.lanes.program(die, ready, self.serial, page, self.plane_in_die(plane));
+        let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;
         self.seq += 1;
