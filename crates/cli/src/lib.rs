@@ -16,6 +16,7 @@ pub mod output;
 pub mod parallel;
 pub mod plan;
 pub mod report;
+pub mod reproduce;
 pub mod source;
 pub mod table;
 pub mod talk;

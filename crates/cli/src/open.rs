@@ -74,6 +74,16 @@ pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
     })
 }
 
+/// Checks the stack in `text`, which is called `label`, with `sets` put over it.
+pub fn open_text(label: &str, text: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
+    let mut file = StackFile::parse(text, label)?;
+    for (path, value) in sets {
+        file = file.with_set(path, value)?;
+    }
+    let stack = file.load(&builtin())?;
+    Ok(Opened { label: label.into(), source: label.into(), folder: PathBuf::new(), stack })
+}
+
 impl Opened {
     /// The machines, to ask them for their limits.
     pub fn built(&self, seed: u64) -> Result<Built, Failure> {

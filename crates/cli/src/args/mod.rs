@@ -49,6 +49,9 @@ pub enum Command {
     /// Replay the same trace on several stacks, side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Measure the claims of a paper, one by one, with a verdict for each
+    #[command(after_help = REPRODUCE_EXAMPLES)]
+    Reproduce(ReproduceArgs),
     /// Check every read of random loads on random stacks, with power cuts, from seeds
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
@@ -96,6 +99,14 @@ Examples:
 
 The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.
 NAME=STACK gives a row a name of its own.";
+
+const REPRODUCE_EXAMPLES: &str = "\
+Examples:
+  nandu reproduce tpc-ftl --quick
+  nandu reproduce tpc-ftl --report tpc-ftl.html
+  nandu reproduce tpc-ftl --recorded financial1=Financial1.spc.zst
+
+What counts as reproduced was set before the measurement: experiments/02-tpc-ftl/expected.json.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -233,6 +244,31 @@ pub struct CompareArgs {
     /// Runs at the same time [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<usize>,
+}
+
+/// `nandu reproduce`.
+#[derive(Args, Debug)]
+pub struct ReproduceArgs {
+    /// The paper; all of them without it
+    pub paper: Option<String>,
+    /// A tenth of the requests: seconds instead of minutes, and coarser figures
+    #[arg(long)]
+    pub quick: bool,
+    /// Requests of each load, instead of 200,000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..), conflicts_with = "quick")]
+    pub requests: Option<u64>,
+    /// Replay a recorded trace in place of the generator of that name; may be given several times
+    #[arg(long, value_name = "NAME=FILE", value_parser = set)]
+    pub recorded: Vec<(String, String)>,
+    /// Seed of everything that is drawn. Same seed, same bytes out
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Runs at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<usize>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: OutArgs,
 }
 
 /// `nandu verify`.

@@ -1,10 +1,11 @@
 //! One file for each verb.
 
 mod check;
-mod compare;
+pub(crate) mod compare;
 mod completions;
 mod demo;
 mod list;
+pub(crate) mod reproduce;
 mod run;
 mod schema;
 mod serve;
@@ -22,6 +23,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Demo(args) => demo::demo(&args, talk),
         Command::Run(args) => run::run(&args, talk),
         Command::Compare(args) => compare::compare(&args, talk),
+        Command::Reproduce(args) => reproduce::reproduce(&args, talk),
         Command::List(args) => list::list(&args),
         Command::Check(args) => check::check(&args),
         Command::Schema => schema::schema(),

@@ -22,6 +22,11 @@ pub fn page(title: &str, rows: &[Row]) -> String {
     for (heading, text, content) in sections {
         body += &format!("<section>\n<h2>{heading}</h2>\n<p>{text}</p>\n{content}</section>\n");
     }
+    frame(title, &body)
+}
+
+/// A page that is complete in itself, around `body`.
+pub fn frame(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

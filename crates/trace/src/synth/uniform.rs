@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Even random places.
 pub static SYNTH: Synth = Synth {
     name: Uniform::NAME,
-    summary: "requests of one size at even random places, with optional flush, trim and FUA",
+    summary: "requests of one size at even random places, with optional runs, flush, trim and FUA",
     published: "none: its parameters are exact shares and means",
     defaults: defaults::<Uniform>,
     schema: schema::<Uniform>,
@@ -39,6 +39,8 @@ pub struct Uniform {
     pub size: ByteLen,
     /// Address space, a multiple of the size.
     pub space: ByteLen,
+    /// Share of requests that start where the one before ended: 15/16 makes runs of 16 on average.
+    pub sequential: Ratio,
 }
 
 impl Default for Uniform {
@@ -52,6 +54,7 @@ impl Default for Uniform {
             fua: Ratio::ZERO,
             size: ByteLen::kib(4),
             space: ByteLen::gib(8),
+            sequential: Ratio::ZERO,
         }
     }
 }
@@ -75,7 +78,7 @@ impl Params for Uniform {
             grain: self.size,
             piece: self.size,
             zipf: None,
-            sequential: Ratio::ZERO,
+            sequential: self.sequential,
             aligned: Ratio::new(1, 1),
         }
     }

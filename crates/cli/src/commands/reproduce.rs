@@ -1,0 +1,124 @@
+//! `nandu reproduce`: the claims of a paper, measured.
+
+use crate::args::ReproduceArgs;
+use crate::failure::Failure;
+use crate::format::three;
+use crate::output;
+use crate::parallel;
+use crate::reproduce::expected::Verdict;
+use crate::reproduce::lab::Lab;
+use crate::reproduce::{self, Figure, Outcome, Paper, Reproduction, PAPERS};
+use crate::table::Table;
+use crate::talk::Talk;
+use serde::Serialize;
+
+/// Requests of each load.
+const REQUESTS: u64 = 200_000;
+/// Requests of each load with `--quick`.
+const REQUESTS_QUICK: u64 = 20_000;
+
+/// Measures the claims of one paper, or of all.
+pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
+    if let Some(path) = &args.out.report {
+        output::check_writable(path)?;
+    }
+    let papers: Vec<&Paper> = match &args.paper {
+        Some(name) => vec![reproduce::paper(name)?],
+        None => PAPERS.iter().collect(),
+    };
+    let lab = Lab {
+        seed: args.seed,
+        requests: args.requests.unwrap_or(if args.quick { REQUESTS_QUICK } else { REQUESTS }),
+        recorded: args.recorded.iter().cloned().collect(),
+        jobs: args.jobs.unwrap_or_else(parallel::cores),
+        talk,
+    };
+    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab)).collect::<Result<_, _>>()?;
+    if args.out.json {
+        output::print_json(&done.iter().map(|r| Record::of(r, &lab)).collect::<Vec<_>>())?;
+    } else {
+        for r in &done {
+            output::print(&text(r, &lab))?;
+        }
+    }
+    if let Some(path) = &args.out.report {
+        reproduce::page::write(path, &done, &lab)?;
+        talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// A reproduction as JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    schema: u32,
+    paper: &'a str,
+    title: &'a str,
+    requests: u64,
+    seed: u64,
+    claims: &'a [Outcome],
+    figures: &'a [Figure],
+}
+
+impl<'a> Record<'a> {
+    fn of(r: &'a Reproduction, lab: &Lab) -> Record<'a> {
+        Record {
+            schema: 1,
+            paper: &r.expected.paper,
+            title: &r.expected.title,
+            requests: lab.requests,
+            seed: lab.seed,
+            claims: &r.outcomes,
+            figures: &r.figures,
+        }
+    }
+}
+
+fn text(r: &Reproduction, lab: &Lab) -> String {
+    format!(
+        "{}\n{}\n\n{}\n{}; {} requests for each load, seed {}\n",
+        r.expected.title,
+        r.expected.question,
+        table(&r.outcomes),
+        summary(&r.outcomes),
+        crate::format::count(lab.requests),
+        lab.seed
+    )
+}
+
+/// The claims, one a row.
+pub fn table(outcomes: &[Outcome]) -> Table {
+    let heads = ["<claim", "<case", "<says", "claimed", "measured", "<unit", "<verdict", "<load", "<reason"];
+    let mut table = Table::new(heads);
+    for o in outcomes {
+        table.row([
+            o.claim.id.clone(),
+            o.claim.case.clone(),
+            o.claim.says.clone(),
+            o.claim.claimed.clone(),
+            o.measured.map_or_else(|| "-".into(), figure),
+            o.claim.unit.clone(),
+            o.verdict.words().into(),
+            o.origin.clone(),
+            o.reason.clone(),
+        ]);
+    }
+    table
+}
+
+/// A measured figure with three digits; differences may be below zero.
+fn figure(value: f64) -> String {
+    if value < 0.0 {
+        format!("-{}", three(-value))
+    } else {
+        three(value)
+    }
+}
+
+/// How many claims came out how.
+pub fn summary(outcomes: &[Outcome]) -> String {
+    let all =
+        [Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotReproduced, Verdict::NotMeasured];
+    let count = |v: Verdict| outcomes.iter().filter(|o| o.verdict == v).count();
+    all.map(|v| format!("{} {}", count(v), v.words())).join(", ")
+}

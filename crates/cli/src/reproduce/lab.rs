@@ -1,0 +1,126 @@
+//! Where experiments are run: stack files of an experiment with options put over them, on a load that all of them share.
+
+use crate::args::LoadArgs;
+use crate::commands::compare;
+use crate::failure::Failure;
+use crate::open::{open_text, Opened};
+use crate::plan::{plan, Common, Plan};
+use crate::source::{self, GenSetting, Wanted, WarmUp};
+use crate::talk::Talk;
+use nandu_base::{Precondition, Ratio};
+use nandu_sim::RunResult;
+use std::collections::BTreeMap;
+
+/// What all runs of a reproduction share.
+pub struct Lab {
+    /// The seed.
+    pub seed: u64,
+    /// Requests of each generated load.
+    pub requests: u64,
+    /// Recorded traces to take in place of generated ones, by the name of the generator.
+    pub recorded: BTreeMap<String, String>,
+    /// Runs at the same time.
+    pub jobs: usize,
+    /// Where remarks and progress go.
+    pub talk: Talk,
+}
+
+/// One stack of an experiment.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What results are found by.
+    pub label: String,
+    /// The text of the stack file.
+    pub text: &'static str,
+    /// Options put over it.
+    pub set: Vec<(String, String)>,
+}
+
+/// A load: the name of a generator, and the parameters that differ.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// The generator, or the recorded trace that stands for it.
+    pub name: &'static str,
+    /// Parameters of the generator.
+    pub settings: Vec<GenSetting>,
+}
+
+impl Load {
+    /// A generator as it is.
+    pub fn plain(name: &'static str) -> Load {
+        Load { name, settings: Vec::new() }
+    }
+
+    /// With one more parameter.
+    pub fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Load {
+        self.settings.push(GenSetting { key: key.into(), value: value.into() });
+        self
+    }
+}
+
+/// What a load is like.
+pub struct Description {
+    /// `real` or `stand-in`.
+    pub origin: String,
+    /// Requests.
+    pub requests: u64,
+    /// Share of writes in percent.
+    pub write_percent: f64,
+    /// Mean time between arrivals in milliseconds; 0 where there are no times.
+    pub gap_ms: f64,
+}
+
+/// Results by the label of their setup.
+pub type Results = BTreeMap<String, RunResult>;
+
+impl Lab {
+    /// Runs every setup on the same requests, one outstanding, on a drive that is full; the first fifth warms the map
+    /// cache and does not count.
+    pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
+        let stacks: Vec<Opened> =
+            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let plans = self.plan(stacks, load)?;
+        let rows = compare::race(&plans, self.jobs, self.talk)?;
+        Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
+    /// Measures a load itself.
+    pub fn describe(&self, name: &'static str) -> Result<Description, Failure> {
+        let recorded = self.recorded.get(name);
+        let requests = GenSetting { key: "requests".into(), value: self.requests.into() };
+        let wanted = Wanted {
+            name: recorded.cloned().unwrap_or_else(|| name.into()),
+            settings: if recorded.is_some() { Vec::new() } else { vec![requests] },
+            limit: Some(self.requests),
+            seed: self.seed,
+            ..Wanted::default()
+        };
+        let trace = source::read(&wanted, Talk::new(true))?;
+        let stats = nandu_trace::stats::stats(&trace, nandu_trace::stats::StatsOptions { reuse: false });
+        Ok(Description {
+            origin: trace.meta.origin.name().into(),
+            requests: stats.requests,
+            write_percent: stats.write_percent,
+            gap_ms: stats.interarrival_mean_ns.unwrap_or(0.0) / 1e6,
+        })
+    }
+
+    fn plan(&self, stacks: Vec<Opened>, load: &Load) -> Result<Vec<Plan>, Failure> {
+        let recorded = self.recorded.get(load.name);
+        let mut settings = load.settings.clone();
+        if recorded.is_none() {
+            settings.push(GenSetting { key: "requests".into(), value: self.requests.into() });
+        }
+        let load = LoadArgs {
+            trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
+            settings,
+            fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
+            closed: Some(1),
+            limit: Some(self.requests),
+            warm_up: Some(WarmUp::Share(Ratio::new(1, 5))),
+            ..LoadArgs::default()
+        };
+        let talk = Talk::new(true);
+        plan(stacks, &load, Common { seed: self.seed, precondition: Precondition::Filled, talk })
+    }
+}

@@ -1,0 +1,83 @@
+//! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
+
+use super::expected::Verdict;
+use super::lab::Lab;
+use super::{Figure, Outcome, Reproduction};
+use crate::failure::Failure;
+use crate::format::{count, three};
+use crate::output;
+use crate::report::chart::{legend, series, short, Axis, Chart};
+use crate::report::page::frame;
+use crate::report::scale::Scale;
+use crate::report::svg::escape;
+use std::path::Path;
+
+/// Writes the page of `done` to `path`.
+pub fn write(path: &Path, done: &[Reproduction], lab: &Lab) -> Result<(), Failure> {
+    let body: String = done.iter().map(|r| paper(r, lab)).collect();
+    let page = frame("nandu reproduce", &body);
+    output::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
+}
+
+fn paper(r: &Reproduction, lab: &Lab) -> String {
+    let figures: String = r.figures.iter().map(|f| section(&f.title, &plot(f))).collect();
+    let lead = format!(
+        "{} Bounds written {}. {} requests for each load, seed {}.",
+        r.expected.question,
+        r.expected.written,
+        count(lab.requests),
+        lab.seed
+    );
+    format!(
+        "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}{figures}",
+        escape(&r.expected.title),
+        escape(&lead),
+        section("Claims", &claims(&r.outcomes))
+    )
+}
+
+fn section(heading: &str, content: &str) -> String {
+    format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(heading))
+}
+
+fn claims(outcomes: &[Outcome]) -> String {
+    let heads = ["claim", "case", "says", "where", "claimed", "measured", "unit", "verdict", "tolerance", "load", "reason"];
+    let cell = |text: &str| format!("<td>{}</td>", escape(text));
+    let rows = outcomes.iter().map(|o| {
+        let measured = o.measured.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
+        let c = &o.claim;
+        let cells = [&c.id, &c.case, &c.says, &c.place, &c.claimed, &measured, &c.unit];
+        let cells = cells.map(|t| cell(t)).concat() + &cell(o.verdict.words());
+        let class = match o.verdict {
+            Verdict::Reproduced => "best",
+            _ => "",
+        };
+        format!("<tr class=\"{class}\">{cells}{}{}{}</tr>\n", cell(&c.tolerance), cell(&o.origin), cell(&o.reason))
+    });
+    let head = heads.map(|h| format!("<th>{h}</th>")).concat();
+    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n", rows.collect::<String>())
+}
+
+/// Lines over a logarithmic axis, from zero.
+fn plot(figure: &Figure) -> String {
+    let all = || figure.lines.iter().flat_map(|l| &l.1);
+    let (lo, hi) = all().fold((f64::MAX, 0.0f64), |(lo, hi), p| (lo.min(p.0), hi.max(p.0)));
+    let top = all().fold(0.0f64, |top, p| top.max(p.1));
+    let x = Axis {
+        scale: Scale::Log { lo: lo * 0.9, hi: hi * 1.1 },
+        ticks: figure.lines.first().map_or_else(Vec::new, |l| l.1.iter().map(|p| (p.0, short(&three(p.0)))).collect()),
+        label: figure.x.into(),
+    };
+    let y = Axis::new(Scale::from_zero(top), figure.y, |v| short(&three(v)));
+    let mut chart = Chart::new(340.0, &x, &y);
+    for (i, (name, points)) in figure.lines.iter().enumerate() {
+        chart.line(&series(i), points);
+        for &point in points {
+            let title = format!("{name}: {} at {}", three(point.1), short(&three(point.0)));
+            chart.dot(&format!("dot c{}", i % 8), point, 3.2, &title);
+        }
+    }
+    let names: Vec<(String, String)> =
+        figure.lines.iter().enumerate().map(|(i, l)| (series(i), l.0.clone())).collect();
+    legend(&names) + &chart.svg.finish(&figure.title)
+}

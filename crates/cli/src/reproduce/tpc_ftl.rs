@@ -1,0 +1,276 @@
+//! TPC-FTL (2015): a cache of whole translation pages against DFTL's cache of single entries and a full page map.
+//!
+//! The paper's mode (O2-9): one chip, pages of a request one after the other, one request outstanding, no bus; the map
+//! cache has 128 KiB unless said otherwise. Latencies include collection, on a drive that is full with 15 % spare.
+
+use super::lab::{Lab, Load, Results, Setup};
+use super::{Figure, Findings, Measured, Paper};
+use crate::failure::Failure;
+use crate::format::{percent, size};
+use nandu_sim::RunResult;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "tpc-ftl",
+    expected: include_str!("../../../../experiments/02-tpc-ftl/expected.json"),
+    measure,
+};
+
+const PAGE_MAP: &str = include_str!("../../../../experiments/02-tpc-ftl/page-map.toml");
+const DFTL: &str = include_str!("../../../../experiments/02-tpc-ftl/dftl.toml");
+const TPC: &str = include_str!("../../../../experiments/02-tpc-ftl/tpc-ftl.toml");
+
+const TRACES: [&str; 3] = ["financial1", "financial2", "websearch1"];
+/// The sizes of the map cache in Fig 6, in KiB.
+const SWEEP: [u64; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
+/// Mean requests of a sequential run in the sweep over run lengths.
+const RUNS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+fn measure(lab: &Lab) -> Result<Findings, Failure> {
+    let mut found = Findings::default();
+    let races: Vec<Results> = TRACES.iter().map(|t| race(lab, t)).collect::<Result<_, _>>()?;
+    fig5(&races, &mut found);
+    delayed_reads(&races, &mut found);
+    for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
+        let sweep = sweep(lab, trace)?;
+        fig6(trace, &sweep, race, &mut found);
+    }
+    memory(&races[0], &mut found);
+    table1(lab, &mut found)?;
+    run_lengths(lab, &mut found)?;
+    Ok(found)
+}
+
+fn setup(label: &str, text: &'static str, set: &[(&str, String)]) -> Setup {
+    let set = set.iter().map(|(path, value)| ((*path).to_string(), value.clone())).collect();
+    Setup { label: label.into(), text, set }
+}
+
+fn cache(kib: u64) -> (&'static str, String) {
+    ("device.ssd.mapping.ram", format!("\"{kib} KiB\""))
+}
+
+/// All schemes on one load.
+fn race(lab: &Lab, trace: &'static str) -> Result<Results, Failure> {
+    let read_at_once = ("device.ssd.mapping.delayed_read", "false".to_string());
+    let setups = [
+        setup("page map", PAGE_MAP, &[]),
+        setup("DFTL", DFTL, &[]),
+        setup("TPC-FTL", TPC, &[]),
+        setup("TPC-FTL, reads at once", TPC, &[read_at_once]),
+        setup("DFTL, 256 KiB", DFTL, &[cache(256)]),
+        setup("TPC-FTL, 256 KiB", TPC, &[cache(256)]),
+    ];
+    lab.run(&setups, &Load::plain(trace))
+}
+
+fn mean_us(r: &RunResult) -> f64 {
+    r.all.mean_ns as f64 / 1000.0
+}
+
+/// Mean without the part that waits for collection.
+fn without_gc_us(r: &RunResult) -> f64 {
+    let gc = r.all.path_mean_ns.get("gc").copied().unwrap_or(0);
+    (r.all.mean_ns - gc) as f64 / 1000.0
+}
+
+fn counter(r: &RunResult, name: &str) -> u64 {
+    r.layers.iter().filter_map(|l| l.counters.get(name)).sum()
+}
+
+fn origin(r: &RunResult) -> String {
+    r.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone())
+}
+
+fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
+    Measured { id, case: case.into(), value, origin: origin(from), reason }
+}
+
+/// C2-1 to C2-3: mean latency of three schemes on three traces.
+fn fig5(races: &[Results], found: &mut Findings) {
+    for (trace, race) in TRACES.iter().zip(races) {
+        let (pm, dftl, tpc) = (&race["page map"], &race["DFTL"], &race["TPC-FTL"]);
+        let gap = without_gc_us(tpc) - without_gc_us(pm);
+        let reason = format!(
+            "{:.0} against {:.0} us; without waits for collection {gap:.0} us apart; {} of accesses hit",
+            mean_us(tpc),
+            mean_us(pm),
+            share(counter(tpc, "map_hits"), counter(tpc, "map_hits") + counter(tpc, "map_misses")),
+        );
+        found.measured.push(measured("C2-1", trace, mean_us(tpc) - mean_us(pm), tpc, reason));
+        let id = if *trace == "websearch1" { "C2-3" } else { "C2-2" };
+        let reason = format!(
+            "{:.0} against {:.0} us; DFTL hits {}",
+            mean_us(tpc),
+            mean_us(dftl),
+            share(counter(dftl, "map_hits"), counter(dftl, "map_hits") + counter(dftl, "map_misses")),
+        );
+        found.measured.push(measured(id, trace, mean_us(tpc) / mean_us(dftl), tpc, reason));
+    }
+    let line = |label: &str| {
+        let points = races.iter().enumerate().map(|(i, race)| (i as f64 + 1.0, mean_us(&race[label])));
+        (label.to_string(), points.collect())
+    };
+    found.figures.push(Figure {
+        title: "Fig 5: mean latency by scheme; 1 Financial1, 2 Financial2, 3 WebSearch1".into(),
+        x: "trace",
+        y: "mean latency, us",
+        lines: ["page map", "DFTL", "TPC-FTL"].map(line).into(),
+    });
+}
+
+fn share(part: u64, whole: u64) -> String {
+    percent((part * 1000).checked_div(whole).unwrap_or(0))
+}
+
+/// Translation pages that host requests had read.
+fn translation_reads(r: &RunResult) -> f64 {
+    ["map_loads", "map_fills", "map_liveness_reads"].iter().map(|c| counter(r, c)).sum::<u64>() as f64
+}
+
+/// C2-7, C2-8: what delayed reads save.
+fn delayed_reads(races: &[Results], found: &mut Findings) {
+    for (trace, race) in TRACES.iter().zip(races) {
+        let (with, without) = (&race["TPC-FTL"], &race["TPC-FTL, reads at once"]);
+        let (few, many) = (translation_reads(with), translation_reads(without));
+        let saved = if many > 0.0 { (many - few) * 100.0 / many } else { 0.0 };
+        let reason = format!(
+            "{few:.0} against {many:.0} reads; {} of them to complete a slot, {} for collection",
+            counter(with, "map_fills"),
+            counter(with, "map_liveness_reads"),
+        );
+        let id = if *trace == "financial1" { "C2-7" } else { "C2-8" };
+        found.measured.push(measured(id, trace, saved, with, reason));
+    }
+}
+
+/// Mean latency by size of the cache.
+struct Sweep {
+    dftl: Vec<(f64, f64)>,
+    tpc: Vec<(f64, f64)>,
+}
+
+fn sweep(lab: &Lab, trace: &'static str) -> Result<Sweep, Failure> {
+    let label = |scheme: &str, kib: u64| format!("{scheme}, {}", size(kib << 10));
+    let setups: Vec<Setup> = SWEEP
+        .iter()
+        .flat_map(|&kib| {
+            [("DFTL", DFTL), ("TPC-FTL", TPC)].map(|(name, text)| setup(&label(name, kib), text, &[cache(kib)]))
+        })
+        .collect();
+    let results = lab.run(&setups, &Load::plain(trace))?;
+    let line = |scheme: &str| {
+        SWEEP.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
+    };
+    Ok(Sweep { dftl: line("DFTL"), tpc: line("TPC-FTL") })
+}
+
+fn at(line: &[(f64, f64)], kib: f64) -> f64 {
+    line.iter().find(|p| p.0 == kib).map_or(f64::NAN, |p| p.1)
+}
+
+fn in_words(line: &[(f64, f64)]) -> String {
+    let words = line.iter().map(|p| format!("{:.0}", p.1));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// C2-4 to C2-6: mean latency over the size of the cache.
+fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings) {
+    let from = &race["TPC-FTL"];
+    let Sweep { dftl, tpc } = sweep;
+    let both = format!("us from 8 KiB to 1 MiB: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl));
+    let ratios = || tpc.iter().zip(dftl).map(|(t, d)| t.1 / d.1);
+    if trace == "websearch1" {
+        let (least, most) = tpc.iter().fold((f64::MAX, 0.0f64), |(a, b), p| (a.min(p.1), b.max(p.1)));
+        found.measured.push(measured("C2-4", "flat", most / least, from, both.clone()));
+        let worst = ratios().fold(0.0, f64::max);
+        found.measured.push(measured("C2-4", "better", worst, from, String::new()));
+    } else {
+        let gained = (at(dftl, 32.0) - at(dftl, 1024.0)) * 100.0 / at(dftl, 32.0);
+        found.measured.push(measured("C2-5", trace, gained, from, both.clone()));
+        for (case, kib) in [("small cache", 32.0), ("128 KiB", 128.0)] {
+            let ratio = at(tpc, kib) / at(dftl, kib);
+            found.measured.push(measured("C2-6", case, ratio, from, String::new()));
+        }
+    }
+    let part = if trace == "websearch1" { "a" } else { "b" };
+    found.figures.push(Figure {
+        title: format!("Fig 6 {part}: mean latency over the size of the map cache, {trace}"),
+        x: "map cache, KiB (log scale)",
+        y: "mean latency, us",
+        lines: vec![("DFTL".into(), dftl.clone()), ("TPC-FTL".into(), tpc.clone())],
+    });
+}
+
+/// C2-9, C2-10: what is kept in RAM, and what would be searched.
+fn memory(race: &Results, found: &mut Findings) {
+    let (pm, tpc, dftl) = (&race["page map"], &race["TPC-FTL, 256 KiB"], &race["DFTL, 256 KiB"]);
+    let (map, directory) = (counter(pm, "map_ram_bytes"), counter(tpc, "map_directory_bytes"));
+    let formula = |id, case: &str, value: f64, reason| Measured {
+        id,
+        case: case.into(),
+        value,
+        origin: String::new(),
+        reason,
+    };
+    let reason = format!("{} against {}", size(map), size(directory));
+    found.measured.push(formula("C2-9", "directory", map as f64 / directory.max(1) as f64, reason));
+    let visits = |r: &RunResult, name: &str| {
+        counter(r, name) as f64 / (counter(r, "map_hits") + counter(r, "map_misses")).max(1) as f64
+    };
+    let reason = format!(
+        "an access visits {:.1} entries by index; a search from end to end would visit {:.0}",
+        visits(dftl, "map_entries_visited"),
+        visits(dftl, "map_entries_scanned"),
+    );
+    found.measured.push(formula("C2-10", "DFTL entries", counter(dftl, "map_cache_entries") as f64, reason));
+    let reason = format!("an access visits {:.1} slots", visits(tpc, "map_entries_visited"));
+    found.measured.push(formula("C2-10", "TPC-FTL slots", counter(tpc, "map_cache_entries") as f64, reason));
+}
+
+/// C2-11: what the traces are like.
+fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    for trace in TRACES {
+        let stats = lab.describe(trace)?;
+        let row = |case: String, value| Measured {
+            id: "C2-11",
+            case,
+            value,
+            origin: stats.origin.clone(),
+            reason: format!("{} requests", stats.requests),
+        };
+        found.measured.push(row(trace.into(), stats.write_percent));
+        found.measured.push(row(format!("{trace} gap"), stats.gap_ms));
+    }
+    Ok(())
+}
+
+/// C2-13: reads in runs of growing length over a space far larger than both caches.
+fn run_lengths(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let (mut dftl, mut tpc) = (Vec::new(), Vec::new());
+    for run in RUNS {
+        let sequential = if run == 1 { "0".into() } else { format!("{}/{run}", run - 1) };
+        let load = Load::plain("uniform")
+            .with("sequential", sequential)
+            .with("write", "0.2")
+            .with("size", "2KiB")
+            .with("space", "4GiB");
+        let setups = [setup("DFTL", DFTL, &[]), setup("TPC-FTL", TPC, &[])];
+        let results = lab.run(&setups, &load)?;
+        dftl.push((run as f64, mean_us(&results["DFTL"])));
+        tpc.push((run as f64, mean_us(&results["TPC-FTL"])));
+        if run == RUNS[0] || run == RUNS[RUNS.len() - 1] {
+            let case = if run == 1 { "single pages" } else { "long runs" };
+            let (t, d) = (mean_us(&results["TPC-FTL"]), mean_us(&results["DFTL"]));
+            let reason = format!("{t:.0} against {d:.0} us, requests of one page, a fifth of them writes");
+            found.measured.push(measured("C2-13", case, t / d, &results["TPC-FTL"], reason));
+        }
+    }
+    found.figures.push(Figure {
+        title: "Mean latency over the length of sequential runs, uniform load".into(),
+        x: "requests of a run (log scale)",
+        y: "mean latency, us",
+        lines: vec![("DFTL".into(), dftl), ("TPC-FTL".into(), tpc)],
+    });
+    Ok(())
+}
