@@ -7,6 +7,7 @@
 pub mod bytebuf;
 pub mod charge;
 pub mod config;
+pub mod fit;
 pub mod histogram;
 pub mod join;
 pub mod machine;
@@ -19,6 +20,7 @@ pub mod rng;
 pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
+pub use fit::Fit;
 pub use histogram::Histogram;
 pub use join::Joins;
 pub use machine::{

@@ -12,7 +12,8 @@ mod tree;
 
 pub use error::{At, Problem, Reason, StackError};
 pub use schema::schema;
-pub use tables::{ExportTable, Fit, Max, TenantTable, WorkloadTable};
+pub use nandu_base::Fit;
+pub use tables::{ExportTable, Max, TenantTable, WorkloadTable};
 
 use crate::stack::{Device, Export, Stack, Tenant, Workload};
 use check::Checker;
