@@ -87,6 +87,9 @@ pub enum OpenError {
         /// The missing device or leg.
         device: String,
     },
+    /// As [`OpenError::Gone`], from a machine, which knows its children by number; the graph puts the name in.
+    #[error("child {0} is not there")]
+    Child(u8),
     /// What is found on the children does not allow a start.
     #[error("{why}; {remedy}")]
     Refused {
@@ -476,7 +479,7 @@ impl Cx<'_> {
         let missing = (0..self.peek.children()).find(|&k| !self.peek.is_open(k as u8));
         let result = match missing {
             None => Ok(()),
-            Some(k) => Err(OpenError::Gone { device: format!("child {k}") }),
+            Some(k) => Err(OpenError::Child(k as u8)),
         };
         self.opened(result);
     }

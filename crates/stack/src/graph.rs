@@ -520,11 +520,23 @@ impl Graph {
                 }
                 Effect::Event(event) => self.tell_parents(node, event, now, driver),
                 Effect::Opened(result) => {
+                    let result = result.map_err(|error| self.named(node, error));
                     self.open[node as usize] = result.is_ok();
                     self.results[node as usize] = Some(result);
                 }
                 Effect::Closed => self.open[node as usize] = false,
             }
+        }
+    }
+
+    /// The error of a start, with names where the machine knows numbers.
+    fn named(&self, node: u32, error: OpenError) -> OpenError {
+        match error {
+            OpenError::Child(k) => {
+                let child = self.children[node as usize][usize::from(k)];
+                OpenError::Gone { device: self.names[child as usize].clone() }
+            }
+            error => error,
         }
     }
 
