@@ -31,6 +31,12 @@ impl Media {
         self.block[node as usize].as_ref()
     }
 
+    /// Files lie in a cache from here on: what is not flushed may come undone.
+    pub fn cache_files(&mut self, built: &Built) {
+        let files = built.parts.iter().zip(&mut self.block).filter(|(part, _)| part.kind == "file");
+        files.flat_map(|(_, block)| block).for_each(BlockMedium::cached);
+    }
+
     /// Fresh media for every leaf of `built`. Computed media exist only when the run stores content.
     pub fn fresh(built: &Built, stores: bool) -> Media {
         let mut media = Media { computed: Vec::new(), block: Vec::new() };
@@ -269,6 +275,14 @@ impl<S: Sink> Engine<S> {
             medium.crash(self.world.now, rng);
         }
         (Media { computed, block: self.world.block }, self.world.sink)
+    }
+
+    /// The process dies: every machine is gone, the media lose nothing that had reached them.
+    pub fn die(mut self, rng: &mut Rng) -> (Media, S) {
+        for block in self.world.block.iter_mut().flatten() {
+            block.die(&self.graph.requests, &self.graph.pool, rng);
+        }
+        self.into_parts()
     }
 
     /// Ends the engine without a cut.

@@ -40,6 +40,8 @@ pub struct Cut {
     pub look: bool,
     /// One leg of a mirror dies with the cut, if both are current, and is missing until the next cut.
     pub leg_dies: bool,
+    /// Only the process dies, where a cut has more to take.
+    pub process: bool,
 }
 
 /// Everything that a seed decides.
@@ -99,6 +101,7 @@ impl Cut {
             again,
             look: rng.below(2) == 0,
             leg_dies: rng.below(4) == 0,
+            process: rng.below(2) == 0,
         }
     }
 }
