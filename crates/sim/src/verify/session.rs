@@ -152,10 +152,10 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         for cut in &self.plan.cuts {
-            self.drive(cut.after)?;
+            self.drive(cut.after, cut.after_loss)?;
             self.cut(cut)?;
         }
-        self.drive(u32::MAX)?;
+        self.drive(u32::MAX, None)?;
         self.settle()?;
         self.compare_legs()?;
         self.read_everything()?;
@@ -170,10 +170,17 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Lets `steps` arrivals and events pass, or all until nothing is left to ask and nothing under way.
-    fn drive(&mut self, steps: u32) -> Result<(), Broken> {
+    /// Lets `steps` arrivals and events pass, at most `after_loss` once a device was lost, or all until nothing is left to
+    /// ask and nothing under way.
+    fn drive(&mut self, mut steps: u32, after_loss: Option<u32>) -> Result<(), Broken> {
         let mut next = self.engine.now();
-        for _ in 0..steps {
+        let losses = self.watch.losses();
+        let mut soon = after_loss;
+        while steps > 0 {
+            steps -= 1;
+            if soon.is_some() && self.watch.losses() > losses {
+                steps = steps.min(soon.take().unwrap_or(steps));
+            }
             let full = self.engine.sink().under_way() >= self.plan.load.depth as usize;
             if self.left == 0 && self.engine.sink().under_way() == 0 {
                 return Ok(());

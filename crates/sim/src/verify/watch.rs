@@ -120,6 +120,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Losses of devices since the start.
+    pub fn losses(&self) -> u64 {
+        self.nodes.iter().map(|n| n.losses).sum()
+    }
+
     /// A new session: the machines count from zero.
     pub fn restart(&mut self) {
         self.nodes.iter_mut().for_each(|n| (n.losses, n.strikes) = (0, 0));
