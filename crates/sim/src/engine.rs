@@ -39,13 +39,22 @@ impl Media {
 
     /// Fresh media for every leaf of `built`. Computed media exist only when the run stores content.
     pub fn fresh(built: &Built, stores: bool) -> Media {
+        Media::with_cells(built, stores, Cells::new)
+    }
+
+    /// The same for a run whose power is never cut and that never starts again.
+    pub fn for_one_session(built: &Built, stores: bool) -> Media {
+        Media::with_cells(built, stores, Cells::for_one_session)
+    }
+
+    fn with_cells(built: &Built, stores: bool, cells: fn(u64, u32, u32) -> Cells) -> Media {
         let mut media = Media { computed: Vec::new(), block: Vec::new() };
         for part in &built.parts {
             let (computed, block): (Option<Box<dyn Medium>>, _) = match &part.medium {
                 MediumSpec::None => (None, None),
                 MediumSpec::Flash { .. } if !stores => (None, None),
                 MediumSpec::Flash { units, unit_sectors, units_per_block } => {
-                    (Some(Box::new(Cells::new(*units, *unit_sectors, *units_per_block))), None)
+                    (Some(Box::new(cells(*units, *unit_sectors, *units_per_block))), None)
                 }
                 MediumSpec::Block(spec) => (None, Some(BlockMedium::new(spec))),
             };
@@ -291,7 +300,7 @@ impl<S: Sink> Engine<S> {
     }
 }
 
-/// Builds the machines of `stack`, with every leaf's medium fresh.
+/// Builds the machines of `stack` for one session, with every leaf's medium fresh.
 pub fn build(
     stack: &Stack,
     options: &nandu_stack::BuildOptions,
@@ -300,6 +309,6 @@ pub fn build(
     let built = stack.build(options)?;
     // Plain simulation stores only what machines put on record for themselves.
     let stores = content != Content::Nothing || built.parts.iter().any(|p| p.machine.keeps_records());
-    let media = Media::fresh(&built, stores);
+    let media = Media::for_one_session(&built, stores);
     Ok((built, media))
 }
