@@ -225,7 +225,7 @@ impl Cells {
 
     /// Blocks are programmed and cleared in order: what comes next is fetched while there is time.
     #[inline]
-    fn prefetch(&self, program: &Program) {
+    fn look_ahead(&self, program: &Program) {
         let unit = program.unit as usize;
         nandu_ftl::prefetch(&self.data, unit + 8);
         nandu_ftl::prefetch(&self.oobs, unit + 4);
@@ -237,7 +237,7 @@ impl Cells {
 
 impl Medium for Cells {
     fn program(&mut self, pool: &PayloadPool, program: &Program) {
-        self.prefetch(program);
+        self.look_ahead(program);
         assert!(self.data[program.unit as usize] == ERASED, "I-6: page {} is programmed twice", program.unit);
         let word = self.compose(pool, program);
         if self.one_session {
@@ -248,6 +248,11 @@ impl Medium for Cells {
         if program.window.end > program.window.start {
             self.unsettled.push_back((program.window, Done::Program(program.unit)));
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, unit: u64) {
+        nandu_ftl::prefetch(&self.data, unit as usize);
     }
 
     fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool {

@@ -149,6 +149,9 @@ impl<G: GcPolicy> Ssd<G> {
         while lpn < pages.end {
             let at = self.map.get(Lpn(lpn));
             if let Some(ppn) = at {
+                if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
+                    medium.prefetch(u64::from(ppn.0));
+                }
                 let time = self.sense(ppn, now, &mut usage);
                 sensed += 1;
                 if time.end > slowest.end {
