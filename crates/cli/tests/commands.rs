@@ -241,7 +241,10 @@ fn a_verified_run_says_how_many_reads_it_has_checked() {
     };
     let (plain, verified) = (of(&[]), of(&["--verify"]));
     assert_eq!(verified["provenance"]["reads_checked"], plain["reads"]["requests"]);
-    assert_eq!((&plain["provenance"]["verified"], &plain["provenance"]["reads_checked"]), (&false.into(), &0.into()));
+    assert_eq!(
+        (&plain["provenance"]["verified"], &plain["provenance"]["reads_checked"]),
+        (&false.into(), &0.into())
+    );
     // Checking changes nothing that is measured.
     assert_eq!(verified["all"], plain["all"]);
 }
@@ -254,7 +257,8 @@ fn a_verified_run_on_a_device_that_forgets_fails() {
                  loss = { kind = \"random\", mean = \"5 ms\", back_after = \"1 us\" }\n";
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("f.toml"), stack).expect("a file");
-    let words = ["run", "f.toml", "--trace", "mixed-zipf", "--gen", "requests=20000", "--fit", "wrap", "--verify"];
+    let words =
+        ["run", "f.toml", "--trace", "mixed-zipf", "--gen", "requests=20000", "--fit", "wrap", "--verify"];
     let ran = support::nandu_in(folder.path(), &words);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("I-1 is broken"), "{}", ran.err);

@@ -188,7 +188,9 @@ impl BlockMedium {
     pub fn crash(&mut self, requests: &RequestTable, pool: &PayloadPool, rng: &mut Rng) {
         let under_way = self.under_way.clone();
         self.die(requests, pool, rng);
-        for (sector, (held, _)) in self.cache.as_mut().map(|c| std::mem::take(&mut c.before)).into_iter().flatten() {
+        for (sector, (held, _)) in
+            self.cache.as_mut().map(|c| std::mem::take(&mut c.before)).into_iter().flatten()
+        {
             if rng.below(2) == 0 {
                 match held {
                     Held::Stamp(stamp) => self.put(sector, stamp),

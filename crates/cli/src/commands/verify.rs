@@ -95,7 +95,9 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     }
     bar.clear();
     if args.json {
-        output::print_json(&json!({ "schema": 1, "seeds": args.seeds, "crash": args.crash, "plants": rows }))?;
+        output::print_json(
+            &json!({ "schema": 1, "seeds": args.seeds, "crash": args.crash, "plants": rows }),
+        )?;
     } else {
         output::print(&table.to_string())?;
     }

@@ -129,14 +129,14 @@ impl Cells {
         })
     }
 
-    fn keep_record(&mut self, bytes: Bytes) -> u64 {
+    fn keep_record(&mut self, bytes: &[u8; SECTOR as usize]) -> u64 {
         let place = match self.records_free.pop() {
             Some(place) => {
-                self.records[place as usize] = bytes;
+                self.records[place as usize].copy_from_slice(bytes);
                 place
             }
             None => {
-                self.records.push(bytes);
+                self.records.push(Box::new(*bytes));
                 (self.records.len() - 1) as u32
             }
         };
@@ -157,8 +157,8 @@ impl Cells {
                 for at in range {
                     let stamp = Stamp(self.mixed[at]);
                     if stamp.serial() == RECORD {
-                        let copy = self.records[stamp.sector() as usize].clone();
-                        self.mixed[at] = self.keep_record(copy);
+                        let copy = *self.records[stamp.sector() as usize];
+                        self.mixed[at] = self.keep_record(&copy);
                     }
                 }
             }
@@ -174,7 +174,7 @@ impl Cells {
                 None => Stamp::ZERO.0,
                 Some(Sector::Stamp(stamp)) => stamp.0,
                 Some(Sector::Bytes(bytes)) => {
-                    self.keep_record(Box::new(bytes.try_into().expect("a sector has 512 bytes")))
+                    self.keep_record(bytes.try_into().expect("a sector has 512 bytes"))
                 }
             };
         }
@@ -287,9 +287,8 @@ impl Medium for Cells {
             }
             return;
         }
-        let saved: Vec<_> = (first..first + units)
-            .map(|u| (self.data[u as usize], self.oobs[u as usize]))
-            .collect();
+        let saved: Vec<_> =
+            (first..first + units).map(|u| (self.data[u as usize], self.oobs[u as usize])).collect();
         (first..first + units).for_each(|u| self.set(u, (ERASED, NO_OOB)));
         self.unsettled.push_back((window, Done::Erase(first, saved)));
     }

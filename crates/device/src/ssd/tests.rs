@@ -312,7 +312,8 @@ fn every_planted_fault_is_found() {
     for plant in kind().plants {
         let found = (0..60).find_map(|seed| {
             let random = || random_run(seed, Some(plant.name), 600);
-            let run = std::panic::catch_unwind(|| random().and_then(|()| trims_in_flight(seed, Some(plant.name))));
+            let run =
+                std::panic::catch_unwind(|| random().and_then(|()| trims_in_flight(seed, Some(plant.name))));
             match run {
                 Ok(Ok(())) => None,
                 Ok(Err(what)) => Some(what),

@@ -112,7 +112,10 @@ impl Watch {
                 let meets = |b: &&&Request| a.offset < b.end() && b.offset < a.end();
                 if let Some(b) = changes[..i].iter().find(meets) {
                     let name = graph.name(leg);
-                    let what = format!("{name} has two changes of bytes {} and {} under way", a.offset.0, b.offset.0);
+                    let what = format!(
+                        "{name} has two changes of bytes {} and {} under way",
+                        a.offset.0, b.offset.0
+                    );
                     return Err(Violation { invariant: "one_in_flight_per_block_and_leg", what });
                 }
             }
