@@ -209,7 +209,10 @@ impl<G: GcPolicy> Ssd<G> {
         }
         // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
         // older version of a trimmed page as the newest.
-        let mut earliest = self.blocks.safe_at(block).later(self.recorded_at);
+        let mut earliest = self.blocks.safe_at(block);
+        if !self.planted.erase_before_record {
+            earliest = earliest.later(self.recorded_at);
+        }
         if self.planted.erase_too_early {
             earliest = cx.now;
         }

@@ -114,6 +114,11 @@ const PLANTS: &[Plant] = &[
         summary: "a block is erased before the newer versions of its pages are programmed",
     },
     Plant {
+        name: "ssd.erase-before-record",
+        breaks: "I-1",
+        summary: "an erase does not wait for trim records that are on their way",
+    },
+    Plant {
         name: "ssd.stale-map",
         breaks: "I-1",
         summary: "now and then a moved page is not entered in the map",

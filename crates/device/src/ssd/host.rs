@@ -137,6 +137,10 @@ impl<G: GcPolicy> Ssd<G> {
         let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
         let (mut sensed, fetches) = (0, !payload.is_none());
+        if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
+            let mapped = (pages.first..pages.end).filter_map(|lpn| self.map.get(Lpn(lpn)));
+            mapped.for_each(|ppn| medium.prefetch(u64::from(ppn.0)));
+        }
         let mut lpn = pages.first;
         while lpn < pages.end {
             let at = self.map.get(Lpn(lpn));

@@ -45,6 +45,7 @@ struct Planted {
     /// One of those that strike single pages of the host.
     pages: bool,
     erase_too_early: bool,
+    erase_before_record: bool,
     stale_map: bool,
     lost_invalidation: bool,
     program_twice: bool,
@@ -109,6 +110,7 @@ impl<G: GcPolicy> Ssd<G> {
         let planted = Planted {
             pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
+            erase_before_record: cx.planted("ssd.erase-before-record"),
             stale_map: cx.planted("ssd.stale-map"),
             lost_invalidation: cx.planted("ssd.lost-invalidation"),
             program_twice: cx.planted("ssd.program-twice"),

@@ -32,6 +32,8 @@ pub enum Family {
     MirrorOfFaultySsds,
     /// A mirror of two leaves with slow volatile caches, and no other fault.
     MirrorOfCaches,
+    /// A mirror of two files in the page cache; here the process may also die without a power cut.
+    MirrorOfFiles,
 }
 
 impl Family {
@@ -46,6 +48,7 @@ impl Family {
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
         ("mirror-of-caches", Family::MirrorOfCaches),
+        ("mirror-of-files", Family::MirrorOfFiles),
     ];
 }
 
@@ -53,6 +56,11 @@ impl Shape {
     /// The family of this name.
     pub fn named(name: &str) -> Option<Shape> {
         Family::ALL.iter().find(|(n, _)| *n == name).map(|&(_, family)| Shape::Named(family))
+    }
+
+    /// Stacks that have a machine of this kind where much happens to it: where a fault that is planted in it can show.
+    pub fn around(kind: &str) -> Shape {
+        Shape::named(kind).unwrap_or(Shape::Random)
     }
 }
 
@@ -89,9 +97,18 @@ impl<'a> Draft<'a> {
         let root = match shape {
             Shape::Named(Family::Ssd) => self.ssd(0),
             Shape::Named(Family::Over("mirror")) => {
-                let families = [Family::MirrorOfSsds, Family::MirrorOfFaultySsds, Family::MirrorOfCaches];
+                let families = [
+                    Family::MirrorOfSsds,
+                    Family::MirrorOfFaultySsds,
+                    Family::MirrorOfCaches,
+                    Family::MirrorOfFiles,
+                ];
                 let family = *self.rng.pick(&families);
                 return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::MirrorOfFiles) => {
+                let legs = [0; 2].map(|_| self.block("file", LEG));
+                self.mirror(legs)
             }
             Shape::Named(Family::MirrorOfCaches) => {
                 let legs = [0; 2].map(|_| {
