@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{good, nandu, nandu_in, recorded};
+use support::{good, nandu, nandu_in, recorded, root};
 
 fn json(args: &[&str]) -> Value {
     serde_json::from_str(&good(args)).unwrap_or_else(|e| panic!("nandu {}: {e}", args.join(" ")))
@@ -236,7 +236,7 @@ fn a_verified_run_says_how_many_reads_it_has_checked() {
     let words = ["run", "small-ssd", "--trace", "mixed-zipf", "--gen", "requests=3000", "--fit", "wrap"];
     let text = good(&[&words[..], &["--verify"]].concat());
     assert!(text.contains("reads checked, each found what was written"), "{text}");
-    let of = |more: &[&str]| -> serde_json::Value {
+    let of = |more: &[&str]| -> Value {
         serde_json::from_str(&good(&[&words[..], &["--json"], more].concat())).expect("JSON")
     };
     let (plain, verified) = (of(&[]), of(&["--verify"]));
@@ -259,7 +259,7 @@ fn a_verified_run_on_a_device_that_forgets_fails() {
     std::fs::write(folder.path().join("f.toml"), stack).expect("a file");
     let words =
         ["run", "f.toml", "--trace", "mixed-zipf", "--gen", "requests=20000", "--fit", "wrap", "--verify"];
-    let ran = support::nandu_in(folder.path(), &words);
+    let ran = nandu_in(folder.path(), &words);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("I-1 is broken"), "{}", ran.err);
 }
