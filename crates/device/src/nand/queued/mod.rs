@@ -9,9 +9,10 @@
 //! that wait for it when it ends. They wait
 //!
 //! - a program: for the program of the page below it in its block, or the erase of the block; for the read that brings
-//!   its data (pages that move, pages of which a part is written);
+//!   its data (pages that move, pages of which a part is written); the first of a block also for all erases in its plane so
+//!   far, or a power cut could find the erased blocks used up and none to move pages to;
 //! - a read: for the program of its page;
-//! - an erase: for the last program of its block; for all reads of the block; for the newer versions of its pages; for the
+//! - an erase: for the one before in its plane and the last program of its block; for all reads of the block; for the newer versions of its pages; for the
 //!   records of all trims so far, and where a record itself was given up, for everything issued before;
 //! - an answer: for all operations of its request.
 //!
@@ -87,6 +88,8 @@ pub(crate) struct Queued {
     writer: Vec<u32>,
     /// The last operation of a block that waits and changes it.
     tail: Vec<u32>,
+    /// The last erase of a plane that waits.
+    last_erase: Vec<u32>,
     /// The foreseen erase of a block.
     foreseen: Vec<u32>,
     /// When the last operation ends that a foreseen erase had to wait for, in ns.
@@ -123,6 +126,7 @@ impl Queued {
             reads_ahead: 0,
             writer: Vec::new(),
             tail: Vec::new(),
+            last_erase: Vec::new(),
             foreseen: Vec::new(),
             safe_at: Vec::new(),
             records: Vec::new(),
@@ -148,6 +152,7 @@ impl Queued {
             reads_ahead,
             writer: vec![NONE; layout.ppn_end() as usize],
             tail: vec![NONE; blocks],
+            last_erase: vec![NONE; layout.planes as usize],
             foreseen: vec![NONE; blocks],
             safe_at: vec![0; blocks],
             ..Queued::unused()
@@ -241,7 +246,7 @@ impl Queued {
     /// Reads a page.
     pub fn read(&mut self, job: Job, order: &Order, page: Page) -> u32 {
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
-        let before = [self.writer[page.ppn.0 as usize], NONE];
+        let before = [self.writer[page.ppn.0 as usize], NONE, NONE];
         let at = self.operation(job, die, order, &page, before);
         if !self.erase_before_reads {
             let erase = self.foresee(block);
@@ -254,7 +259,10 @@ impl Queued {
     /// Programs a page. It follows operation `after`, and makes the page at `older` invalid.
     pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
-        let before = [self.tail[block as usize], after];
+        let plane = self.layout().plane(page.ppn) as usize;
+        let is_first = self.layout().page(page.ppn) == 0;
+        let erase = if is_first { self.last_erase[plane] } else { NONE };
+        let before = [self.tail[block as usize], after, erase];
         let at = self.operation(job, die, order, &page, before);
         if let Some(older) = older {
             let erase = self.foresee(self.block(older));
@@ -279,7 +287,7 @@ impl Queued {
     }
 
     /// An operation behind those in `before`: the one that the page may join, or a new one.
-    fn operation(&mut self, job: Job, die: u32, order: &Order, page: &Page, before: [u32; 2]) -> u32 {
+    fn operation(&mut self, job: Job, die: u32, order: &Order, page: &Page, before: [u32; 3]) -> u32 {
         let (plane, position) = self.place(page.ppn);
         let joins = matches!(job, Job::Read | Job::Program);
         let open = self.dies[die as usize].open;
@@ -318,6 +326,7 @@ impl Queued {
     /// Erases a block.
     pub fn erase(&mut self, block: BlockId, now: Instant, cause: TenantId) {
         let (index, die) = (block.0 as usize, self.die_of(self.layout().first_page(block)));
+        let plane = self.layout().plane_of_block(block) as usize;
         let at = self.make(Job::Erase, die, now, cause);
         self.nodes[at].block = block.0;
         let tail = std::mem::replace(&mut self.tail[index], at);
@@ -327,6 +336,10 @@ impl Queued {
         let safe_at = std::mem::take(&mut self.safe_at[index]);
         if self.erase_too_early {
             return;
+        }
+        let erase = std::mem::replace(&mut self.last_erase[plane], at);
+        if erase != NONE {
+            self.nodes.link(erase, at);
         }
         self.nodes[at].ready = now.later(Instant(safe_at));
         self.after_records(at);
@@ -422,6 +435,11 @@ impl Queued {
         }
         if job == Job::Erase {
             self.passed(block, at);
+            let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+            let erase = &mut self.last_erase[plane];
+            if *erase == at {
+                *erase = NONE;
+            }
         }
         let mut page = first_page;
         while page != NONE && job.changes_flash() {
