@@ -88,9 +88,8 @@ mod tests {
 
     impl Slow {
         fn next(&mut self, now: Instant, reads_ahead: u32) -> Option<u64> {
-            let oldest = |read: bool| {
-                self.waiting.iter().filter(|w| w.0 <= now && w.2 == read).map(|w| w.1).min()
-            };
+            let oldest =
+                |read: bool| self.waiting.iter().filter(|w| w.0 <= now && w.2 == read).map(|w| w.1).min();
             let (read, other) = (oldest(true), oldest(false));
             let number = match (read, other) {
                 (None, None) => return None,

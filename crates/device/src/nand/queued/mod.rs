@@ -109,7 +109,7 @@ pub(crate) struct Queued {
     outstanding: u32,
     /// The tenant whose write is followed by garbage collection.
     pub gc_cause: TenantId,
-    /// Fault to plant: an erase does not wait for reads.
+    /// Fault to plant: an erase does not wait for reads of its block and goes ahead of everything.
     pub erase_before_reads: bool,
     /// Fault to plant: an erase does not wait for newer versions and records.
     pub erase_too_early: bool,
@@ -386,7 +386,9 @@ impl Queued {
                 self.nodes.remove(at);
             }
             _ => {
-                self.dies[die as usize].line.push(ready, number, at, job == Job::Read);
+                let goes_first = job == Job::Erase && self.erase_before_reads;
+                let number = if goes_first { 0 } else { number };
+                self.dies[die as usize].line.push(ready, number, at, job == Job::Read || goes_first);
                 self.touched.push(die);
             }
         }
@@ -499,3 +501,5 @@ impl Queued {
     }
 }
 
+#[cfg(test)]
+mod tests;
