@@ -31,24 +31,13 @@
 mod choose;
 mod node;
 
-pub(crate) use node::{Job, Node, Page, NONE};
+pub(crate) use node::{Job, Node, Order, Page, NONE};
 
 use super::PageTime;
 use choose::Line;
 use nandu_base::{Instant, ReqId, Span, TenantId};
 use nandu_ftl::{BlockId, Layout, Ppn};
 use node::Nodes;
-
-/// What the operations of one request share.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
-    pub now: Instant,
-    pub cause: TenantId,
-    /// The answer that waits for it, or [`NONE`].
-    pub answer: u32,
-    /// Number of the request, for the multi-plane rule.
-    pub serial: u32,
-}
 
 /// The operation of a die that more pages may join.
 #[derive(Clone, Copy, Debug, Default)]

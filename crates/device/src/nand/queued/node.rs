@@ -50,6 +50,17 @@ impl Job {
     }
 }
 
+/// What the operations of one request share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub now: Instant,
+    pub cause: TenantId,
+    /// The answer that waits for it, or [`NONE`].
+    pub answer: u32,
+    /// Number of the request, for the multi-plane rule.
+    pub serial: u32,
+}
+
 /// One page of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
