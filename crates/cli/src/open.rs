@@ -12,6 +12,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("page-map", include_str!("../../../stacks/page-map.toml")),
     ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
     ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
+    ("read-priority", include_str!("../../../stacks/read-priority.toml")),
     ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
     ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),
     ("stripe", include_str!("../../../stacks/stripe.toml")),

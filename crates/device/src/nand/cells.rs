@@ -239,6 +239,9 @@ impl Medium for Cells {
     fn program(&mut self, pool: &PayloadPool, program: &Program) {
         self.look_ahead(program);
         assert!(self.data[program.unit as usize] == ERASED, "I-6: page {} is programmed twice", program.unit);
+        let is_first = program.unit.is_multiple_of(self.block_units);
+        let in_order = is_first || self.data[program.unit as usize - 1] != ERASED;
+        assert!(in_order, "I-6: page {} is programmed before the one below it", program.unit);
         let word = self.compose(pool, program);
         if self.one_session {
             self.data[program.unit as usize] = word;

@@ -30,7 +30,7 @@ impl Clearing {
     pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
@@ -101,6 +101,9 @@ impl<G: GcPolicy> Ssd<G> {
     /// Moves up to `budget` pages, and erases the block when none is left.
     fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
+        if DEFERS {
+            self.queue.gc_cause = cause;
+        }
         let pages = self.blocks.layout().pages as u16;
         let mut usage = Usage::default();
         let mut left = budget;
@@ -184,6 +187,10 @@ impl<G: GcPolicy> Ssd<G> {
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_moved_page(plane);
+        if DEFERS {
+            self.move_later(from, to, content, cx);
+            return to;
+        }
         let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
         usage.die += occupied;
         usage.bus += bus;
@@ -207,6 +214,24 @@ impl<G: GcPolicy> Ssd<G> {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
+        if DEFERS {
+            self.queue.erase(block, cx.now, cause);
+        } else {
+            self.erase_now(block, plane, cause, cx);
+        }
+        self.blocks.erased(block);
+        self.erases_ever += 1;
+        if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
+            self.blocks.forget_wear(block);
+        }
+        self.count.erases += 1;
+        self.count.blocks_cleared += 1;
+        self.blocks.planes[plane as usize].clearing = false;
+    }
+
+    /// Gives the erase its place on the die's timeline.
+    #[inline(always)]
+    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
         // older version of a trimmed page as the newest.
         let mut earliest = self.blocks.safe_at(block);
@@ -224,14 +249,6 @@ impl<G: GcPolicy> Ssd<G> {
             let first = self.blocks.layout().first_page(block);
             medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
         }
-        self.blocks.erased(block);
-        self.erases_ever += 1;
-        if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
-            self.blocks.forget_wear(block);
-        }
-        self.count.erases += 1;
-        self.count.blocks_cleared += 1;
-        self.blocks.planes[plane as usize].clearing = false;
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all

@@ -1,6 +1,7 @@
 //! The options of an SSD, and what follows from them.
 
 use super::{host::Host, Ssd};
+use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Span,
@@ -55,6 +56,9 @@ pub struct SsdConfig {
     /// Garbage collection.
     #[serde(default)]
     pub gc: Gc,
+    /// Which operation a die does next.
+    #[serde(default)]
+    pub arbiter: Arbiter,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -84,6 +88,21 @@ pub enum Gc {
     },
 }
 
+/// Which operation a die does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Arbiter {
+    /// First come, first served: every operation has its time as soon as it is issued.
+    #[default]
+    Fcfs,
+    /// Operations wait for their die; reads of the host go first.
+    Queued {
+        /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
+        #[serde(default = "default_reads_ahead")]
+        reads_ahead: u32,
+    },
+}
+
 impl Default for Gc {
     fn default() -> Gc {
         Gc::Greedy { start: default_gc_start(), copyback: false }
@@ -92,6 +111,10 @@ impl Default for Gc {
 
 fn one() -> u32 {
     1
+}
+
+fn default_reads_ahead() -> u32 {
+    16
 }
 
 fn default_gc_start() -> u32 {
@@ -117,6 +140,11 @@ const PLANTS: &[Plant] = &[
         name: "ssd.erase-before-record",
         breaks: "I-1",
         summary: "an erase does not wait for trim records that are on their way",
+    },
+    Plant {
+        name: "ssd.erase-before-reads",
+        breaks: "I-1",
+        summary: "with the arbiter `queued`, a block is erased although reads of it wait",
     },
     Plant {
         name: "ssd.stale-map",
@@ -188,12 +216,31 @@ impl DeviceConfig for SsdConfig {
             valid_max: valid_max(&layout, start),
             gc_start: start,
         };
-        let mut ssd = Ssd::new(host, limits, BlockTable::new(layout), lanes, turns, Greedy, cx);
-        if cx.precondition == Precondition::Filled {
-            ssd.fill();
+        let blocks = BlockTable::new(layout);
+        match self.arbiter {
+            Arbiter::Fcfs => {
+                let queue = Queued::unused();
+                let ssd = Ssd::<_, false>::new(host, limits, blocks, lanes, turns, Greedy, queue, cx);
+                Ok(ready(ssd, cx))
+            }
+            Arbiter::Queued { reads_ahead: 65_536.. } => {
+                Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
+            }
+            Arbiter::Queued { reads_ahead } => {
+                let queue = Queued::new(&layout, host.plane_bits, reads_ahead);
+                let ssd = Ssd::<_, true>::new(host, limits, blocks, lanes, turns, Greedy, queue, cx);
+                Ok(ready(ssd, cx))
+            }
         }
-        Ok(Box::new(ssd))
     }
+}
+
+/// A drive in the state that a run begins with.
+fn ready<const DEFERS: bool>(mut ssd: Ssd<Greedy, DEFERS>, cx: &BuildContext<'_>) -> Box<dyn Machine> {
+    if cx.precondition == Precondition::Filled {
+        ssd.fill();
+    }
+    Box::new(ssd)
 }
 
 impl SsdConfig {

@@ -30,20 +30,20 @@ pub(super) struct Host {
 
 /// The sectors of one page that a request concerns.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     /// First sector within the page.
-    first: u32,
+    pub first: u32,
     /// Sectors.
-    count: u32,
+    pub count: u32,
 }
 
 /// A request taken apart: perhaps a part of a page, then whole pages, then perhaps a part of one.
 #[derive(Clone, Copy, Debug)]
-struct Pages {
+pub(super) struct Pages {
     /// First page concerned.
-    first: u32,
+    pub first: u32,
     /// One past the last.
-    end: u32,
+    pub end: u32,
     /// Sectors of the first page that come before the request.
     skip: u32,
     /// Sectors of the last page that the request reaches; all of them when it ends on a page boundary.
@@ -52,7 +52,7 @@ struct Pages {
 
 impl Host {
     #[inline(always)]
-    fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
+    pub fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
         let mask = (1 << self.page_bits) - 1;
         let last = offset.0 + len.0 - 1;
         Pages {
@@ -65,7 +65,7 @@ impl Host {
 
     /// The sectors of page `lpn`; `None` for all.
     #[inline(always)]
-    fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
+    pub fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
         let first = if lpn == pages.first { pages.skip } else { 0 };
         let end = if lpn + 1 == pages.end { pages.reach } else { self.page_sectors };
         (end - first != self.page_sectors).then_some(Part { first, count: end - first })
@@ -73,7 +73,7 @@ impl Host {
 
     /// The whole of a page, or the part of it.
     #[inline(always)]
-    fn sectors(&self, part: Option<Part>) -> Part {
+    pub fn sectors(&self, part: Option<Part>) -> Part {
         part.unwrap_or(Part { first: 0, count: self.page_sectors })
     }
 
@@ -85,7 +85,7 @@ impl Host {
 
     /// Bytes of the request before page `lpn`.
     #[inline(always)]
-    fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
+    pub fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
         let start = u64::from(lpn - pages.first) << self.page_bits;
         ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
     }
@@ -121,7 +121,7 @@ impl Usage {
     }
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
@@ -165,7 +165,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Puts the data of one page into a read's payload.
-    fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
+    pub(super) fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
         let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
         let before = self.host.before(pages, lpn);
         let data = cx.requests[id].payload.slice(before);
@@ -458,7 +458,7 @@ impl<G: GcPolicy> Ssd<G> {
         path.add(Phase::Queue, whole - program);
     }
 
-    fn trim_page(&mut self, lpn: Lpn, now: Instant) {
+    pub(super) fn trim_page(&mut self, lpn: Lpn, now: Instant) {
         if let Some(old) = self.map.clear(lpn) {
             self.supersede(old, now);
             self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });

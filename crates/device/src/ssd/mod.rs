@@ -16,16 +16,20 @@
 //! version of each page wins.
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut.
+//! `recover` the start after a power cut; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations
+//! when their die is free.
 
 mod collect;
 mod config;
+mod deferred;
 mod host;
 mod journal;
 mod recover;
+mod serve;
 
 pub use config::{kind, SsdConfig};
 
+use crate::nand::queued::Queued;
 use crate::nand::Lanes;
 use collect::Clearing;
 use host::Host;
@@ -70,8 +74,8 @@ struct Counts {
     pages_trimmed: u64,
 }
 
-/// The drive.
-pub struct Ssd<G> {
+/// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
+pub struct Ssd<G, const DEFERS: bool> {
     host: Host,
     limits: Limits,
     map: PageMap,
@@ -95,9 +99,14 @@ pub struct Ssd<G> {
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
+    /// Operations that wait, with the arbiter `queued`.
+    queue: Queued,
+    /// With `queued`: the drive ends when nothing waits any more.
+    closing: bool,
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+    #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
         limits: Limits,
@@ -105,8 +114,9 @@ impl<G: GcPolicy> Ssd<G> {
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
+        mut queue: Queued,
         cx: &BuildContext<'_>,
-    ) -> Ssd<G> {
+    ) -> Ssd<G, DEFERS> {
         let planted = Planted {
             pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
@@ -120,6 +130,8 @@ impl<G: GcPolicy> Ssd<G> {
             wear_falls: cx.planted("ssd.wear-falls"),
             oldest_wins: cx.planted("ssd.oldest-wins"),
         };
+        queue.erase_too_early = planted.erase_too_early;
+        queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         let planes = blocks.planes.len();
         Ssd {
             map: PageMap::new(host.logical),
@@ -139,11 +151,13 @@ impl<G: GcPolicy> Ssd<G> {
             count: Counts::default(),
             erases_ever: 0,
             planted,
+            queue,
+            closing: false,
         }
     }
 }
 
-impl<G: GcPolicy> Machine for Ssd<G> {
+impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -168,14 +182,20 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         Step::Idle
     }
 
-    /// The scan after a power cut is complete.
-    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
+    /// The scan after a power cut is complete, or a die may have something to do.
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        if DEFERS && key.0 > 0 {
+            return self.die_is_free(key.0 - 1, cx);
+        }
         cx.opened(Ok(()));
         Step::Idle
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        if DEFERS {
+            return self.close_when_done(cx);
+        }
         cx.closed();
         Step::Idle
     }
@@ -188,6 +208,9 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         if self.renew_is_due {
             self.shorten_journal(id, cx);
         }
+        if DEFERS {
+            return self.defer(id, cx);
+        }
         match cx.requests[id].op {
             Op::Read => self.read(id, cx),
             Op::Write => self.write(id, cx),
@@ -199,7 +222,8 @@ impl<G: GcPolicy> Machine for Ssd<G> {
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
         let timing = self.lanes.timing();
-        let wait = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        let free = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        let wait = |die| if DEFERS { free(die) + self.queued_before(op, die) } else { free(die) };
         match op {
             Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
                 Some(ppn) => wait(self.die_of(ppn)) + timing.read + timing.transfer,
@@ -211,7 +235,8 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.lanes.free_at(self.turns.peek() >> self.host.plane_bits) > peek.now
+        let die = self.turns.peek() >> self.host.plane_bits;
+        self.lanes.free_at(die) > peek.now || DEFERS && self.queue.waiting(die) != (0, 0)
     }
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
@@ -256,6 +281,10 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     }
 
     fn check(&self) -> Result<(), Violation> {
+        if !self.queue.is_clean() {
+            let what = "operations or answers are left over although nothing waits".into();
+            return Err(Violation { invariant: "queue", what });
+        }
         self.check_blocks()
     }
 }

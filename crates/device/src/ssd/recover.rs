@@ -25,7 +25,7 @@ pub(super) fn key(content: Content) -> u64 {
     }
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
         for lpn in 0..self.host.logical {

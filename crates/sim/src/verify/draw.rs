@@ -269,6 +269,12 @@ impl<'a> Draft<'a> {
         self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
         let copyback = self.one_in(2);
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut arbiter = self.rng.fork(5);
+        if arbiter.below(2) == 0 {
+            let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
+        }
         let mut axes = ["channel", "chip", "die", "plane"];
         for at in (1..axes.len()).rev() {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
