@@ -329,6 +329,12 @@ impl BlockTable {
         table
     }
 
+    /// Notes the erases of a block that others have put in its place.
+    pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
+        self.erases[block.0 as usize] = erases;
+        self.oldest[block.0 as usize] = u64::MAX;
+    }
+
     /// Puts a scanned block in its place: free, or closed, or open for more pages. `written` pages from the start are
     /// programmed or torn, `valid` of them hold current data; `oldest` is the smallest sequence number found.
     pub fn restore_block(&mut self, block: BlockId, written: u32, valid: u32, oldest: u64, erases: u32) {

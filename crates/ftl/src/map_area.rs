@@ -68,7 +68,8 @@ impl MapArea {
         (0..self.layout.planes).all(|plane| self.claim_in(plane, blocks))
     }
 
-    fn claim_in(&mut self, plane: u32, blocks: &mut BlockTable) -> bool {
+    /// The same in one plane.
+    pub fn claim_in(&mut self, plane: u32, blocks: &mut BlockTable) -> bool {
         let p = &mut self.planes[plane as usize];
         while p.used.len() + p.erased.len() < self.quota as usize {
             match blocks.open_free(plane, u64::MAX) {

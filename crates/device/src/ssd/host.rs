@@ -8,6 +8,7 @@ use nandu_base::{
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
 
@@ -32,7 +33,7 @@ pub(super) struct Host {
 
 /// The sectors of one page that a request concerns.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     /// First sector within the page.
     first: u32,
     /// Sectors.
@@ -41,11 +42,11 @@ struct Part {
 
 /// A request taken apart: perhaps a part of a page, then whole pages, then perhaps a part of one.
 #[derive(Clone, Copy, Debug)]
-struct Pages {
+pub(super) struct Pages {
     /// First page concerned.
-    first: u32,
+    pub first: u32,
     /// One past the last.
-    end: u32,
+    pub end: u32,
     /// Sectors of the first page that come before the request.
     skip: u32,
     /// Sectors of the last page that the request reaches; all of them when it ends on a page boundary.
@@ -54,7 +55,7 @@ struct Pages {
 
 impl Host {
     #[inline(always)]
-    fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
+    pub fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
         let mask = (1 << self.page_bits) - 1;
         let last = offset.0 + len.0 - 1;
         Pages {
@@ -67,7 +68,7 @@ impl Host {
 
     /// The sectors of page `lpn`; `None` for all.
     #[inline(always)]
-    fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
+    pub fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
         let first = if lpn == pages.first { pages.skip } else { 0 };
         let end = if lpn + 1 == pages.end { pages.reach } else { self.page_sectors };
         (end - first != self.page_sectors).then_some(Part { first, count: end - first })
@@ -75,7 +76,7 @@ impl Host {
 
     /// The whole of a page, or the part of it.
     #[inline(always)]
-    fn sectors(&self, part: Option<Part>) -> Part {
+    pub fn sectors(&self, part: Option<Part>) -> Part {
         part.unwrap_or(Part { first: 0, count: self.page_sectors })
     }
 
@@ -87,7 +88,7 @@ impl Host {
 
     /// Bytes of the request before page `lpn`.
     #[inline(always)]
-    fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
+    pub fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
         let start = u64::from(lpn - pages.first) << self.page_bits;
         ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
     }
@@ -123,7 +124,7 @@ impl Usage {
     }
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
@@ -138,6 +139,9 @@ impl<G: GcPolicy> Ssd<G> {
 
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.read_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
@@ -169,7 +173,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Puts the data of one page into a read's payload.
-    fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
+    pub(super) fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
         let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
         let before = self.host.before(pages, lpn);
         let data = cx.requests[id].payload.slice(before);
@@ -186,7 +190,7 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Reads one page on its die.
     #[inline(always)]
-    fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
         let die = plane >> self.host.plane_bits;
@@ -198,6 +202,9 @@ impl<G: GcPolicy> Ssd<G> {
 
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.write_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
@@ -316,7 +323,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     #[allow(clippy::too_many_arguments)] // one program of the medium
-    fn store(
+    pub(super) fn store(
         &self,
         lpn: Lpn,
         ppn: Ppn,
@@ -336,7 +343,7 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Reads a page of which a part will be replaced.
     #[cold]
-    fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         self.count.pages_premerged += 1;
         self.sense(old, now, usage)
     }
@@ -429,6 +436,9 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.trim_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (cause, flags) = (request.cause, request.flags);
         let pages = self.host.pages(request.offset, request.len);
@@ -456,7 +466,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
-    fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
+    pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
         let whole = recorded.since(cx.now);
         let program = Span(self.lanes.timing().program.0.min(whole.0));
         let path = &mut cx.requests[id].path;
@@ -465,7 +475,13 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     fn trim_page(&mut self, lpn: Lpn, now: Instant) {
-        if let Some(old) = self.map.clear(lpn) {
+        let old = self.map.clear(lpn);
+        self.trimmed(lpn, old, now);
+    }
+
+    /// Notes that a page was unmapped which lay at `old`, if it was mapped.
+    pub(super) fn trimmed(&mut self, lpn: Lpn, old: Option<Ppn>, now: Instant) {
+        if let Some(old) = old {
             self.supersede(old, now);
             self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             self.count.pages_trimmed += 1;
@@ -480,7 +496,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     #[inline(always)]
-    fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
         if self.planted.path_without_queue {
             let queue = cx.requests[id].path.get(Phase::Queue);
             cx.requests[id].path.add(Phase::Queue, queue);

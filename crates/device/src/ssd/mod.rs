@@ -16,15 +16,19 @@
 //! version of each page wins.
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut.
+//! `recover` the start after a power cut, `mapping` the options of the map, `translate` maps that are partly on the
+//! flash.
 
 mod collect;
 mod config;
 mod host;
 mod journal;
+mod mapping;
 mod recover;
+mod translate;
 
 pub use config::{kind, SsdConfig};
+pub use mapping::MapConfig;
 
 use crate::nand::Lanes;
 use collect::Clearing;
@@ -34,10 +38,11 @@ use nandu_base::{
     OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
 };
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::PageMap;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
@@ -70,10 +75,11 @@ struct Counts {
 }
 
 /// The drive.
-pub struct Ssd<G> {
+pub struct Ssd<M, G> {
     host: Host,
     limits: Limits,
-    map: PageMap,
+    map: M,
+    paging: Paging,
     blocks: BlockTable,
     lanes: Lanes,
     turns: RoundRobin,
@@ -96,16 +102,18 @@ pub struct Ssd<G> {
     planted: Planted,
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn new(
         host: Host,
         limits: Limits,
-        blocks: BlockTable,
+        map: M,
+        waits_for_write: bool,
+        mut blocks: BlockTable,
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
         cx: &BuildContext<'_>,
-    ) -> Ssd<G> {
+    ) -> Ssd<M, G> {
         let planted = Planted {
             pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
@@ -119,8 +127,12 @@ impl<G: GcPolicy> Ssd<G> {
             oldest_wins: cx.planted("ssd.oldest-wins"),
         };
         let planes = blocks.planes.len();
+        let mut paging = Paging::new(*blocks.layout(), &map, waits_for_write);
+        let claimed = paging.area.claim(&mut blocks);
+        assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
-            map: PageMap::new(host.logical),
+            map,
+            paging,
             host,
             limits,
             blocks,
@@ -141,7 +153,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 }
 
-impl<G: GcPolicy> Machine for Ssd<G> {
+impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -174,6 +186,7 @@ impl<G: GcPolicy> Machine for Ssd<G> {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        self.write_map_back(cx);
         cx.closed();
         Step::Idle
     }
@@ -226,7 +239,7 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
-        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages;
+        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -236,11 +249,14 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         put("gc_clears_forced", c.clears_forced);
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);
-        put("erase_count", c.erases);
+        put("erase_count", c.erases + self.paging.erased());
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
         put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());
         put("valid_pages", self.blocks.planes.iter().map(|p| u64::from(p.valid)).sum());
+        if M::PAGED {
+            self.map_counters(out);
+        }
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
@@ -251,6 +267,8 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     fn reset_counters(&mut self) {
         self.count = Counts::default();
         self.lanes.reset_busy();
+        self.map.reset_counts();
+        self.paging.reset_counters();
     }
 
     fn check(&self) -> Result<(), Violation> {
