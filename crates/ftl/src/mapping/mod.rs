@@ -11,6 +11,7 @@
 //! have blocks of their own ([`crate::map_area`]), whose clearing touches no map entry: so a map write never asks for
 //! room for data, and collection cannot wait for itself (O2-12).
 
+mod cftl;
 mod dftl;
 pub mod lru;
 pub mod moves;
@@ -18,6 +19,7 @@ mod page_map;
 pub mod store;
 mod tpc;
 
+pub use cftl::Cftl;
 pub use dftl::Dftl;
 pub use page_map::PageMap;
 pub use store::{MapCounts, MapShape};
