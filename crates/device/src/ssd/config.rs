@@ -168,6 +168,7 @@ impl DeviceConfig for SsdConfig {
         match self.mapping {
             MapConfig::Page => self.assemble(drive, PageMap::new(logical), cx),
             MapConfig::Dftl { ram, .. } => self.assemble(drive, mapping::dftl(shape, ram)?, cx),
+            MapConfig::Cftl { ram, .. } => self.assemble(drive, mapping::cftl(shape, ram, layout.pages)?, cx),
             MapConfig::Tpc { .. } => self.assemble(drive, mapping::tpc(&self.mapping, shape, room, cx)?, cx),
         }
     }

@@ -1,7 +1,7 @@
 //! The options of the map.
 
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
-use nandu_ftl::mapping::{CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings};
+use nandu_ftl::mapping::{Cftl, CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,6 +16,19 @@ pub enum MapConfig {
     /// DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash.
     Dftl {
         /// RAM for cached entries.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether an entry waits until the entries that made room for it are written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+    /// CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. On a drive
+    /// with one plane; elsewhere pages in a row lie on different planes and every run has one page.
+    Cftl {
+        /// RAM for cached runs and blocks.
         #[serde(default = "default_ram")]
         ram: ByteLen,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
@@ -91,9 +104,9 @@ impl MapConfig {
     pub(super) fn waits_for_write(&self) -> bool {
         match *self {
             MapConfig::Page => false,
-            MapConfig::Dftl { write_back, .. } | MapConfig::Tpc { write_back, .. } => {
-                write_back == WriteBack::Wait
-            }
+            MapConfig::Dftl { write_back, .. }
+            | MapConfig::Cftl { write_back, .. }
+            | MapConfig::Tpc { write_back, .. } => write_back == WriteBack::Wait,
         }
     }
 
@@ -106,7 +119,9 @@ impl MapConfig {
     ) -> Result<MapShape, BuildError> {
         let batch = match *self {
             MapConfig::Page => None,
-            MapConfig::Dftl { gc_batch, .. } | MapConfig::Tpc { gc_batch, .. } => gc_batch,
+            MapConfig::Dftl { gc_batch, .. }
+            | MapConfig::Cftl { gc_batch, .. }
+            | MapConfig::Tpc { gc_batch, .. } => gc_batch,
         };
         let moves = batch.unwrap_or(block_pages);
         if !(1..=1 << 20).contains(&moves) {
@@ -131,6 +146,10 @@ fn enough(ram: ByteLen, least: u64) -> Result<u64, BuildError> {
 
 pub(super) fn dftl(shape: MapShape, ram: ByteLen) -> Result<Dftl, BuildError> {
     Ok(Dftl::new(shape, enough(ram, 16)?))
+}
+
+pub(super) fn cftl(shape: MapShape, ram: ByteLen, block_pages: u32) -> Result<Cftl, BuildError> {
+    Ok(Cftl::new(shape, enough(ram, 24)?, block_pages))
 }
 
 /// `room` is the number of superseded pages that may count as valid at one time.
