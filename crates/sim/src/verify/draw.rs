@@ -233,6 +233,11 @@ impl<'a> Draft<'a> {
             blocks += 1 + blocks / 8;
         }
         logical -= self.rng.below(logical / 2 + 1) * u64::from(least == 0);
+        let mapping = self.mapping(page);
+        if mapping.is_some() {
+            let entries = 2 * logical.div_ceil(page / 4);
+            blocks += 2 + entries.div_ceil(pages * all_planes);
+        }
         let raw = blocks * pages * all_planes;
         let name = self.begin("ssd");
         let profile =
@@ -250,6 +255,9 @@ impl<'a> Draft<'a> {
             self.put(key, value);
         }
         self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        if let Some(mapping) = mapping {
+            self.put("mapping", mapping);
+        }
         let copyback = self.one_in(2);
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
         let mut axes = ["channel", "chip", "die", "plane"];
@@ -258,6 +266,28 @@ impl<'a> Draft<'a> {
         }
         self.put("placement", format!("{axes:?}"));
         name
+    }
+
+    /// A map on the flash, its cache far too small; [`None`] for the page map.
+    fn mapping(&mut self, page: u64) -> Option<String> {
+        let batch = self.rng.between(1, 20);
+        let write_back = *self.rng.pick(&["wait", "behind"]);
+        let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
+        match self.rng.below(6) {
+            0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
+            1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
+            2 => {
+                let ram = (page + 12) * self.rng.between(1, 3);
+                let delayed = self.one_in(2);
+                let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
+                let clean_first = *self.rng.pick(&["1", "1/2"]);
+                Some(format!(
+                    "{{ kind = \"tpc\", ram = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                     clean_first = \"{clean_first}\", {common} }}"
+                ))
+            }
+            _ => None,
+        }
     }
 
     fn fault(&mut self, below: String) -> String {
