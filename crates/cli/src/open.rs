@@ -12,6 +12,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("page-map", include_str!("../../../stacks/page-map.toml")),
     ("dftl", include_str!("../../../stacks/dftl.toml")),
     ("cftl", include_str!("../../../stacks/cftl.toml")),
+    ("tpftl", include_str!("../../../stacks/tpftl.toml")),
     ("tpc-ftl", include_str!("../../../stacks/tpc-ftl.toml")),
     ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
     ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),

@@ -5,7 +5,7 @@
 //! what counts as valid must be what is mapped and what the map knows to be unsettled, and the cache must keep its bounds.
 
 use nandu_ftl::mapping::{
-    Cftl, CleanFirst, Dftl, Invalidation, MapOp, MapOps, MapShape, Mapping, Tp, Tpc, TpcSettings,
+    Cftl, CleanFirst, Dftl, Invalidation, MapOp, MapOps, MapShape, Mapping, Tp, Tpc, TpcSettings, Tpftl,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
@@ -114,13 +114,19 @@ impl<M: Mapping> World<M> {
         }
     }
 
+    fn run_of_updates(&mut self, pages: std::ops::Range<u32>) {
+        self.map.begin(Lpn(pages.end));
+        pages.for_each(|lpn| self.update(Lpn(lpn), true));
+        self.map.begin(Lpn(0));
+    }
+
     fn turn(&mut self, (what, lpn, place): (u8, u32, u32)) {
         let lpn = lpn % SHAPE.pages;
         match what {
             0..=3 => self.update(Lpn(lpn), true),
             4 => self.update(Lpn(lpn), false),
             // All entries of a translation page, in order.
-            5 => (lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)).for_each(|lpn| self.update(Lpn(lpn), true)),
+            5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)),
             6 => {
                 let at = self.map.lookup(Lpn(lpn), &mut self.ops);
                 self.settle();
@@ -167,6 +173,11 @@ proptest! {
     #[test]
     fn cftl(turns in turns(), ram in 24u64..200) {
         run(Cftl::new(SHAPE, ram, 4), &turns);
+    }
+
+    #[test]
+    fn tpftl(turns in turns(), ram in 14u64..200) {
+        run(Tpftl::new(SHAPE, ram), &turns);
     }
 
     #[test]

@@ -140,7 +140,7 @@ const PLANTS: &[Plant] = &[
     },
     Plant {
         name: "ssd.map-skipped-fill",
-        breaks: "I-1",
+        breaks: "I-5",
         summary: "a delayed read loads nothing: entries that were not written are lost",
     },
     Plant { name: "ssd.oldest-wins", breaks: "I-1", summary: "recovery takes the oldest version of a page" },
@@ -169,6 +169,7 @@ impl DeviceConfig for SsdConfig {
             MapConfig::Page => self.assemble(drive, PageMap::new(logical), cx),
             MapConfig::Dftl { ram, .. } => self.assemble(drive, mapping::dftl(shape, ram)?, cx),
             MapConfig::Cftl { ram, .. } => self.assemble(drive, mapping::cftl(shape, ram, layout.pages)?, cx),
+            MapConfig::Tpftl { ram, .. } => self.assemble(drive, mapping::tpftl(shape, ram)?, cx),
             MapConfig::Tpc { .. } => self.assemble(drive, mapping::tpc(&self.mapping, shape, room, cx)?, cx),
         }
     }

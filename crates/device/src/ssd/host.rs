@@ -421,7 +421,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 return plane;
             }
         }
-        unreachable!("a drive whose geometry was checked has a plane with room");
+        panic!("I-5: no plane of a drive whose geometry was checked has room for another valid page");
     }
 
     #[cold]

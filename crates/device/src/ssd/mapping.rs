@@ -1,7 +1,7 @@
 //! The options of the map.
 
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
-use nandu_ftl::mapping::{Cftl, CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings};
+use nandu_ftl::mapping::{Cftl, CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings, Tpftl};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -29,6 +29,19 @@ pub enum MapConfig {
     /// with one plane; elsewhere pages in a row lie on different planes and every run has one page.
     Cftl {
         /// RAM for cached runs and blocks.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether an entry waits until the entries that made room for it are written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+    /// TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their
+    /// entries together.
+    Tpftl {
+        /// RAM for cached entries.
         #[serde(default = "default_ram")]
         ram: ByteLen,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
@@ -106,6 +119,7 @@ impl MapConfig {
             MapConfig::Page => false,
             MapConfig::Dftl { write_back, .. }
             | MapConfig::Cftl { write_back, .. }
+            | MapConfig::Tpftl { write_back, .. }
             | MapConfig::Tpc { write_back, .. } => write_back == WriteBack::Wait,
         }
     }
@@ -121,6 +135,7 @@ impl MapConfig {
             MapConfig::Page => None,
             MapConfig::Dftl { gc_batch, .. }
             | MapConfig::Cftl { gc_batch, .. }
+            | MapConfig::Tpftl { gc_batch, .. }
             | MapConfig::Tpc { gc_batch, .. } => gc_batch,
         };
         let moves = batch.unwrap_or(block_pages);
@@ -150,6 +165,10 @@ pub(super) fn dftl(shape: MapShape, ram: ByteLen) -> Result<Dftl, BuildError> {
 
 pub(super) fn cftl(shape: MapShape, ram: ByteLen, block_pages: u32) -> Result<Cftl, BuildError> {
     Ok(Cftl::new(shape, enough(ram, 24)?, block_pages))
+}
+
+pub(super) fn tpftl(shape: MapShape, ram: ByteLen) -> Result<Tpftl, BuildError> {
+    Ok(Tpftl::new(shape, enough(ram, 14)?))
 }
 
 /// `room` is the number of superseded pages that may count as valid at one time.

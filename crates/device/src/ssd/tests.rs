@@ -34,19 +34,20 @@ const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 
                      page = \"512 B\"\nover_provisioning = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 6] = [
+const MAPS: [&str; 7] = [
     "mapping = { kind = \"dftl\", ram = 64 }\n",
     "mapping = { kind = \"tpc\", ram = 1048, delayed_read = false, clean_first = 1, gc_batch = 5 }\n",
     "mapping = { kind = \"tpc\", ram = 1048 }\n",
     "mapping = { kind = \"tpc\", ram = 1600, invalidation = \"at-read\", write_back = \"behind\" }\n",
     "mapping = { kind = \"cftl\", ram = 100 }\n",
+    "mapping = { kind = \"tpftl\", ram = 90 }\n",
     // One plane: runs and blocks occur.
     "mapping = { kind = \"cftl\", ram = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", start = 2 }\n",
 ];
 
 fn paged(map: usize) -> String {
     let toml = format!("{PAGED}{}", MAPS[map]);
-    if map == 5 {
+    if map == 6 {
         return toml
             .replace("channels = 2\nplanes = 2\nblocks = 24", "channels = 1\nplanes = 1\nblocks = 96");
     }
@@ -316,6 +317,7 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
         "kind = \"page\"",
         "kind = \"dftl\", ram = 64, gc_batch = 1",
         "kind = \"cftl\", ram = 64, gc_batch = 1",
+        "kind = \"tpftl\", ram = 64, gc_batch = 1",
         "kind = \"tpc\", ram = 524, gc_batch = 1",
         "kind = \"tpc\", ram = 524, delayed_read = false",
     ];

@@ -287,6 +287,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
         let (mut slowest, mut ready) = (Waits::none(now), now);
         let mut usage = Usage::default();
         for lpn in pages.first..pages.end {
@@ -316,6 +317,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
         let mut slowest = Waits::none(now);
         let mut usage = Usage::default();
         let mut ready = now;
@@ -371,6 +373,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let (cause, flags, now) = (request.cause, request.flags, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
         let mut slowest = Waits::none(now);
         let mut usage = Usage::default();
         let mut ready = now;

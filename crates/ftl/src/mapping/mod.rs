@@ -18,12 +18,14 @@ pub mod moves;
 mod page_map;
 pub mod store;
 mod tpc;
+mod tpftl;
 
 pub use cftl::Cftl;
 pub use dftl::Dftl;
 pub use page_map::PageMap;
 pub use store::{MapCounts, MapShape};
 pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
+pub use tpftl::Tpftl;
 
 use crate::address::{Lpn, Ppn};
 
@@ -88,6 +90,10 @@ pub trait Mapping: Send {
 
     /// Asks the processor to fetch the entry.
     fn prefetch(&self, lpn: Lpn);
+
+    /// A request begins whose pages end before `end`.
+    #[inline]
+    fn begin(&mut self, _end: Lpn) {}
 
     /// Where the page lies.
     #[inline]

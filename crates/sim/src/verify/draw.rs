@@ -189,7 +189,8 @@ impl<'a> Draft<'a> {
     }
 
     fn leaf(&mut self, least: u64) -> String {
-        match self.rng.below(6) {
+        match self.rng.below(8) {
+            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
             0 => self.block("memory", least),
             1 => self.block("file", least),
             _ => self.ssd(least),
