@@ -171,6 +171,13 @@ impl MapArea {
         self.count(ppn, 1);
     }
 
+    /// The blocks of a plane with translation pages when none of its map blocks is erased: a cut has undone the erase of
+    /// the one that was cleared last.
+    pub fn without_erased(&self, plane: u32) -> Option<impl Iterator<Item = BlockId> + '_> {
+        let p = &self.planes[plane as usize];
+        p.erased.is_empty().then(|| p.used.iter().map(|b| b.id))
+    }
+
     /// Blocks of each plane.
     pub fn blocks_per_plane(&self) -> u32 {
         self.quota

@@ -200,3 +200,23 @@ proptest! {
         run(Tpc::new(SHAPE, settings), &turns);
     }
 }
+
+/// The test bites: a map that loses the entries which a delayed read should have loaded is found.
+#[test]
+#[should_panic(expected = "lookup of 1")]
+fn a_skipped_fill_is_found() {
+    let settings = TpcSettings {
+        ram: 44,
+        delayed_read: true,
+        invalidation: Invalidation::AtCollection,
+        clean_first: CleanFirst::All,
+        unknown_max: 40,
+        skip_fill: true,
+    };
+    // Write 1, let its translation page go, write 0 without reading it, look 1 up.
+    let mut world = World::new(Tpc::new(SHAPE, settings));
+    for lpn in [1, 8, 0] {
+        world.update(Lpn(lpn), true);
+    }
+    world.turn((6, 1, 0));
+}

@@ -16,13 +16,14 @@
 //! version of each page wins.
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut, `mapping` the options of the map, `translate` maps that are partly on the
-//! flash.
+//! `recover` the start after a power cut, `mapping` the options of the map, `translate` and `map_state` maps that are
+//! partly on the flash.
 
 mod collect;
 mod config;
 mod host;
 mod journal;
+mod map_state;
 mod mapping;
 mod recover;
 mod translate;

@@ -85,18 +85,19 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             end = end.later(done);
         }
         if M::PAGED {
-            self.claim_map_blocks(cx);
+            self.claim_map_blocks(&mut map_pages, cx);
             end = end.later(self.recover_map(&map_pages, cx));
         }
         end
     }
 
-    /// Gives the map its blocks, those that a cut has torn made good.
-    fn claim_map_blocks(&mut self, cx: &mut Cx<'_>) {
+    /// Gives the map its blocks, one of each plane erased.
+    fn claim_map_blocks(&mut self, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
         for plane in 0..self.blocks.layout().planes {
             while !self.paging.area.claim_in(plane, &mut self.blocks) {
                 self.erase_useless_block(plane, cx);
             }
+            self.erase_least_map_block(plane, found, cx);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::nand::lanes::Timing;
 use crate::nand::PageTime;
 use nandu_base::{
     ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Step,
-    TenantId, Violation, Window, Work,
+    TenantId, Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -192,7 +192,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 
     /// Puts the words of a translation page on the medium, in little endian.
-    fn store_map_page(&self, tp: Tp, ppn: Ppn, seq: u64, window: Window, cx: &mut Cx<'_>) {
+    pub(super) fn store_map_page(&self, tp: Tp, ppn: Ppn, seq: u64, window: Window, cx: &mut Cx<'_>) {
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
@@ -204,18 +204,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let oob = Oob { key: super::recover::key(Content::Map(tp)), seq };
         medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
         cx.pool.release(payload);
-    }
-
-    /// Whether the translation page at `ppn` has the words that the map has for it.
-    fn map_page_agrees(&self, tp: Tp, ppn: Ppn, cx: &mut Cx<'_>) -> bool {
-        let page = ByteLen(1 << self.host.page_bits);
-        let payload = cx.pool.allocate_metadata(page);
-        let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
-        let words = cx.pool.bytes(payload, page).chunks_exact(4);
-        let same = words.zip(self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
-        cx.pool.release(payload);
-        readable && same
     }
 
     /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
@@ -429,106 +417,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn write_map_back(&mut self, cx: &mut Cx<'_>) {
         self.map.write_back_all(&mut self.paging.ops);
         self.run_map_ops(cx.now, TenantId::SYSTEM, cx);
-    }
-
-    /// Writes every translation page, as part of a fill that is computed.
-    pub(super) fn fill_map(&mut self) {
-        for tp in (0..self.map.translation_pages()).map(Tp) {
-            let plane = self.paging.area.choose();
-            let ppn = self.paging.area.take(plane);
-            self.seq += 1;
-            self.blocks.programmed(ppn, Content::Map(tp));
-            self.map.place(tp, ppn);
-        }
-    }
-
-    /// Puts the translation pages of the fill on the medium.
-    pub(super) fn store_map_fill(&mut self, cx: &mut Cx<'_>) {
-        let window = Window { start: Instant::ZERO, end: Instant::ZERO };
-        for tp in (0..self.map.translation_pages()).map(Tp) {
-            if let Some(ppn) = self.map.translation_page(tp) {
-                self.store_map_page(tp, ppn, u64::from(self.host.logical) + 1 + u64::from(tp.0), window, cx);
-            }
-        }
-    }
-
-    /// Takes over the translation pages that a scan found, by translation page: a page whose words agree with the data
-    /// pages is in use again, the others are written anew. Returns when all are complete.
-    pub(super) fn recover_map(&mut self, found: &[(u64, Ppn)], cx: &mut Cx<'_>) -> Instant {
-        let agrees = |tp: Tp, ssd: &Self, cx: &mut Cx<'_>| match found[tp.0 as usize] {
-            (0, _) => ssd.map.stored(tp).iter().all(|&word| word == 0),
-            (_, ppn) => ssd.map_page_agrees(tp, ppn, cx),
-        };
-        let pages = self.map.translation_pages();
-        let anew: Vec<Tp> = (0..pages).map(Tp).filter(|&tp| !agrees(tp, self, cx)).collect();
-        for (tp, &(seq, ppn)) in (0..).map(Tp).zip(found) {
-            if seq > 0 && anew.binary_search(&tp).is_err() {
-                self.map.place(tp, ppn);
-                self.paging.area.restore_valid(ppn);
-            }
-        }
-        let mut usage = Usage::default();
-        let mut end = cx.now;
-        for tp in anew {
-            end = end.later(self.write_map_page(tp, cx.now, TenantId::SYSTEM, &mut usage, cx));
-        }
-        usage.charge(cx, TenantId::SYSTEM, Work::Recovery);
-        end
-    }
-
-    /// Erases a block of the plane without any valid page, during recovery: a block of the map that was torn.
-    pub(super) fn erase_useless_block(&mut self, plane: u32, cx: &mut Cx<'_>) {
-        let layout = *self.blocks.layout();
-        let free: Vec<BlockId> = self.blocks.free_blocks().collect();
-        let useless = |block: &BlockId| {
-            let first = layout.first_page(*block).0;
-            let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
-            !free.contains(block)
-                && !self.paging.area.owns(*block)
-                && contents.all(|c| matches!(c, Content::Waste | Content::Free))
-        };
-        let block = layout.plane_blocks(plane).find(useless).expect("a torn block of the map is there");
-        let p = &mut self.blocks.planes[plane as usize];
-        for cursor in [&mut p.host, &mut p.moved] {
-            if cursor.block(&layout) == block {
-                *cursor = nandu_ftl::Cursor::CLOSED;
-            }
-        }
-        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, cx.now);
-        Usage { die: end.since(start), ..Usage::default() }.charge(cx, TenantId::SYSTEM, Work::Recovery);
-        let first = u64::from(layout.first_page(block).0);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            medium.erase(first, u64::from(layout.pages), Window { start, end });
-        }
-        self.blocks.erased(block);
-        self.erases_ever += 1;
-    }
-
-    /// The part of I-5 about a block of the map: its valid pages are counted.
-    pub(super) fn check_map_block(&self, block: BlockId) -> Result<(), Violation> {
-        let first = self.blocks.layout().first_page(block).0;
-        let valid = (first..first + self.blocks.layout().pages).map(Ppn).filter(|&ppn| {
-            matches!(self.blocks.content(ppn), Content::Map(tp) if self.map.translation_page(tp) == Some(ppn))
-        });
-        let (valid, counted) = (valid.count() as u32, self.paging.area.valid_in(block).unwrap_or(0));
-        if valid != counted {
-            let what = format!("{block:?} has {valid} valid translation pages but counts {counted}");
-            return Err(Violation { invariant: "I-5", what });
-        }
-        Ok(())
-    }
-
-    /// The map's own structure, and that every translation page in use is counted.
-    pub(super) fn check_map(&self) -> Result<(), Violation> {
-        self.map.check().map_err(|what| Violation { invariant: "I-4", what })?;
-        let placed =
-            (0..self.map.translation_pages()).filter(|&tp| self.map.translation_page(Tp(tp)).is_some());
-        let (placed, counted) = (placed.count() as u64, self.paging.area.valid());
-        if placed != counted {
-            let what = format!("{placed} translation pages are in use, {counted} are counted");
-            return Err(Violation { invariant: "I-5", what });
-        }
-        Ok(())
     }
 
     /// The figures of the map.

@@ -189,8 +189,7 @@ impl<'a> Draft<'a> {
     }
 
     fn leaf(&mut self, least: u64) -> String {
-        match self.rng.below(8) {
-            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
+        match self.rng.below(6) {
             0 => self.block("memory", least),
             1 => self.block("file", least),
             _ => self.ssd(least),
@@ -274,7 +273,8 @@ impl<'a> Draft<'a> {
         let batch = self.rng.between(1, 20);
         let write_back = *self.rng.pick(&["wait", "behind"]);
         let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
-        match self.rng.below(6) {
+        match self.rng.below(8) {
+            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
             0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
             1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
             2 => {
