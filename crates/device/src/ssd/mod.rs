@@ -104,6 +104,7 @@ pub struct Ssd<M, G> {
 }
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
         limits: Limits,

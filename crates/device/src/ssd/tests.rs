@@ -282,10 +282,10 @@ fn maps_on_the_flash_agree_for_many_seeds() {
 }
 
 fn maps_agree(seeds: std::ops::Range<u64>) {
-    for map in 0..MAPS.len() {
+    for (map, name) in MAPS.iter().enumerate() {
         for seed in seeds.clone() {
             if let Err(what) = random_run(&paged(map), seed, None, 600) {
-                panic!("{}: {what}", MAPS[map]);
+                panic!("{name}: {what}");
             }
         }
     }

@@ -253,7 +253,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// When the entry of `lpn` is in RAM, which is not before `ready`.
     fn entry_comes(&self, lpn: Lpn, ready: Instant) -> Instant {
-        let tp = u64::from(lpn.0) * 4 >> self.host.page_bits;
+        let tp = (u64::from(lpn.0) * 4) >> self.host.page_bits;
         ready.later(self.paging.comes_at[tp as usize])
     }
 
