@@ -23,58 +23,23 @@
 //!   pages and points the map back at them. It loses data and is a planted fault, not an option.
 //! - *Unchanged first* (O2-4). With nearly all slots changed, the one unchanged slot is replaced at each miss and recency
 //!   counts for nothing. [`CleanFirst::Window`] looks for an unchanged slot only among the oldest.
-//! - "Not loaded" and "never mapped" are two words (O2-1). A collected page whose slot is incomplete completes it first
+//! - "Not loaded" and "never mapped" are told apart (O2-1): by a mark here, by two values of an entry in a drive. A collected page whose slot is incomplete completes it first
 //!   (O2-17). A translation page with waiting moves is read at once. Moves do not change recency (O2-5).
 //!
 //! RAM of the drive: page + 12 bytes per slot (S2-4), 4 bytes per translation page for the directory and, with
 //! `AtCollection`, 4 for its count; 8 per waiting move. The simulator adds 4 bytes per logical page.
+
+mod settings;
+
+pub use settings::{CleanFirst, Invalidation, TpcSettings};
 
 use super::lru::Lru;
 use super::store::{MapCounts, MapShape, Store};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
 
-/// The entry is not loaded.
-const UNLOADED: u32 = u32::MAX;
 /// Bytes of a slot beside its entries: directory index, place, time, flag (S2-4).
 const SLOT_EXTRA: u64 = 12;
-
-/// Which unchanged slots are replaced before changed ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CleanFirst {
-    /// Any: the paper's algorithm 2.
-    All,
-    /// Only those among this many oldest slots.
-    Window(u32),
-}
-
-/// How a delayed read learns which pages were superseded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Invalidation {
-    /// When collection asks about a page.
-    AtCollection,
-    /// The old translation page is always read before the new one is written.
-    AtRead,
-    /// Never, when all entries were overwritten: the paper's text, and a fault.
-    Lost,
-}
-
-/// The options.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TpcSettings {
-    /// Bytes for slots.
-    pub ram: u64,
-    /// Whether a write that misses puts off the read.
-    pub delayed_read: bool,
-    /// See [`Invalidation`].
-    pub invalidation: Invalidation,
-    /// See [`CleanFirst`].
-    pub clean_first: CleanFirst,
-    /// Superseded pages that may count as valid at one time.
-    pub unknown_max: u32,
-    /// A fault for tests: completing a slot forgets the entries that were not loaded.
-    pub skip_fill: bool,
-}
 
 /// An entry of the translation directory: the place of the translation page or the slot that holds it, never both (I-4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,17 +55,10 @@ struct Slot {
     /// Where the translation page lies, plus one (S2-6).
     tpn: u32,
     dirty: bool,
-    /// Entries that are not loaded; none once the translation page was read.
-    unloaded: u32,
-    /// Entries that were overwritten before they were loaded.
+    /// The translation page was not read yet: only entries that were overwritten since are known.
+    partial: bool,
+    /// Entries that were overwritten before they were loaded; none once the translation page was read.
     overwritten: u32,
-}
-
-impl Slot {
-    /// The old translation page is still to be read, or to be done without.
-    fn is_partial(&self) -> bool {
-        self.unloaded + self.overwritten > 0
-    }
 }
 
 /// The map.
@@ -113,6 +71,8 @@ pub struct Tpc {
     capacity: u32,
     /// The entries of all slots.
     images: Vec<u32>,
+    /// One bit for each of them: overwritten before it was loaded.
+    marks: Vec<u64>,
     lru: Lru,
     /// Slots that are dirty.
     dirty: u32,
@@ -142,6 +102,7 @@ impl Tpc {
             slots: Vec::new(),
             capacity,
             images: Vec::new(),
+            marks: Vec::new(),
             lru: Lru::default(),
             dirty: 0,
             lost_of: vec![0; pages as usize],
@@ -179,17 +140,13 @@ impl Tpc {
         let slot = self.room(ops);
         let delayed = writes && self.settings.delayed_read && tpn != 0 && !self.store.moves.any(tp);
         let image = self.image(slot);
-        if delayed {
-            self.images[image.clone()].fill(UNLOADED);
-        } else {
-            if tpn != 0 {
-                self.store.count.loads += 1;
-                ops.push(MapOp::Read(tp));
-            }
-            self.images[image.clone()].copy_from_slice(self.store.page(tp));
+        if tpn != 0 && !delayed {
+            self.store.count.loads += 1;
+            ops.push(MapOp::Read(tp));
         }
-        let unloaded = if delayed { image.len() as u32 } else { 0 };
-        self.slots[slot as usize] = Slot { tdi: tp, tpn, dirty: false, unloaded, overwritten: 0 };
+        // Words of a slot that is partial are there already, and not used before the read.
+        self.images[image].copy_from_slice(self.store.page(tp));
+        self.slots[slot as usize] = Slot { tdi: tp, tpn, dirty: false, partial: delayed, overwritten: 0 };
         self.directory[tp.0 as usize] = Td::Tci(slot);
         self.lru.add(slot);
         while let Some((lpn, ppn)) = self.store.moves.take_any(tp) {
@@ -203,8 +160,9 @@ impl Tpc {
     /// A slot without a translation page.
     fn room(&mut self, ops: &mut MapOps) -> u32 {
         if (self.slots.len() as u32) < self.capacity {
-            self.slots.push(Slot { tdi: Tp(0), tpn: 0, dirty: false, unloaded: 0, overwritten: 0 });
+            self.slots.push(Slot { tdi: Tp(0), tpn: 0, dirty: false, partial: false, overwritten: 0 });
             self.images.resize(self.at(self.slots.len() as u32, 0), 0);
+            self.marks.resize(self.images.len().div_ceil(64), 0);
             return self.slots.len() as u32 - 1;
         }
         let victim = self.victim();
@@ -212,8 +170,8 @@ impl Tpc {
             self.store.count.write_backs += 1;
             self.write_back(victim, ops);
         }
-        let Slot { tdi, tpn, unloaded, overwritten, .. } = self.slots[victim as usize];
-        debug_assert!(unloaded == 0 || overwritten == 0, "a slot leaves with updates that were not written");
+        let Slot { tdi, tpn, overwritten, .. } = self.slots[victim as usize];
+        debug_assert!(overwritten == 0, "a slot leaves with updates that were not written");
         self.directory[tdi.0 as usize] = Td::Tpn(tpn);
         self.lru.remove(victim);
         victim
@@ -245,12 +203,14 @@ impl Tpc {
 
     /// Writes a changed slot's translation page.
     fn write_back(&mut self, slot: u32, ops: &mut MapOps) {
-        let Slot { tdi, unloaded, overwritten, .. } = self.slots[slot as usize];
-        self.store.count.visits += u64::from(unloaded > 0);
-        if unloaded > 0 || (overwritten > 0 && !self.may_save_read(tdi)) {
-            self.fill(slot, ops);
-        } else if overwritten > 0 {
-            self.save_read(slot);
+        let Slot { tdi, partial, overwritten, .. } = self.slots[slot as usize];
+        if partial {
+            let whole = overwritten as usize == self.store.shape.entries();
+            if whole && self.may_save_read(tdi) {
+                self.save_read(slot);
+            } else {
+                self.fill(slot, ops);
+            }
         }
         let image = self.image(slot);
         self.store.page_mut(tdi).copy_from_slice(&self.images[image]);
@@ -275,11 +235,13 @@ impl Tpc {
 
     /// Every entry was overwritten: the old version is never read, and what it named stays counted as valid.
     fn save_read(&mut self, slot: u32) {
-        let Slot { tdi, overwritten, .. } = self.slots[slot as usize];
+        let tdi = self.slots[slot as usize].tdi;
         let mapped = self.store.page(tdi).iter().filter(|&&word| word != 0).count() as u32;
         self.store.count.reads_saved += 1;
-        self.open -= u64::from(overwritten);
-        self.slots[slot as usize].overwritten = 0;
+        for at in self.image(slot) {
+            self.marks[at / 64] &= !(1 << (at % 64));
+        }
+        self.complete(slot);
         if self.settings.invalidation != Invalidation::Lost {
             self.lost_of[tdi.0 as usize] += mapped;
             self.lost += u64::from(mapped);
@@ -291,17 +253,42 @@ impl Tpc {
         let Slot { tdi, overwritten, .. } = self.slots[slot as usize];
         self.store.count.fills += 1;
         ops.push(MapOp::Read(tdi));
-        let image = self.image(slot);
-        for (word, &old) in self.images[image].iter_mut().zip(self.store.page(tdi)) {
-            if *word == UNLOADED {
-                *word = if self.settings.skip_fill { 0 } else { old };
-            } else if let Some(ppn) = page_of(old) {
-                ops.push(MapOp::Stale(ppn));
-            }
+        if self.settings.skip_fill {
+            let lost = self.image(slot).filter(|&at| !self.is_marked(at)).collect::<Vec<_>>();
+            lost.into_iter().for_each(|at| self.images[at] = 0);
         }
-        self.open -= u64::from(overwritten);
+        let first = self.at(slot, 0);
+        let (mut at, mut left) = (first, overwritten);
+        while left > 0 {
+            if self.marks[at / 64] >> (at % 64) == 0 {
+                at = (at / 64 + 1) * 64;
+                continue;
+            }
+            if self.is_marked(at) {
+                left -= 1;
+                self.marks[at / 64] &= !(1 << (at % 64));
+                let old = page_of(self.store.page(tdi)[at - first]);
+                old.into_iter().for_each(|ppn| ops.push(MapOp::Stale(ppn)));
+            }
+            at += 1;
+        }
+        self.complete(slot);
+    }
+
+    fn is_marked(&self, at: usize) -> bool {
+        self.marks[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    /// Whether an entry was not loaded yet.
+    fn is_unloaded(&self, slot: u32, at: usize) -> bool {
+        self.slots[slot as usize].partial && !self.is_marked(at)
+    }
+
+    /// Notes that nothing of the slot is unknown any more.
+    fn complete(&mut self, slot: u32) {
         let slot = &mut self.slots[slot as usize];
-        (slot.unloaded, slot.overwritten) = (0, 0);
+        self.open -= u64::from(slot.overwritten);
+        (slot.partial, slot.overwritten) = (false, 0);
     }
 
     /// Notes that collection has found a superseded page.
@@ -321,10 +308,7 @@ impl Mapping for Tpc {
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.directory[self.store.shape.tp(lpn).0 as usize] {
-            Td::Tci(slot) => match self.images[self.at(slot, self.store.shape.offset(lpn))] {
-                UNLOADED => page_of(self.store.word(lpn)),
-                word => page_of(word),
-            },
+            Td::Tci(slot) => page_of(self.images[self.at(slot, self.store.shape.offset(lpn))]),
             Td::Tpn(_) => self.store.uncached(lpn),
         }
     }
@@ -351,7 +335,7 @@ impl Mapping for Tpc {
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(self.store.shape.tp(lpn), false, ops);
         let at = self.at(slot, self.store.shape.offset(lpn));
-        if self.images[at] == UNLOADED {
+        if self.is_unloaded(slot, at) {
             self.fill(slot, ops);
         }
         page_of(self.images[at])
@@ -361,27 +345,28 @@ impl Mapping for Tpc {
         // A trim must know whether there is something to trim.
         let slot = self.slot_for(self.store.shape.tp(lpn), to.is_some(), ops);
         let at = self.at(slot, self.store.shape.offset(lpn));
-        if self.images[at] == UNLOADED {
+        let mut known = true;
+        if self.is_unloaded(slot, at) {
             let bounded = self.settings.invalidation != Invalidation::Lost;
             let full = bounded && self.open + self.lost >= u64::from(self.settings.unknown_max);
             if to.is_none() || full {
                 self.fill(slot, ops);
             } else {
-                let slot = &mut self.slots[slot as usize];
-                slot.unloaded -= 1;
-                slot.overwritten += 1;
+                known = false;
+                self.marks[at / 64] |= 1 << (at % 64);
+                self.slots[slot as usize].overwritten += 1;
                 self.open += 1;
             }
         }
         self.make_dirty(slot);
         let old = std::mem::replace(&mut self.images[at], word_of(to));
-        (old != UNLOADED).then(|| page_of(old)).flatten()
+        page_of(old).filter(|_| known)
     }
 
     fn relocate(&mut self, lpn: Lpn, to: Ppn, ops: &mut MapOps) {
         match self.directory[self.store.shape.tp(lpn).0 as usize] {
             Td::Tci(slot) => {
-                if self.slots[slot as usize].is_partial() {
+                if self.slots[slot as usize].partial {
                     self.fill(slot, ops);
                 }
                 let at = self.at(slot, self.store.shape.offset(lpn));
@@ -406,7 +391,7 @@ impl Mapping for Tpc {
         let tp = self.store.shape.tp(lpn);
         match self.directory[tp.0 as usize] {
             Td::Tci(slot) => {
-                let fills = self.slots[slot as usize].is_partial();
+                let fills = self.slots[slot as usize].partial;
                 if fills {
                     self.fill(slot, ops);
                 }
@@ -443,10 +428,10 @@ impl Mapping for Tpc {
     fn unsettled(&self) -> u64 {
         let open = |slot: u32| {
             let Slot { tdi, .. } = self.slots[slot as usize];
-            let pairs = self.images[self.image(slot)].iter().zip(self.store.page(tdi));
-            pairs.filter(|&(&word, &old)| word != UNLOADED && old != 0).count() as u64
+            let pairs = self.image(slot).zip(self.store.page(tdi));
+            pairs.filter(|&(at, &old)| self.is_marked(at) && old != 0).count() as u64
         };
-        let partial = self.lru.iter().filter(|&s| self.slots[s as usize].is_partial());
+        let partial = self.lru.iter().filter(|&s| self.slots[s as usize].partial);
         self.lost + partial.map(open).sum::<u64>()
     }
 
@@ -502,19 +487,17 @@ impl Mapping for Tpc {
         }
         let mut open = 0;
         for slot in self.lru.iter() {
-            let Slot { tdi, dirty, unloaded, overwritten, .. } = self.slots[slot as usize];
+            let Slot { tdi, dirty, partial, overwritten, .. } = self.slots[slot as usize];
             if self.directory[tdi.0 as usize] != Td::Tci(slot) {
                 return Err(format!("I-4: slot {slot} names {tdi:?}, which does not name it back"));
             }
-            let missing = self.images[self.image(slot)].iter().filter(|&&word| word == UNLOADED).count();
-            if missing != unloaded as usize {
-                return Err(format!("slot {slot} counts {unloaded} entries not loaded, there are {missing}"));
+            let marked = self.image(slot).filter(|&at| self.is_marked(at)).count();
+            if marked != overwritten as usize || (marked > 0 && !partial) {
+                return Err(format!(
+                    "slot {slot} counts {overwritten} overwritten entries, there are {marked}"
+                ));
             }
-            let same = self.images[self.image(slot)]
-                .iter()
-                .zip(self.store.page(tdi))
-                .all(|(&word, &old)| word == old || word == UNLOADED);
-            if !dirty && !same {
+            if !dirty && self.images[self.image(slot)] != *self.store.page(tdi) {
                 return Err(format!("the unchanged slot {slot} differs from its translation page"));
             }
             open += u64::from(overwritten);
