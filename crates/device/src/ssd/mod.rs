@@ -15,6 +15,10 @@
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
 //! version of each page wins.
 //!
+//! *Maps on the flash*: with a demand-paged map, requests also wait for translation pages, and collection has moves to
+//! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
+//! are unmapped; that is not counted as reads.
+//!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
 //! `recover` the start after a power cut, `mapping` the options of the map, `translate` and `map_state` maps that are
 //! partly on the flash.
