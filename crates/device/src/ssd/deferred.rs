@@ -11,10 +11,11 @@ use crate::nand::queued::{Job, Order, Page, NONE};
 use nandu_base::{Cx, ErrorKind, Flags, Instant, Op, Overlay, Payload, ReqId, Span, Step, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{Lpn, Ppn};
 
-impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// A request came.
     pub(super) fn defer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let (op, cause) = (cx.requests[id].op, cx.requests[id].cause);

@@ -8,6 +8,7 @@ use nandu_base::{
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
 
@@ -121,7 +122,7 @@ impl Usage {
     }
 }
 
-impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
@@ -130,6 +131,9 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
 
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.read_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
@@ -182,7 +186,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
 
     /// Reads one page on its die.
     #[inline(always)]
-    fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
         let (time, occupied) = self.lanes.read(plane, now, self.serial, page);
@@ -193,6 +197,9 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
 
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.write_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
@@ -311,7 +318,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 
     #[allow(clippy::too_many_arguments)] // one program of the medium
-    fn store(
+    pub(super) fn store(
         &self,
         lpn: Lpn,
         ppn: Ppn,
@@ -331,7 +338,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
 
     /// Reads a page of which a part will be replaced.
     #[cold]
-    fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         self.count.pages_premerged += 1;
         self.sense(old, now, usage)
     }
@@ -408,7 +415,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
                 return plane;
             }
         }
-        unreachable!("a drive whose geometry was checked has a plane with room");
+        panic!("I-5: no plane of a drive whose geometry was checked has room for another valid page");
     }
 
     #[cold]
@@ -423,6 +430,9 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.trim_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (cause, flags) = (request.cause, request.flags);
         let pages = self.host.pages(request.offset, request.len);
@@ -450,7 +460,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
-    fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
+    pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
         let whole = recorded.since(cx.now);
         let program = Span(self.lanes.timing().program.0.min(whole.0));
         let path = &mut cx.requests[id].path;
@@ -459,7 +469,13 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 
     pub(super) fn trim_page(&mut self, lpn: Lpn, now: Instant) {
-        if let Some(old) = self.map.clear(lpn) {
+        let old = self.map.clear(lpn);
+        self.trimmed(lpn, old, now);
+    }
+
+    /// Notes that a page was unmapped which lay at `old`, if it was mapped.
+    pub(super) fn trimmed(&mut self, lpn: Lpn, old: Option<Ppn>, now: Instant) {
+        if let Some(old) = old {
             self.supersede(old, now);
             self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             self.count.pages_trimmed += 1;
@@ -474,7 +490,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 
     #[inline(always)]
-    fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
         if self.planted.path_without_queue {
             let queue = cx.requests[id].path.get(Phase::Queue);
             cx.requests[id].path.add(Phase::Queue, queue);

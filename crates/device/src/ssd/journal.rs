@@ -5,10 +5,11 @@ use super::Ssd;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::Ppn;
 
-impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
     pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
         if self.journal.pending() == 0 {

@@ -15,19 +15,28 @@
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
 //! version of each page wins.
 //!
+//! *Maps on the flash*: with a demand-paged map, requests also wait for translation pages, and collection has moves to
+//! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
+//! are unmapped; that is not counted as reads.
+//!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations
-//! when their die is free.
+//! `recover` the start after a power cut, `mapping` the options of the map, `translate` and `map_state` maps that are
+//! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! is free.
 
 mod collect;
 mod config;
 mod deferred;
 mod host;
 mod journal;
+mod map_state;
+mod mapping;
 mod recover;
 mod serve;
+mod translate;
 
 pub use config::{kind, SsdConfig};
+pub use mapping::MapConfig;
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
@@ -38,10 +47,11 @@ use nandu_base::{
     OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
 };
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::PageMap;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
@@ -75,10 +85,11 @@ struct Counts {
 }
 
 /// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
-pub struct Ssd<G, const DEFERS: bool> {
+pub struct Ssd<M, G, const DEFERS: bool> {
     host: Host,
     limits: Limits,
-    map: PageMap,
+    map: M,
+    paging: Paging,
     blocks: BlockTable,
     lanes: Lanes,
     turns: RoundRobin,
@@ -105,18 +116,20 @@ pub struct Ssd<G, const DEFERS: bool> {
     closing: bool,
 }
 
-impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
         limits: Limits,
-        blocks: BlockTable,
+        map: M,
+        waits_for_write: bool,
+        mut blocks: BlockTable,
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
         mut queue: Queued,
         cx: &BuildContext<'_>,
-    ) -> Ssd<G, DEFERS> {
+    ) -> Ssd<M, G, DEFERS> {
         let planted = Planted {
             pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
@@ -133,8 +146,12 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
         queue.erase_too_early = planted.erase_too_early;
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         let planes = blocks.planes.len();
+        let mut paging = Paging::new(*blocks.layout(), &map, waits_for_write);
+        let claimed = paging.area.claim(&mut blocks);
+        assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
-            map: PageMap::new(host.logical),
+            map,
+            paging,
             host,
             limits,
             blocks,
@@ -157,7 +174,7 @@ impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
     }
 }
 
-impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -193,6 +210,7 @@ impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        self.write_map_back(cx);
         if DEFERS {
             return self.close_when_done(cx);
         }
@@ -253,7 +271,7 @@ impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
-        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages;
+        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -263,11 +281,14 @@ impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
         put("gc_clears_forced", c.clears_forced);
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);
-        put("erase_count", c.erases);
+        put("erase_count", c.erases + self.paging.erased());
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
         put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());
         put("valid_pages", self.blocks.planes.iter().map(|p| u64::from(p.valid)).sum());
+        if M::PAGED {
+            self.map_counters(out);
+        }
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
@@ -278,6 +299,8 @@ impl<G: GcPolicy, const DEFERS: bool> Machine for Ssd<G, DEFERS> {
     fn reset_counters(&mut self) {
         self.count = Counts::default();
         self.lanes.reset_busy();
+        self.map.reset_counts();
+        self.paging.reset_counters();
     }
 
     fn check(&self) -> Result<(), Violation> {

@@ -10,9 +10,10 @@ use crate::nand::queued::{Job, Node, Page, NONE};
 use crate::nand::PageTime;
 use nandu_base::{Cx, Instant, Oob, Phase, Program, Span, Step, TimerKey, Window, Work};
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Ppn};
 
-impl<G: GcPolicy, const DEFERS: bool> Ssd<G, DEFERS> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// A die was to be woken now.
     pub(super) fn die_is_free(&mut self, die: u32, cx: &mut Cx<'_>) -> Step {
         if let Some(medium) = cx.medium.as_deref_mut() {

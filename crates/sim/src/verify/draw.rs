@@ -250,6 +250,11 @@ impl<'a> Draft<'a> {
             blocks += 1 + blocks / 8;
         }
         logical -= self.rng.below(logical / 2 + 1) * u64::from(least == 0);
+        let mapping = self.mapping(page);
+        if mapping.is_some() {
+            let entries = 2 * logical.div_ceil(page / 4);
+            blocks += 2 + entries.div_ceil(pages * all_planes);
+        }
         let raw = blocks * pages * all_planes;
         let name = self.begin("ssd");
         let profile =
@@ -267,11 +272,15 @@ impl<'a> Draft<'a> {
             self.put(key, value);
         }
         self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        let paged = mapping.is_some();
+        if let Some(mapping) = mapping {
+            self.put("mapping", mapping);
+        }
         let copyback = self.one_in(2);
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
-        if arbiter.below(2) == 0 {
+        if !paged && arbiter.below(2) == 0 {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
         }
@@ -281,6 +290,29 @@ impl<'a> Draft<'a> {
         }
         self.put("placement", format!("{axes:?}"));
         name
+    }
+
+    /// A map on the flash, its cache far too small; [`None`] for the page map.
+    fn mapping(&mut self, page: u64) -> Option<String> {
+        let batch = self.rng.between(1, 20);
+        let write_back = *self.rng.pick(&["wait", "behind"]);
+        let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
+        match self.rng.below(8) {
+            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
+            0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
+            1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
+            2 => {
+                let ram = (page + 12) * self.rng.between(1, 3);
+                let delayed = self.one_in(2);
+                let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
+                let clean_first = *self.rng.pick(&["1", "1/2"]);
+                Some(format!(
+                    "{{ kind = \"tpc\", ram = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                     clean_first = \"{clean_first}\", {common} }}"
+                ))
+            }
+            _ => None,
+        }
     }
 
     fn fault(&mut self, below: String) -> String {
