@@ -52,8 +52,11 @@ struct Gate {
 /// Runs the benchmark; with `gate_only` the instruction counts alone.
 pub fn bench(gate_only: bool) -> ExitCode {
     let end = counts();
-    let rest = if gate_only { End::Passed } else { sizes() };
-    for end in [end, rest] {
+    let mut ends = vec![end];
+    if !gate_only {
+        ends.extend([flatness(), sizes(), verified()]);
+    }
+    for end in ends {
         match end {
             End::Passed => {}
             End::Failed(why) | End::Skipped(why) => {
@@ -184,6 +187,72 @@ fn run_words(folder: &Path, stack: &str, requests: u64, passes: u64, preconditio
     words
 }
 
+/// What a request may cost more or less after 10^6 requests than at the start, in percent.
+const FLAT_PERCENT: u64 = 5;
+/// Most memory of the program, in MiB.
+const PEAK_MIB: u64 = 100;
+/// CPU time of a run with every read checked, by that of the plain run.
+const VERIFIED_GOAL: f64 = 1.6;
+
+/// Instructions per request do not grow with the length of a run: the second pass over 10^5 requests and the one that
+/// reaches 10^6 cost the same. The drive was never written, so that a request means the same work throughout.
+fn flatness() -> End {
+    let folder = target_dir().join("bench");
+    let program = target_dir().join("dist/nandu");
+    let of = |passes| {
+        let count = Count { name: "empty", stack: "one", precondition: "empty", requests: 100_000, passes };
+        marginal(&program, &folder, &count)
+    };
+    match (of((1, 2)), of((9, 10))) {
+        (Ok(early), Ok(late)) => {
+            println!("\ninstructions per request up to 200,000 requests: {early}; up to 1,000,000: {late}");
+            if early.abs_diff(late) * 100 <= early * FLAT_PERCENT {
+                End::Passed
+            } else {
+                End::Failed(format!("the cost of a request is not flat within {FLAT_PERCENT} %"))
+            }
+        }
+        (Err(why), _) | (_, Err(why)) => End::Failed(why),
+    }
+}
+
+/// CPU seconds and peak MiB of one run of the program.
+fn measured(program: &Path, words: Vec<String>) -> Result<(f64, u64), String> {
+    let mut time = Command::new("python3");
+    time.arg("xtask/measure.py").arg(program).args(words).current_dir(root());
+    let output = time.output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut words = text.split_whitespace();
+    let (cpu, peak) = (words.next().and_then(|w| w.parse().ok()), words.next().and_then(|w| w.parse().ok()));
+    cpu.zip(peak).ok_or_else(|| format!("no figures in: {text}"))
+}
+
+/// CPU time of a run with every read checked against the plain one: the least of several, taken in turns.
+fn verified() -> End {
+    let (program, folder) = (target_dir().join("dist/nandu"), target_dir().join("bench"));
+    let words = run_words(&folder, "one", 1_000_000, 1, "filled");
+    let mut least = [f64::INFINITY; 2];
+    for _ in 0..7 {
+        for (least, more) in least.iter_mut().zip([None, Some("--verify".to_string())]) {
+            match measured(&program, words.iter().cloned().chain(more).collect()) {
+                Ok((cpu, _)) => *least = least.min(cpu),
+                Err(why) => return End::Failed(why),
+            }
+        }
+    }
+    let [plain, checked] = least;
+    let ratio = checked / plain;
+    let verdict = if ratio <= VERIFIED_GOAL { "goal met" } else { "above the goal" };
+    println!(
+        "\n1,000,000 requests, filled: {plain:.3} CPU s plain, {checked:.3} with every read checked, \
+         {ratio:.2} times; the goal is {VERIFIED_GOAL}: {verdict}"
+    );
+    End::Passed
+}
+
 /// Time and memory from 10^5 to 10^7 requests.
 fn sizes() -> End {
     let (program, folder) = match build() {
@@ -197,19 +266,16 @@ fn sizes() -> End {
     for precondition in ["empty", "filled"] {
         for (requests, passes) in [(100_000, 1), (1_000_000, 1), (1_000_000, 10)] {
             let words = run_words(&folder, "one", requests, passes, precondition);
-            let mut time = Command::new("python3");
-            time.arg("xtask/measure.py").arg(&program).args(words).current_dir(root());
-            let output = match time.output() {
-                Ok(output) if output.status.success() => output,
-                Ok(output) => return End::Failed(String::from_utf8_lossy(&output.stderr).into_owned()),
-                Err(error) => return End::Failed(error.to_string()),
+            let (cpu, peak) = match measured(&program, words) {
+                Ok(figures) => figures,
+                Err(why) => return End::Failed(why),
             };
-            let text = String::from_utf8_lossy(&output.stdout);
-            let mut words = text.split_whitespace();
-            let (cpu, peak) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
             let total = requests * passes;
-            let rate = cpu.parse::<f64>().map_or(0.0, |cpu| total as f64 / cpu);
-            println!("{precondition:<8} {total:>10} {cpu:>10} {rate:>14.0} {peak:>10}");
+            let rate = total as f64 / cpu;
+            println!("{precondition:<8} {total:>10} {cpu:>10.3} {rate:>14.0} {peak:>10}");
+            if peak >= PEAK_MIB {
+                return End::Failed(format!("{peak} MiB of memory, {PEAK_MIB} are allowed"));
+            }
         }
     }
     End::Passed

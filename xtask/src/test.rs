@@ -31,6 +31,12 @@ impl Options {
 /// Seeds of the verified simulation that every push passes; longer runs have their own command.
 const SEEDS: u32 = 300;
 
+/// Seeds within which every planted fault must be found.
+const SEEDS_PLANTED: u32 = 5000;
+
+/// Invariants of the whole simulation; see `nandu_sim::verify`.
+const INVARIANTS: &[&str] = &["I-1", "I-5", "I-6", "I-13", "I-14", "I-16"];
+
 /// Takes every step, also after a failure.
 pub fn all(options: &Options) -> ExitCode {
     let mut steps = Steps::new(options.require_tools);
@@ -52,6 +58,7 @@ pub fn all(options: &Options) -> ExitCode {
         steps.step("documented commands", docs::check);
         steps.step("stack files against the schema", schema);
         steps.step("seeds of the verified simulation", seeds);
+        steps.step("planted faults", plants);
         steps.step("instruction counts", gates);
     }
     steps.close()
@@ -85,6 +92,28 @@ fn seeds() -> End {
     let mut verify = nandu();
     verify.args(["verify", "--crash", "--seeds", &SEEDS.to_string()]);
     run(verify)
+}
+
+/// Every planted fault is found, and each invariant that is not one machine's own finds at least one.
+fn plants() -> End {
+    let mut verify = nandu();
+    verify.args(["--quiet", "verify", "--plant", "all", "--crash", "--seeds", &SEEDS_PLANTED.to_string()]);
+    let output = match verify.output() {
+        Ok(output) => output,
+        Err(error) => return End::Failed(error.to_string()),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    if !output.status.success() {
+        return End::Failed(String::from_utf8_lossy(&output.stderr).trim().to_string());
+    }
+    let found_by: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let idle: Vec<&str> = INVARIANTS.iter().copied().filter(|i| !found_by.contains(i)).collect();
+    if idle.is_empty() {
+        End::Passed
+    } else {
+        End::Failed(format!("no planted fault is found by {}", idle.join(", ")))
+    }
 }
 
 fn gates() -> End {

@@ -157,7 +157,7 @@ impl Cx<'_> {
         let missing = (0..self.peek.children()).find(|&k| !self.peek.is_open(k as u8));
         let result = match missing {
             None => Ok(()),
-            Some(k) => Err(OpenError::Gone { device: format!("child {k}") }),
+            Some(k) => Err(OpenError::Child(k as u8)),
         };
         self.opened(result);
     }

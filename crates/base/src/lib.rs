@@ -8,6 +8,7 @@ pub mod bytebuf;
 pub mod charge;
 pub mod config;
 pub mod context;
+pub mod fit;
 pub mod histogram;
 pub mod join;
 pub mod machine;
@@ -22,6 +23,7 @@ pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
+pub use fit::Fit;
 pub use histogram::Histogram;
 pub use join::Joins;
 pub use machine::{

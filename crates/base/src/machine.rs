@@ -87,6 +87,9 @@ pub enum OpenError {
         /// The missing device or leg.
         device: String,
     },
+    /// As [`OpenError::Gone`], from a machine, which knows its children by number; the graph puts the name in.
+    #[error("child {0} is not there")]
+    Child(u8),
     /// What is found on the children does not allow a start.
     #[error("{why}; {remedy}")]
     Refused {

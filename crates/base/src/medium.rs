@@ -69,6 +69,9 @@ pub trait Medium: Send {
     /// Programs one unit. Panics when the unit is not erased: the leaf broke the order of flash.
     fn program(&mut self, pool: &PayloadPool, program: &Program);
 
+    /// A read of `unit` follows soon. A hint.
+    fn prefetch(&self, _unit: u64) {}
+
     /// Reads `count` sectors of `unit` from sector `first` into `into`. False when the unit is torn.
     fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool;
 

@@ -10,8 +10,13 @@ use std::path::{Path, PathBuf};
 pub const BUILTIN: &[(&str, &str)] = &[
     ("memory", include_str!("../../../stacks/memory.toml")),
     ("page-map", include_str!("../../../stacks/page-map.toml")),
+    ("dftl", include_str!("../../../stacks/dftl.toml")),
+    ("cftl", include_str!("../../../stacks/cftl.toml")),
+    ("tpftl", include_str!("../../../stacks/tpftl.toml")),
+    ("tpc-ftl", include_str!("../../../stacks/tpc-ftl.toml")),
     ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
     ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
+    ("read-priority", include_str!("../../../stacks/read-priority.toml")),
     ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
     ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),
     ("stripe", include_str!("../../../stacks/stripe.toml")),

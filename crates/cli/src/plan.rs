@@ -244,12 +244,7 @@ fn own_workload(
     } else {
         name
     };
-    let how = match table.fit {
-        nandu_stack::load::Fit::Error => Fit::Error,
-        nandu_stack::load::Fit::Concat => Fit::Concat,
-        nandu_stack::load::Fit::Compact => Fit::Compact,
-        nandu_stack::load::Fit::Wrap => Fit::Wrap,
-    };
+    let how = table.fit;
     let wanted = Wanted {
         name,
         settings: settings(table),

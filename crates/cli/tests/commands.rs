@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use support::{good, nandu, nandu_in, recorded};
+use support::{good, nandu, nandu_in, recorded, root};
 
 fn json(args: &[&str]) -> Value {
     serde_json::from_str(&good(args)).unwrap_or_else(|e| panic!("nandu {}: {e}", args.join(" ")))
@@ -222,6 +222,46 @@ fn a_trace_survives_its_conversions() {
     assert_eq!(info["traces"][0]["meta"]["origin"], "stand-in");
     let table = run(&["trace", "info", "a.parquet", "c.txt", "--streams"]);
     assert!(table.contains("footprint") && table.contains("stream"), "{table}");
+}
+
+#[test]
+fn the_committed_schema_is_current() {
+    let committed = std::fs::read_to_string(root().join("stacks/nandu.schema.json")).unwrap_or_default();
+    let renew = "cargo run --release -- schema > stacks/nandu.schema.json";
+    assert!(good(&["schema"]) == committed, "stacks/nandu.schema.json is old; renew it: {renew}");
+}
+
+#[test]
+fn a_verified_run_says_how_many_reads_it_has_checked() {
+    let words = ["run", "small-ssd", "--trace", "mixed-zipf", "--gen", "requests=3000", "--fit", "wrap"];
+    let text = good(&[&words[..], &["--verify"]].concat());
+    assert!(text.contains("reads checked, each found what was written"), "{text}");
+    let of = |more: &[&str]| -> Value {
+        serde_json::from_str(&good(&[&words[..], &["--json"], more].concat())).expect("JSON")
+    };
+    let (plain, verified) = (of(&[]), of(&["--verify"]));
+    assert_eq!(verified["provenance"]["reads_checked"], plain["reads"]["requests"]);
+    assert_eq!(
+        (&plain["provenance"]["verified"], &plain["provenance"]["reads_checked"]),
+        (&false.into(), &0.into())
+    );
+    // Checking changes nothing that is measured.
+    assert_eq!(verified["all"], plain["all"]);
+}
+
+#[test]
+fn a_verified_run_on_a_device_that_forgets_fails() {
+    let stack = "[export.data]\ndevice = \"f\"\n\n[device.m]\nkind = \"memory\"\nsize = \"64 MiB\"\n\n\
+                 [device.f]\nkind = \"fault\"\nbelow = \"m\"\n\
+                 cache = { size = \"8 MiB\", destage_every = \"1 s\" }\n\
+                 loss = { kind = \"random\", mean = \"5 ms\", back_after = \"1 us\" }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("f.toml"), stack).expect("a file");
+    let words =
+        ["run", "f.toml", "--trace", "mixed-zipf", "--gen", "requests=20000", "--fit", "wrap", "--verify"];
+    let ran = nandu_in(folder.path(), &words);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("I-1 is broken"), "{}", ran.err);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! RAM: 4 bytes per physical page, 22 per block.
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
+use crate::mapping::Tp;
 use nandu_base::Instant;
 
 /// What a physical page holds.
@@ -16,12 +17,16 @@ pub enum Content {
     Free,
     /// A logical page, perhaps an old version of it.
     Data(Lpn),
+    /// A translation page, perhaps an old version of it.
+    Map(Tp),
     /// A record of the trim journal, by its slot.
     Journal(u32),
     /// A page that cannot be used before the next erase: torn by a power cut.
     Waste,
 }
 
+/// Owner words from here on name translation pages.
+const MAP: u32 = 0xFD00_0000;
 /// Owner words from here on name journal slots.
 const JOURNAL: u32 = 0xFF00_0000;
 /// The owner word of a wasted page.
@@ -32,6 +37,7 @@ impl Content {
         match self {
             Content::Free => 0,
             Content::Data(lpn) => lpn.0 + 1,
+            Content::Map(tp) => MAP + tp.0,
             Content::Journal(slot) => JOURNAL + slot,
             Content::Waste => WASTE,
         }
@@ -42,13 +48,14 @@ impl Content {
             0 => Content::Free,
             WASTE => Content::Waste,
             slot if slot >= JOURNAL => Content::Journal(slot - JOURNAL),
+            tp if tp >= MAP => Content::Map(Tp(tp - MAP)),
             lpn => Content::Data(Lpn(lpn - 1)),
         }
     }
 }
 
-/// Largest number of logical pages: beyond, owner words name journal slots.
-pub const LOGICAL_PAGES_MAX: u32 = JOURNAL - 1;
+/// Largest number of logical pages: beyond, owner words name translation pages.
+pub const LOGICAL_PAGES_MAX: u32 = MAP - 1;
 /// Largest number of journal slots.
 pub const JOURNAL_SLOTS_MAX: u32 = WASTE - JOURNAL;
 
@@ -62,6 +69,11 @@ pub struct Cursor {
 impl Cursor {
     /// No open block.
     pub const CLOSED: Cursor = Cursor { next: u32::MAX, end: u32::MAX };
+
+    /// The pages from `next` to before `end`, all in one block.
+    pub fn over(next: u32, end: u32) -> Cursor {
+        Cursor { next, end }
+    }
 
     /// Whether the block is full, or there is none.
     #[inline]
@@ -204,6 +216,19 @@ impl BlockTable {
         }
     }
 
+    /// Notes that what a page holds is not needed any more, for maps that are not asked about each page.
+    #[inline]
+    pub fn forget(&mut self, ppn: Ppn) {
+        self.owners[ppn.0 as usize] = WASTE;
+    }
+
+    /// No erase of the block of `ppn` may begin before `when`.
+    #[inline]
+    pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
+        let safe_at = &mut self.safe_at[self.layout.block(ppn).0 as usize];
+        *safe_at = safe_at.later(when);
+    }
+
     /// Takes the longest-erased block of a plane and opens it; `seq` is the number its first page will get.
     pub fn open_free(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
         let list = &mut self.free[plane as usize];
@@ -292,7 +317,7 @@ impl BlockTable {
     #[inline]
     pub fn data_at(&self, ppn: Ppn) -> Option<Lpn> {
         let word = *self.owners.get(ppn.0 as usize)?;
-        (word.wrapping_sub(1) < JOURNAL - 1).then(|| Lpn(word - 1))
+        (word.wrapping_sub(1) < MAP - 1).then(|| Lpn(word - 1))
     }
 
     /// Starts from nothing known: every block neither free nor open. For recovery, which then calls
@@ -302,6 +327,12 @@ impl BlockTable {
         table.planes.iter_mut().for_each(|plane| plane.free = 0);
         table.free.fill(FreeList::EMPTY);
         table
+    }
+
+    /// Notes the erases of a block that others have put in its place.
+    pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
+        self.erases[block.0 as usize] = erases;
+        self.oldest[block.0 as usize] = u64::MAX;
     }
 
     /// Puts a scanned block in its place: free, or closed, or open for more pages. `written` pages from the start are
@@ -372,6 +403,8 @@ mod tests {
         let cases = [
             Content::Free,
             Content::Waste,
+            Content::Map(Tp(0)),
+            Content::Map(Tp(JOURNAL - MAP - 1)),
             Content::Journal(0),
             Content::Journal(JOURNAL_SLOTS_MAX - 1),
             Content::Data(Lpn(0)),

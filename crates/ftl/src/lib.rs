@@ -5,12 +5,14 @@
 pub mod address;
 pub mod blocks;
 pub mod gc;
+pub mod map_area;
 pub mod mapping;
 pub mod placement;
 pub mod trim_journal;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
 pub use blocks::{BlockTable, Cursor, Plane};
+pub use map_area::MapArea;
 
 /// Asks the processor to fetch element `index` into its cache. A hint: it changes nothing and cannot fail.
 #[inline]

@@ -2,12 +2,15 @@
 //!
 //! A request takes the leaf's latency, then its data moves at the leaf's bandwidth; data of different requests take turns.
 //! A write reaches the medium when it is complete. A power cut tears what was under way: each sector of an unfinished
-//! write is old or new.
+//! write is old or new, and one that holds real bytes may be torn inside.
+//!
+//! In the verified simulation a medium may be *cached*, as a file is by the page cache: what was written since the last
+//! flush survives the death of the process, and a power cut brings back any of it.
 //!
 //! RAM: stamps are kept in chunks of 1 MiB of the device (16 KiB each) that exist once written; metadata takes its bytes.
 
 use nandu_base::{
-    BlockSpec, ByteLen, ErrorKind, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
+    BlockSpec, ByteLen, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
     Sector, Span, Stamp, SECTOR,
 };
 use std::collections::BTreeMap;
@@ -25,6 +28,24 @@ pub struct BlockMedium {
     bytes: BTreeMap<u64, Box<[u8; SECTOR as usize]>>,
     /// Requests being served, in the order in which they will be complete.
     under_way: Vec<ReqId>,
+    cache: Option<Cache>,
+}
+
+/// What a power cut may bring back.
+#[derive(Default)]
+struct Cache {
+    /// Writes that have ended.
+    ends: u64,
+    /// By sector: what it held when it was last flushed, and the end of its newest write.
+    before: BTreeMap<u64, (Held, u64)>,
+    /// Flushes under way, with `ends` as they came.
+    flushes: Vec<(ReqId, u64)>,
+}
+
+/// What a sector holds.
+enum Held {
+    Stamp(Stamp),
+    Bytes(Box<[u8; SECTOR as usize]>),
 }
 
 impl BlockMedium {
@@ -39,7 +60,13 @@ impl BlockMedium {
             stamps: vec![None; chunks],
             bytes: BTreeMap::new(),
             under_way: Vec::new(),
+            cache: None,
         }
+    }
+
+    /// From here on what is written may come undone until it is flushed.
+    pub fn cached(&mut self) {
+        self.cache = Some(Cache::default());
     }
 
     /// Takes a request; returns when it will be complete.
@@ -54,6 +81,9 @@ impl BlockMedium {
         self.free_at = end;
         request.path.add(Phase::Device, end.since(now));
         self.under_way.push(id);
+        if let (Some(cache), Op::Flush) = (&mut self.cache, request.op) {
+            cache.flushes.push((id, cache.ends));
+        }
         end
     }
 
@@ -67,8 +97,11 @@ impl BlockMedium {
         }
         match request.op {
             Op::Read => self.read(request, pool),
-            Op::Write | Op::Trim | Op::WriteZeroes => self.change(request, pool, |_| true),
-            Op::Flush => {}
+            Op::Write | Op::Trim | Op::WriteZeroes => {
+                self.change(request, pool, |_| true);
+                self.force(request);
+            }
+            Op::Flush => self.flushed(id),
             Op::Reset => request.fail(ErrorKind::Unsupported),
         }
     }
@@ -95,8 +128,12 @@ impl BlockMedium {
     fn change(&mut self, request: &Request, pool: &PayloadPool, mut reaches: impl FnMut(u64) -> bool) {
         let first = request.offset.sector();
         let stores = request.op == Op::Write;
+        if let Some(cache) = &mut self.cache {
+            cache.ends += 1;
+        }
         for i in (0..request.len.sectors()).filter(|&i| reaches(i)) {
             let sector = first + i;
+            self.remember(sector);
             match pool.sector(request.payload, i).filter(|_| stores) {
                 Some(Sector::Bytes(bytes)) => {
                     self.bytes.insert(sector, Box::new(bytes.try_into().expect("a sector has 512 bytes")));
@@ -105,6 +142,35 @@ impl BlockMedium {
                 None => self.put(sector, Stamp::ZERO),
             }
         }
+    }
+
+    /// A write with FUA is durable.
+    fn force(&mut self, request: &Request) {
+        if let (Some(cache), true) = (&mut self.cache, request.flags.has(Flags::FUA)) {
+            let first = request.offset.sector();
+            (first..first + request.len.sectors()).for_each(|sector| drop(cache.before.remove(&sector)));
+        }
+    }
+
+    /// What had ended when the flush came is durable. So is, of a sector that was written since, the newest: what it held
+    /// in between is not kept.
+    fn flushed(&mut self, id: ReqId) {
+        let Some(cache) = &mut self.cache else { return };
+        let at = cache.flushes.iter().position(|&(flush, _)| flush == id).expect("the flush came");
+        let (_, ends) = cache.flushes.swap_remove(at);
+        cache.before.retain(|_, (_, first)| *first > ends);
+    }
+
+    fn remember(&mut self, sector: u64) {
+        let Some(cache) = &mut self.cache else { return };
+        let held = match self.bytes.get(&sector) {
+            Some(bytes) => Held::Bytes(bytes.clone()),
+            None => {
+                let chunk = self.stamps[(sector / CHUNK_SECTORS) as usize].as_ref();
+                Held::Stamp(chunk.map_or(Stamp::ZERO, |c| c[(sector % CHUNK_SECTORS) as usize]))
+            }
+        };
+        cache.before.entry(sector).or_insert((held, cache.ends));
     }
 
     fn put(&mut self, sector: u64, stamp: Stamp) {
@@ -117,15 +183,52 @@ impl BlockMedium {
         chunk[(sector % CHUNK_SECTORS) as usize] = stamp;
     }
 
-    /// Power is cut: of every write under way each sector reaches the medium or does not.
+    /// Power is cut: of every write under way each sector reaches the medium or does not, and one of real bytes may be
+    /// torn inside.
     pub fn crash(&mut self, requests: &RequestTable, pool: &PayloadPool, rng: &mut Rng) {
+        let under_way = self.under_way.clone();
+        self.die(requests, pool, rng);
+        for (sector, (held, _)) in
+            self.cache.as_mut().map(|c| std::mem::take(&mut c.before)).into_iter().flatten()
+        {
+            if rng.below(2) == 0 {
+                match held {
+                    Held::Stamp(stamp) => self.put(sector, stamp),
+                    Held::Bytes(bytes) => drop(self.bytes.insert(sector, bytes)),
+                }
+            }
+        }
+        for request in under_way.into_iter().map(|id| &requests[id]) {
+            if request.op == Op::Write && request.end().0 <= self.capacity.0 {
+                self.tear(request, pool, rng);
+            }
+        }
+    }
+
+    /// The process dies: of every write under way each sector reaches the medium or does not. A cache stays.
+    pub fn die(&mut self, requests: &RequestTable, pool: &PayloadPool, rng: &mut Rng) {
         for id in std::mem::take(&mut self.under_way) {
             let request = &requests[id];
             if request.op.changes_data() && request.end().0 <= self.capacity.0 {
                 self.change(request, pool, |_| rng.below(2) == 0);
             }
         }
+        if let Some(cache) = &mut self.cache {
+            cache.flushes.clear();
+        }
         self.free_at = Instant::ZERO;
+    }
+
+    /// One sector of real bytes ends with what it held before, or with zeros.
+    fn tear(&mut self, request: &Request, pool: &PayloadPool, rng: &mut Rng) {
+        let at = rng.below(request.len.sectors() * 2);
+        if at < request.len.sectors() {
+            let (sector, keep) = (request.offset.sector() + at, rng.below(SECTOR) as usize);
+            if let Some(Sector::Bytes(bytes)) = pool.sector(request.payload, at) {
+                let old = self.bytes.entry(sector).or_insert_with(|| Box::new([0; SECTOR as usize]));
+                old[..keep].copy_from_slice(&bytes[..keep]);
+            }
+        }
     }
 
     /// What a sector holds, for checks that compare media: its stamp, or [`Stamp::METADATA`].

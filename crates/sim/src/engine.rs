@@ -31,15 +31,30 @@ impl Media {
         self.block[node as usize].as_ref()
     }
 
+    /// Files lie in a cache from here on: what is not flushed may come undone.
+    pub fn cache_files(&mut self, built: &Built) {
+        let files = built.parts.iter().zip(&mut self.block).filter(|(part, _)| part.kind == "file");
+        files.flat_map(|(_, block)| block).for_each(BlockMedium::cached);
+    }
+
     /// Fresh media for every leaf of `built`. Computed media exist only when the run stores content.
     pub fn fresh(built: &Built, stores: bool) -> Media {
+        Media::with_cells(built, stores, Cells::new)
+    }
+
+    /// The same for a run whose power is never cut and that never starts again.
+    pub fn for_one_session(built: &Built, stores: bool) -> Media {
+        Media::with_cells(built, stores, Cells::for_one_session)
+    }
+
+    fn with_cells(built: &Built, stores: bool, cells: fn(u64, u32, u32) -> Cells) -> Media {
         let mut media = Media { computed: Vec::new(), block: Vec::new() };
         for part in &built.parts {
             let (computed, block): (Option<Box<dyn Medium>>, _) = match &part.medium {
                 MediumSpec::None => (None, None),
                 MediumSpec::Flash { .. } if !stores => (None, None),
                 MediumSpec::Flash { units, unit_sectors, units_per_block } => {
-                    (Some(Box::new(Cells::new(*units, *unit_sectors, *units_per_block))), None)
+                    (Some(Box::new(cells(*units, *unit_sectors, *units_per_block))), None)
                 }
                 MediumSpec::Block(spec) => (None, Some(BlockMedium::new(spec))),
             };
@@ -283,13 +298,21 @@ impl<S: Sink> Engine<S> {
         (Media { computed, block: self.world.block }, self.world.sink)
     }
 
+    /// The process dies: every machine is gone, the media lose nothing that had reached them.
+    pub fn die(mut self, rng: &mut Rng) -> (Media, S) {
+        for block in self.world.block.iter_mut().flatten() {
+            block.die(&self.graph.requests, &self.graph.pool, rng);
+        }
+        self.into_parts()
+    }
+
     /// Ends the engine without a cut.
     pub fn into_parts(self) -> (Media, S) {
         (Media { computed: self.graph.into_media(), block: self.world.block }, self.world.sink)
     }
 }
 
-/// Builds the machines of `stack`, with every leaf's medium fresh.
+/// Builds the machines of `stack` for one session, with every leaf's medium fresh.
 pub fn build(
     stack: &Stack,
     options: &nandu_stack::BuildOptions,
@@ -298,6 +321,6 @@ pub fn build(
     let built = stack.build(options)?;
     // Plain simulation stores only what machines put on record for themselves.
     let stores = content != Content::Nothing || built.parts.iter().any(|p| p.machine.keeps_records());
-    let media = Media::fresh(&built, stores);
+    let media = Media::for_one_session(&built, stores);
     Ok((built, media))
 }

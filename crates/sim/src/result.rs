@@ -29,6 +29,8 @@ pub struct Provenance {
     pub warm_up_requests: u64,
     /// Whether every read was checked.
     pub verified: bool,
+    /// Reads that were checked, warm-up included.
+    pub reads_checked: u64,
 }
 
 /// Where a workload comes from.

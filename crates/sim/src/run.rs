@@ -168,6 +168,7 @@ pub fn run_with<H: Host>(
         seed: options.seed,
         warm_up_requests: options.warm_up,
         verified: content == Content::Stamps,
+        reads_checked: 0,
     };
     let (graph, sink) = engine.graph_and_sink();
     let result = result(graph, stack, metrics(sink), &outcome, provenance, end);

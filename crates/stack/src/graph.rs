@@ -463,11 +463,23 @@ impl Graph {
                 }
                 Effect::Event(event) => self.tell_parents(node, event, now, driver),
                 Effect::Opened(result) => {
+                    let result = result.map_err(|error| self.named(node, error));
                     self.nodes[node as usize].open = result.is_ok();
                     self.results[node as usize] = Some(result);
                 }
                 Effect::Closed => self.nodes[node as usize].open = false,
             }
+        }
+    }
+
+    /// The error of a start, with names where the machine knows numbers.
+    fn named(&self, node: u32, error: OpenError) -> OpenError {
+        match error {
+            OpenError::Child(k) => {
+                let child = self.nodes[node as usize].children[usize::from(k)];
+                OpenError::Gone { device: self.names[child as usize].clone() }
+            }
+            error => error,
         }
     }
 

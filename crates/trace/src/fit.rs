@@ -14,39 +14,9 @@
 use crate::pages::{page_range, PageSet, PAGE};
 use crate::record::{Record, RecordError};
 use crate::trace::Trace;
+pub use nandu_base::Fit;
 use nandu_base::{ByteLen, SECTOR};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// How a trace is laid onto a device; see the [module](self).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fit {
-    /// Offsets stay; what does not fit is an error.
-    #[default]
-    Error,
-    /// Streams in a row.
-    Concat,
-    /// Touched pages only.
-    Compact,
-    /// Modulo the capacity.
-    Wrap,
-}
-
-impl Fit {
-    /// Every method.
-    pub const ALL: [Fit; 4] = [Fit::Error, Fit::Concat, Fit::Compact, Fit::Wrap];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Fit::Error => "error",
-            Fit::Concat => "concat",
-            Fit::Compact => "compact",
-            Fit::Wrap => "wrap",
-        }
-    }
-}
+use serde::Serialize;
 
 /// What fitting did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -192,6 +192,14 @@ impl Superblock {
         self.history.copy_within(0..7, 1);
         self.history[0] = self.gen;
     }
+
+    /// The other leg holds `gen`, durably: of the history it is the entry to keep. Without this a leg that is lost again
+    /// and again while it rejoins would be pushed out by the generations that it never got.
+    pub fn keep_gen(&mut self, gen: Gen) {
+        if let Some(at) = self.history.iter().position(|&g| g == gen) {
+            self.history[..=at].rotate_right(1);
+        }
+    }
 }
 
 /// Writes a map page: header and two bits for each region.

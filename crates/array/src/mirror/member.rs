@@ -359,6 +359,10 @@ impl Mirror {
                 self.refuse(x, OpenError::Refused { why, remedy: "replace it by the right leg".into() }, cx);
             }
             Ok(lacks) => {
+                if let Found::Valid(sb) = &found {
+                    let gen = sb.gen;
+                    self.legs[self.leader].sb.keep_gen(gen);
+                }
                 if found == Found::Blank {
                     let own = self.legs[x].sb;
                     let sb =

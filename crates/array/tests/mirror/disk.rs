@@ -170,6 +170,11 @@ impl Disk {
         }
     }
 
+    /// What is under way will not reach the medium.
+    pub fn hold_back(&mut self) {
+        self.pending.values_mut().for_each(|p| p.cells.clear());
+    }
+
     /// The process dies; the drive keeps its power.
     pub fn orphan(&mut self) {
         self.tear_pending();

@@ -89,6 +89,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   nandu run page-map --trace mixed-zipf --gen requests=100000
   nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --closed 16
+  nandu run small-ssd --trace mixed-zipf --gen requests=50000 --fit wrap --verify
   nandu run my.toml --trace WebSearch1.spc.zst --fit compact --report result.html";
 
 const COMPARE_EXAMPLES: &str = "\
@@ -215,6 +216,9 @@ pub struct DemoArgs {
 pub struct RunArgs {
     /// Stack file, or name of a built-in stack
     pub stack: String,
+    /// Check every read of the run against what was written, and the machines' own invariants
+    #[arg(long)]
+    pub verify: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub load: LoadArgs,
@@ -285,7 +289,8 @@ pub struct VerifyArgs {
     /// Cut the power at drawn moments
     #[arg(long)]
     pub crash: bool,
-    /// Plant a fault, to show that it is found; `nandu list plants` shows them
+    /// Plant a fault, to show that it is found; `nandu list plants` shows them, `all` takes each in turn. Without a
+    /// stack, stacks around such a machine are drawn
     #[arg(long, value_name = "FAULT")]
     pub plant: Option<String>,
     /// Print every request and answer; with one seed only

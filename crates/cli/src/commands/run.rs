@@ -8,13 +8,14 @@ use crate::format::{
 };
 use crate::open::open;
 use crate::output;
-use crate::plan::{plan, Common};
+use crate::plan::{plan, Common, Plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
-use crate::verdict;
+use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
+use nandu_sim::verify::{run_verified, VerifiedError};
 use nandu_sim::RunResult;
 use std::fmt::Write;
 
@@ -26,7 +27,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     let opened = open(&args.stack, &args.stacks.set)?;
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
     let plans = plan(vec![opened], &args.load, common)?;
-    let rows = race(&plans, 1, talk)?;
+    let rows = if args.verify { verified(&plans[0], talk)? } else { race(&plans, 1, talk)? };
     let row = &rows[0];
     if args.out.json {
         output::print_json(&row.result)?;
@@ -39,6 +40,25 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())
+}
+
+/// The run with every read checked.
+fn verified(plan: &Plan, talk: Talk) -> Result<Vec<Row>, Failure> {
+    let bar = talk.bar(plan.requests(), "requests");
+    let mut told = 0;
+    let result = run_verified(&plan.opened.stack, &plan.options, |progress| {
+        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
+    });
+    bar.clear();
+    let label = plan.opened.label.clone();
+    let result = result.map_err(|error| match error {
+        VerifiedError::Run(error) => {
+            let failure = Failure::from(error);
+            Failure { message: format!("{label}: {}", failure.message), ..failure }
+        }
+        VerifiedError::Violation(violation) => Failure::failed(format!("{label}: {violation}")),
+    })?;
+    Ok(verdict::rows(vec![(label, result)]))
 }
 
 /// The whole result as text.
@@ -80,6 +100,10 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
         facts.push(format!("{} FAILED", count(result.all.failed)));
     }
     let _ = writeln!(out, "{label}: {}", facts.join(", "));
+    if result.provenance.verified {
+        let reads = plural(result.provenance.reads_checked, "read");
+        let _ = writeln!(out, "verified: {reads} checked, each found what was written");
+    }
 }
 
 /// The classes of requests that occurred.

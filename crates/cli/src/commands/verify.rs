@@ -5,21 +5,27 @@ use crate::failure::Failure;
 use crate::format::{count, plural};
 use crate::open;
 use crate::output;
+use crate::table::Table;
 use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_sim::verify::{self, Family, Shape, VerifyError, VerifyOptions, VerifyReport};
 use serde_json::json;
 
+/// With a planted fault one seed in this many is run twice and compared.
+const REPEAT_PLANTED: u64 = 4;
+
 /// Runs the seeds. Without a planted fault a failing seed fails the command; with one, finding nothing does.
 pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
-    if let Some(plant) = &args.plant {
-        check_plant(plant)?;
-    }
     if args.log && args.seeds != 1 {
         return Err(Failure::input("--log goes with one seed: --first-seed N --seeds 1"));
     }
+    let around = match args.plant.as_deref() {
+        Some("all") => return every_plant(args, talk),
+        Some(plant) => Some(kind_with(plant)?),
+        None => None,
+    };
     let options = VerifyOptions {
-        shape: shape(args.stack.as_deref())?,
+        shape: shape(args.stack.as_deref(), around)?,
         stack_name: args.stack.clone(),
         first_seed: args.first_seed,
         seeds: args.seeds,
@@ -29,6 +35,10 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         log: args.log,
         threads: args.jobs.unwrap_or(0),
         ..VerifyOptions::default()
+    };
+    let options = match args.plant {
+        Some(_) => VerifyOptions { repeat_one_in: REPEAT_PLANTED, ..options },
+        None => options,
     };
     let bar = talk.bar(args.seeds, "seeds");
     let report = verify::verify(&options, |_| bar.add(1));
@@ -48,10 +58,66 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     }
 }
 
-fn check_plant(plant: &str) -> Result<(), Failure> {
+/// Plants each fault in turn and says what found it; one that is not found fails the command.
+fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     let registry = nandu_stack::builtin();
-    if registry.plants().any(|p| p.name == plant) {
-        return Ok(());
+    let mut table = Table::new(["<planted fault", "<breaks", "<found by", "at seed"]);
+    let (mut rows, mut missed) = (Vec::new(), Vec::new());
+    let bar = talk.bar(registry.plants().count() as u64, "planted faults");
+    for kind in registry.kinds() {
+        for plant in kind.plants {
+            let options = VerifyOptions {
+                shape: shape(args.stack.as_deref(), Some(kind.name))?,
+                plant: Some(plant.name.into()),
+                first_seed: args.first_seed,
+                seeds: args.seeds,
+                crash: args.crash,
+                failures_max: 1,
+                repeat_one_in: REPEAT_PLANTED,
+                threads: args.jobs.unwrap_or(0),
+                ..VerifyOptions::default()
+            };
+            let report =
+                verify::verify(&options, |_| ()).map_err(|VerifyError::Stack(error)| Failure::from(error))?;
+            bar.add(1);
+            let found = report.failures.first();
+            let by = found.map_or("nothing", |f| f.violation.invariant);
+            let seed = found.map_or_else(String::new, |f| count(f.seed));
+            table.row([plant.name.to_string(), plant.breaks.into(), by.into(), seed]);
+            rows.push(json!({
+                "fault": plant.name, "breaks": plant.breaks, "seed": found.map(|f| f.seed),
+                "invariant": found.map(|f| f.violation.invariant), "what": found.map(|f| &f.violation.what),
+            }));
+            if found.is_none() {
+                missed.push(plant.name);
+            }
+        }
+    }
+    bar.clear();
+    if args.json {
+        output::print_json(
+            &json!({ "schema": 1, "seeds": args.seeds, "crash": args.crash, "plants": rows }),
+        )?;
+    } else {
+        output::print(&table.to_string())?;
+    }
+    match missed.len() {
+        0 => Ok(()),
+        n => Err(Failure::failed(format!(
+            "{} not found within {}: {}",
+            plural(n as u64, "planted fault"),
+            plural(args.seeds, "seed"),
+            missed.join(", ")
+        ))
+        .with_help("give more seeds, or --crash")),
+    }
+}
+
+/// The machine kind that this fault can be planted in.
+fn kind_with(plant: &str) -> Result<&'static str, Failure> {
+    let registry = nandu_stack::builtin();
+    if let Some(kind) = registry.kinds().iter().find(|k| k.plants.iter().any(|p| p.name == plant)) {
+        return Ok(kind.name);
     }
     let near = nearest(plant, registry.plants().map(|p| p.name));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
@@ -59,9 +125,9 @@ fn check_plant(plant: &str) -> Result<(), Failure> {
         .with_help("`nandu list plants` shows them"))
 }
 
-/// A family of random stacks, or one stack.
-fn shape(name: Option<&str>) -> Result<Shape, Failure> {
-    let Some(name) = name else { return Ok(Shape::Random) };
+/// A family of random stacks, or one stack; without a name any stack, or one around a machine of this kind.
+fn shape(name: Option<&str>, around: Option<&str>) -> Result<Shape, Failure> {
+    let Some(name) = name else { return Ok(around.map_or(Shape::Random, Shape::around)) };
     if let Some(shape) = Shape::named(name) {
         return Ok(shape);
     }

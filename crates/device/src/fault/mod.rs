@@ -36,6 +36,7 @@ use nandu_base::{
     Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const DESTAGE: TimerKey = TimerKey(0);
 const FREEZE: TimerKey = TimerKey(1);
@@ -47,10 +48,19 @@ const LYING_FLUSH: Plant = Plant {
     summary: "a flush is acknowledged although the cache is not destaged",
 };
 
+const UNSEEDED: Plant = Plant {
+    name: "fault.unseeded",
+    breaks: "I-14",
+    summary: "what happens depends on how often the process has built such a machine, not on the seed alone",
+};
+
+/// Builds of machines with [`UNSEEDED`] planted.
+static BUILDS: AtomicU64 = AtomicU64::new(0);
+
 /// The machine kind `fault`.
 pub fn kind() -> Kind {
     Kind::of::<FaultConfig>("fault", "errors, a volatile write cache, freezes and losses, from a seed")
-        .with_plants(&[LYING_FLUSH])
+        .with_plants(&[LYING_FLUSH, UNSEEDED])
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -93,11 +103,12 @@ struct Fault {
 impl Fault {
     fn new(config: FaultConfig, limits: Limits, cx: &BuildContext<'_>) -> Fault {
         let unit = u64::from(limits.align);
+        let builds = if cx.planted(UNSEEDED.name) { BUILDS.fetch_add(1, Ordering::Relaxed) } else { 0 };
         Fault {
             config,
             limits,
             unit,
-            rng: Rng::new(cx.seed),
+            rng: Rng::new(cx.seed.wrapping_add(builds)),
             lies: cx.planted(LYING_FLUSH.name),
             seq: 0,
             cache: WriteCache::new(unit),

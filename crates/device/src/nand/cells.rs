@@ -5,7 +5,7 @@
 //! sectors in a side table. Operations are applied when they are issued; until their window has passed, the medium
 //! remembers how to undo them, so that a power cut at any instant finds the true state.
 //!
-//! RAM: 24 bytes per physical page, touched as it is used; 8 bytes per sector of a mixed page, in slots that are used
+//! RAM: 24 bytes per physical page, touched as it is used, 8 where there is one session only; 8 bytes per sector of a mixed page, in slots that are used
 //! again, and the bytes of records.
 
 use nandu_base::{
@@ -20,6 +20,8 @@ const ZEROS: u64 = 1;
 const TORN: u64 = 2;
 const MIXED: u64 = 3;
 
+const NO_OOB: Oob = Oob { key: 0, seq: 0 };
+
 /// The serial number of words that stand for real bytes, by their place in the table of records.
 const RECORD: u32 = u32::MAX;
 
@@ -28,8 +30,8 @@ type Bytes = Box<[u8; SECTOR as usize]>;
 #[derive(Debug)]
 enum Done {
     Program(u64),
-    /// The first unit and what the units held: data word, key, sequence number.
-    Erase(u64, Vec<(u64, u64, u64)>),
+    /// The first unit and what the units held.
+    Erase(u64, Vec<(u64, Oob)>),
 }
 
 /// The contents of a flash array.
@@ -37,8 +39,9 @@ enum Done {
 pub struct Cells {
     unit_sectors: u32,
     data: Vec<u64>,
-    keys: Vec<u64>,
-    seqs: Vec<u64>,
+    /// Empty when there is one session only.
+    oobs: Vec<Oob>,
+    one_session: bool,
     wear: Vec<u32>,
     block_units: u64,
     /// Slots of mixed pages: a word for each sector, the stamp or the name of a record.
@@ -58,8 +61,8 @@ impl Cells {
         Cells {
             unit_sectors,
             data: vec![ERASED; n],
-            keys: vec![0; n],
-            seqs: vec![0; n],
+            oobs: vec![NO_OOB; n],
+            one_session: false,
             wear: vec![0; n.div_ceil(block_units as usize)],
             block_units: u64::from(block_units),
             mixed: Vec::new(),
@@ -68,6 +71,14 @@ impl Cells {
             records_free: Vec::new(),
             unsettled: VecDeque::new(),
         }
+    }
+
+    /// The same for a run whose power is never cut and that never starts again: neither out-of-band areas nor how to undo
+    /// what is under way are kept, which is two thirds of the memory.
+    pub fn for_one_session(units: u64, unit_sectors: u32, block_units: u32) -> Cells {
+        let none = Cells::new(0, unit_sectors, block_units);
+        let blocks = units.div_ceil(u64::from(block_units)) as usize;
+        Cells { data: vec![ERASED; units as usize], wear: vec![0; blocks], one_session: true, ..none }
     }
 
     /// The data word of a page that one payload fills, when it needs no side table.
@@ -118,14 +129,14 @@ impl Cells {
         })
     }
 
-    fn keep_record(&mut self, bytes: Bytes) -> u64 {
+    fn keep_record(&mut self, bytes: &[u8; SECTOR as usize]) -> u64 {
         let place = match self.records_free.pop() {
             Some(place) => {
-                self.records[place as usize] = bytes;
+                self.records[place as usize].copy_from_slice(bytes);
                 place
             }
             None => {
-                self.records.push(bytes);
+                self.records.push(Box::new(*bytes));
                 (self.records.len() - 1) as u32
             }
         };
@@ -146,8 +157,8 @@ impl Cells {
                 for at in range {
                     let stamp = Stamp(self.mixed[at]);
                     if stamp.serial() == RECORD {
-                        let copy = self.records[stamp.sector() as usize].clone();
-                        self.mixed[at] = self.keep_record(copy);
+                        let copy = *self.records[stamp.sector() as usize];
+                        self.mixed[at] = self.keep_record(&copy);
                     }
                 }
             }
@@ -163,7 +174,7 @@ impl Cells {
                 None => Stamp::ZERO.0,
                 Some(Sector::Stamp(stamp)) => stamp.0,
                 Some(Sector::Bytes(bytes)) => {
-                    self.keep_record(Box::new(bytes.try_into().expect("a sector has 512 bytes")))
+                    self.keep_record(bytes.try_into().expect("a sector has 512 bytes"))
                 }
             };
         }
@@ -203,25 +214,48 @@ impl Cells {
 
     fn drop_record(&mut self, done: Done) {
         if let Done::Erase(_, saved) = done {
-            saved.into_iter().for_each(|(word, _, _)| self.forget(word));
+            saved.into_iter().for_each(|(word, _)| self.forget(word));
         }
     }
 
-    fn set(&mut self, unit: u64, (word, key, seq): (u64, u64, u64)) {
+    fn set(&mut self, unit: u64, (word, oob): (u64, Oob)) {
         self.data[unit as usize] = word;
-        self.keys[unit as usize] = key;
-        self.seqs[unit as usize] = seq;
+        self.oobs[unit as usize] = oob;
+    }
+
+    /// Blocks are programmed and cleared in order: what comes next is fetched while there is time.
+    #[inline]
+    fn look_ahead(&self, program: &Program) {
+        let unit = program.unit as usize;
+        nandu_ftl::prefetch(&self.data, unit + 8);
+        nandu_ftl::prefetch(&self.oobs, unit + 4);
+        if let Some(base) = program.base {
+            nandu_ftl::prefetch(&self.data, base as usize + 8);
+        }
     }
 }
 
 impl Medium for Cells {
     fn program(&mut self, pool: &PayloadPool, program: &Program) {
+        self.look_ahead(program);
         assert!(self.data[program.unit as usize] == ERASED, "I-6: page {} is programmed twice", program.unit);
+        let is_first = program.unit.is_multiple_of(self.block_units);
+        let in_order = is_first || self.data[program.unit as usize - 1] != ERASED;
+        assert!(in_order, "I-6: page {} is programmed before the one below it", program.unit);
         let word = self.compose(pool, program);
-        self.set(program.unit, (word, program.oob.key, program.oob.seq));
+        if self.one_session {
+            self.data[program.unit as usize] = word;
+            return;
+        }
+        self.set(program.unit, (word, program.oob));
         if program.window.end > program.window.start {
             self.unsettled.push_back((program.window, Done::Program(program.unit)));
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, unit: u64) {
+        nandu_ftl::prefetch(&self.data, unit as usize);
     }
 
     fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool {
@@ -248,19 +282,26 @@ impl Medium for Cells {
     }
 
     fn erase(&mut self, first: u64, units: u64, window: Window) {
-        let saved: Vec<_> = (first..first + units)
-            .map(|u| (self.data[u as usize], self.keys[u as usize], self.seqs[u as usize]))
-            .collect();
-        (first..first + units).for_each(|u| self.set(u, (ERASED, 0, 0)));
         self.wear[(first / self.block_units) as usize] += 1;
+        if self.one_session {
+            for unit in first..first + units {
+                let word = std::mem::replace(&mut self.data[unit as usize], ERASED);
+                self.forget(word);
+            }
+            return;
+        }
+        let saved: Vec<_> =
+            (first..first + units).map(|u| (self.data[u as usize], self.oobs[u as usize])).collect();
+        (first..first + units).for_each(|u| self.set(u, (ERASED, NO_OOB)));
         self.unsettled.push_back((window, Done::Erase(first, saved)));
     }
 
     fn state(&self, unit: u64) -> UnitState {
+        assert!(!self.one_session, "nothing starts from cells that are for one session");
         match self.data[unit as usize] {
             ERASED => UnitState::Erased,
             TORN => UnitState::Torn,
-            _ => UnitState::Programmed(Oob { key: self.keys[unit as usize], seq: self.seqs[unit as usize] }),
+            _ => UnitState::Programmed(self.oobs[unit as usize]),
         }
     }
 
@@ -277,6 +318,7 @@ impl Medium for Cells {
     }
 
     fn crash(&mut self, at: Instant, rng: &mut Rng) {
+        assert!(!self.one_session, "the power of cells that are for one session is never cut");
         while let Some((window, done)) = self.unsettled.pop_back() {
             let begun = window.start < at;
             // What was under way is complete or torn; the odds are even.
@@ -285,14 +327,14 @@ impl Medium for Cells {
                 _ if complete => self.drop_record(done),
                 Done::Program(unit) => {
                     self.forget(self.data[unit as usize]);
-                    self.set(unit, (if begun { TORN } else { ERASED }, 0, 0));
+                    self.set(unit, (if begun { TORN } else { ERASED }, NO_OOB));
                 }
                 Done::Erase(first, saved) => {
                     for (unit, old) in (first..).zip(saved) {
                         if begun {
                             self.forget(old.0);
                         }
-                        self.set(unit, if begun { (TORN, 0, 0) } else { old });
+                        self.set(unit, if begun { (TORN, NO_OOB) } else { old });
                     }
                 }
             }

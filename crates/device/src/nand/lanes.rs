@@ -48,7 +48,7 @@ pub struct PageTime {
     /// The page is complete.
     pub end: Instant,
     /// Garbage collection in the die's busy period when the operation was issued.
-    gc: Span,
+    pub(crate) gc: Span,
 }
 
 impl PageTime {

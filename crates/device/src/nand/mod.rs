@@ -3,6 +3,7 @@
 pub mod cells;
 pub mod lanes;
 pub mod profile;
+pub(crate) mod queued;
 
 pub use cells::Cells;
 pub use lanes::{Lanes, PageTime};

@@ -5,6 +5,7 @@ use super::Ssd;
 use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, PlaneView};
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
@@ -30,7 +31,7 @@ impl Clearing {
     pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
@@ -101,6 +102,9 @@ impl<G: GcPolicy> Ssd<G> {
     /// Moves up to `budget` pages, and erases the block when none is left.
     fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
+        if DEFERS {
+            self.queue.gc_cause = cause;
+        }
         let pages = self.blocks.layout().pages as u16;
         let mut usage = Usage::default();
         let mut left = budget;
@@ -116,8 +120,8 @@ impl<G: GcPolicy> Ssd<G> {
                 self.map.prefetch(ahead);
             }
             match self.blocks.data_at(ppn) {
-                Some(lpn) if self.map.get(lpn) == Some(ppn) => {
-                    self.move_data(ppn, lpn, plane, &mut usage, cx)
+                Some(lpn) if self.is_live(lpn, ppn, cause, cx) => {
+                    self.move_data(ppn, lpn, plane, &mut usage, cause, cx)
                 }
                 Some(_) => continue,
                 None if self.move_record(ppn, plane, &mut usage, cx) => {}
@@ -152,11 +156,31 @@ impl<G: GcPolicy> Ssd<G> {
         self.blocks.planes[plane as usize].moved = cursor.expect("one free block is kept for moved pages");
     }
 
+    /// Whether a page of the host holds the newest version.
+    #[inline(always)]
+    fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        if M::PAGED {
+            self.is_live_paged(lpn, ppn, cause, cx)
+        } else {
+            self.map.get(lpn) == Some(ppn)
+        }
+    }
+
     /// Moves a page of the host.
     #[inline(always)]
-    fn move_data(&mut self, from: Ppn, lpn: Lpn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
+    fn move_data(
+        &mut self,
+        from: Ppn,
+        lpn: Lpn,
+        plane: u32,
+        usage: &mut Usage,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) {
         let to = self.move_page(from, Content::Data(lpn), plane, usage, cx);
-        if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
+        if M::PAGED {
+            self.relocate_paged(lpn, from, to, cause, cx);
+        } else if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
             self.map.set(lpn, to);
         }
     }
@@ -184,6 +208,10 @@ impl<G: GcPolicy> Ssd<G> {
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = self.next_moved_page(plane);
+        if DEFERS {
+            self.move_later(from, to, content, cx);
+            return to;
+        }
         let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
         usage.die += occupied;
         usage.bus += bus;
@@ -207,19 +235,10 @@ impl<G: GcPolicy> Ssd<G> {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
-        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
-        // older version of a trimmed page as the newest.
-        let mut earliest = self.blocks.safe_at(block).later(self.recorded_at);
-        if self.planted.erase_too_early {
-            earliest = cx.now;
-        }
-        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
-        self.last_change = self.last_change.later(end);
-        let usage = Usage { die: end.since(start), ..Usage::default() };
-        usage.charge(cx, cause, Work::Gc);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let first = self.blocks.layout().first_page(block);
-            medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
+        if DEFERS {
+            self.queue.erase(block, cx.now, cause);
+        } else {
+            self.erase_now(block, plane, cause, cx);
         }
         self.blocks.erased(block);
         self.erases_ever += 1;
@@ -231,25 +250,56 @@ impl<G: GcPolicy> Ssd<G> {
         self.blocks.planes[plane as usize].clearing = false;
     }
 
+    /// Gives the erase its place on the die's timeline.
+    #[inline(always)]
+    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
+        // older version of a trimmed page as the newest.
+        let mut earliest = self.blocks.safe_at(block);
+        if !self.planted.erase_before_record {
+            earliest = earliest.later(self.recorded_at);
+        }
+        if self.planted.erase_too_early {
+            earliest = cx.now;
+        }
+        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
+        self.last_change = self.last_change.later(end);
+        let usage = Usage { die: end.since(start), ..Usage::default() };
+        usage.charge(cx, cause, Work::Gc);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let first = self.blocks.layout().first_page(block);
+            medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
+        }
+    }
+
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all
     /// blocks add up to those ever done.
     pub(super) fn check_blocks(&self) -> Result<(), Violation> {
         let broken = |what: String| Err(Violation { invariant: "I-5", what });
         let layout = self.blocks.layout();
         let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
-        let mut live = 0;
+        let (mut live, mut unknown) = (0, 0);
         for block in layout.all_blocks() {
+            if self.paging.area.owns(block) {
+                self.check_map_block(block)?;
+                continue;
+            }
             let first = layout.first_page(block).0;
             let contents = (first..first + layout.pages).map(|p| (Ppn(p), self.blocks.content(Ppn(p))));
             let (mut written, mut valid) = (0, 0);
             for (ppn, content) in contents {
                 written += u32::from(content != Content::Free);
                 valid += match content {
-                    Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
+                    Content::Data(lpn) if self.map.get(lpn) == Some(ppn) => 1,
+                    // A map that is partly on the flash forgets pages that it knows to be superseded.
+                    Content::Data(_) if M::PAGED => {
+                        unknown += 1;
+                        1
+                    }
                     Content::Journal(slot) => {
                         u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn))
                     }
-                    Content::Free | Content::Waste => 0,
+                    Content::Data(_) | Content::Map(_) | Content::Free | Content::Waste => 0,
                 };
             }
             if free.contains(&block) && written > 0 {
@@ -266,11 +316,14 @@ impl<G: GcPolicy> Ssd<G> {
         }
         let records = self.journal.records().count() as u64;
         let mapped = (0..self.host.logical).filter(|&l| self.map.get(Lpn(l)).is_some()).count() as u64;
-        if mapped + records != live {
+        if mapped + records + unknown != live || unknown != self.map.unsettled() {
             return broken(format!(
-                "{mapped} pages are mapped and {records} records kept, but {live} pages are live"
+                "{mapped} pages are mapped, {records} records kept and {unknown} pages superseded unknown ({} by the \
+                 map), but {live} pages are live",
+                self.map.unsettled()
             ));
         }
+        self.check_map()?;
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);

@@ -1,14 +1,17 @@
 //! The options of an SSD, and what follows from them.
 
+use super::mapping::{self, MapConfig};
 use super::{host::Host, Ssd};
+use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Span,
     SECTOR,
 };
 use nandu_ftl::gc::Greedy;
+use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order, RoundRobin};
-use nandu_ftl::{BlockTable, Layout};
+use nandu_ftl::{BlockTable, Layout, MapArea};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -51,22 +54,16 @@ pub struct SsdConfig {
     pub channel_bytes_per_second: Option<u64>,
     /// How logical pages are found.
     #[serde(default)]
-    pub mapping: Mapping,
+    pub mapping: MapConfig,
     /// Garbage collection.
     #[serde(default)]
     pub gc: Gc,
+    /// Which operation a die does next.
+    #[serde(default)]
+    pub arbiter: Arbiter,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
-}
-
-/// How logical pages are found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Mapping {
-    /// The whole map in RAM, 4 bytes per page.
-    #[default]
-    Page,
 }
 
 /// Garbage collection.
@@ -84,6 +81,21 @@ pub enum Gc {
     },
 }
 
+/// Which operation a die does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Arbiter {
+    /// First come, first served: every operation has its time as soon as it is issued.
+    #[default]
+    Fcfs,
+    /// Operations wait for their die; reads of the host go first.
+    Queued {
+        /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
+        #[serde(default = "default_reads_ahead")]
+        reads_ahead: u32,
+    },
+}
+
 impl Default for Gc {
     fn default() -> Gc {
         Gc::Greedy { start: default_gc_start(), copyback: false }
@@ -92,6 +104,10 @@ impl Default for Gc {
 
 fn one() -> u32 {
     1
+}
+
+fn default_reads_ahead() -> u32 {
+    16
 }
 
 fn default_gc_start() -> u32 {
@@ -112,6 +128,16 @@ const PLANTS: &[Plant] = &[
         name: "ssd.erase-too-early",
         breaks: "I-1",
         summary: "a block is erased before the newer versions of its pages are programmed",
+    },
+    Plant {
+        name: "ssd.erase-before-record",
+        breaks: "I-1",
+        summary: "an erase does not wait for trim records that are on their way",
+    },
+    Plant {
+        name: "ssd.erase-before-reads",
+        breaks: "I-1",
+        summary: "with the arbiter `queued`, a block is erased although reads of it wait",
     },
     Plant {
         name: "ssd.stale-map",
@@ -140,6 +166,16 @@ const PLANTS: &[Plant] = &[
         summary: "the wait for the die is counted twice",
     },
     Plant { name: "ssd.wear-falls", breaks: "I-16", summary: "now and then a block forgets its erases" },
+    Plant {
+        name: "ssd.map-lost-invalidation",
+        breaks: "I-5",
+        summary: "a delayed read that is saved forgets what it superseded, as the TPC-FTL paper has it",
+    },
+    Plant {
+        name: "ssd.map-skipped-fill",
+        breaks: "I-5",
+        summary: "a delayed read loads nothing: entries that were not written are lost",
+    },
     Plant { name: "ssd.oldest-wins", breaks: "I-1", summary: "recovery takes the oldest version of a page" },
 ];
 
@@ -159,8 +195,82 @@ impl DeviceConfig for SsdConfig {
         let geometry = self.geometry()?;
         let Gc::Greedy { start, copyback } = self.gc;
         let layout = self.layout(&profile, geometry, start)?;
+        let (logical, room) = self.logical_pages(&layout, profile.page.0, start)?;
+        let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
+        let drive = Drive { profile, geometry, layout, shape, gc_start: start, copyback };
+        match (&self.mapping, self.queue(&layout, geometry)?) {
+            (MapConfig::Page, Some(queue)) => self.deferring(drive, PageMap::new(logical), queue, cx),
+            (_, Some(_)) => {
+                let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+                Err(BuildError::at("arbiter", why))
+            }
+            (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
+            (MapConfig::Dftl { ram, .. }, None) => self.at_once(drive, mapping::dftl(shape, *ram)?, cx),
+            (MapConfig::Cftl { ram, .. }, None) => {
+                self.at_once(drive, mapping::cftl(shape, *ram, layout.pages)?, cx)
+            }
+            (MapConfig::Tpftl { ram, .. }, None) => self.at_once(drive, mapping::tpftl(shape, *ram)?, cx),
+            (MapConfig::Tpc { .. }, None) => {
+                self.at_once(drive, mapping::tpc(&self.mapping, shape, room, cx)?, cx)
+            }
+        }
+    }
+}
+
+/// What was settled from the options.
+struct Drive {
+    profile: Profile,
+    geometry: Geometry,
+    layout: Layout,
+    shape: MapShape,
+    gc_start: u32,
+    copyback: bool,
+}
+
+impl SsdConfig {
+    /// The queue of the arbiter `queued`; none for `fcfs`.
+    fn queue(&self, layout: &Layout, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
+        match self.arbiter {
+            Arbiter::Fcfs => Ok(None),
+            Arbiter::Queued { reads_ahead: 65_536.. } => {
+                Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
+            }
+            Arbiter::Queued { reads_ahead } => {
+                Ok(Some(Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead)))
+            }
+        }
+    }
+
+    /// A drive with the arbiter `fcfs`.
+    fn at_once<M: Mapping + 'static>(
+        &self,
+        drive: Drive,
+        map: M,
+        cx: &BuildContext<'_>,
+    ) -> Result<Box<dyn Machine>, BuildError> {
+        self.assemble::<M, false>(drive, map, Queued::unused(), cx)
+    }
+
+    /// A drive with the arbiter `queued`.
+    fn deferring<M: Mapping + 'static>(
+        &self,
+        drive: Drive,
+        map: M,
+        queue: Queued,
+        cx: &BuildContext<'_>,
+    ) -> Result<Box<dyn Machine>, BuildError> {
+        self.assemble::<M, true>(drive, map, queue, cx)
+    }
+
+    fn assemble<M: Mapping + 'static, const DEFERS: bool>(
+        &self,
+        drive: Drive,
+        map: M,
+        queue: Queued,
+        cx: &BuildContext<'_>,
+    ) -> Result<Box<dyn Machine>, BuildError> {
+        let Drive { profile, geometry, layout, shape, gc_start, copyback } = drive;
         let page_bytes = profile.page.0;
-        let logical = self.logical_pages(&layout, page_bytes, start)?;
         let timing = Timing {
             read: profile.read,
             program: profile.program,
@@ -172,26 +282,35 @@ impl DeviceConfig for SsdConfig {
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
         let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
         let lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing);
-        let mut limits = Limits::plain(ByteLen(u64::from(logical) * page_bytes));
+        let mut limits = Limits::plain(ByteLen(u64::from(shape.pages) * page_bytes));
         limits.preferred = page_bytes as u32;
         limits.depth = geometry.all_planes().max(32);
         let host = Host {
             page_bits: page_bytes.trailing_zeros(),
             plane_bits: geometry.planes.trailing_zeros(),
             page_sectors: (page_bytes / SECTOR) as u32,
-            logical,
-            valid_max: valid_max(&layout, start),
-            gc_start: start,
+            logical: shape.pages,
+            valid_max: valid_max(&layout, gc_start, self.map_blocks(&layout, shape)),
+            gc_start,
         };
-        let mut ssd = Ssd::new(host, limits, BlockTable::new(layout), lanes, turns, Greedy, cx);
+        let waits = self.mapping.waits_for_write();
+        let blocks = BlockTable::new(layout);
+        let mut ssd =
+            Ssd::<_, _, DEFERS>::new(host, limits, map, waits, blocks, lanes, turns, Greedy, queue, cx);
         if cx.precondition == Precondition::Filled {
             ssd.fill();
         }
         Ok(Box::new(ssd))
     }
-}
 
-impl SsdConfig {
+    /// Blocks of each plane that the map needs for itself.
+    fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
+        match self.mapping.is_paged() {
+            true => MapArea::quota(layout, shape.translation_pages()),
+            false => 0,
+        }
+    }
+
     /// The profile with this drive's own figures over it.
     fn chip(&self) -> Result<Profile, BuildError> {
         let mut chip = Profile::named(&self.profile)?;
@@ -276,8 +395,14 @@ impl SsdConfig {
         layout.map_err(|e| BuildError::at("blocks", e.to_string()))
     }
 
-    /// Logical pages after over-provisioning; refused when the rest would leave no room to clear blocks.
-    fn logical_pages(&self, layout: &Layout, page_bytes: u64, gc_start: u32) -> Result<u32, BuildError> {
+    /// Logical pages after over-provisioning, and how many pages more may count as valid; refused when the rest would
+    /// leave no room to clear blocks.
+    fn logical_pages(
+        &self,
+        layout: &Layout,
+        page_bytes: u64,
+        gc_start: u32,
+    ) -> Result<(u32, u32), BuildError> {
         let op = self.over_provisioning;
         if op.num >= op.den {
             return Err(BuildError::at(
@@ -293,7 +418,20 @@ impl SsdConfig {
         // Trim records take up to one page per 2 x extents-per-record logical pages, and a few more while they are renewed.
         let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(page_bytes as usize) as u64;
         let journal = 2 * (logical / (2 * extents) + 2) + nandu_ftl::trim_journal::RECORDS_MAX as u64;
-        let most = u64::from(valid_max(layout, gc_start)) * u64::from(layout.planes);
+        if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
+            return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
+        }
+        let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
+        let map = self.map_blocks(layout, shape);
+        if layout.blocks < map + gc_start + 5 {
+            let reason = format!(
+                "{} blocks in a plane are too few: the map needs {map} of them, collection {}",
+                layout.blocks,
+                gc_start + 5
+            );
+            return Err(BuildError::at("blocks", reason));
+        }
+        let most = u64::from(valid_max(layout, gc_start, map)) * u64::from(layout.planes);
         if logical == 0 || logical + journal > most {
             let reason = format!(
                 "{logical} logical pages do not fit: of {raw} pages, {most} can hold data while blocks are cleared, and \
@@ -301,17 +439,14 @@ impl SsdConfig {
             );
             return Err(BuildError::at("over_provisioning", reason));
         }
-        if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
-            return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
-        }
-        Ok(logical as u32)
+        Ok((logical as u32, (most - logical - journal).min(u64::from(u32::MAX)) as u32))
     }
 }
 
 /// Valid pages that a plane may hold so that clearing always gains: all blocks but the two open ones, those kept free,
-/// and one.
-fn valid_max(layout: &Layout, gc_start: u32) -> u32 {
-    (layout.blocks - gc_start - 3) * layout.pages
+/// one, and the map's own.
+fn valid_max(layout: &Layout, gc_start: u32, map: u32) -> u32 {
+    (layout.blocks - map - gc_start - 3) * layout.pages
 }
 
 fn check_order(order: &Order) -> Result<(), BuildError> {

@@ -8,6 +8,7 @@ use nandu_base::{
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
 
@@ -30,20 +31,20 @@ pub(super) struct Host {
 
 /// The sectors of one page that a request concerns.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     /// First sector within the page.
-    first: u32,
+    pub first: u32,
     /// Sectors.
-    count: u32,
+    pub count: u32,
 }
 
 /// A request taken apart: perhaps a part of a page, then whole pages, then perhaps a part of one.
 #[derive(Clone, Copy, Debug)]
-struct Pages {
+pub(super) struct Pages {
     /// First page concerned.
-    first: u32,
+    pub first: u32,
     /// One past the last.
-    end: u32,
+    pub end: u32,
     /// Sectors of the first page that come before the request.
     skip: u32,
     /// Sectors of the last page that the request reaches; all of them when it ends on a page boundary.
@@ -52,7 +53,7 @@ struct Pages {
 
 impl Host {
     #[inline(always)]
-    fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
+    pub fn pages(&self, offset: ByteOffset, len: ByteLen) -> Pages {
         let mask = (1 << self.page_bits) - 1;
         let last = offset.0 + len.0 - 1;
         Pages {
@@ -65,7 +66,7 @@ impl Host {
 
     /// The sectors of page `lpn`; `None` for all.
     #[inline(always)]
-    fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
+    pub fn part(&self, pages: &Pages, lpn: u32) -> Option<Part> {
         let first = if lpn == pages.first { pages.skip } else { 0 };
         let end = if lpn + 1 == pages.end { pages.reach } else { self.page_sectors };
         (end - first != self.page_sectors).then_some(Part { first, count: end - first })
@@ -73,7 +74,7 @@ impl Host {
 
     /// The whole of a page, or the part of it.
     #[inline(always)]
-    fn sectors(&self, part: Option<Part>) -> Part {
+    pub fn sectors(&self, part: Option<Part>) -> Part {
         part.unwrap_or(Part { first: 0, count: self.page_sectors })
     }
 
@@ -85,7 +86,7 @@ impl Host {
 
     /// Bytes of the request before page `lpn`.
     #[inline(always)]
-    fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
+    pub fn before(&self, pages: &Pages, lpn: u32) -> ByteLen {
         let start = u64::from(lpn - pages.first) << self.page_bits;
         ByteLen(start.saturating_sub(u64::from(pages.skip) * SECTOR))
     }
@@ -121,7 +122,7 @@ impl Usage {
     }
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
@@ -130,6 +131,9 @@ impl<G: GcPolicy> Ssd<G> {
 
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.read_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
@@ -137,6 +141,10 @@ impl<G: GcPolicy> Ssd<G> {
         let mut slowest = PageTime::done(now);
         let mut usage = Usage::default();
         let (mut sensed, fetches) = (0, !payload.is_none());
+        if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
+            let mapped = (pages.first..pages.end).filter_map(|lpn| self.map.get(Lpn(lpn)));
+            mapped.for_each(|ppn| medium.prefetch(u64::from(ppn.0)));
+        }
         let mut lpn = pages.first;
         while lpn < pages.end {
             let at = self.map.get(Lpn(lpn));
@@ -161,7 +169,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Puts the data of one page into a read's payload.
-    fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
+    pub(super) fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
         let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
         let before = self.host.before(pages, lpn);
         let data = cx.requests[id].payload.slice(before);
@@ -178,7 +186,7 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Reads one page on its die.
     #[inline(always)]
-    fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
         let (time, occupied) = self.lanes.read(plane, now, self.serial, page);
@@ -189,6 +197,9 @@ impl<G: GcPolicy> Ssd<G> {
 
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.write_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
@@ -307,7 +318,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     #[allow(clippy::too_many_arguments)] // one program of the medium
-    fn store(
+    pub(super) fn store(
         &self,
         lpn: Lpn,
         ppn: Ppn,
@@ -327,7 +338,7 @@ impl<G: GcPolicy> Ssd<G> {
 
     /// Reads a page of which a part will be replaced.
     #[cold]
-    fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+    pub(super) fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         self.count.pages_premerged += 1;
         self.sense(old, now, usage)
     }
@@ -404,7 +415,7 @@ impl<G: GcPolicy> Ssd<G> {
                 return plane;
             }
         }
-        unreachable!("a drive whose geometry was checked has a plane with room");
+        panic!("I-5: no plane of a drive whose geometry was checked has room for another valid page");
     }
 
     #[cold]
@@ -419,6 +430,9 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if M::PAGED {
+            return self.trim_paged(id, cx);
+        }
         let request = &cx.requests[id];
         let (cause, flags) = (request.cause, request.flags);
         let pages = self.host.pages(request.offset, request.len);
@@ -446,7 +460,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
-    fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
+    pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
         let whole = recorded.since(cx.now);
         let program = Span(self.lanes.timing().program.0.min(whole.0));
         let path = &mut cx.requests[id].path;
@@ -454,8 +468,14 @@ impl<G: GcPolicy> Ssd<G> {
         path.add(Phase::Queue, whole - program);
     }
 
-    fn trim_page(&mut self, lpn: Lpn, now: Instant) {
-        if let Some(old) = self.map.clear(lpn) {
+    pub(super) fn trim_page(&mut self, lpn: Lpn, now: Instant) {
+        let old = self.map.clear(lpn);
+        self.trimmed(lpn, old, now);
+    }
+
+    /// Notes that a page was unmapped which lay at `old`, if it was mapped.
+    pub(super) fn trimmed(&mut self, lpn: Lpn, old: Option<Ppn>, now: Instant) {
+        if let Some(old) = old {
             self.supersede(old, now);
             self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             self.count.pages_trimmed += 1;
@@ -470,7 +490,7 @@ impl<G: GcPolicy> Ssd<G> {
     }
 
     #[inline(always)]
-    fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn finish(&self, id: ReqId, end: Instant, cx: &mut Cx<'_>) -> Step {
         if self.planted.path_without_queue {
             let queue = cx.requests[id].path.get(Phase::Queue);
             cx.requests[id].path.add(Phase::Queue, queue);

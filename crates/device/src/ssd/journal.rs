@@ -5,17 +5,18 @@ use super::Ssd;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::Ppn;
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
     pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
         if self.journal.pending() == 0 {
             return self.recorded_at.later(cx.now);
         }
         if self.journal.is_long() {
-            self.drop_unneeded();
+            self.drop_unneeded(cx.now);
         }
         let pending = self.journal.take_pending();
         for extents in self.in_records(pending) {
@@ -35,7 +36,7 @@ impl<G: GcPolicy> Ssd<G> {
     pub(super) fn shorten_journal(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let cause = cx.requests[id].cause;
         self.renew_is_due = false;
-        self.drop_unneeded();
+        self.drop_unneeded(cx.now);
         if self.journal.is_long() {
             self.renew_journal(cx, cause);
         }
@@ -70,16 +71,22 @@ impl<G: GcPolicy> Ssd<G> {
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
             self.blocks.invalidate(ppn, safe);
+            if DEFERS {
+                self.queue.keep_until_all_is_done(ppn, cx.now);
+            }
         }
     }
 
     /// Gives up records that no page on the drive is older than. Erases that were issued but are not complete count as
     /// pages still there, so a dropped record stays readable until they are.
-    fn drop_unneeded(&mut self) {
+    fn drop_unneeded(&mut self, now: Instant) {
         if let Some(oldest) = self.blocks.oldest_seq() {
             for slot in self.journal.unneeded(oldest) {
                 let ppn = self.journal.drop_record(slot);
                 self.blocks.invalidate(ppn, self.last_change);
+                if DEFERS {
+                    self.queue.keep_until_all_is_done(ppn, now);
+                }
             }
         }
     }
@@ -94,6 +101,10 @@ impl<G: GcPolicy> Ssd<G> {
         let content = Content::Journal(slot);
         let mut usage = Usage::default();
         self.serial = self.serial.wrapping_add(1);
+        if DEFERS {
+            self.write_record_later(ppn, content, payload, cause, cx.now);
+            return cx.now;
+        }
         let time = self.program(ppn, cx.now, content, &mut usage);
         usage.charge(cx, cause, Work::Journal);
         self.count.journal_pages += 1;

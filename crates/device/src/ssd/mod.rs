@@ -15,17 +15,30 @@
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
 //! version of each page wins.
 //!
+//! *Maps on the flash*: with a demand-paged map, requests also wait for translation pages, and collection has moves to
+//! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
+//! are unmapped; that is not counted as reads.
+//!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut.
+//! `recover` the start after a power cut, `mapping` the options of the map, `translate` and `map_state` maps that are
+//! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! is free.
 
 mod collect;
 mod config;
+mod deferred;
 mod host;
 mod journal;
+mod map_state;
+mod mapping;
 mod recover;
+mod serve;
+mod translate;
 
 pub use config::{kind, SsdConfig};
+pub use mapping::MapConfig;
 
+use crate::nand::queued::Queued;
 use crate::nand::Lanes;
 use collect::Clearing;
 use host::Host;
@@ -34,10 +47,11 @@ use nandu_base::{
     OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
 };
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::PageMap;
+use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
@@ -45,6 +59,7 @@ struct Planted {
     /// One of those that strike single pages of the host.
     pages: bool,
     erase_too_early: bool,
+    erase_before_record: bool,
     stale_map: bool,
     lost_invalidation: bool,
     program_twice: bool,
@@ -69,11 +84,12 @@ struct Counts {
     pages_trimmed: u64,
 }
 
-/// The drive.
-pub struct Ssd<G> {
+/// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
+pub struct Ssd<M, G, const DEFERS: bool> {
     host: Host,
     limits: Limits,
-    map: PageMap,
+    map: M,
+    paging: Paging,
     blocks: BlockTable,
     lanes: Lanes,
     turns: RoundRobin,
@@ -94,21 +110,30 @@ pub struct Ssd<G> {
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
+    /// Operations that wait, with the arbiter `queued`.
+    queue: Queued,
+    /// With `queued`: the drive ends when nothing waits any more.
+    closing: bool,
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
         limits: Limits,
-        blocks: BlockTable,
+        map: M,
+        waits_for_write: bool,
+        mut blocks: BlockTable,
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
+        mut queue: Queued,
         cx: &BuildContext<'_>,
-    ) -> Ssd<G> {
+    ) -> Ssd<M, G, DEFERS> {
         let planted = Planted {
             pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
+            erase_before_record: cx.planted("ssd.erase-before-record"),
             stale_map: cx.planted("ssd.stale-map"),
             lost_invalidation: cx.planted("ssd.lost-invalidation"),
             program_twice: cx.planted("ssd.program-twice"),
@@ -118,9 +143,15 @@ impl<G: GcPolicy> Ssd<G> {
             wear_falls: cx.planted("ssd.wear-falls"),
             oldest_wins: cx.planted("ssd.oldest-wins"),
         };
+        queue.erase_too_early = planted.erase_too_early;
+        queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         let planes = blocks.planes.len();
+        let mut paging = Paging::new(*blocks.layout(), &map, waits_for_write);
+        let claimed = paging.area.claim(&mut blocks);
+        assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
-            map: PageMap::new(host.logical),
+            map,
+            paging,
             host,
             limits,
             blocks,
@@ -137,11 +168,13 @@ impl<G: GcPolicy> Ssd<G> {
             count: Counts::default(),
             erases_ever: 0,
             planted,
+            queue,
+            closing: false,
         }
     }
 }
 
-impl<G: GcPolicy> Machine for Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -166,14 +199,21 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         Step::Idle
     }
 
-    /// The scan after a power cut is complete.
-    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
+    /// The scan after a power cut is complete, or a die may have something to do.
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        if DEFERS && key.0 > 0 {
+            return self.die_is_free(key.0 - 1, cx);
+        }
         cx.opened(Ok(()));
         Step::Idle
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        self.write_map_back(cx);
+        if DEFERS {
+            return self.close_when_done(cx);
+        }
         cx.closed();
         Step::Idle
     }
@@ -186,6 +226,9 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         if self.renew_is_due {
             self.shorten_journal(id, cx);
         }
+        if DEFERS {
+            return self.defer(id, cx);
+        }
         match cx.requests[id].op {
             Op::Read => self.read(id, cx),
             Op::Write => self.write(id, cx),
@@ -197,7 +240,8 @@ impl<G: GcPolicy> Machine for Ssd<G> {
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
         let timing = self.lanes.timing();
-        let wait = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        let free = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
+        let wait = |die| if DEFERS { free(die) + self.queued_before(op, die) } else { free(die) };
         match op {
             Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
                 Some(ppn) => wait(self.die_of(ppn)) + timing.read + timing.transfer,
@@ -209,7 +253,8 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.lanes.free_at(self.turns.peek() >> self.host.plane_bits) > peek.now
+        let die = self.turns.peek() >> self.host.plane_bits;
+        self.lanes.free_at(die) > peek.now || DEFERS && self.queue.waiting(die) != (0, 0)
     }
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
@@ -226,7 +271,7 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
-        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages;
+        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -236,11 +281,14 @@ impl<G: GcPolicy> Machine for Ssd<G> {
         put("gc_clears_forced", c.clears_forced);
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);
-        put("erase_count", c.erases);
+        put("erase_count", c.erases + self.paging.erased());
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
         put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());
         put("valid_pages", self.blocks.planes.iter().map(|p| u64::from(p.valid)).sum());
+        if M::PAGED {
+            self.map_counters(out);
+        }
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
@@ -251,9 +299,15 @@ impl<G: GcPolicy> Machine for Ssd<G> {
     fn reset_counters(&mut self) {
         self.count = Counts::default();
         self.lanes.reset_busy();
+        self.map.reset_counts();
+        self.paging.reset_counters();
     }
 
     fn check(&self) -> Result<(), Violation> {
+        if !self.queue.is_clean() {
+            let what = "operations or answers are left over although nothing waits".into();
+            return Err(Violation { invariant: "queue", what });
+        }
         self.check_blocks()
     }
 }

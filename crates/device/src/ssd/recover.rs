@@ -10,22 +10,25 @@ use super::Ssd;
 use nandu_base::{ByteLen, Cx, Instant, Medium, Oob, Program, Resource, TenantId, UnitState, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::PageMap;
+use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::{Record, TrimJournal};
 use nandu_ftl::{BlockTable, Lpn, Ppn};
 
 const JOURNAL_KEY: u64 = 1 << 32;
+/// Keys from here on name translation pages.
+const MAP_KEY: u64 = 1 << 33;
 
 /// The out-of-band key of a page with this content.
 pub(super) fn key(content: Content) -> u64 {
     match content {
         Content::Data(lpn) => u64::from(lpn.0),
         Content::Journal(_) => JOURNAL_KEY,
+        Content::Map(tp) => MAP_KEY + u64::from(tp.0),
         Content::Free | Content::Waste => unreachable!("only data and records are programmed"),
     }
 }
 
-impl<G: GcPolicy> Ssd<G> {
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
         for lpn in 0..self.host.logical {
@@ -41,6 +44,7 @@ impl<G: GcPolicy> Ssd<G> {
             self.blocks.planes[plane as usize].valid += 1;
         }
         self.turns.skip_to(u64::from(self.host.logical));
+        self.fill_map();
     }
 
     /// Puts the pages of the first fill on the medium: zeros.
@@ -54,19 +58,25 @@ impl<G: GcPolicy> Ssd<G> {
                 medium.program(cx.pool, &program);
             }
         }
+        self.store_map_fill(cx);
     }
 
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
         let layout = *self.blocks.layout();
-        self.map = PageMap::new(self.host.logical);
+        self.map.reset();
         self.journal = TrimJournal::default();
         self.blocks = BlockTable::for_recovery(layout);
         self.clearing.fill(super::collect::Clearing::IDLE);
+        self.paging.restart(layout);
         self.seq = 0;
-        let newest = self.find_newest(cx);
+        let mut map_pages = vec![(0, Ppn(0)); self.map.translation_pages() as usize];
+        let newest = self.find_newest(&mut map_pages, cx);
         self.apply_trims(&newest);
         self.keep_needed_records(&newest, cx);
+        if M::PAGED {
+            self.forget_old_versions();
+        }
         let scanned = self.restore_blocks(cx);
         let mut end = cx.now;
         for (die, pages) in (0..).zip(scanned) {
@@ -74,11 +84,37 @@ impl<G: GcPolicy> Ssd<G> {
             cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
             end = end.later(done);
         }
+        if M::PAGED {
+            self.claim_map_blocks(&mut map_pages, cx);
+            end = end.later(self.recover_map(&map_pages, cx));
+        }
         end
     }
 
+    /// Gives the map its blocks, one of each plane erased.
+    fn claim_map_blocks(&mut self, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
+        for plane in 0..self.blocks.layout().planes {
+            while !self.paging.area.claim_in(plane, &mut self.blocks) {
+                self.erase_useless_block(plane, cx);
+            }
+            self.erase_least_map_block(plane, found, cx);
+        }
+    }
+
+    /// A map that is partly on the flash is not asked about every page: those it knows to be superseded are forgotten.
+    fn forget_old_versions(&mut self) {
+        for block in self.blocks.layout().all_blocks() {
+            let first = self.blocks.layout().first_page(block).0;
+            for ppn in (first..first + self.blocks.layout().pages).map(Ppn) {
+                if self.blocks.data_at(ppn).is_some_and(|lpn| self.map.get(lpn) != Some(ppn)) {
+                    self.blocks.forget(ppn);
+                }
+            }
+        }
+    }
+
     /// Maps every logical page to its newest version, and collects the trim records. Returns the versions' numbers.
-    fn find_newest(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
+    fn find_newest(&mut self, map_pages: &mut [(u64, Ppn)], cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
         let mut newest = vec![0u64; self.host.logical as usize];
         for block in layout.all_blocks() {
@@ -99,6 +135,13 @@ impl<G: GcPolicy> Ssd<G> {
                             *best = seq;
                             self.map.set(lpn, ppn);
                         }
+                    }
+                    UnitState::Programmed(Oob { key, seq }) if key >= MAP_KEY => {
+                        self.seq = self.seq.max(seq);
+                        let tp = Tp((key - MAP_KEY) as u32);
+                        self.blocks.programmed(ppn, Content::Map(tp));
+                        let best = &mut map_pages[tp.0 as usize];
+                        *best = (*best).max((seq, ppn));
                     }
                     UnitState::Programmed(Oob { seq, .. }) => {
                         self.seq = self.seq.max(seq);
@@ -174,6 +217,7 @@ impl<G: GcPolicy> Ssd<G> {
         for block in layout.all_blocks() {
             let first = layout.first_page(block).0;
             let (mut written, mut valid, mut oldest) = (0, 0, u64::MAX);
+            let mut is_map = false;
             for page in 0..layout.pages {
                 let ppn = Ppn(first + page);
                 let content = self.blocks.content(ppn);
@@ -188,12 +232,21 @@ impl<G: GcPolicy> Ssd<G> {
                     Content::Journal(slot) => {
                         u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn))
                     }
+                    Content::Map(_) => {
+                        is_map = true;
+                        0
+                    }
                     Content::Free | Content::Waste => 0,
                 };
             }
             let erases = medium.erases(u64::from(first));
             self.erases_ever += u64::from(erases);
-            self.blocks.restore_block(block, written, valid, oldest, erases);
+            if is_map {
+                self.blocks.restore_wear(block, erases);
+                self.paging.area.restore(block, written);
+            } else {
+                self.blocks.restore_block(block, written, valid, oldest, erases);
+            }
             scanned[(layout.plane_of_block(block) >> self.host.plane_bits) as usize] += u64::from(written);
         }
         scanned

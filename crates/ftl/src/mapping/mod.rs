@@ -1,5 +1,185 @@
 //! Address translation: where each logical page lies. One file per scheme.
+//!
+//! A scheme is bookkeeping over page numbers. The page map answers from RAM. The *demand-paged* schemes keep the map in
+//! translation pages on the flash and only a part of it in RAM: a call of theirs puts the translation-page operations
+//! that it takes into a [`MapOps`], in order, and the controller carries them out, gives them their time, and tells the
+//! scheme where a translation page was written ([`Mapping::place`]). What a translation page holds is what was written
+//! into it ([`store`]): a scheme that loses an update reads the old entry back.
+//!
+//! *Collection.* A scheme hears of every page that is moved. When it does not hold the page's entry it keeps the move
+//! waiting ([`moves`]) and enters all waiting moves of one translation page with one read and one write. Translation pages
+//! have blocks of their own ([`crate::map_area`]), whose clearing touches no map entry: so a map write never asks for
+//! room for data, and collection cannot wait for itself (O2-12).
 
+mod cftl;
+mod dftl;
+pub mod lru;
+pub mod moves;
 mod page_map;
+pub mod store;
+mod tpc;
+mod tpftl;
 
+pub use cftl::Cftl;
+pub use dftl::Dftl;
 pub use page_map::PageMap;
+pub use store::{MapCounts, MapShape};
+pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
+pub use tpftl::Tpftl;
+
+use crate::address::{Lpn, Ppn};
+
+/// A translation page, by the position of its entries in the map: entries of logical pages `tp << bits` and on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Tp(pub u32);
+
+/// One step that a scheme asks the controller for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapOp {
+    /// Read the translation page.
+    Read(Tp),
+    /// Write the translation page as the scheme now has it on record ([`Mapping::stored`]) to a new flash page.
+    Write(Tp),
+    /// This data page is superseded, which the scheme could not tell when it was.
+    Stale(Ppn),
+}
+
+/// Steps in their order; used again for every call, so that none allocates.
+#[derive(Clone, Default, Debug)]
+pub struct MapOps {
+    list: Vec<MapOp>,
+}
+
+impl MapOps {
+    /// Adds a step.
+    #[inline]
+    pub fn push(&mut self, op: MapOp) {
+        self.list.push(op);
+    }
+
+    /// The steps, in order.
+    #[inline]
+    pub fn list(&self) -> &[MapOp] {
+        &self.list
+    }
+
+    /// Forgets the steps.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.list.clear();
+    }
+}
+
+/// A scheme of translation. The defaults are those of a map that is in RAM as a whole.
+pub trait Mapping: Send {
+    /// Whether entries are fetched from and written to translation pages.
+    const PAGED: bool;
+
+    /// Where the page lies, at no cost: for checks, hints, and maps in RAM.
+    fn get(&self, lpn: Lpn) -> Option<Ppn>;
+
+    /// Puts the page at `ppn`; returns where it lay before. A demand-paged scheme takes it as what its translation pages
+    /// say, which is how a fill and a recovery begin.
+    fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn>;
+
+    /// Forgets the page, in the way of [`set`](Mapping::set); returns where it lay.
+    fn clear(&mut self, lpn: Lpn) -> Option<Ppn>;
+
+    /// Forgets everything, as a loss of power does.
+    fn reset(&mut self);
+
+    /// Asks the processor to fetch the entry.
+    fn prefetch(&self, lpn: Lpn);
+
+    /// A request begins whose pages end before `end`.
+    #[inline]
+    fn begin(&mut self, _end: Lpn) {}
+
+    /// Where the page lies.
+    #[inline]
+    fn lookup(&mut self, lpn: Lpn, _ops: &mut MapOps) -> Option<Ppn> {
+        self.get(lpn)
+    }
+
+    /// Puts the page at `to`, or unmaps it. Returns where it lay when that is known now; otherwise a later
+    /// [`MapOp::Stale`] will tell.
+    #[inline]
+    fn update(&mut self, lpn: Lpn, to: Option<Ppn>, _ops: &mut MapOps) -> Option<Ppn> {
+        match to {
+            Some(ppn) => self.set(lpn, ppn),
+            None => self.clear(lpn),
+        }
+    }
+
+    /// Collection has moved the page to `to`. Is no access: it changes no order of eviction.
+    #[inline]
+    fn relocate(&mut self, lpn: Lpn, to: Ppn, _ops: &mut MapOps) {
+        self.set(lpn, to);
+    }
+
+    /// Whether the data page `ppn`, which counts as valid, holds the newest version of `lpn`. When it does not, the
+    /// answer comes with a [`MapOp::Stale`] for it.
+    #[inline]
+    fn is_live(&mut self, lpn: Lpn, ppn: Ppn, _ops: &mut MapOps) -> bool {
+        self.get(lpn) == Some(ppn)
+    }
+
+    /// Writes every changed entry back.
+    fn write_back_all(&mut self, _ops: &mut MapOps) {}
+
+    /// Data pages that count as valid although a newer version exists: invalidations that are not known yet.
+    fn unsettled(&self) -> u64 {
+        0
+    }
+
+    /// Translation pages of the map.
+    fn translation_pages(&self) -> u32 {
+        0
+    }
+
+    /// Where the translation page lies, if it was ever written.
+    fn translation_page(&self, _tp: Tp) -> Option<Ppn> {
+        None
+    }
+
+    /// The translation page now lies at `ppn`; returns where it lay.
+    fn place(&mut self, _tp: Tp, _ppn: Ppn) -> Option<Ppn> {
+        None
+    }
+
+    /// What the translation page holds as last written: a word for each entry, the page number plus one, or zero.
+    fn stored(&self, _tp: Tp) -> &[u32] {
+        &[]
+    }
+
+    /// Figures since the last reset.
+    fn counts(&self) -> MapCounts {
+        MapCounts::default()
+    }
+
+    /// Starts counting anew.
+    fn reset_counts(&mut self) {}
+
+    /// RAM that a drive would spend on this scheme, in bytes.
+    fn ram(&self) -> u64;
+
+    /// Checks the scheme's own structure (I-4 and its like). Slow.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A page number from a word of the map.
+#[inline]
+pub(crate) fn page_of(word: u32) -> Option<Ppn> {
+    match word {
+        0 => None,
+        word => Some(Ppn(word - 1)),
+    }
+}
+
+/// The word of the map for a page number.
+#[inline]
+pub(crate) fn word_of(ppn: Option<Ppn>) -> u32 {
+    ppn.map_or(0, |ppn| ppn.0 + 1)
+}

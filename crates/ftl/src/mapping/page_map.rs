@@ -1,11 +1,12 @@
 //! Page map: the whole map in RAM, one entry per logical page.
 //!
-//! A lookup is one array access and costs no flash operation. This is the baseline B2-8 of the TPC-FTL paper (S2,
-//! section II: "page mapping"), and what a drive with enough RAM does.
+//! A lookup is one array access and costs no flash operation. This is the baseline B2-1 of the TPC-FTL paper (S2,
+//! section IV: "PM"), and what a drive with enough RAM does.
 //!
 //! RAM: 4 bytes per logical page, 1 GiB per TiB of 4 KiB pages. The array is zero-filled by the system when it is first
 //! touched, so untouched parts of a large drive cost nothing here.
 
+use super::{page_of, word_of, Mapping};
 use crate::address::{Lpn, Ppn};
 
 /// The map. An entry holds the physical page number plus one; zero means unmapped.
@@ -29,38 +30,37 @@ impl PageMap {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+}
 
-    /// Where the page lies.
+impl Mapping for PageMap {
+    const PAGED: bool = false;
+
     #[inline]
-    pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        match self.entries[lpn.0 as usize] {
-            0 => None,
-            entry => Some(Ppn(entry - 1)),
-        }
+    fn get(&self, lpn: Lpn) -> Option<Ppn> {
+        page_of(self.entries[lpn.0 as usize])
     }
 
-    /// Puts the page at `ppn`; returns where it lay before.
     #[inline]
-    pub fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        match std::mem::replace(&mut self.entries[lpn.0 as usize], ppn.0 + 1) {
-            0 => None,
-            old => Some(Ppn(old - 1)),
-        }
+    fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        page_of(std::mem::replace(&mut self.entries[lpn.0 as usize], word_of(Some(ppn))))
     }
 
-    /// Forgets the page; returns where it lay.
     #[inline]
-    pub fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
-        match std::mem::replace(&mut self.entries[lpn.0 as usize], 0) {
-            0 => None,
-            old => Some(Ppn(old - 1)),
-        }
+    fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
+        page_of(std::mem::replace(&mut self.entries[lpn.0 as usize], 0))
     }
 
-    /// Asks the processor to fetch the entry.
+    fn reset(&mut self) {
+        *self = PageMap::new(self.len());
+    }
+
     #[inline]
-    pub fn prefetch(&self, lpn: Lpn) {
+    fn prefetch(&self, lpn: Lpn) {
         crate::prefetch(&self.entries, lpn.0 as usize);
+    }
+
+    fn ram(&self) -> u64 {
+        4 * self.entries.len() as u64
     }
 }
 

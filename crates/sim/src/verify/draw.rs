@@ -32,6 +32,8 @@ pub enum Family {
     MirrorOfFaultySsds,
     /// A mirror of two leaves with slow volatile caches, and no other fault.
     MirrorOfCaches,
+    /// A mirror of two files in the page cache; here the process may also die without a power cut.
+    MirrorOfFiles,
 }
 
 impl Family {
@@ -46,6 +48,7 @@ impl Family {
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
         ("mirror-of-caches", Family::MirrorOfCaches),
+        ("mirror-of-files", Family::MirrorOfFiles),
     ];
 }
 
@@ -53,6 +56,11 @@ impl Shape {
     /// The family of this name.
     pub fn named(name: &str) -> Option<Shape> {
         Family::ALL.iter().find(|(n, _)| *n == name).map(|&(_, family)| Shape::Named(family))
+    }
+
+    /// Stacks that have a machine of this kind where much happens to it: where a fault that is planted in it can show.
+    pub fn around(kind: &str) -> Shape {
+        Shape::named(kind).unwrap_or(Shape::Random)
     }
 }
 
@@ -89,9 +97,18 @@ impl<'a> Draft<'a> {
         let root = match shape {
             Shape::Named(Family::Ssd) => self.ssd(0),
             Shape::Named(Family::Over("mirror")) => {
-                let families = [Family::MirrorOfSsds, Family::MirrorOfFaultySsds, Family::MirrorOfCaches];
+                let families = [
+                    Family::MirrorOfSsds,
+                    Family::MirrorOfFaultySsds,
+                    Family::MirrorOfCaches,
+                    Family::MirrorOfFiles,
+                ];
                 let family = *self.rng.pick(&families);
                 return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::MirrorOfFiles) => {
+                let legs = [0; 2].map(|_| self.block("file", LEG));
+                self.mirror(legs)
             }
             Shape::Named(Family::MirrorOfCaches) => {
                 let legs = [0; 2].map(|_| {
@@ -233,6 +250,11 @@ impl<'a> Draft<'a> {
             blocks += 1 + blocks / 8;
         }
         logical -= self.rng.below(logical / 2 + 1) * u64::from(least == 0);
+        let mapping = self.mapping(page);
+        if mapping.is_some() {
+            let entries = 2 * logical.div_ceil(page / 4);
+            blocks += 2 + entries.div_ceil(pages * all_planes);
+        }
         let raw = blocks * pages * all_planes;
         let name = self.begin("ssd");
         let profile =
@@ -250,14 +272,47 @@ impl<'a> Draft<'a> {
             self.put(key, value);
         }
         self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        let paged = mapping.is_some();
+        if let Some(mapping) = mapping {
+            self.put("mapping", mapping);
+        }
         let copyback = self.one_in(2);
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut arbiter = self.rng.fork(5);
+        if !paged && arbiter.below(2) == 0 {
+            let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
+        }
         let mut axes = ["channel", "chip", "die", "plane"];
         for at in (1..axes.len()).rev() {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         self.put("placement", format!("{axes:?}"));
         name
+    }
+
+    /// A map on the flash, its cache far too small; [`None`] for the page map.
+    fn mapping(&mut self, page: u64) -> Option<String> {
+        let batch = self.rng.between(1, 20);
+        let write_back = *self.rng.pick(&["wait", "behind"]);
+        let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
+        match self.rng.below(8) {
+            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
+            0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
+            1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
+            2 => {
+                let ram = (page + 12) * self.rng.between(1, 3);
+                let delayed = self.one_in(2);
+                let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
+                let clean_first = *self.rng.pick(&["1", "1/2"]);
+                Some(format!(
+                    "{{ kind = \"tpc\", ram = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                     clean_first = \"{clean_first}\", {common} }}"
+                ))
+            }
+            _ => None,
+        }
     }
 
     fn fault(&mut self, below: String) -> String {

@@ -35,6 +35,7 @@ pub struct Verified {
     bases: Vec<u64>,
     /// Whether a request may fail.
     may_fail: bool,
+    reads_checked: u64,
     violation: Option<Violation>,
 }
 
@@ -42,6 +43,7 @@ impl Sink for Verified {
     #[inline]
     fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         self.metrics.done(request, now, pool);
+        self.reads_checked += u64::from(request.op == Op::Read && request.error.is_none());
         let number = number_of(request.cookie) as u32 + 1;
         let result = self.ledger.ended(number, request.error, request.payload, pool);
         if let Err(violation) = result {
@@ -120,11 +122,13 @@ pub fn run_verified(
         ledger: Ledger::new(ByteLen(capacity)),
         bases,
         may_fail,
+        reads_checked: 0,
         violation: None,
     };
     let doing = format!("replaying {}", options.stack_name);
     let run = || run_with(stack, options, Content::Stamps, host, |h: &Verified| &h.metrics, progress);
-    let (result, host) = caught(doing, run)??;
+    let (mut result, host) = caught(doing, run)??;
+    result.provenance.reads_checked = host.reads_checked;
     match host.violation {
         Some(violation) => Err(violation.into()),
         None => Ok(result),

@@ -40,6 +40,11 @@ pub struct Cut {
     pub look: bool,
     /// One leg of a mirror dies with the cut, if both are current, and is missing until the next cut.
     pub leg_dies: bool,
+    /// Comes at the latest so many arrivals and events after a device was lost: two failures close together are rare
+    /// otherwise, and the hardest.
+    pub after_loss: Option<u32>,
+    /// Only the process dies, where a cut has more to take.
+    pub process: bool,
 }
 
 /// Everything that a seed decides.
@@ -99,6 +104,8 @@ impl Cut {
             again,
             look: rng.below(2) == 0,
             leg_dies: rng.below(4) == 0,
+            after_loss: (rng.below(2) == 0).then(|| rng.between(1, 30) as u32),
+            process: rng.below(2) == 0,
         }
     }
 }

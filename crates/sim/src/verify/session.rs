@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         let oracles =
             entries.iter().enumerate().map(|(i, e)| Oracle::new(e.limits.capacity, first(i))).collect();
         let watch = Watch::new(&built);
-        let media = Media::fresh(&built, true);
+        let media = fresh(&built);
         let engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), Instant::ZERO);
         let roots = entries.iter().map(|e| e.node).collect();
         let mut session = Session {
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
             last = error.to_string();
             // An injected error was in the way. Nothing is stored yet: start from scratch.
             let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
-            let media = Media::fresh(&built, true);
+            let media = fresh(&built);
             let oracles =
                 (1..).zip(&self.entries).map(|(i, e)| Oracle::new(e.limits.capacity, i << 24)).collect();
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
@@ -152,10 +152,10 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         for cut in &self.plan.cuts {
-            self.drive(cut.after)?;
+            self.drive(cut.after, cut.after_loss)?;
             self.cut(cut)?;
         }
-        self.drive(u32::MAX)?;
+        self.drive(u32::MAX, None)?;
         self.settle()?;
         self.compare_legs()?;
         self.read_everything()?;
@@ -170,10 +170,17 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Lets `steps` arrivals and events pass, or all until nothing is left to ask and nothing under way.
-    fn drive(&mut self, steps: u32) -> Result<(), Broken> {
+    /// Lets `steps` arrivals and events pass, at most `after_loss` once a device was lost, or all until nothing is left to
+    /// ask and nothing under way.
+    fn drive(&mut self, mut steps: u32, after_loss: Option<u32>) -> Result<(), Broken> {
         let mut next = self.engine.now();
-        for _ in 0..steps {
+        let losses = self.watch.losses();
+        let mut soon = after_loss;
+        while steps > 0 {
+            steps -= 1;
+            if soon.is_some() && self.watch.losses() > losses {
+                steps = steps.min(soon.take().unwrap_or(steps));
+            }
             let full = self.engine.sink().under_way() >= self.plan.load.depth as usize;
             if self.left == 0 && self.engine.sink().under_way() == 0 {
                 return Ok(());
@@ -240,6 +247,7 @@ impl<'a> Session<'a> {
 
     fn check(&mut self) -> Result<(), Broken> {
         self.engine.graph.check()?;
+        self.watch.check_order(&self.engine.graph)?;
         check_charges(&self.engine.graph)
     }
 
@@ -443,7 +451,11 @@ impl<'a> Session<'a> {
         let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
         self.engine.advance(at.later(now));
         let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
-        self.power_off()?;
+        if cut.process && missing.is_none() && self.watch.is_mirror_of_files() {
+            self.process_dies()?;
+        } else {
+            self.power_off()?;
+        }
         self.engine.missing = missing.iter().map(|&(leg, _)| leg).collect();
         let mut again = cut.again.iter().flatten();
         for turn in 0..STARTS {
@@ -480,14 +492,27 @@ impl<'a> Session<'a> {
 
     /// Cuts the power and puts new machines onto the media.
     fn power_off(&mut self) -> Result<(), Broken> {
+        self.machines_die("the power was cut", Engine::crash)
+    }
+
+    /// The process is killed and starts again; what lies in caches of the system stays there.
+    fn process_dies(&mut self) -> Result<(), Broken> {
+        self.machines_die("the process died", Engine::die)
+    }
+
+    fn machines_die(
+        &mut self,
+        how: &str,
+        end: fn(Engine<Judge>, &mut Rng) -> (Media, Judge),
+    ) -> Result<(), Broken> {
         self.check()?;
         self.tally.crashes += 1;
         let now = self.engine.now() + Span::from_ms(1);
         let mut rng = self.rng.fork(self.tally.crashes);
         let built = self.rebuilt();
-        self.replace(now, built, |engine| engine.crash(&mut rng));
+        self.replace(now, built, |engine| end(engine, &mut rng));
         let sink = self.engine.sink();
-        sink.note(now, || "the power was cut".into());
+        sink.note(now, || how.into());
         sink.oracles.iter_mut().for_each(Oracle::cut);
         sink.digest.add(now.0);
         Ok(())
@@ -585,6 +610,13 @@ impl<'a> Session<'a> {
         self.check()?;
         self.check_leaks()
     }
+}
+
+/// Media on which nothing was ever written.
+fn fresh(built: &Built) -> Media {
+    let mut media = Media::fresh(built, true);
+    media.cache_files(built);
+    media
 }
 
 /// The machines of `plan`. Each session draws its faults anew.

@@ -5,7 +5,8 @@
 //! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
 //!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
 
-use nandu_base::{Counter, Resource, Span, Violation};
+use super::judge::ASIDE;
+use nandu_base::{Counter, Request, Resource, Span, Violation};
 use nandu_stack::{Built, Graph};
 
 /// A device, as far as it matters here.
@@ -92,6 +93,39 @@ impl Watch {
     /// A device is missing from now on: that explains failures like an error of its own.
     pub fn misses(&mut self, at: u32) {
         self.nodes[at as usize].struck = true;
+    }
+
+    /// Whether the stack is a mirror over two files: what a read finds there after a start is flushed, so it may not come
+    /// undone even when only the process had died.
+    pub fn is_mirror_of_files(&self) -> bool {
+        matches!(&self.nodes[..], [a, b, mirror] if (a.kind, b.kind, mirror.kind) == ("file", "file", "mirror"))
+    }
+
+    /// One change of a block is under way at a leg of a mirror: two would end in an order that nobody knows. Requests
+    /// that a leg passes on as they are have gone from its queue and are not seen.
+    pub fn check_order(&self, graph: &Graph) -> Result<(), Violation> {
+        for leg in self.mirrors().flat_map(|(_, legs)| legs) {
+            let at_leg = |r: &Request| r.node == leg && r.op.changes_data() && r.cookie & ASIDE == 0;
+            let changes: Vec<&Request> =
+                graph.requests.iter().map(|(_, r)| r).filter(|r| at_leg(r)).collect();
+            for (i, a) in changes.iter().enumerate() {
+                let meets = |b: &&&Request| a.offset < b.end() && b.offset < a.end();
+                if let Some(b) = changes[..i].iter().find(meets) {
+                    let name = graph.name(leg);
+                    let what = format!(
+                        "{name} has two changes of bytes {} and {} under way",
+                        a.offset.0, b.offset.0
+                    );
+                    return Err(Violation { invariant: "one_in_flight_per_block_and_leg", what });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Losses of devices since the start.
+    pub fn losses(&self) -> u64 {
+        self.nodes.iter().map(|n| n.losses).sum()
     }
 
     /// A new session: the machines count from zero.

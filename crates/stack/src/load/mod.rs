@@ -11,8 +11,9 @@ mod tables;
 mod tree;
 
 pub use error::{At, Problem, Reason, StackError};
+pub use nandu_base::Fit;
 pub use schema::schema;
-pub use tables::{ExportTable, Fit, Max, TenantTable, WorkloadTable};
+pub use tables::{ExportTable, Max, TenantTable, WorkloadTable};
 
 use crate::stack::{Device, Export, Stack, Tenant, Workload};
 use check::Checker;

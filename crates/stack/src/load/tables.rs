@@ -1,6 +1,6 @@
 //! The tables of a stack file beside the devices: exports, tenants and workloads.
 
-use nandu_base::{ByteLen, Ratio, Span};
+use nandu_base::{ByteLen, Fit, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,19 +102,4 @@ pub struct WorkloadTable {
     pub size: Option<ByteLen>,
     /// Generators: skew of a Zipf distribution; 0 is uniform. Default: the generator's own.
     pub zipf: Option<Ratio>,
-}
-
-/// How a trace is brought onto a device of another size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fit {
-    /// A request outside the device stops the run.
-    #[default]
-    Error,
-    /// The volumes of the trace lie one after the other.
-    Concat,
-    /// Only pages that the trace touches take room.
-    Compact,
-    /// Addresses are taken modulo the capacity.
-    Wrap,
 }

@@ -14,8 +14,8 @@
 //! names), `.format` (of the source), `.content_hash`. Files by others need the first five columns and no metadata.
 //! Nulls are errors. Columns are compressed with zstd; the file around them is read whole.
 //!
-//! Limit: the Parquet library panics on some damaged pages. That is caught and returned as damage where panics unwind;
-//! a build with `panic = "abort"` ends there.
+//! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
+//! the workspace aborts on a panic.
 
 use super::{no_note, Format, Kind};
 use crate::builder::{Builder, Line};

@@ -2,6 +2,7 @@
 
 mod canaries;
 mod device;
+mod seeds;
 mod slow;
 
 use super::ledger::Ledger;

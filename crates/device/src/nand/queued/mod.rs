@@ -1,0 +1,494 @@
+//! The arbiter `queued`: operations wait for their die, and the die chooses.
+//!
+//! A request decides at once what it does (which pages it takes, what is moved, which block is erased); when each
+//! operation runs is decided when its die is free. The die wakes once per operation and takes the next one: reads of the
+//! host first, at most `reads_ahead` of them before an older operation of another kind, and everything else in the
+//! order of issue (see `choose`). An operation that runs takes its time from [`Lanes`](super::Lanes), as with `fcfs`.
+//!
+//! *What waits for what.* Each operation counts what must be done before it may begin, and each that runs tells those
+//! that wait for it when it ends. They wait
+//!
+//! - a program: for the program of the page below it in its block, or the erase of the block; for the read that brings
+//!   its data (pages that move, pages of which a part is written); the first of a block also for all erases in its plane so
+//!   far, or a power cut could find the erased blocks used up and none to move pages to;
+//! - a read: for the program of its page;
+//! - an erase: for the one before in its plane and the last program of its block; for all reads of the block; for the newer versions of its pages; for the
+//!   records of all trims so far, and where a record itself was given up, for everything issued before;
+//! - an answer: for all operations of its request.
+//!
+//! Whatever waits is younger than what it waits for, so nothing waits in a circle.
+//!
+//! *Erases.* From the first operation that an erase of a block would have to wait for, the erase is *foreseen*: a node
+//! that counts them. When the erase is issued it is that node; when nothing is left to wait for, the node goes and the
+//! time when it went is kept.
+//!
+//! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
+//! operation, here as long as nothing that was issued since stands before the page.
+//!
+//! Own design; a read queue before a write queue is what drives have (MQSim's out-of-order scheduler, for one). RAM: 4 bytes
+//! per physical page and 20 per block, where touched; 250 bytes per operation that waits.
+
+mod choose;
+mod node;
+
+pub(crate) use node::{Job, Node, Order, Page, NONE};
+
+use super::PageTime;
+use choose::Line;
+use nandu_base::{Instant, ReqId, Span, TenantId};
+use nandu_ftl::{BlockId, Layout, Ppn};
+use node::Nodes;
+
+/// The operation of a die that more pages may join.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    node: u32,
+    serial: u32,
+    position: u32,
+    planes: u32,
+}
+
+/// Garbage collection on a die so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct GcTime {
+    total: Span,
+    end: Instant,
+}
+
+/// One die.
+#[derive(Clone, Debug, Default)]
+struct Die {
+    line: Line,
+    open: Open,
+    gc: GcTime,
+    /// When the die is woken next.
+    armed: Option<Instant>,
+}
+
+/// All operations that wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    nodes: Nodes,
+    dies: Vec<Die>,
+    layout: Option<Layout>,
+    plane_bits: u32,
+    reads_ahead: u32,
+    /// The program of a page that waits.
+    writer: Vec<u32>,
+    /// The last operation of a block that waits and changes it.
+    tail: Vec<u32>,
+    /// The last erase of a plane that waits.
+    last_erase: Vec<u32>,
+    /// The foreseen erase of a block.
+    foreseen: Vec<u32>,
+    /// When the last operation ends that a foreseen erase had to wait for, in ns.
+    safe_at: Vec<u64>,
+    /// Records of the trim journal that wait.
+    records: Vec<u32>,
+    /// When those that do not wait are complete.
+    recorded_at: Instant,
+    /// Made since the last commit.
+    fresh: Vec<u32>,
+    /// Dies that may have something to do.
+    pub touched: Vec<u32>,
+    /// Answers that have their time.
+    pub done: Vec<u32>,
+    number: u64,
+    /// Operations that wait.
+    outstanding: u32,
+    /// The tenant whose write is followed by garbage collection.
+    pub gc_cause: TenantId,
+    /// Fault to plant: an erase does not wait for reads of its block and goes ahead of everything.
+    pub erase_before_reads: bool,
+    /// Fault to plant: an erase does not wait for newer versions and records.
+    pub erase_too_early: bool,
+}
+
+impl Queued {
+    /// The state of a drive that needs none: its arbiter is `fcfs`.
+    pub fn unused() -> Queued {
+        Queued {
+            nodes: Nodes::new(),
+            dies: Vec::new(),
+            layout: None,
+            plane_bits: 0,
+            reads_ahead: 0,
+            writer: Vec::new(),
+            tail: Vec::new(),
+            last_erase: Vec::new(),
+            foreseen: Vec::new(),
+            safe_at: Vec::new(),
+            records: Vec::new(),
+            recorded_at: Instant::ZERO,
+            fresh: Vec::new(),
+            touched: Vec::new(),
+            done: Vec::new(),
+            number: 0,
+            outstanding: 0,
+            gc_cause: TenantId::SYSTEM,
+            erase_before_reads: false,
+            erase_too_early: false,
+        }
+    }
+
+    /// Empty queues for a drive of this shape, with `1 << plane_bits` planes in a die.
+    pub fn new(layout: &Layout, plane_bits: u32, reads_ahead: u32) -> Queued {
+        let blocks = layout.block_end() as usize;
+        Queued {
+            dies: vec![Die::default(); (layout.planes >> plane_bits) as usize],
+            layout: Some(*layout),
+            plane_bits,
+            reads_ahead,
+            writer: vec![NONE; layout.ppn_end() as usize],
+            tail: vec![NONE; blocks],
+            last_erase: vec![NONE; layout.planes as usize],
+            foreseen: vec![NONE; blocks],
+            safe_at: vec![0; blocks],
+            ..Queued::unused()
+        }
+    }
+
+    fn layout(&self) -> &Layout {
+        self.layout.as_ref().expect("only a drive with queues issues operations")
+    }
+
+    fn block(&self, ppn: Ppn) -> u32 {
+        self.layout().block(ppn).0
+    }
+
+    fn die_of(&self, ppn: Ppn) -> u32 {
+        self.layout().plane(ppn) >> self.plane_bits
+    }
+
+    /// The plane of a page within its die, and its position in its block.
+    pub fn place(&self, ppn: Ppn) -> (u32, u32) {
+        let layout = self.layout();
+        (layout.plane(ppn) & ((1 << self.plane_bits) - 1), layout.page(ppn))
+    }
+
+    pub fn node(&self, at: u32) -> &Node {
+        &self.nodes[at]
+    }
+
+    pub fn page(&self, at: u32) -> &Page {
+        self.nodes.page(at)
+    }
+
+    /// Operations that wait.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Reads and other operations that wait for a die.
+    pub fn waiting(&self, die: u32) -> (usize, usize) {
+        self.dies[die as usize].line.waiting()
+    }
+
+    /// Nothing is left over where nothing waits.
+    pub fn is_clean(&self) -> bool {
+        self.outstanding > 0 || (self.nodes.living() == 0 && self.records.is_empty())
+    }
+
+    fn make(&mut self, job: Job, die: u32, now: Instant, cause: TenantId) -> u32 {
+        self.number += 1;
+        self.outstanding += u32::from(job.is_operation());
+        let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
+        let node = Node {
+            job,
+            number: self.number,
+            waits: 1,
+            ready: now,
+            issued: now,
+            die,
+            cause,
+            gc_before,
+            ..Node::EMPTY
+        };
+        let at = self.nodes.add(node);
+        self.fresh.push(at);
+        at
+    }
+
+    /// Garbage collection on a die up to `now`.
+    fn gc_until(&self, die: u32, now: Instant) -> Span {
+        let gc = &self.dies[die as usize].gc;
+        gc.total - Span(gc.end.0.saturating_sub(now.0))
+    }
+
+    /// Opens the answer to a request: it has its time when all its operations have theirs.
+    pub fn answer(&mut self, request: ReqId, now: Instant, cause: TenantId) -> u32 {
+        let at = self.make(Job::Answer, 0, now, cause);
+        self.nodes[at].request = request;
+        self.nodes[at].slowest = PageTime::done(now);
+        at
+    }
+
+    /// A node also waits for every trim record issued so far.
+    pub fn after_records(&mut self, later: u32) {
+        let node = &mut self.nodes[later];
+        node.ready = node.ready.later(self.recorded_at);
+        for at in 0..self.records.len() {
+            self.nodes.link(self.records[at], later);
+        }
+    }
+
+    /// Reads a page.
+    pub fn read(&mut self, job: Job, order: &Order, page: Page) -> u32 {
+        let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
+        let before = [self.writer[page.ppn.0 as usize], NONE, NONE];
+        let at = self.operation(job, die, order, &page, before);
+        if !self.erase_before_reads {
+            let erase = self.foresee(block);
+            self.nodes.link(at, erase);
+        }
+        self.nodes.add_page(at, page);
+        at
+    }
+
+    /// Programs a page. It follows operation `after`, and makes the page at `older` invalid.
+    pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
+        let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
+        let plane = self.layout().plane(page.ppn) as usize;
+        let is_first = self.layout().page(page.ppn) == 0;
+        let erase = if is_first { self.last_erase[plane] } else { NONE };
+        let before = [self.tail[block as usize], after, erase];
+        let at = self.operation(job, die, order, &page, before);
+        if let Some(older) = older {
+            let erase = self.foresee(self.block(older));
+            self.nodes.link(at, erase);
+        }
+        self.tail[block as usize] = at;
+        self.writer[page.ppn.0 as usize] = at;
+        if job == Job::Record {
+            self.records.push(at);
+        }
+        self.nodes.add_page(at, page);
+        at
+    }
+
+    /// A page moves inside its die.
+    pub fn copy_back(&mut self, order: &Order, page: Page, from: Ppn) {
+        let at = self.program(Job::CopyBack, order, page, NONE, Some(from));
+        let writer = self.writer[from.0 as usize];
+        if writer != NONE {
+            self.nodes.link(writer, at);
+        }
+    }
+
+    /// An operation behind those in `before`: the one that the page may join, or a new one.
+    fn operation(&mut self, job: Job, die: u32, order: &Order, page: &Page, before: [u32; 3]) -> u32 {
+        let (plane, position) = self.place(page.ppn);
+        let joins = matches!(job, Job::Read | Job::Program);
+        let open = self.dies[die as usize].open;
+        let same = open.serial == order.serial && open.position == position && open.planes & 1 << plane == 0;
+        let is_older = |at: u32| at == NONE || self.nodes[at].number < self.nodes[open.node].number;
+        let at = if joins && open.node != NONE && same && before.iter().all(|&at| is_older(at)) {
+            self.dies[die as usize].open.planes |= 1 << plane;
+            open.node
+        } else {
+            let at = self.make(job, die, order.now, order.cause);
+            if order.answer != NONE {
+                self.nodes.link(at, order.answer);
+                self.nodes[at].request = self.nodes[order.answer].request;
+            }
+            let node = if joins { at } else { NONE };
+            self.dies[die as usize].open = Open { node, serial: order.serial, position, planes: 1 << plane };
+            at
+        };
+        for sooner in before.into_iter().filter(|&sooner| sooner != NONE) {
+            self.nodes.link(sooner, at);
+        }
+        at
+    }
+
+    /// The erase of a block that is to come.
+    fn foresee(&mut self, block: u32) -> u32 {
+        let known = self.foreseen[block as usize];
+        if known != NONE {
+            return known;
+        }
+        let at = self.nodes.add(Node { job: Job::Erase, waits: 1, is_foreseen: true, block, ..Node::EMPTY });
+        self.foreseen[block as usize] = at;
+        at
+    }
+
+    /// Erases a block.
+    pub fn erase(&mut self, block: BlockId, now: Instant, cause: TenantId) {
+        let (index, die) = (block.0 as usize, self.die_of(self.layout().first_page(block)));
+        let plane = self.layout().plane_of_block(block) as usize;
+        let at = self.make(Job::Erase, die, now, cause);
+        self.nodes[at].block = block.0;
+        let tail = std::mem::replace(&mut self.tail[index], at);
+        if tail != NONE {
+            self.nodes.link(tail, at);
+        }
+        let safe_at = std::mem::take(&mut self.safe_at[index]);
+        if self.erase_too_early {
+            return;
+        }
+        let erase = std::mem::replace(&mut self.last_erase[plane], at);
+        if erase != NONE {
+            self.nodes.link(erase, at);
+        }
+        self.nodes[at].ready = now.later(Instant(safe_at));
+        self.after_records(at);
+        // What the foreseen erase waits for, this one waits for: it goes when they are done.
+        let foreseen = std::mem::replace(&mut self.foreseen[index], NONE);
+        if foreseen != NONE {
+            let node = &mut self.nodes[foreseen];
+            (node.job, node.is_foreseen) = (Job::Barrier, false);
+            self.nodes.link(foreseen, at);
+            self.fresh.push(foreseen);
+        }
+    }
+
+    /// The block of `ppn` is not erased before everything that was issued so far is complete.
+    pub fn keep_until_all_is_done(&mut self, ppn: Ppn, now: Instant) {
+        let barrier = self.make(Job::Barrier, 0, now, TenantId::SYSTEM);
+        let changes: Vec<u32> = self.nodes.changes().filter(|&at| at != barrier).collect();
+        for sooner in changes {
+            self.nodes.link(sooner, barrier);
+        }
+        let erase = self.foresee(self.block(ppn));
+        self.nodes.link(barrier, erase);
+    }
+
+    /// Everything made since the last commit is issued.
+    pub fn commit(&mut self) {
+        for at in 0..self.fresh.len() {
+            let node = self.fresh[at];
+            self.nodes[node].waits -= 1;
+            if self.nodes[node].waits == 0 {
+                self.may_begin(node);
+            }
+        }
+        self.fresh.clear();
+    }
+
+    /// Nothing stands before a node any more, but perhaps its time.
+    fn may_begin(&mut self, at: u32) {
+        let Node { job, ready, number, die, .. } = self.nodes[at];
+        match job {
+            Job::Answer => self.done.push(at),
+            Job::Barrier => {
+                self.tell(at, &PageTime::done(ready));
+                self.nodes.remove(at);
+            }
+            _ => {
+                let goes_first = job == Job::Erase && self.erase_before_reads;
+                let number = if goes_first { 0 } else { number };
+                self.dies[die as usize].line.push(ready, number, at, job == Job::Read || goes_first);
+                self.touched.push(die);
+            }
+        }
+    }
+
+    /// Takes the operation that a free die begins now.
+    pub fn next(&mut self, die: u32, now: Instant) -> Option<u32> {
+        let at = self.dies[die as usize].line.next(now, self.reads_ahead)?;
+        let open = &mut self.dies[die as usize].open;
+        if open.node == at {
+            open.node = NONE;
+        }
+        Some(at)
+    }
+
+    /// When the die, free from `free_at`, is to be woken; `None` when that is known already or it has nothing to do.
+    pub fn arm(&mut self, die: u32, free_at: Instant) -> Option<Instant> {
+        let die = &mut self.dies[die as usize];
+        let at = die.line.earliest()?.later(free_at);
+        if die.armed.is_some_and(|armed| armed <= at) {
+            return None;
+        }
+        die.armed = Some(at);
+        Some(at)
+    }
+
+    /// The die was woken.
+    pub fn woken(&mut self, die: u32) {
+        self.dies[die as usize].armed = None;
+        self.touched.push(die);
+    }
+
+    /// Garbage collection on the die since the operation was issued.
+    pub fn gc_since_issue(&self, at: u32) -> Span {
+        let node = &self.nodes[at];
+        self.dies[node.die as usize].gc.total - node.gc_before
+    }
+
+    /// An operation has its time: whatever waits for it is told, and the node goes.
+    pub fn served(&mut self, at: u32, time: &PageTime) {
+        let Node { job, die, block, first_page, .. } = self.nodes[at];
+        if job.is_gc() {
+            let gc = &mut self.dies[die as usize].gc;
+            gc.total += time.end.since(time.start);
+            gc.end = time.end;
+        }
+        if job == Job::Erase {
+            self.passed(block, at);
+            let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+            let erase = &mut self.last_erase[plane];
+            if *erase == at {
+                *erase = NONE;
+            }
+        }
+        let mut page = first_page;
+        while page != NONE && job.changes_flash() {
+            let Page { ppn, next, .. } = *self.nodes.page(page);
+            self.passed(self.block(ppn), at);
+            let writer = &mut self.writer[ppn.0 as usize];
+            if *writer == at {
+                *writer = NONE;
+            }
+            page = next;
+        }
+        if job == Job::Record {
+            self.records.retain(|&record| record != at);
+            self.recorded_at = self.recorded_at.later(time.end);
+        }
+        self.tell(at, time);
+        self.outstanding -= 1;
+        self.nodes.remove(at);
+    }
+
+    /// A block's operation no longer waits.
+    fn passed(&mut self, block: u32, at: u32) {
+        let tail = &mut self.tail[block as usize];
+        if *tail == at {
+            *tail = NONE;
+        }
+    }
+
+    fn tell(&mut self, at: u32, time: &PageTime) {
+        let Node { job, pre_read, .. } = self.nodes[at];
+        while let Some(later) = self.nodes.take_link(at) {
+            let node = &mut self.nodes[later];
+            node.waits -= 1;
+            node.ready = node.ready.later(time.end);
+            match node.job {
+                Job::Answer if time.end > node.slowest.end => {
+                    (node.slowest, node.slowest_job, node.pre_read) = (*time, job, pre_read);
+                }
+                Job::Program if job == Job::PreRead => node.pre_read = Some(*time),
+                _ => {}
+            }
+            let Node { waits, ready, is_foreseen, block, job, .. } = *node;
+            if waits == 0 {
+                self.may_begin(later);
+            } else if waits == 1 && is_foreseen && job == Job::Erase {
+                let safe_at = &mut self.safe_at[block as usize];
+                *safe_at = ready.0.max(*safe_at);
+                self.foreseen[block as usize] = NONE;
+                self.nodes.remove(later);
+            }
+        }
+    }
+
+    /// Gives an answer up that has been given.
+    pub fn answered(&mut self, answer: u32) {
+        self.nodes.remove(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests;

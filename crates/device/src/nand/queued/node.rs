@@ -1,0 +1,269 @@
+//! Operations that wait, and what waits for them.
+//!
+//! A node is an operation, the answer to a request, or a barrier. It counts what it waits for, and knows whom to tell.
+//! Nodes, links and pages lie in slabs whose slots are used again; slot 0 of each means none, so that tables of them
+//! cost memory only where they are touched.
+
+use crate::nand::PageTime;
+use nandu_base::{Instant, Overlay, ReqId, Span, TenantId};
+use nandu_ftl::Ppn;
+
+/// No node.
+pub(crate) const NONE: u32 = 0;
+
+/// What a node does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Job {
+    /// A page of a read.
+    Read,
+    /// A page of which a part will be replaced.
+    PreRead,
+    /// A page of the host's data.
+    Program,
+    /// A record of the trim journal.
+    Record,
+    /// Garbage collection reads a page.
+    MoveRead,
+    /// Garbage collection writes it.
+    MoveProgram,
+    /// Both inside the die.
+    CopyBack,
+    Erase,
+    /// The end of a request.
+    Answer,
+    /// Everything that was issued before is done.
+    Barrier,
+}
+
+impl Job {
+    /// Whether a die does it.
+    pub fn is_operation(self) -> bool {
+        !matches!(self, Job::Answer | Job::Barrier)
+    }
+
+    pub fn is_gc(self) -> bool {
+        matches!(self, Job::MoveRead | Job::MoveProgram | Job::CopyBack | Job::Erase)
+    }
+
+    pub fn changes_flash(self) -> bool {
+        matches!(self, Job::Program | Job::Record | Job::MoveProgram | Job::CopyBack | Job::Erase)
+    }
+}
+
+/// What the operations of one request share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub now: Instant,
+    pub cause: TenantId,
+    /// The answer that waits for it, or [`NONE`].
+    pub answer: u32,
+    /// Number of the request, for the multi-plane rule.
+    pub serial: u32,
+}
+
+/// One page of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub ppn: Ppn,
+    /// Logical page of a read, out-of-band key of a program.
+    pub key: u64,
+    /// Number of a program.
+    pub seq: u64,
+    /// What a program builds on.
+    pub base: Option<Ppn>,
+    /// What a program brings.
+    pub overlay: Option<Overlay>,
+    /// The next page of the operation.
+    pub next: u32,
+}
+
+impl Page {
+    /// A page to read.
+    pub fn read(ppn: Ppn, lpn: u32) -> Page {
+        Page { ppn, key: u64::from(lpn), seq: 0, base: None, overlay: None, next: NONE }
+    }
+}
+
+const NEVER: PageTime =
+    PageTime { start: Instant::ZERO, bus: Instant::ZERO, end: Instant::ZERO, gc: Span::ZERO };
+
+/// See the module's page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    pub job: Job,
+    /// Position in the order of issue. What a node waits for has a smaller number.
+    pub number: u64,
+    /// What must be done before, and one while it is not issued.
+    pub waits: u32,
+    /// Not before.
+    pub ready: Instant,
+    pub issued: Instant,
+    /// An erase that is only foreseen counts what it would have to wait for.
+    pub is_foreseen: bool,
+    pub die: u32,
+    pub block: u32,
+    pub first_page: u32,
+    pub request: ReqId,
+    pub cause: TenantId,
+    /// Garbage collection on the die up to the issue.
+    pub gc_before: Span,
+    /// The read that a program of a part of a page waited for.
+    pub pre_read: Option<PageTime>,
+    /// An answer: the operation that is complete last.
+    pub slowest: PageTime,
+    pub slowest_job: Job,
+    pub links: u32,
+}
+
+impl Node {
+    pub const EMPTY: Node = Node {
+        job: Job::Barrier,
+        number: 0,
+        waits: 0,
+        ready: Instant::ZERO,
+        issued: Instant::ZERO,
+        is_foreseen: false,
+        die: 0,
+        block: 0,
+        first_page: NONE,
+        request: ReqId::NONE,
+        cause: TenantId::SYSTEM,
+        gc_before: Span::ZERO,
+        pre_read: None,
+        slowest: NEVER,
+        slowest_job: Job::Answer,
+        links: NONE,
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    to: u32,
+    next: u32,
+}
+
+/// The slabs.
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    links: Vec<Link>,
+    free_link: u32,
+    pages: Vec<Page>,
+    free_page: u32,
+}
+
+impl Nodes {
+    pub fn new() -> Nodes {
+        Nodes {
+            nodes: vec![Node::EMPTY],
+            free: Vec::new(),
+            links: vec![Link { to: NONE, next: NONE }],
+            free_link: NONE,
+            pages: vec![Page::read(Ppn(0), 0)],
+            free_page: NONE,
+        }
+    }
+
+    pub fn add(&mut self, node: Node) -> u32 {
+        match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Living nodes.
+    pub fn living(&self) -> usize {
+        self.nodes.len() - 1 - self.free.len()
+    }
+
+    /// Nodes of operations that change the flash and have not begun.
+    pub fn changes(&self) -> impl Iterator<Item = u32> + '_ {
+        let waits = |n: &Node| n.number > 0 && n.job.changes_flash() && !n.is_foreseen;
+        (0..).zip(&self.nodes).filter(move |(_, n)| waits(n)).map(|(at, _)| at)
+    }
+
+    /// Gives a node up, with its pages. Its links have been taken.
+    pub fn remove(&mut self, at: u32) {
+        let mut page = self[at].first_page;
+        while page != NONE {
+            let next = std::mem::replace(&mut self.pages[page as usize].next, self.free_page);
+            self.free_page = page;
+            page = next;
+        }
+        debug_assert!(self[at].links == NONE, "what waits for a node is told before it goes");
+        self[at] = Node::EMPTY;
+        self.free.push(at);
+    }
+
+    /// `later` waits for `sooner`.
+    pub fn link(&mut self, sooner: u32, later: u32) {
+        let link = Link { to: later, next: self[sooner].links };
+        let at = match self.free_link {
+            NONE => {
+                self.links.push(link);
+                (self.links.len() - 1) as u32
+            }
+            at => {
+                self.free_link = self.links[at as usize].next;
+                self.links[at as usize] = link;
+                at
+            }
+        };
+        self[sooner].links = at;
+        self[later].waits += 1;
+    }
+
+    /// Takes one of those that wait for `at`.
+    pub fn take_link(&mut self, at: u32) -> Option<u32> {
+        let link = self[at].links;
+        if link == NONE {
+            return None;
+        }
+        let Link { to, next } = self.links[link as usize];
+        self[at].links = next;
+        self.links[link as usize].next = self.free_link;
+        self.free_link = link;
+        Some(to)
+    }
+
+    /// Adds a page to an operation.
+    pub fn add_page(&mut self, node: u32, page: Page) {
+        let page = Page { next: self[node].first_page, ..page };
+        let at = match self.free_page {
+            NONE => {
+                self.pages.push(page);
+                (self.pages.len() - 1) as u32
+            }
+            at => {
+                self.free_page = self.pages[at as usize].next;
+                self.pages[at as usize] = page;
+                at
+            }
+        };
+        self[node].first_page = at;
+    }
+
+    pub fn page(&self, at: u32) -> &Page {
+        &self.pages[at as usize]
+    }
+}
+
+impl std::ops::Index<u32> for Nodes {
+    type Output = Node;
+    fn index(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Nodes {
+    fn index_mut(&mut self, at: u32) -> &mut Node {
+        &mut self.nodes[at as usize]
+    }
+}

@@ -1,0 +1,153 @@
+//! Translation pages where no request waits for them: the fill of a drive, its start after a power cut, and checks.
+//!
+//! After a cut the scan of all out-of-band records has told which version of each data page is the newest, and the map was
+//! set to that. A translation page on the flash is used again when its words agree; the others are written anew before
+//! the drive opens. A cut during that changes nothing but the number of old translation pages.
+
+use super::host::Usage;
+use super::Ssd;
+use nandu_base::{ByteLen, Cx, Instant, TenantId, Violation, Window, Work};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::{Mapping, Tp};
+use nandu_ftl::{BlockId, Ppn};
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Writes every translation page, as part of a fill that is computed.
+    pub(super) fn fill_map(&mut self) {
+        for tp in (0..self.map.translation_pages()).map(Tp) {
+            let plane = self.paging.area.choose();
+            let ppn = self.paging.area.take(plane);
+            self.seq += 1;
+            self.blocks.programmed(ppn, Content::Map(tp));
+            self.map.place(tp, ppn);
+        }
+    }
+
+    /// Puts the translation pages of the fill on the medium.
+    pub(super) fn store_map_fill(&mut self, cx: &mut Cx<'_>) {
+        let window = Window { start: Instant::ZERO, end: Instant::ZERO };
+        for tp in (0..self.map.translation_pages()).map(Tp) {
+            if let Some(ppn) = self.map.translation_page(tp) {
+                self.store_map_page(tp, ppn, u64::from(self.host.logical) + 1 + u64::from(tp.0), window, cx);
+            }
+        }
+    }
+
+    /// Takes over the translation pages that a scan found, by translation page: a page whose words agree with the data
+    /// pages is in use again, the others are written anew. Returns when all are complete.
+    pub(super) fn recover_map(&mut self, found: &[(u64, Ppn)], cx: &mut Cx<'_>) -> Instant {
+        let agrees = |tp: Tp, ssd: &Self, cx: &mut Cx<'_>| match found[tp.0 as usize] {
+            (0, _) => ssd.map.stored(tp).iter().all(|&word| word == 0),
+            (_, ppn) => ssd.map_page_agrees(tp, ppn, cx),
+        };
+        let pages = self.map.translation_pages();
+        let anew: Vec<Tp> = (0..pages).map(Tp).filter(|&tp| !agrees(tp, self, cx)).collect();
+        for (tp, &(seq, ppn)) in (0..).map(Tp).zip(found) {
+            if seq > 0 && anew.binary_search(&tp).is_err() {
+                self.map.place(tp, ppn);
+                self.paging.area.restore_valid(ppn);
+            }
+        }
+        let mut usage = Usage::default();
+        // Erases of this recovery count too.
+        let mut end = self.last_change.later(cx.now);
+        for tp in anew {
+            end = end.later(self.write_map_page(tp, cx.now, TenantId::SYSTEM, &mut usage, cx));
+        }
+        usage.charge(cx, TenantId::SYSTEM, Work::Recovery);
+        end
+    }
+
+    /// Erases a block of the plane without any valid page, during recovery: a block of the map that was torn.
+    pub(super) fn erase_useless_block(&mut self, plane: u32, cx: &mut Cx<'_>) {
+        let layout = *self.blocks.layout();
+        let free: Vec<BlockId> = self.blocks.free_blocks().collect();
+        let useless = |block: &BlockId| {
+            let first = layout.first_page(*block).0;
+            let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
+            !free.contains(block)
+                && !self.paging.area.owns(*block)
+                && contents.all(|c| matches!(c, Content::Waste | Content::Free))
+        };
+        let block = layout.plane_blocks(plane).find(useless).expect("a torn block of the map is there");
+        let p = &mut self.blocks.planes[plane as usize];
+        for cursor in [&mut p.host, &mut p.moved] {
+            if cursor.block(&layout) == block {
+                *cursor = nandu_ftl::Cursor::CLOSED;
+            }
+        }
+        self.erase_in_recovery(block, plane, cx);
+        self.blocks.erased(block);
+    }
+
+    /// Makes sure, during recovery, that the plane has an erased block for the map. The cut may have undone the erase of
+    /// the block that was cleared last: the block with the fewest newest translation pages goes, and those are written
+    /// anew. They can be: everything in them is known from the data pages.
+    pub(super) fn erase_least_map_block(&mut self, plane: u32, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
+        let layout = *self.blocks.layout();
+        let newest_in = |block: BlockId, found: &[(u64, Ppn)]| {
+            found.iter().filter(|&&(seq, ppn)| seq > 0 && layout.block(ppn) == block).count()
+        };
+        let least = match self.paging.area.without_erased(plane) {
+            Some(used) => used.min_by_key(|&block| newest_in(block, found)).expect("the map has blocks"),
+            None => return,
+        };
+        for page in found.iter_mut().filter(|(_, ppn)| layout.block(*ppn) == least) {
+            page.0 = 0;
+        }
+        self.erase_in_recovery(least, plane, cx);
+        self.paging.area.erased(least, &mut self.blocks);
+    }
+
+    fn erase_in_recovery(&mut self, block: BlockId, plane: u32, cx: &mut Cx<'_>) {
+        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, cx.now);
+        Usage { die: end.since(start), ..Usage::default() }.charge(cx, TenantId::SYSTEM, Work::Recovery);
+        self.last_change = self.last_change.later(end);
+        let layout = self.blocks.layout();
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let first = u64::from(layout.first_page(block).0);
+            medium.erase(first, u64::from(layout.pages), Window { start, end });
+        }
+        self.erases_ever += 1;
+    }
+
+    /// The part of I-5 about a block of the map: its valid pages are counted.
+    pub(super) fn check_map_block(&self, block: BlockId) -> Result<(), Violation> {
+        let first = self.blocks.layout().first_page(block).0;
+        let valid = (first..first + self.blocks.layout().pages).map(Ppn).filter(|&ppn| {
+            matches!(self.blocks.content(ppn), Content::Map(tp) if self.map.translation_page(tp) == Some(ppn))
+        });
+        let (valid, counted) = (valid.count() as u32, self.paging.area.valid_in(block).unwrap_or(0));
+        if valid != counted {
+            let what = format!("{block:?} has {valid} valid translation pages but counts {counted}");
+            return Err(Violation { invariant: "I-5", what });
+        }
+        Ok(())
+    }
+
+    /// The map's own structure, and that every translation page in use is counted.
+    pub(super) fn check_map(&self) -> Result<(), Violation> {
+        self.map.check().map_err(|what| Violation { invariant: "I-4", what })?;
+        let placed =
+            (0..self.map.translation_pages()).filter(|&tp| self.map.translation_page(Tp(tp)).is_some());
+        let (placed, counted) = (placed.count() as u64, self.paging.area.valid());
+        if placed != counted {
+            let what = format!("{placed} translation pages are in use, {counted} are counted");
+            return Err(Violation { invariant: "I-5", what });
+        }
+        Ok(())
+    }
+
+    /// Whether the translation page at `ppn` has the words that the map has for it.
+    fn map_page_agrees(&self, tp: Tp, ppn: Ppn, cx: &mut Cx<'_>) -> bool {
+        let page = ByteLen(1 << self.host.page_bits);
+        let payload = cx.pool.allocate_metadata(page);
+        let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
+        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
+        let words = cx.pool.bytes(payload, page).chunks_exact(4);
+        let same = words.zip(self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
+        cx.pool.release(payload);
+        readable && same
+    }
+}

@@ -1,0 +1,208 @@
+//! The options of the map.
+
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
+use nandu_ftl::mapping::{Cftl, CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings, Tpftl};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How logical pages are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum MapConfig {
+    /// The whole map in RAM, 4 bytes per page.
+    #[default]
+    #[serde(alias = "page-map")]
+    Page,
+    /// DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash.
+    Dftl {
+        /// RAM for cached entries.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether an entry waits until the entries that made room for it are written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+    /// CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. On a drive
+    /// with one plane; elsewhere pages in a row lie on different planes and every run has one page.
+    Cftl {
+        /// RAM for cached runs and blocks.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether an entry waits until the entries that made room for it are written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+    /// TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their
+    /// entries together.
+    Tpftl {
+        /// RAM for cached entries.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether an entry waits until the entries that made room for it are written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+    /// TPC-FTL: whole translation pages are cached.
+    Tpc {
+        /// RAM for cached translation pages, a page and 12 bytes each.
+        #[serde(default = "default_ram")]
+        ram: ByteLen,
+        /// Whether a write that misses puts off reading the translation page.
+        #[serde(default = "yes")]
+        delayed_read: bool,
+        /// When a delayed read learns which data pages were superseded.
+        #[serde(default)]
+        invalidation: InvalidationConfig,
+        /// The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule.
+        #[serde(default = "default_window")]
+        clean_first: Ratio,
+        /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
+        /// block has pages.
+        gc_batch: Option<u32>,
+        /// Whether a translation page waits until the one that made room for it is written.
+        #[serde(default)]
+        write_back: WriteBack,
+    },
+}
+
+/// Whether a fetch waits for the write of what it replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBack {
+    /// It does: the papers' account of time.
+    #[default]
+    Wait,
+    /// It does not: one page of RAM more holds what is being written.
+    Behind,
+}
+
+/// When a delayed read learns which data pages were superseded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidationConfig {
+    /// When garbage collection asks the map about a page: a read is saved when all entries were overwritten.
+    #[default]
+    AtCollection,
+    /// The old translation page is always read before it is replaced.
+    AtRead,
+}
+
+fn default_ram() -> ByteLen {
+    ByteLen(128 << 10)
+}
+
+fn default_window() -> Ratio {
+    Ratio::new(1, 4)
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl MapConfig {
+    /// Whether the map is partly on the flash.
+    pub(super) fn is_paged(&self) -> bool {
+        *self != MapConfig::Page
+    }
+
+    pub(super) fn waits_for_write(&self) -> bool {
+        match *self {
+            MapConfig::Page => false,
+            MapConfig::Dftl { write_back, .. }
+            | MapConfig::Cftl { write_back, .. }
+            | MapConfig::Tpftl { write_back, .. }
+            | MapConfig::Tpc { write_back, .. } => write_back == WriteBack::Wait,
+        }
+    }
+
+    /// The map's size on a drive of `pages` logical pages.
+    pub(super) fn shape(
+        &self,
+        pages: u32,
+        page_bytes: u64,
+        block_pages: u32,
+    ) -> Result<MapShape, BuildError> {
+        let batch = match *self {
+            MapConfig::Page => None,
+            MapConfig::Dftl { gc_batch, .. }
+            | MapConfig::Cftl { gc_batch, .. }
+            | MapConfig::Tpftl { gc_batch, .. }
+            | MapConfig::Tpc { gc_batch, .. } => gc_batch,
+        };
+        let moves = batch.unwrap_or(block_pages);
+        if !(1..=1 << 20).contains(&moves) {
+            return Err(BuildError::at(
+                "mapping",
+                format!("gc_batch = {moves} is not within 1 to {}", 1 << 20),
+            ));
+        }
+        Ok(MapShape { pages, bits: page_bytes.trailing_zeros() - 2, moves })
+    }
+}
+
+/// A cache needs room for at least one piece of what it caches.
+fn enough(ram: ByteLen, least: u64) -> Result<u64, BuildError> {
+    if ram.0 < least {
+        let reason =
+            format!("ram = {ram} is too small for the map's cache: at least {} are needed", ByteLen(least));
+        return Err(BuildError::at("mapping", reason));
+    }
+    Ok(ram.0)
+}
+
+pub(super) fn dftl(shape: MapShape, ram: ByteLen) -> Result<Dftl, BuildError> {
+    Ok(Dftl::new(shape, enough(ram, 16)?))
+}
+
+pub(super) fn cftl(shape: MapShape, ram: ByteLen, block_pages: u32) -> Result<Cftl, BuildError> {
+    Ok(Cftl::new(shape, enough(ram, 24)?, block_pages))
+}
+
+pub(super) fn tpftl(shape: MapShape, ram: ByteLen) -> Result<Tpftl, BuildError> {
+    Ok(Tpftl::new(shape, enough(ram, 14)?))
+}
+
+/// `room` is the number of superseded pages that may count as valid at one time.
+pub(super) fn tpc(
+    config: &MapConfig,
+    shape: MapShape,
+    room: u32,
+    cx: &BuildContext<'_>,
+) -> Result<Tpc, BuildError> {
+    let MapConfig::Tpc { ram, delayed_read, invalidation, clean_first, .. } = *config else {
+        unreachable!("only asked for its own options")
+    };
+    if clean_first.num > clean_first.den {
+        return Err(BuildError::at("mapping", "clean_first is a share of the slots, at most 1"));
+    }
+    let ram = enough(ram, 4 * shape.entries() as u64 + 12)?;
+    let slots = Tpc::slots_in(ram, &shape);
+    let window = clean_first.of(slots).max(1).min(u64::from(u32::MAX)) as u32;
+    let invalidation = match invalidation {
+        _ if cx.planted("ssd.map-lost-invalidation") => Invalidation::Lost,
+        InvalidationConfig::AtCollection => Invalidation::AtCollection,
+        InvalidationConfig::AtRead => Invalidation::AtRead,
+    };
+    let settings = TpcSettings {
+        ram,
+        delayed_read,
+        invalidation,
+        clean_first: if clean_first.num == clean_first.den {
+            CleanFirst::All
+        } else {
+            CleanFirst::Window(window)
+        },
+        unknown_max: room,
+        skip_fill: cx.planted("ssd.map-skipped-fill"),
+    };
+    Ok(Tpc::new(shape, settings))
+}

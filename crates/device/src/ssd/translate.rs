@@ -1,0 +1,444 @@
+//! Maps that are partly on the flash: their translation pages' time, place and content.
+//!
+//! A request's pages are translated one after another (O2-9): a data page begins when the translation pages that it
+//! needed have come, and so does every later page of the request. An entry that another request is still fetching is
+//! there when that fetch ends. Translation pages are placed over the planes in turn, in blocks of their own
+//! ([`nandu_ftl::map_area`]). What they take is charged as [`Work::Map`] to the tenant that caused it, and is
+//! [`Phase::Map`] on the path of a request that waited for it.
+//!
+//! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
+//! die from the operations that are issued after it, even when the die would be idle until then.
+
+use super::host::Usage;
+use super::Ssd;
+use crate::nand::lanes::Timing;
+use crate::nand::PageTime;
+use nandu_base::{
+    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Step,
+    TenantId, Window, Work,
+};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
+use nandu_ftl::{BlockId, Layout, Lpn, MapArea, Ppn};
+
+/// What a drive keeps for a map that is partly on the flash.
+pub(super) struct Paging {
+    ops: MapOps,
+    pub area: MapArea,
+    /// When each translation page's last fetch ends.
+    comes_at: Vec<Instant>,
+    /// Whether an entry waits until what made room for it is written.
+    waits_for_write: bool,
+    count: Counts,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    pages_read: u64,
+    pages_written: u64,
+    pages_moved: u64,
+    blocks_cleared: u64,
+}
+
+impl Paging {
+    pub fn new<M: Mapping>(layout: Layout, map: &M, waits_for_write: bool) -> Paging {
+        let pages = map.translation_pages();
+        let quota = if M::PAGED { MapArea::quota(&layout, pages) } else { 0 };
+        Paging {
+            ops: MapOps::default(),
+            area: MapArea::new(layout, quota),
+            comes_at: vec![Instant::ZERO; pages as usize],
+            waits_for_write,
+            count: Counts::default(),
+        }
+    }
+
+    /// Forgets everything that a loss of power takes.
+    pub fn restart(&mut self, layout: Layout) {
+        self.area = MapArea::new(layout, self.area.blocks_per_plane());
+        self.comes_at.fill(Instant::ZERO);
+        self.ops.clear();
+    }
+
+    pub fn reset_counters(&mut self) {
+        self.count = Counts::default();
+    }
+
+    /// Pages programmed for the map.
+    pub fn programmed(&self) -> u64 {
+        self.count.pages_written + self.count.pages_moved
+    }
+
+    /// Blocks of the map that were cleared and erased.
+    pub fn erased(&self) -> u64 {
+        self.count.blocks_cleared
+    }
+}
+
+/// The page of a request that is complete last, when its entry of the map had to be waited for.
+struct Waits {
+    /// When the entry was there.
+    ready: Instant,
+    premerge: Option<PageTime>,
+    time: PageTime,
+}
+
+impl Waits {
+    pub fn none(now: Instant) -> Waits {
+        Waits { ready: now, premerge: None, time: PageTime::done(now) }
+    }
+
+    pub fn end(&self) -> Instant {
+        self.time.end
+    }
+
+    /// An entry came at `ready`, and nothing more was to do.
+    pub fn map_only(&mut self, ready: Instant) {
+        if ready > self.time.end {
+            *self = Waits::none(ready);
+        }
+    }
+
+    /// An entry came at `ready`, the page was perhaps read, and was complete at `time`.
+    pub fn note(&mut self, ready: Instant, premerge: Option<PageTime>, time: PageTime) {
+        if time.end > self.time.end {
+            *self = Waits { ready, premerge, time };
+        }
+    }
+
+    pub fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        path.add(Phase::Map, self.ready.since(now));
+        if self.time.end > self.ready {
+            self.time.read_path(self.ready, timing, path);
+        }
+    }
+
+    pub fn explain_write(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        path.add(Phase::Map, self.ready.since(now));
+        if self.time.end > self.ready {
+            if let Some(read) = &self.premerge {
+                read.read_path(self.ready, timing, path);
+            }
+            self.time.program_path(self.premerge.map_or(self.ready, |read| read.end), timing, path);
+        }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Carries out what the map has asked for, from `ready` on; returns when the last of it that must be waited for ends.
+    pub(super) fn run_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
+        if self.paging.ops.list().is_empty() {
+            return ready;
+        }
+        let mut ops = std::mem::take(&mut self.paging.ops);
+        let mut usage = Usage::default();
+        let mut done = ready;
+        for &op in ops.list() {
+            match op {
+                MapOp::Read(tp) => done = self.read_map_page(tp, done, &mut usage),
+                MapOp::Write(tp) => {
+                    let end = self.write_map_page(tp, done, cause, &mut usage, cx);
+                    if self.paging.waits_for_write {
+                        done = end;
+                    }
+                }
+                MapOp::Stale(ppn) => {
+                    // The newer version is one of those issued so far.
+                    self.blocks.invalidate(ppn, self.last_change);
+                    self.blocks.forget(ppn);
+                }
+            }
+        }
+        usage.charge(cx, cause, Work::Map);
+        ops.clear();
+        self.paging.ops = ops;
+        done
+    }
+
+    fn read_map_page(&mut self, tp: Tp, ready: Instant, usage: &mut Usage) -> Instant {
+        let ppn =
+            self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
+        self.serial = self.serial.wrapping_add(1);
+        let end = self.sense(ppn, ready, usage).end;
+        self.paging.count.pages_read += 1;
+        self.paging.comes_at[tp.0 as usize] = end;
+        end
+    }
+
+    /// Writes a translation page to the next place for one; returns when it is complete.
+    pub(super) fn write_map_page(
+        &mut self,
+        tp: Tp,
+        ready: Instant,
+        cause: TenantId,
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        let plane = self.paging.area.choose();
+        if let Some(block) = self.paging.area.must_clear(plane) {
+            self.clear_map_block(block, plane, cause, cx);
+        }
+        let ppn = self.paging.area.take(plane);
+        self.serial = self.serial.wrapping_add(1);
+        let time = self.program(ppn, ready, Content::Map(tp), usage);
+        self.paging.count.pages_written += 1;
+        if let Some(old) = self.map.place(tp, ppn) {
+            self.paging.area.superseded(old);
+            self.blocks.keep_until(old, time.end);
+        }
+        self.store_map_page(tp, ppn, self.seq, Window { start: time.start, end: time.end }, cx);
+        time.end
+    }
+
+    /// Puts the words of a translation page on the medium, in little endian.
+    pub(super) fn store_map_page(&self, tp: Tp, ppn: Ppn, seq: u64, window: Window, cx: &mut Cx<'_>) {
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let page = ByteLen(1 << self.host.page_bits);
+        let payload = cx.pool.allocate_metadata(page);
+        let bytes = cx.pool.bytes_mut(payload, page);
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(self.map.stored(tp)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
+        let oob = Oob { key: super::recover::key(Content::Map(tp)), seq };
+        medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+        cx.pool.release(payload);
+    }
+
+    /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
+    fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let first = self.blocks.layout().first_page(block).0;
+        let mut usage = Usage::default();
+        for from in (first..first + self.blocks.layout().pages).map(Ppn) {
+            match self.blocks.content(from) {
+                Content::Map(tp) if self.map.translation_page(tp) == Some(from) => {
+                    self.move_map_page(tp, from, plane, &mut usage, cx);
+                }
+                _ => {}
+            }
+        }
+        usage.charge(cx, cause, Work::Map);
+        let earliest = self.blocks.safe_at(block);
+        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
+        self.last_change = self.last_change.later(end);
+        Usage { die: end.since(start), ..Usage::default() }.charge(cx, cause, Work::Map);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            medium.erase(u64::from(first), u64::from(self.blocks.layout().pages), Window { start, end });
+        }
+        self.paging.area.erased(block, &mut self.blocks);
+        self.paging.count.blocks_cleared += 1;
+        self.erases_ever += 1;
+    }
+
+    fn move_map_page(&mut self, tp: Tp, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
+        let to = self.paging.area.take(plane);
+        let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
+        usage.die += occupied;
+        usage.bus += bus;
+        self.seq += 1;
+        self.last_change = self.last_change.later(end);
+        self.paging.count.pages_moved += 1;
+        self.blocks.programmed(to, Content::Map(tp));
+        self.blocks.keep_until(from, end);
+        self.map.place(tp, to);
+        self.paging.area.superseded(from);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let oob = Oob { key: super::recover::key(Content::Map(tp)), seq: self.seq };
+            let (unit, base) = (u64::from(to.0), Some(u64::from(from.0)));
+            medium
+                .program(cx.pool, &Program { unit, base, overlay: None, oob, window: Window { start, end } });
+        }
+    }
+
+    /// When the entry of `lpn` is in RAM, which is not before `ready`.
+    fn entry_comes(&self, lpn: Lpn, ready: Instant) -> Instant {
+        let tp = (u64::from(lpn.0) * 4) >> self.host.page_bits;
+        ready.later(self.paging.comes_at[tp as usize])
+    }
+
+    /// Looks a page up; returns where it lies and when that is known.
+    fn look_up(
+        &mut self,
+        lpn: Lpn,
+        ready: Instant,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> (Option<Ppn>, Instant) {
+        let at = self.map.lookup(lpn, &mut self.paging.ops);
+        let ready = self.run_map_ops(ready, cause, cx);
+        (at, self.entry_comes(lpn, ready))
+    }
+
+    pub(super) fn read_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (payload, cause, now) = (request.payload, request.cause, cx.now);
+        let pages = self.host.pages(request.offset, request.len);
+        self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
+        let (mut slowest, mut ready) = (Waits::none(now), now);
+        let mut usage = Usage::default();
+        for lpn in pages.first..pages.end {
+            let (at, known) = self.look_up(Lpn(lpn), ready, cause, cx);
+            if known != ready {
+                // Pages that begin at different times share no array operation.
+                self.serial = self.serial.wrapping_add(1);
+            }
+            ready = known;
+            slowest.map_only(ready);
+            if let Some(ppn) = at {
+                let time = self.sense(ppn, ready, &mut usage);
+                slowest.note(ready, None, time);
+                self.count.host_pages_read += 1;
+            }
+            if !payload.is_none() {
+                self.fetch(id, &pages, lpn, at, cx);
+            }
+        }
+        usage.charge(cx, cause, Work::Read);
+        slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.finish(id, slowest.end(), cx)
+    }
+
+    pub(super) fn write_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (payload, cause, now) = (request.payload, request.cause, cx.now);
+        let pages = self.host.pages(request.offset, request.len);
+        self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
+        let mut slowest = Waits::none(now);
+        let mut usage = Usage::default();
+        let mut ready = now;
+        for lpn in pages.first..pages.end {
+            let part = self.host.part(&pages, lpn);
+            let data = payload.slice(self.host.before(&pages, lpn));
+            ready = self.write_page_paged(Lpn(lpn), part, data, ready, &mut usage, &mut slowest, (cause, cx));
+        }
+        usage.charge(cx, cause, Work::Write);
+        slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.finish(id, slowest.end(), cx)
+    }
+
+    /// Writes one page or part of one; returns when its entry was at hand.
+    #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
+    fn write_page_paged(
+        &mut self,
+        lpn: Lpn,
+        part: Option<super::host::Part>,
+        data: Payload,
+        mut ready: Instant,
+        usage: &mut Usage,
+        slowest: &mut Waits,
+        (cause, cx): (TenantId, &mut Cx<'_>),
+    ) -> Instant {
+        let ppn = self.next_host_page(cause, cx);
+        let issued = self.serial;
+        let mut before = None;
+        if part.is_some() {
+            (before, ready) = self.look_up(lpn, ready, cause, cx);
+        }
+        let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
+        let known = self.run_map_ops(ready, cause, cx);
+        ready = self.entry_comes(lpn, known);
+        if self.serial != issued {
+            self.serial = self.serial.wrapping_add(1);
+        }
+        let premerge = before.map(|old| self.premerge(old, ready, usage));
+        let time = self.program(ppn, premerge.map_or(ready, |read| read.end), Content::Data(lpn), usage);
+        self.count.host_pages_written += 1;
+        if let Some(old) = old {
+            self.supersede(old, time.end);
+            self.blocks.forget(old);
+        }
+        self.store(lpn, ppn, before, self.host.sectors(part), data, &time, cx);
+        slowest.note(ready, premerge, time);
+        self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
+        ready
+    }
+
+    pub(super) fn trim_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (cause, flags, now) = (request.cause, request.flags, cx.now);
+        let pages = self.host.pages(request.offset, request.len);
+        self.serial = self.serial.wrapping_add(1);
+        self.map.begin(Lpn(pages.end));
+        let mut slowest = Waits::none(now);
+        let mut usage = Usage::default();
+        let mut ready = now;
+        for lpn in (pages.first..pages.end).map(Lpn) {
+            let (at, known) = self.look_up(lpn, ready, cause, cx);
+            ready = known;
+            slowest.map_only(ready);
+            match (at, self.host.part(&pages, lpn.0)) {
+                (None, _) => {}
+                (Some(_), None) => {
+                    let old = self.map.update(lpn, None, &mut self.paging.ops);
+                    ready = self.run_map_ops(ready, cause, cx);
+                    self.trimmed(lpn, old, now);
+                    old.into_iter().for_each(|old| self.blocks.forget(old));
+                }
+                (Some(_), part) => {
+                    let to = (cause, &mut *cx);
+                    ready =
+                        self.write_page_paged(lpn, part, Payload::NONE, ready, &mut usage, &mut slowest, to);
+                }
+            }
+        }
+        usage.charge(cx, cause, Work::Write);
+        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
+        if flags.has(Flags::FUA) || self.journal.pending() >= extents {
+            let recorded = self.record_trims(cx, cause);
+            if recorded >= slowest.end() {
+                self.explain_record(id, recorded, cx);
+                return Step::FinishAt(id, recorded);
+            }
+        }
+        slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.finish(id, slowest.end(), cx)
+    }
+
+    /// Whether a page that counts as valid is, for collection.
+    #[inline(never)]
+    pub(super) fn is_live_paged(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        let live = self.map.is_live(lpn, ppn, &mut self.paging.ops);
+        self.run_map_ops(cx.now, cause, cx);
+        live
+    }
+
+    /// Tells the map that collection has moved a page.
+    #[inline(never)]
+    pub(super) fn relocate_paged(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
+        self.blocks.forget(from);
+        self.map.relocate(lpn, to, &mut self.paging.ops);
+        self.run_map_ops(cx.now, cause, cx);
+    }
+
+    /// Writes all changed entries, at a clean end.
+    pub(super) fn write_map_back(&mut self, cx: &mut Cx<'_>) {
+        self.map.write_back_all(&mut self.paging.ops);
+        self.run_map_ops(cx.now, TenantId::SYSTEM, cx);
+    }
+
+    /// The figures of the map.
+    pub(super) fn map_counters(&self, out: &mut Vec<Counter>) {
+        let (m, c) = (self.map.counts(), &self.paging.count);
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("map_hits", m.hits);
+        put("map_misses", m.misses);
+        put("map_pages_read", c.pages_read);
+        put("map_reads_for_misses", m.loads);
+        put("map_reads_delayed", m.fills);
+        put("map_reads_saved", m.reads_saved);
+        put("map_reads_for_liveness", m.liveness_reads);
+        put("map_pages_written", c.pages_written);
+        put("map_evictions_written", m.write_backs);
+        put("map_gc_batches", m.move_batches);
+        put("map_gc_moves_batched", m.moves_batched);
+        put("map_gc_pages_moved", c.pages_moved);
+        put("map_gc_blocks_cleared", c.blocks_cleared);
+        put("map_entries_visited", m.visits);
+        put("map_entries_a_scan_visits", m.scan_visits);
+        put("map_invalidations_unknown", self.map.unsettled());
+        put("map_ram_bytes", self.map.ram());
+    }
+}

@@ -1,0 +1,190 @@
+//! What the translation pages on the flash hold, where they lie, and the figures that every demand-paged scheme keeps.
+//!
+//! The content is one word for each logical page: the word that the last written version of its translation page has.
+//! It is the simulator's picture of the flash and no RAM of the drive; a scheme may look at it only when it asks for the
+//! read. When a scheme asks for a write, it has put the new words here before.
+
+use super::moves::Moves;
+use super::{page_of, word_of, MapOp, MapOps, Tp};
+use crate::address::{Lpn, Ppn};
+
+/// The size of a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapShape {
+    /// Logical pages.
+    pub pages: u32,
+    /// log2 of the entries of a translation page: page size / 4 bytes (S2-2).
+    pub bits: u32,
+    /// Moves of collection that may wait for their translation page ([`super::moves`]).
+    pub moves: u32,
+}
+
+impl MapShape {
+    /// Entries of a translation page.
+    pub fn entries(&self) -> usize {
+        1 << self.bits
+    }
+
+    /// Translation pages.
+    pub fn translation_pages(&self) -> u32 {
+        (u64::from(self.pages).div_ceil(1 << self.bits)) as u32
+    }
+
+    /// The translation page of a logical page.
+    #[inline]
+    pub fn tp(&self, lpn: Lpn) -> Tp {
+        Tp(lpn.0 >> self.bits)
+    }
+
+    /// The position of a logical page in its translation page.
+    #[inline]
+    pub fn offset(&self, lpn: Lpn) -> usize {
+        (lpn.0 & ((1 << self.bits) - 1)) as usize
+    }
+}
+
+/// Figures of a scheme. Flash operations are counted by the controller.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MapCounts {
+    /// Lookups and updates whose entry was in RAM.
+    pub hits: u64,
+    /// Lookups and updates that had to make room for their entry.
+    pub misses: u64,
+    /// Translation pages read for a lookup or update.
+    pub loads: u64,
+    /// Translation pages read later than the write that missed, to complete an entry or to learn what it replaced.
+    pub fills: u64,
+    /// Translation-page reads that a delayed read made unnecessary.
+    pub reads_saved: u64,
+    /// Translation pages written because their entries had to leave the RAM.
+    pub write_backs: u64,
+    /// Translation pages read and written for waiting moves of collection.
+    pub move_batches: u64,
+    /// Moves entered by those.
+    pub moves_batched: u64,
+    /// Translation pages read to tell whether a page is live.
+    pub liveness_reads: u64,
+    /// Cache entries visited to find, choose or write back: the processor's work.
+    pub visits: u64,
+    /// Entries that searching the cache from end to end would have visited (the paper's count for DFTL, S2-18).
+    pub scan_visits: u64,
+}
+
+/// The translation pages.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The size.
+    pub shape: MapShape,
+    /// A word for each logical page.
+    words: Vec<u32>,
+    /// Waiting moves.
+    pub moves: Moves,
+    /// Figures.
+    pub count: MapCounts,
+}
+
+impl Store {
+    /// A map without a mapped page and without a written translation page.
+    pub fn new(shape: MapShape) -> Store {
+        let pages = shape.translation_pages();
+        Store {
+            shape,
+            words: vec![0; (pages as usize) << shape.bits],
+            moves: Moves::new(shape.moves, pages, shape.bits),
+            count: MapCounts::default(),
+        }
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        *self = Store { count: self.count, ..Store::new(self.shape) };
+    }
+
+    /// The word of a page as its translation page holds it.
+    #[inline]
+    pub fn word(&self, lpn: Lpn) -> u32 {
+        self.words[lpn.0 as usize]
+    }
+
+    /// Changes a word, to be written with its translation page.
+    #[inline]
+    pub fn set_word(&mut self, lpn: Lpn, word: u32) {
+        self.words[lpn.0 as usize] = word;
+    }
+
+    /// All words of a translation page.
+    #[inline]
+    pub fn page(&self, tp: Tp) -> &[u32] {
+        let first = (tp.0 as usize) << self.shape.bits;
+        &self.words[first..first + self.shape.entries()]
+    }
+
+    /// All words of a translation page, to be written.
+    #[inline]
+    pub fn page_mut(&mut self, tp: Tp) -> &mut [u32] {
+        let first = (tp.0 as usize) << self.shape.bits;
+        let entries = self.shape.entries();
+        &mut self.words[first..first + entries]
+    }
+
+    /// Where a page lies when no cache has its entry.
+    #[inline]
+    pub fn uncached(&self, lpn: Lpn) -> Option<Ppn> {
+        self.moves.get(lpn).or_else(|| page_of(self.word(lpn)))
+    }
+
+    /// Puts a page at `ppn` as if its translation page said so already; returns where it lay.
+    pub fn set_stored(&mut self, lpn: Lpn, ppn: Option<Ppn>) -> Option<Ppn> {
+        page_of(std::mem::replace(&mut self.words[lpn.0 as usize], word_of(ppn)))
+    }
+
+    /// Enters the waiting moves of a translation page that is about to be written.
+    pub fn enter_moves(&mut self, tp: Tp) -> u64 {
+        let mut entered = 0;
+        while let Some((lpn, ppn)) = self.moves.take_any(tp) {
+            self.set_word(lpn, ppn.0 + 1);
+            entered += 1;
+        }
+        entered
+    }
+}
+
+/// The translation directory of a scheme that caches entries: where each translation page lies.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// Page number plus one; zero for a translation page that was never written.
+    at: Vec<u32>,
+}
+
+impl Directory {
+    /// No translation page is written.
+    pub fn new(pages: u32) -> Directory {
+        Directory { at: vec![0; pages as usize] }
+    }
+
+    /// Where the translation page lies.
+    #[inline]
+    pub fn get(&self, tp: Tp) -> Option<Ppn> {
+        page_of(self.at[tp.0 as usize])
+    }
+
+    /// It now lies at `ppn`; returns where it lay.
+    pub fn place(&mut self, tp: Tp, ppn: Ppn) -> Option<Ppn> {
+        page_of(std::mem::replace(&mut self.at[tp.0 as usize], ppn.0 + 1))
+    }
+
+    /// Asks for a read of the translation page, if there is something to read; returns whether there is.
+    #[inline]
+    pub fn read(&self, tp: Tp, ops: &mut MapOps) -> bool {
+        let written = self.at[tp.0 as usize] != 0;
+        if written {
+            ops.push(MapOp::Read(tp));
+        }
+        written
+    }
+
+    /// Bytes in a drive.
+    pub fn ram(&self) -> u64 {
+        4 * self.at.len() as u64
+    }
+}

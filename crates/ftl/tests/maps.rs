@@ -1,0 +1,222 @@
+//! Every demand-paged map against an array: random writes, reads, trims and moves of collection over a simple flash.
+//!
+//! The flash here is a list of data pages with the logical page each holds and whether it counts as valid. Collection
+//! asks the map about every page that it moves, as a drive does. After each turn the map must say what the array says,
+//! what counts as valid must be what is mapped and what the map knows to be unsettled, and the cache must keep its bounds.
+
+use nandu_ftl::mapping::{
+    Cftl, CleanFirst, Dftl, Invalidation, MapOp, MapOps, MapShape, Mapping, Tp, Tpc, TpcSettings, Tpftl,
+};
+use nandu_ftl::{Lpn, Ppn};
+use proptest::prelude::*;
+
+const SHAPE: MapShape = MapShape { pages: 60, bits: 3, moves: 3 };
+
+struct World<M> {
+    map: M,
+    ops: MapOps,
+    truth: Vec<Option<Ppn>>,
+    /// Data pages: the logical page that each holds, while it counts as valid.
+    flash: Vec<Option<Lpn>>,
+    /// What each translation page on the flash holds, by place.
+    written: Vec<Option<(Tp, Vec<u32>)>>,
+    reads: u64,
+}
+
+impl<M: Mapping> World<M> {
+    fn new(map: M) -> World<M> {
+        let truth = vec![None; SHAPE.pages as usize];
+        World { map, ops: MapOps::default(), truth, flash: Vec::new(), written: Vec::new(), reads: 0 }
+    }
+
+    /// Carries out what the map asked for.
+    fn settle(&mut self) {
+        let list = self.ops.list().to_vec();
+        self.ops.clear();
+        for op in list {
+            match op {
+                MapOp::Read(tp) => {
+                    let ppn = self.map.translation_page(tp).expect("only what was written is read");
+                    let at = self.written[ppn.0 as usize].as_ref().expect("a place in use holds a page");
+                    assert_eq!(at.0, tp);
+                    self.reads += 1;
+                }
+                MapOp::Write(tp) => {
+                    self.written.push(Some((tp, self.map.stored(tp).to_vec())));
+                    let old = self.map.place(tp, Ppn(self.written.len() as u32 - 1));
+                    assert!(
+                        old.is_none_or(|old| self.written[old.0 as usize].take().is_some_and(|o| o.0 == tp))
+                    );
+                }
+                MapOp::Stale(ppn) => self.invalidate(ppn),
+            }
+        }
+    }
+
+    fn invalidate(&mut self, ppn: Ppn) {
+        let was = self.flash[ppn.0 as usize].take();
+        assert!(was.is_some(), "{ppn:?} is told to be superseded twice");
+    }
+
+    fn program(&mut self, lpn: Lpn) -> Ppn {
+        self.flash.push(Some(lpn));
+        Ppn(self.flash.len() as u32 - 1)
+    }
+
+    fn update(&mut self, lpn: Lpn, writes: bool) {
+        let to = writes.then(|| self.program(lpn));
+        let old = self.map.update(lpn, to, &mut self.ops);
+        self.settle();
+        if let Some(old) = old {
+            self.invalidate(old);
+        }
+        self.truth[lpn.0 as usize] = to;
+    }
+
+    /// Collects one page that counts as valid.
+    fn collect(&mut self, from: u32) {
+        let count = self.flash.len();
+        let Some(ppn) = (0..count).map(|i| (from as usize + i) % count).find(|&p| self.flash[p].is_some())
+        else {
+            return;
+        };
+        let (lpn, ppn) = (self.flash[ppn].expect("found as valid"), Ppn(ppn as u32));
+        let live = self.map.is_live(lpn, ppn, &mut self.ops);
+        self.settle();
+        assert_eq!(live, self.truth[lpn.0 as usize] == Some(ppn), "{lpn:?} at {ppn:?}");
+        assert_eq!(live, self.flash[ppn.0 as usize].is_some(), "what is not live is told to be stale");
+        if live {
+            let to = self.program(lpn);
+            self.invalidate(ppn);
+            self.map.relocate(lpn, to, &mut self.ops);
+            self.settle();
+            self.truth[lpn.0 as usize] = Some(to);
+        }
+    }
+
+    fn check(&self) {
+        self.map.check().unwrap();
+        for (lpn, &want) in (0..).map(Lpn).zip(&self.truth) {
+            assert_eq!(self.map.get(lpn), want, "{lpn:?}");
+        }
+        let valid = self.flash.iter().flatten().count() as u64;
+        let mapped = self.truth.iter().flatten().count() as u64;
+        assert_eq!(valid, mapped + self.map.unsettled());
+        for tp in (0..self.map.translation_pages()).map(Tp) {
+            let held = self
+                .map
+                .translation_page(tp)
+                .map(|p| self.written[p.0 as usize].as_ref().unwrap().1.as_slice());
+            assert!(
+                held.is_none_or(|held| held == self.map.stored(tp)),
+                "{tp:?} on the flash is not what the map thinks"
+            );
+        }
+    }
+
+    fn run_of_updates(&mut self, pages: std::ops::Range<u32>) {
+        self.map.begin(Lpn(pages.end));
+        pages.for_each(|lpn| self.update(Lpn(lpn), true));
+        self.map.begin(Lpn(0));
+    }
+
+    fn turn(&mut self, (what, lpn, place): (u8, u32, u32)) {
+        let lpn = lpn % SHAPE.pages;
+        match what {
+            0..=3 => self.update(Lpn(lpn), true),
+            4 => self.update(Lpn(lpn), false),
+            // All entries of a translation page, in order.
+            5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)),
+            6 => {
+                let at = self.map.lookup(Lpn(lpn), &mut self.ops);
+                self.settle();
+                assert_eq!(at, self.truth[lpn as usize], "lookup of {lpn}");
+            }
+            7..=9 if !self.flash.is_empty() => self.collect(place),
+            _ => {}
+        }
+        self.check();
+    }
+
+    fn finish(mut self) {
+        self.map.write_back_all(&mut self.ops);
+        self.settle();
+        self.check();
+        for (lpn, want) in (0..).map(Lpn).zip(&self.truth) {
+            let word = self.map.stored(SHAPE.tp(lpn))[SHAPE.offset(lpn)];
+            assert_eq!(word.checked_sub(1).map(Ppn), *want, "{lpn:?} on the flash");
+        }
+        let c = self.map.counts();
+        assert!(c.loads + c.fills <= self.reads, "every load is a read: {c:?}");
+        assert!(c.misses >= c.loads);
+    }
+}
+
+fn run<M: Mapping>(map: M, turns: &[(u8, u32, u32)]) {
+    let mut world = World::new(map);
+    turns.iter().for_each(|&turn| world.turn(turn));
+    world.finish();
+}
+
+fn turns() -> impl Strategy<Value = Vec<(u8, u32, u32)>> {
+    prop::collection::vec((0u8..10, 0u32..60, 0u32..4000), 1..150)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn dftl(turns in turns(), ram in 16u64..200) {
+        run(Dftl::new(SHAPE, ram), &turns);
+    }
+
+    #[test]
+    fn cftl(turns in turns(), ram in 24u64..200) {
+        run(Cftl::new(SHAPE, ram, 4), &turns);
+    }
+
+    #[test]
+    fn tpftl(turns in turns(), ram in 14u64..200) {
+        run(Tpftl::new(SHAPE, ram), &turns);
+    }
+
+    #[test]
+    fn tpc(
+        turns in turns(),
+        slots in 1u64..6,
+        delayed_read in any::<bool>(),
+        at_read in any::<bool>(),
+        window in 0u32..4,
+        unknown_max in 0u32..40,
+    ) {
+        let settings = TpcSettings {
+            ram: slots * 44,
+            delayed_read,
+            invalidation: if at_read { Invalidation::AtRead } else { Invalidation::AtCollection },
+            clean_first: if window == 0 { CleanFirst::All } else { CleanFirst::Window(window) },
+            unknown_max,
+            skip_fill: false,
+        };
+        run(Tpc::new(SHAPE, settings), &turns);
+    }
+}
+
+/// The test bites: a map that loses the entries which a delayed read should have loaded is found.
+#[test]
+#[should_panic(expected = "lookup of 1")]
+fn a_skipped_fill_is_found() {
+    let settings = TpcSettings {
+        ram: 44,
+        delayed_read: true,
+        invalidation: Invalidation::AtCollection,
+        clean_first: CleanFirst::All,
+        unknown_max: 40,
+        skip_fill: true,
+    };
+    // Write 1, let its translation page go, write 0 without reading it, look 1 up.
+    let mut world = World::new(Tpc::new(SHAPE, settings));
+    for lpn in [1, 8, 0] {
+        world.update(Lpn(lpn), true);
+    }
+    world.turn((6, 1, 0));
+}

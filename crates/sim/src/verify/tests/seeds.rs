@@ -1,0 +1,43 @@
+//! Seeds that failed once, with the stack they drew then; and faults that only some stacks can show.
+
+use crate::verify::{verify, Family, Shape, VerifyOptions};
+
+/// Programs passed erases that waited for another die and used up the blocks that were erased already. A power cut then
+/// found a plane without a block to move pages to.
+#[test]
+fn blocks_are_not_used_up_while_erases_wait() {
+    let drive = |options: &str| {
+        format!("[export.data]\ndevice = \"ssd1\"\n\n[device.ssd1]\nkind = \"ssd\"\narbiter = {{ kind = \"queued\" }}\n{options}")
+    };
+    let drawn = drive(
+        "profile = \"slc-2015\"\nchannels = 2\nchips = 2\nblocks = 19\npage = 512\npages_per_block = 2\n\
+         over_provisioning = \"87/152\"\ngc = { kind = \"greedy\", start = 4, copyback = true }\n\
+         placement = [\"chip\", \"plane\", \"die\", \"channel\"]\n",
+    );
+    let options = VerifyOptions {
+        shape: Shape::File(drawn),
+        first_seed: 10_538,
+        seeds: 1,
+        crash: true,
+        repeat_one_in: 0,
+        threads: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the stack can be built");
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
+
+/// Both arbiters are drawn; this fault shows only with the one that lets operations wait.
+#[test]
+fn an_erase_before_waiting_reads_is_found() {
+    let options = VerifyOptions {
+        shape: Shape::Named(Family::Ssd),
+        seeds: 200,
+        crash: true,
+        plant: Some("ssd.erase-before-reads".into()),
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the seeds can be run");
+    assert!(!report.failures.is_empty());
+}
