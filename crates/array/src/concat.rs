@@ -24,11 +24,11 @@ pub struct ConcatConfig {
     pub parts: Vec<String>,
 }
 
-const SAME_SLICE: Plant = Plant {
-    name: "concat.same-slice",
-    breaks: "I-1",
-    summary: "a write across a border stores the data of its first part in every part",
-};
+const SAME_SLICE: Plant = Plant::new(
+    "concat.same-slice",
+    "I-1",
+    "a write across a border stores the data of its first part in every part",
+);
 
 /// The machine kind `concat`.
 pub fn kind() -> Kind {

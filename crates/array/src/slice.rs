@@ -25,11 +25,11 @@ pub struct SliceConfig {
     pub size: Option<ByteLen>,
 }
 
-const OFF_BY_ONE: Plant = Plant {
-    name: "slice.off-by-one",
-    breaks: "I-1",
-    summary: "reads that do not begin at the start of the slice begin one sector early",
-};
+const OFF_BY_ONE: Plant = Plant::new(
+    "slice.off-by-one",
+    "I-1",
+    "reads that do not begin at the start of the slice begin one sector early",
+);
 
 /// The machine kind `slice`.
 pub fn kind() -> Kind {

@@ -38,11 +38,11 @@ fn chunk() -> ByteLen {
     ByteLen::kib(64)
 }
 
-const WRONG_LEG: Plant = Plant {
-    name: "stripe.wrong-leg",
-    breaks: "I-1",
-    summary: "reads of every second row of chunks go to the neighbour of the leg that holds the data",
-};
+const WRONG_LEG: Plant = Plant::new(
+    "stripe.wrong-leg",
+    "I-1",
+    "reads of every second row of chunks go to the neighbour of the leg that holds the data",
+);
 
 /// The machine kind `stripe`.
 pub fn kind() -> Kind {

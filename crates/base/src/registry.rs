@@ -94,6 +94,20 @@ pub struct Plant {
     pub breaks: &'static str,
     /// What the machine then does wrong.
     pub summary: &'static str,
+    /// The family of drawn stacks in which it shows soonest; by default any around the machine.
+    pub family: Option<&'static str>,
+}
+
+impl Plant {
+    /// A fault called `name` which breaks the invariant `breaks`.
+    pub const fn new(name: &'static str, breaks: &'static str, summary: &'static str) -> Plant {
+        Plant { name, breaks, summary, family: None }
+    }
+
+    /// The same, looked for in `family`.
+    pub const fn within(self, family: &'static str) -> Plant {
+        Plant { family: Some(family), ..self }
+    }
 }
 
 /// Parses the options of one device.

@@ -89,9 +89,9 @@ fn default_fresh() -> Fresh {
 }
 
 macro_rules! plants {
-    ($($field:ident, $name:literal, $breaks:literal, $summary:literal;)*) => {
+    ($($field:ident, $name:literal, $breaks:literal, $summary:literal $(, $family:literal)?;)*) => {
         /// Faults that can be planted: the rows of hetero-mirror.md section 7 that concern this mode.
-        pub const PLANTS: &[Plant] = &[$(Plant { name: $name, breaks: $breaks, summary: $summary }),*];
+        pub const PLANTS: &[Plant] = &[$(Plant::new($name, $breaks, $summary)$(.within($family))?),*];
 
         /// Which faults are planted, read once.
         #[derive(Clone, Copy, Debug, Default)]
@@ -135,7 +135,7 @@ plants! {
     marks_kept, "mirror.marks-kept", "marks_reset_on_leave",
         "row 20: what is copied to a returned leg counts as flushed";
     lone_flush_before_solo, "mirror.lone-flush-before-solo", "solo_before_lone_ack",
-        "row 21: a flush is acknowledged by one leg before Solo is durable";
+        "row 21: a flush is acknowledged by one leg before Solo is durable", "mirror-of-faulty-ssds";
     promote_half_joined, "mirror.promote-half-joined", "no_promotion_while_half_joined",
         "row 23: a leg that is not resynced takes over";
     single_slot, "mirror.single-slot", "slot_alternates_after_flush",

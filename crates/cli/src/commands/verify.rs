@@ -21,7 +21,7 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     }
     let around = match args.plant.as_deref() {
         Some("all") => return every_plant(args, talk),
-        Some(plant) => Some(kind_with(plant)?),
+        Some(plant) => Some(where_shown(plant)?),
         None => None,
     };
     let options = VerifyOptions {
@@ -67,7 +67,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     for kind in registry.kinds() {
         for plant in kind.plants {
             let options = VerifyOptions {
-                shape: shape(args.stack.as_deref(), Some(kind.name))?,
+                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?,
                 plant: Some(plant.name.into()),
                 first_seed: args.first_seed,
                 seeds: args.seeds,
@@ -113,11 +113,13 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     }
 }
 
-/// The machine kind that this fault can be planted in.
-fn kind_with(plant: &str) -> Result<&'static str, Failure> {
+/// The family of stacks, or the machine kind, in which this fault shows.
+fn where_shown(plant: &str) -> Result<&'static str, Failure> {
     let registry = nandu_stack::builtin();
-    if let Some(kind) = registry.kinds().iter().find(|k| k.plants.iter().any(|p| p.name == plant)) {
-        return Ok(kind.name);
+    for kind in registry.kinds() {
+        if let Some(plant) = kind.plants.iter().find(|p| p.name == plant) {
+            return Ok(plant.family.unwrap_or(kind.name));
+        }
     }
     let near = nearest(plant, registry.plants().map(|p| p.name));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));

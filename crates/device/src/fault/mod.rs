@@ -42,17 +42,14 @@ const DESTAGE: TimerKey = TimerKey(0);
 const FREEZE: TimerKey = TimerKey(1);
 const LOSS: TimerKey = TimerKey(2);
 
-const LYING_FLUSH: Plant = Plant {
-    name: "fault.lying-flush",
-    breaks: "I-1",
-    summary: "a flush is acknowledged although the cache is not destaged",
-};
+const LYING_FLUSH: Plant =
+    Plant::new("fault.lying-flush", "I-1", "a flush is acknowledged although the cache is not destaged");
 
-const UNSEEDED: Plant = Plant {
-    name: "fault.unseeded",
-    breaks: "I-14",
-    summary: "what happens depends on how often the process has built such a machine, not on the seed alone",
-};
+const UNSEEDED: Plant = Plant::new(
+    "fault.unseeded",
+    "I-14",
+    "what happens depends on how often the process has built such a machine, not on the seed alone",
+);
 
 /// Builds of machines with [`UNSEEDED`] planted.
 static BUILDS: AtomicU64 = AtomicU64::new(0);

@@ -124,59 +124,44 @@ fn default_placement() -> Order {
 
 /// Faults that can be planted.
 const PLANTS: &[Plant] = &[
-    Plant {
-        name: "ssd.erase-too-early",
-        breaks: "I-1",
-        summary: "a block is erased before the newer versions of its pages are programmed",
-    },
-    Plant {
-        name: "ssd.erase-before-record",
-        breaks: "I-1",
-        summary: "an erase does not wait for trim records that are on their way",
-    },
-    Plant {
-        name: "ssd.erase-before-reads",
-        breaks: "I-1",
-        summary: "with the arbiter `queued`, a block is erased although reads of it wait",
-    },
-    Plant {
-        name: "ssd.stale-map",
-        breaks: "I-1",
-        summary: "now and then a moved page is not entered in the map",
-    },
-    Plant {
-        name: "ssd.lost-invalidation",
-        breaks: "I-5",
-        summary: "now and then an overwrite is not counted",
-    },
-    Plant {
-        name: "ssd.program-twice",
-        breaks: "I-6",
-        summary: "now and then a page is programmed again unerased",
-    },
-    Plant {
-        name: "ssd.trim-not-recorded",
-        breaks: "I-1",
-        summary: "a flush does not write the trim journal",
-    },
-    Plant { name: "ssd.uncharged-gc", breaks: "I-13", summary: "moved pages are not charged" },
-    Plant {
-        name: "ssd.path-without-queue",
-        breaks: "I-13",
-        summary: "the wait for the die is counted twice",
-    },
-    Plant { name: "ssd.wear-falls", breaks: "I-16", summary: "now and then a block forgets its erases" },
-    Plant {
-        name: "ssd.map-lost-invalidation",
-        breaks: "I-5",
-        summary: "a delayed read that is saved forgets what it superseded, as the TPC-FTL paper has it",
-    },
-    Plant {
-        name: "ssd.map-skipped-fill",
-        breaks: "I-5",
-        summary: "a delayed read loads nothing: entries that were not written are lost",
-    },
-    Plant { name: "ssd.oldest-wins", breaks: "I-1", summary: "recovery takes the oldest version of a page" },
+    Plant::new(
+        "ssd.erase-too-early",
+        "I-1",
+        "a block is erased before the newer versions of its pages are programmed",
+    )
+    .within("ssd-at-once"),
+    Plant::new(
+        "ssd.erase-before-record",
+        "I-1",
+        "an erase does not wait for trim records that are on their way",
+    )
+    .within("ssd-at-once"),
+    Plant::new(
+        "ssd.erase-before-reads",
+        "I-1",
+        "with the arbiter `queued`, a block is erased although reads of it wait",
+    )
+    .within("ssd-queued"),
+    Plant::new("ssd.stale-map", "I-1", "now and then a moved page is not entered in the map"),
+    Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
+    Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
+    Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
+    Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
+    Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
+    Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),
+    Plant::new(
+        "ssd.map-lost-invalidation",
+        "I-5",
+        "a delayed read that is saved forgets what it superseded, as the TPC-FTL paper has it",
+    )
+    .within("ssd-delayed-reads"),
+    Plant::new(
+        "ssd.map-skipped-fill",
+        "I-5",
+        "a delayed read loads nothing: entries that were not written are lost",
+    )
+    .within("ssd-paged"),
+    Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
 ];
 
 /// The kind for the registry.
@@ -201,7 +186,8 @@ impl DeviceConfig for SsdConfig {
         match (&self.mapping, self.queue(&layout, geometry)?) {
             (MapConfig::Page, Some(queue)) => self.deferring(drive, PageMap::new(logical), queue, cx),
             (_, Some(_)) => {
-                let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+                let why =
+                    "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
                 Err(BuildError::at("arbiter", why))
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),

@@ -23,7 +23,7 @@ pub enum Shape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// One drive.
-    Ssd,
+    Ssd(Drive),
     /// One machine of this kind over leaves.
     Over(&'static str),
     /// A mirror of two drives.
@@ -36,10 +36,29 @@ pub enum Family {
     MirrorOfFiles,
 }
 
+/// What is settled of a drawn drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drive {
+    /// Nothing.
+    Any,
+    /// Page map, arbiter `fcfs`.
+    AtOnce,
+    /// Page map, arbiter `queued`.
+    Queued,
+    /// A map on the flash.
+    Paged,
+    /// TPC-FTL with delayed reads.
+    DelayedReads,
+}
+
 impl Family {
     /// Every family that has a name on the command line.
     pub const ALL: &'static [(&'static str, Family)] = &[
-        ("ssd", Family::Ssd),
+        ("ssd", Family::Ssd(Drive::Any)),
+        ("ssd-at-once", Family::Ssd(Drive::AtOnce)),
+        ("ssd-queued", Family::Ssd(Drive::Queued)),
+        ("ssd-paged", Family::Ssd(Drive::Paged)),
+        ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -84,18 +103,22 @@ pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
 
 struct Draft<'a> {
     rng: &'a mut Rng,
+    drive: Drive,
     text: String,
     devices: u32,
 }
 
 impl<'a> Draft<'a> {
     fn new(rng: &'a mut Rng) -> Draft<'a> {
-        Draft { rng, text: String::new(), devices: 0 }
+        Draft { rng, drive: Drive::Any, text: String::new(), devices: 0 }
     }
 
     fn whole(mut self, shape: &Shape) -> String {
         let root = match shape {
-            Shape::Named(Family::Ssd) => self.ssd(0),
+            Shape::Named(Family::Ssd(drive)) => {
+                self.drive = *drive;
+                self.ssd(0)
+            }
             Shape::Named(Family::Over("mirror")) => {
                 let families = [
                     Family::MirrorOfSsds,
@@ -280,7 +303,8 @@ impl<'a> Draft<'a> {
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
-        if !paged && arbiter.below(2) == 0 {
+        let queued = arbiter.below(2) == 0;
+        if self.drive == Drive::Queued || (self.drive == Drive::Any && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
         }
@@ -294,16 +318,24 @@ impl<'a> Draft<'a> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     fn mapping(&mut self, page: u64) -> Option<String> {
+        if matches!(self.drive, Drive::AtOnce | Drive::Queued) {
+            return None;
+        }
         let batch = self.rng.between(1, 20);
         let write_back = *self.rng.pick(&["wait", "behind"]);
         let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
-        match self.rng.below(8) {
+        let kind = match self.drive {
+            Drive::DelayedReads => 2,
+            Drive::Paged => self.rng.below(4),
+            _ => self.rng.below(8),
+        };
+        match kind {
             3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
             0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
             1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
             2 => {
                 let ram = (page + 12) * self.rng.between(1, 3);
-                let delayed = self.one_in(2);
+                let delayed = self.drive == Drive::DelayedReads || self.one_in(2);
                 let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
                 let clean_first = *self.rng.pick(&["1", "1/2"]);
                 Some(format!(

@@ -1,6 +1,6 @@
 //! Seeds that failed once, with the stack they drew then; and faults that only some stacks can show.
 
-use crate::verify::{verify, Family, Shape, VerifyOptions};
+use crate::verify::{verify, Drive, Family, Shape, VerifyOptions};
 
 /// Programs passed erases that waited for another die and used up the blocks that were erased already. A power cut then
 /// found a plane without a block to move pages to.
@@ -31,7 +31,7 @@ fn blocks_are_not_used_up_while_erases_wait() {
 #[test]
 fn an_erase_before_waiting_reads_is_found() {
     let options = VerifyOptions {
-        shape: Shape::Named(Family::Ssd),
+        shape: Shape::Named(Family::Ssd(Drive::Any)),
         seeds: 200,
         crash: true,
         plant: Some("ssd.erase-before-reads".into()),
