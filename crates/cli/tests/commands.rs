@@ -277,6 +277,28 @@ fn a_planted_fault_is_found() {
     assert_eq!(none.code, 2, "{}", none.err);
 }
 
+/// A small part of the whole: what needs no long load comes out as in `docs/claims.md`.
+#[test]
+fn claims_of_a_paper_get_their_verdicts() {
+    let papers = json(&["reproduce", "tpc-ftl", "--requests", "2000", "--json"]);
+    let claims = papers[0]["claims"].as_array().expect("claims");
+    let verdict = |id: &str, case: &str| {
+        let claim = claims.iter().find(|c| c["id"] == id && c["case"] == case);
+        claim.map(|c| c["verdict"].as_str().expect("a word").to_string()).expect("the claim is there")
+    };
+    for (id, case) in [
+        ("C2-1", "websearch1"),
+        ("C2-3", "websearch1"),
+        ("C2-4", "flat"),
+        ("C2-9", "directory"),
+        ("C2-10", "TPC-FTL slots"),
+    ] {
+        assert_eq!(verdict(id, case), "reproduced", "{id} {case}");
+    }
+    assert_eq!(verdict("C2-12", "websearch2, 3"), "not-measured");
+    assert_eq!(papers[0]["figures"].as_array().map(Vec::len), Some(4));
+}
+
 #[test]
 fn recorded_traces_race() {
     let Some(path) = recorded("Financial1-first10000.spc.zst") else { return };

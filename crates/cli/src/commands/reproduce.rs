@@ -76,10 +76,11 @@ impl<'a> Record<'a> {
 
 fn text(r: &Reproduction, lab: &Lab) -> String {
     format!(
-        "{}\n{}\n\n{}\n{}; {} requests for each load, seed {}\n",
+        "{}\n{}\n\n{}\n{}\n{}; {} requests for each load, seed {}\n",
         r.expected.title,
         r.expected.question,
         table(&r.outcomes),
+        reasons(&r.outcomes),
         summary(&r.outcomes),
         crate::format::count(lab.requests),
         lab.seed
@@ -88,22 +89,29 @@ fn text(r: &Reproduction, lab: &Lab) -> String {
 
 /// The claims, one a row.
 pub fn table(outcomes: &[Outcome]) -> Table {
-    let heads = ["<claim", "<case", "<says", "claimed", "measured", "<unit", "<verdict", "<load", "<reason"];
+    let heads = ["<claim", "<case", "claimed", "measured", "<unit", "<verdict", "<load"];
     let mut table = Table::new(heads);
     for o in outcomes {
         table.row([
             o.claim.id.clone(),
             o.claim.case.clone(),
-            o.claim.says.clone(),
             o.claim.claimed.clone(),
             o.measured.map_or_else(|| "-".into(), figure),
             o.claim.unit.clone(),
             o.verdict.words().into(),
             o.origin.clone(),
-            o.reason.clone(),
         ]);
     }
     table
+}
+
+/// What each claim says, and what explains the figure.
+fn reasons(outcomes: &[Outcome]) -> String {
+    let line = |o: &Outcome| {
+        let reason = if o.reason.is_empty() { String::new() } else { format!(": {}", o.reason) };
+        format!("{} {}: {}{reason}\n", o.claim.id, o.claim.case, o.claim.says)
+    };
+    outcomes.iter().map(line).collect()
 }
 
 /// A measured figure with three digits; differences may be below zero.
@@ -117,8 +125,7 @@ fn figure(value: f64) -> String {
 
 /// How many claims came out how.
 pub fn summary(outcomes: &[Outcome]) -> String {
-    let all =
-        [Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotReproduced, Verdict::NotMeasured];
+    let all = [Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotReproduced, Verdict::NotMeasured];
     let count = |v: Verdict| outcomes.iter().filter(|o| o.verdict == v).count();
     all.map(|v| format!("{} {}", count(v), v.words())).join(", ")
 }

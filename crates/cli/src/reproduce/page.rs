@@ -41,7 +41,19 @@ fn section(heading: &str, content: &str) -> String {
 }
 
 fn claims(outcomes: &[Outcome]) -> String {
-    let heads = ["claim", "case", "says", "where", "claimed", "measured", "unit", "verdict", "tolerance", "load", "reason"];
+    let heads = [
+        "claim",
+        "case",
+        "says",
+        "where",
+        "claimed",
+        "measured",
+        "unit",
+        "verdict",
+        "tolerance",
+        "load",
+        "reason",
+    ];
     let cell = |text: &str| format!("<td>{}</td>", escape(text));
     let rows = outcomes.iter().map(|o| {
         let measured = o.measured.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
@@ -52,10 +64,18 @@ fn claims(outcomes: &[Outcome]) -> String {
             Verdict::Reproduced => "best",
             _ => "",
         };
-        format!("<tr class=\"{class}\">{cells}{}{}{}</tr>\n", cell(&c.tolerance), cell(&o.origin), cell(&o.reason))
+        format!(
+            "<tr class=\"{class}\">{cells}{}{}{}</tr>\n",
+            cell(&c.tolerance),
+            cell(&o.origin),
+            cell(&o.reason)
+        )
     });
     let head = heads.map(|h| format!("<th>{h}</th>")).concat();
-    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n", rows.collect::<String>())
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
+        rows.collect::<String>()
+    )
 }
 
 /// Lines over a logarithmic axis, from zero.
@@ -65,7 +85,10 @@ fn plot(figure: &Figure) -> String {
     let top = all().fold(0.0f64, |top, p| top.max(p.1));
     let x = Axis {
         scale: Scale::Log { lo: lo * 0.9, hi: hi * 1.1 },
-        ticks: figure.lines.first().map_or_else(Vec::new, |l| l.1.iter().map(|p| (p.0, short(&three(p.0)))).collect()),
+        ticks: figure
+            .lines
+            .first()
+            .map_or_else(Vec::new, |l| l.1.iter().map(|p| (p.0, short(&three(p.0)))).collect()),
         label: figure.x.into(),
     };
     let y = Axis::new(Scale::from_zero(top), figure.y, |v| short(&three(v)));

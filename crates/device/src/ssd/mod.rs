@@ -289,6 +289,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if M::PAGED {
             self.map_counters(out);
         }
+        out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {

@@ -439,6 +439,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_entries_visited", m.visits);
         put("map_entries_a_scan_visits", m.scan_visits);
         put("map_invalidations_unknown", self.map.unsettled());
-        put("map_ram_bytes", self.map.ram());
+        put("map_directory_bytes", self.map.directory_ram());
+        put("map_cache_slots", u64::from(self.map.cache_slots()));
     }
 }

@@ -264,6 +264,14 @@ impl Mapping for Dftl {
         self.store.count = MapCounts::default();
     }
 
+    fn directory_ram(&self) -> u64 {
+        self.directory.ram()
+    }
+
+    fn cache_slots(&self) -> u32 {
+        self.capacity
+    }
+
     fn ram(&self) -> u64 {
         u64::from(self.capacity) * ENTRY + self.directory.ram() + self.store.moves.ram()
     }

@@ -163,6 +163,16 @@ pub trait Mapping: Send {
     /// RAM that a drive would spend on this scheme, in bytes.
     fn ram(&self) -> u64;
 
+    /// The part of it that says where each translation page lies.
+    fn directory_ram(&self) -> u64 {
+        0
+    }
+
+    /// Entries or slots that its cache holds at most; 0 where that depends on what they hold.
+    fn cache_slots(&self) -> u32 {
+        0
+    }
+
     /// Checks the scheme's own structure (I-4 and its like). Slow.
     fn check(&self) -> Result<(), String> {
         Ok(())

@@ -466,6 +466,14 @@ impl Mapping for Tpc {
         self.store.count = MapCounts::default();
     }
 
+    fn directory_ram(&self) -> u64 {
+        4 * self.directory.len() as u64
+    }
+
+    fn cache_slots(&self) -> u32 {
+        self.capacity
+    }
+
     fn ram(&self) -> u64 {
         let slot = 4 * self.store.shape.entries() as u64 + SLOT_EXTRA;
         let counts = self.settings.delayed_read && self.settings.invalidation == Invalidation::AtCollection;
