@@ -105,6 +105,7 @@ fn a_missing_name_is_answered_with_the_nearest() {
         &["run", "m.toml", "--trace", "uniform", "--gen", "reqests=9"],
         &["no parameter `reqests`", "did you mean `requests`?"],
     );
+    refused(&["reproduce", "tpc-flt"], &["did you mean `tpc-ftl`?"]);
     refused(&["verify", "--plant", "ssd.stale-mpa"], &["did you mean `ssd.stale-map`?"]);
     refused(
         &["run", "m.toml", "--trace", "uniform", "--set", "device.n.size=1MiB"],

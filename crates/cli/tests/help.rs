@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 15] = [
     &["run"],
     &["compare"],
     &["verify"],
+    &["reproduce"],
     &["serve"],
     &["list"],
     &["check"],
