@@ -104,7 +104,7 @@ NAME=STACK gives a row a name of its own.";
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   nandu reproduce tpc-ftl --quick
-  nandu reproduce tpc-ftl --report tpc-ftl.html
+  nandu reproduce tpc-ftl --quick --report tpc-ftl.html
   nandu reproduce tpc-ftl --recorded financial1=Financial1.spc.zst
 
 What counts as reproduced was set before the measurement: experiments/02-tpc-ftl/expected.json.";

@@ -2,8 +2,10 @@
 //!
 //! The load is the same for all: 100,000 requests of `mixed-zipf`, 70 % writes, 500 per second. It turns the drive over
 //! about four times. What it shows: a drive that is full is several times slower than the same drive new, because
-//! garbage collection moves pages; spare flash buys that back; too little of it and the drive does not keep up; two
-//! drives in a stripe share the load, two drives in a mirror share the reads only.
+//! garbage collection moves pages; spare flash buys that back; too little of it and the drive does not keep up; a map
+//! that is kept on the flash, with 128 KiB of it in RAM, costs a good part of what the spare flash gained, with single
+//! entries in RAM (DFTL) or whole translation pages (TPC-FTL); two drives in a stripe share the load, two drives in a
+//! mirror share the reads only.
 
 use crate::args::{DemoArgs, LoadArgs};
 use crate::commands::compare::{load_line, race, table, Race};
@@ -16,16 +18,22 @@ use crate::report;
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
 
-/// One row: its name, the built-in stack, an option that differs, and the state of the drives.
-type Entry = (&'static str, &'static str, Option<(&'static str, &'static str)>, Precondition);
+/// One row: its name, the built-in stack, the options that differ, and the state of the drives.
+type Entry = (&'static str, &'static str, &'static [(&'static str, &'static str)], Precondition);
 
-const ROWS: [Entry; 6] = [
-    ("ssd", "small-ssd", None, Precondition::Filled),
-    ("ssd, new", "small-ssd", None, Precondition::Empty),
-    ("ssd, 7 % spare", "small-ssd", Some(("device.ssd.over_provisioning", "0.07")), Precondition::Filled),
-    ("ssd, 28 % spare", "small-ssd-spare", None, Precondition::Filled),
-    ("stripe of two", "ssd-stripe", None, Precondition::Filled),
-    ("mirror of two", "ssd-mirror", None, Precondition::Filled),
+const SPARE_7: &[(&str, &str)] = &[("device.ssd.over_provisioning", "0.07")];
+const DFTL: &[(&str, &str)] = &[("device.ssd.mapping.kind", "dftl"), ("device.ssd.mapping.ram", "128 KiB")];
+const TPC: &[(&str, &str)] = &[("device.ssd.mapping.kind", "tpc"), ("device.ssd.mapping.ram", "128 KiB")];
+
+const ROWS: [Entry; 8] = [
+    ("ssd", "small-ssd", &[], Precondition::Filled),
+    ("ssd, new", "small-ssd", &[], Precondition::Empty),
+    ("ssd, 7 % spare", "small-ssd", SPARE_7, Precondition::Filled),
+    ("ssd, 28 % spare", "small-ssd-spare", &[], Precondition::Filled),
+    ("28 %, DFTL", "small-ssd-spare", DFTL, Precondition::Filled),
+    ("28 %, TPC-FTL", "small-ssd-spare", TPC, Precondition::Filled),
+    ("stripe of two", "ssd-stripe", &[], Precondition::Filled),
+    ("mirror of two", "ssd-mirror", &[], Precondition::Filled),
 ];
 
 /// Requests of the load.
@@ -41,7 +49,7 @@ pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
         return output::print_json(&Race::of(&rows));
     }
     output::print(&format!(
-        "Six ways to serve the same requests. Drives are full of data, except the new one.\n\n{}\n{}\nplots: {}\n",
+        "Eight ways to serve the same requests. Drives are full of data, except the new one.\n\n{}\n{}\nplots: {}\n",
         table(&rows),
         load_line(&rows),
         args.report.display()
