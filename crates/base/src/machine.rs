@@ -14,7 +14,7 @@
 //! exactly once, by the machine that holds it.
 //!
 //! **Time.** When a request is finished, its path adds up to its latency: the machine explains what it knows
-//! ([`Request::absorb`](crate::request::Request::absorb)) and the driver puts the rest down to [`Phase::Hold`].
+//! ([`Request::absorb`](crate::request::Request::absorb)) and the driver puts the rest down to [`Phase::Hold`](crate::path::Phase::Hold).
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
