@@ -201,7 +201,8 @@ impl DeviceConfig for SsdConfig {
         match (&self.mapping, self.queue(&layout, geometry)?) {
             (MapConfig::Page, Some(queue)) => self.deferring(drive, PageMap::new(logical), queue, cx),
             (_, Some(_)) => {
-                let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+                let why =
+                    "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
                 Err(BuildError::at("arbiter", why))
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),

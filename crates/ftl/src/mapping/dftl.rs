@@ -85,6 +85,17 @@ impl Dftl {
         }
     }
 
+    /// The slot of an entry that is cached; it is the most recently used from here on.
+    #[inline(always)]
+    fn cached(&mut self, lpn: Lpn) -> Option<usize> {
+        let slot = self.index[lpn.0 as usize].checked_sub(1)?;
+        self.store.count.visits += 1;
+        self.store.count.scan_visits += self.entries.len() as u64;
+        self.store.count.hits += 1;
+        self.lru.touch(slot);
+        Some(slot as usize)
+    }
+
     fn load(&mut self, lpn: Lpn, ops: &mut MapOps) -> usize {
         self.store.count.misses += 1;
         let slot = self.room(ops);
@@ -193,6 +204,20 @@ impl Mapping for Dftl {
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         page_of(self.entries[slot].word)
+    }
+
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let slot = self.cached(lpn)?;
+        Some(page_of(self.entries[slot].word))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        let slot = self.cached(lpn)?;
+        let entry = &mut self.entries[slot];
+        entry.dirty = true;
+        Some(page_of(std::mem::replace(&mut entry.word, to.0 + 1)))
     }
 
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {

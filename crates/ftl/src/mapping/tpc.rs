@@ -135,6 +135,26 @@ impl Tpc {
         }
     }
 
+    /// The slot and place of an entry that is loaded.
+    #[inline(always)]
+    fn cached(&self, lpn: Lpn) -> Option<(u32, usize)> {
+        match self.directory[self.store.shape.tp(lpn).0 as usize] {
+            Td::Tci(slot) => {
+                let at = self.at(slot, self.store.shape.offset(lpn));
+                (!self.is_unloaded(slot, at)).then_some((slot, at))
+            }
+            Td::Tpn(_) => None,
+        }
+    }
+
+    /// Counts a hit of a slot, which is the most recently used from here on.
+    #[inline(always)]
+    fn used(&mut self, slot: u32) {
+        self.store.count.visits += 1;
+        self.store.count.hits += 1;
+        self.lru.touch(slot);
+    }
+
     fn load(&mut self, tp: Tp, tpn: u32, writes: bool, ops: &mut MapOps) -> u32 {
         self.store.count.misses += 1;
         let slot = self.room(ops);
@@ -275,11 +295,13 @@ impl Tpc {
         self.complete(slot);
     }
 
+    #[inline]
     fn is_marked(&self, at: usize) -> bool {
         self.marks[at / 64] >> (at % 64) & 1 == 1
     }
 
     /// Whether an entry was not loaded yet.
+    #[inline]
     fn is_unloaded(&self, slot: u32, at: usize) -> bool {
         self.slots[slot as usize].partial && !self.is_marked(at)
     }
@@ -339,6 +361,21 @@ impl Mapping for Tpc {
             self.fill(slot, ops);
         }
         page_of(self.images[at])
+    }
+
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let (slot, at) = self.cached(lpn)?;
+        self.used(slot);
+        Some(page_of(self.images[at]))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        let (slot, at) = self.cached(lpn)?;
+        self.used(slot);
+        self.make_dirty(slot);
+        Some(page_of(std::mem::replace(&mut self.images[at], to.0 + 1)))
     }
 
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
