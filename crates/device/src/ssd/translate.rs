@@ -178,10 +178,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline(never)]
     fn run_some_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
-        let mut ops = std::mem::take(&mut self.paging.ops);
         let mut usage = Usage::default();
         let mut done = ready;
-        for &op in ops.list() {
+        let mut next = 0;
+        // None of them asks for another.
+        while let Some(&op) = self.paging.ops.list().get(next) {
+            next += 1;
             match op {
                 MapOp::Read(tp) => done = self.read_map_page(tp, done, &mut usage),
                 MapOp::Write(tp) => {
@@ -198,11 +200,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         }
         usage.charge(cx, cause, Work::Map);
-        ops.clear();
-        self.paging.ops = ops;
+        self.paging.ops.clear();
         done
     }
 
+    #[inline(always)]
     fn read_map_page(&mut self, tp: Tp, ready: Instant, usage: &mut Usage) -> Instant {
         let ppn =
             self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
@@ -215,6 +217,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Writes a translation page to the next place for one; returns when it is complete.
+    #[inline(never)]
     pub(super) fn write_map_page(
         &mut self,
         tp: Tp,

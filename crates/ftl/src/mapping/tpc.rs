@@ -277,20 +277,23 @@ impl Tpc {
             let lost = self.image(slot).filter(|&at| !self.is_marked(at)).collect::<Vec<_>>();
             lost.into_iter().for_each(|at| self.images[at] = 0);
         }
-        let first = self.at(slot, 0);
-        let (mut at, mut left) = (first, overwritten);
+        let image = self.image(slot);
+        let (mut word, mut left) = (image.start / 64, overwritten);
+        // A slot with fewer entries than a word of marks shares it with others.
+        let mut marks = self.marks[word] & (u64::MAX << (image.start % 64));
         while left > 0 {
-            if self.marks[at / 64] >> (at % 64) == 0 {
-                at = (at / 64 + 1) * 64;
+            if marks == 0 {
+                word += 1;
+                marks = self.marks[word];
                 continue;
             }
-            if self.is_marked(at) {
-                left -= 1;
-                self.marks[at / 64] &= !(1 << (at % 64));
-                let old = page_of(self.store.page(tdi)[at - first]);
-                old.into_iter().for_each(|ppn| ops.push(MapOp::Stale(ppn)));
+            left -= 1;
+            let at = word * 64 + marks.trailing_zeros() as usize;
+            self.marks[word] &= !(marks & marks.wrapping_neg());
+            marks &= marks - 1;
+            if let Some(ppn) = page_of(self.store.page(tdi)[at - image.start]) {
+                ops.push(MapOp::Stale(ppn));
             }
-            at += 1;
         }
         self.complete(slot);
     }
