@@ -255,7 +255,7 @@ impl Mapping for Dftl {
         Some(page_of(std::mem::replace(&mut entry.word, to.0 + 1)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         let entry = &mut self.entries[slot];
