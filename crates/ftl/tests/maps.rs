@@ -3,12 +3,14 @@
 //! The flash here is a list of data pages with the logical page each holds and whether it counts as valid. Collection
 //! asks the map about every page that it moves, as a drive does. After each turn the map must say what the array says,
 //! what counts as valid must be what is mapped and what the map knows to be unsettled, and the cache must keep its bounds.
+//! The short ways for cached entries must leave the map exactly as the long ones do, or as it was.
 
 use nandu_ftl::mapping::{
     Cftl, CleanFirst, Dftl, Invalidation, MapOp, MapOps, MapShape, Mapping, Tp, Tpc, TpcSettings, Tpftl,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
+use std::fmt::Debug;
 
 const SHAPE: MapShape = MapShape { pages: 60, bits: 3, moves: 3 };
 
@@ -23,7 +25,7 @@ struct World<M> {
     reads: u64,
 }
 
-impl<M: Mapping> World<M> {
+impl<M: Mapping + Clone + Debug> World<M> {
     fn new(map: M) -> World<M> {
         let truth = vec![None; SHAPE.pages as usize];
         World { map, ops: MapOps::default(), truth, flash: Vec::new(), written: Vec::new(), reads: 0 }
@@ -58,6 +60,28 @@ impl<M: Mapping> World<M> {
         assert!(was.is_some(), "{ppn:?} is told to be superseded twice");
     }
 
+    /// Goes the short way where there is one, and compares it with the long one.
+    fn by_either_way(
+        &mut self,
+        short: impl FnOnce(&mut M) -> Option<Option<Ppn>>,
+        long: impl FnOnce(&mut M, &mut MapOps) -> Option<Ppn>,
+    ) -> Option<Ppn> {
+        let mut other = self.map.clone();
+        let found = short(&mut self.map);
+        if found.is_none() {
+            assert_eq!(
+                format!("{:?}", self.map),
+                format!("{other:?}"),
+                "not cached, and yet something changed"
+            );
+            return long(&mut self.map, &mut self.ops);
+        }
+        assert_eq!(found, Some(long(&mut other, &mut self.ops)));
+        assert_eq!(format!("{:?}", self.map), format!("{other:?}"), "the two ways differ");
+        assert!(self.ops.list().is_empty(), "a cached entry needs no step");
+        found.flatten()
+    }
+
     fn program(&mut self, lpn: Lpn) -> Ppn {
         self.flash.push(Some(lpn));
         Ppn(self.flash.len() as u32 - 1)
@@ -65,7 +89,8 @@ impl<M: Mapping> World<M> {
 
     fn update(&mut self, lpn: Lpn, writes: bool) {
         let to = writes.then(|| self.program(lpn));
-        let old = self.map.update(lpn, to, &mut self.ops);
+        let short = |map: &mut M| to.and_then(|to| map.update_cached(lpn, to));
+        let old = self.by_either_way(short, |map, ops| map.update(lpn, to, ops));
         self.settle();
         if let Some(old) = old {
             self.invalidate(old);
@@ -128,9 +153,10 @@ impl<M: Mapping> World<M> {
             // All entries of a translation page, in order.
             5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)),
             6 => {
-                let at = self.map.lookup(Lpn(lpn), &mut self.ops);
+                let lpn = Lpn(lpn);
+                let at = self.by_either_way(|map| map.lookup_cached(lpn), |map, ops| map.lookup(lpn, ops));
                 self.settle();
-                assert_eq!(at, self.truth[lpn as usize], "lookup of {lpn}");
+                assert_eq!(at, self.truth[lpn.0 as usize], "lookup of {}", lpn.0);
             }
             7..=9 if !self.flash.is_empty() => self.collect(place),
             _ => {}
@@ -152,7 +178,7 @@ impl<M: Mapping> World<M> {
     }
 }
 
-fn run<M: Mapping>(map: M, turns: &[(u8, u32, u32)]) {
+fn run<M: Mapping + Clone + Debug>(map: M, turns: &[(u8, u32, u32)]) {
     let mut world = World::new(map);
     turns.iter().for_each(|&turn| world.turn(turn));
     world.finish();

@@ -80,7 +80,7 @@ impl Host {
 
     /// Whether the request consists of whole pages.
     #[inline(always)]
-    fn is_whole(&self, pages: &Pages) -> bool {
+    pub fn is_whole(&self, pages: &Pages) -> bool {
         pages.skip == 0 && pages.reach == self.page_sectors
     }
 
@@ -93,11 +93,11 @@ impl Host {
 }
 
 /// A page taken for the host's data.
-struct Taken {
-    ppn: Ppn,
-    plane: u32,
+pub(super) struct Taken {
+    pub ppn: Ppn,
+    pub plane: u32,
     /// Whether the plane is low on free blocks: some pages are moved after the write.
-    low: bool,
+    pub low: bool,
 }
 
 /// The page of a request that is complete last.
@@ -383,7 +383,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Takes the next page for the host's data on the plane whose turn it is; it counts as valid from here on.
     #[inline(always)]
-    fn take_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
+    pub(super) fn take_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
         let plane = self.turns.take();
         let p = &mut self.blocks.planes[plane as usize];
         if p.valid >= self.host.valid_max || p.host.is_full() {

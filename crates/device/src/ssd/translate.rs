@@ -9,7 +9,7 @@
 //! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
 //! die from the operations that are issued after it, even when the die would be idle until then.
 
-use super::host::Usage;
+use super::host::{Pages, Taken, Usage};
 use super::Ssd;
 use crate::nand::lanes::Timing;
 use crate::nand::PageTime;
@@ -28,6 +28,8 @@ pub(super) struct Paging {
     pub area: MapArea,
     /// When each translation page's last fetch ends.
     comes_at: Vec<Instant>,
+    /// The latest of them: from then on no fetch is under way.
+    last_comes_at: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
     count: Counts,
@@ -49,6 +51,7 @@ impl Paging {
             ops: MapOps::default(),
             area: MapArea::new(layout, quota),
             comes_at: vec![Instant::ZERO; pages as usize],
+            last_comes_at: Instant::ZERO,
             waits_for_write,
             count: Counts::default(),
         }
@@ -58,6 +61,7 @@ impl Paging {
     pub fn restart(&mut self, layout: Layout) {
         self.area = MapArea::new(layout, self.area.blocks_per_plane());
         self.comes_at.fill(Instant::ZERO);
+        self.last_comes_at = Instant::ZERO;
         self.ops.clear();
     }
 
@@ -84,6 +88,50 @@ struct Waits {
     time: PageTime,
 }
 
+/// The same for requests of whole pages: none is read before it is written.
+#[derive(Clone, Copy)]
+struct Slowest {
+    ready: Instant,
+    time: PageTime,
+}
+
+impl Slowest {
+    #[inline(always)]
+    fn none(now: Instant) -> Slowest {
+        Slowest { ready: now, time: PageTime::done(now) }
+    }
+
+    /// An entry came at `ready`, and nothing more was to do.
+    #[inline(always)]
+    fn map_only(&mut self, ready: Instant) {
+        if ready > self.time.end {
+            *self = Slowest::none(ready);
+        }
+    }
+
+    /// An entry came at `ready`, and the page was complete at `time`.
+    #[inline(always)]
+    fn note(&mut self, ready: Instant, time: PageTime) {
+        if time.end > self.time.end {
+            *self = Slowest { ready, time };
+        }
+    }
+
+    #[inline(always)]
+    fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        path.add(Phase::Map, self.ready.since(now));
+        if self.time.end > self.ready {
+            self.time.read_path(self.ready, timing, path);
+        }
+    }
+
+    #[inline(always)]
+    fn explain_write(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+        path.add(Phase::Map, self.ready.since(now));
+        self.time.program_path(self.ready, timing, path);
+    }
+}
+
 impl Waits {
     pub fn none(now: Instant) -> Waits {
         Waits { ready: now, premerge: None, time: PageTime::done(now) }
@@ -107,13 +155,6 @@ impl Waits {
         }
     }
 
-    pub fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
-        path.add(Phase::Map, self.ready.since(now));
-        if self.time.end > self.ready {
-            self.time.read_path(self.ready, timing, path);
-        }
-    }
-
     pub fn explain_write(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
         path.add(Phase::Map, self.ready.since(now));
         if self.time.end > self.ready {
@@ -127,14 +168,22 @@ impl Waits {
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Carries out what the map has asked for, from `ready` on; returns when the last of it that must be waited for ends.
+    #[inline(always)]
     pub(super) fn run_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         if self.paging.ops.list().is_empty() {
             return ready;
         }
-        let mut ops = std::mem::take(&mut self.paging.ops);
+        self.run_some_map_ops(ready, cause, cx)
+    }
+
+    #[inline(never)]
+    fn run_some_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         let mut usage = Usage::default();
         let mut done = ready;
-        for &op in ops.list() {
+        let mut next = 0;
+        // None of them asks for another.
+        while let Some(&op) = self.paging.ops.list().get(next) {
+            next += 1;
             match op {
                 MapOp::Read(tp) => done = self.read_map_page(tp, done, &mut usage),
                 MapOp::Write(tp) => {
@@ -151,11 +200,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         }
         usage.charge(cx, cause, Work::Map);
-        ops.clear();
-        self.paging.ops = ops;
+        self.paging.ops.clear();
         done
     }
 
+    #[inline(always)]
     fn read_map_page(&mut self, tp: Tp, ready: Instant, usage: &mut Usage) -> Instant {
         let ppn =
             self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
@@ -163,10 +212,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let end = self.sense(ppn, ready, usage).end;
         self.paging.count.pages_read += 1;
         self.paging.comes_at[tp.0 as usize] = end;
+        self.paging.last_comes_at = self.paging.last_comes_at.later(end);
         end
     }
 
     /// Writes a translation page to the next place for one; returns when it is complete.
+    #[inline(never)]
     pub(super) fn write_map_page(
         &mut self,
         tp: Tp,
@@ -252,12 +303,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// When the entry of `lpn` is in RAM, which is not before `ready`.
+    #[inline(always)]
     fn entry_comes(&self, lpn: Lpn, ready: Instant) -> Instant {
+        if self.paging.last_comes_at <= ready {
+            return ready;
+        }
         let tp = (u64::from(lpn.0) * 4) >> self.host.page_bits;
         ready.later(self.paging.comes_at[tp as usize])
     }
 
     /// Looks a page up; returns where it lies and when that is known.
+    #[inline(never)]
     fn look_up(
         &mut self,
         lpn: Lpn,
@@ -270,42 +326,58 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (at, self.entry_comes(lpn, ready))
     }
 
+    #[inline]
     pub(super) fn read_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         self.map.begin(Lpn(pages.end));
-        let (mut slowest, mut ready) = (Waits::none(now), now);
-        let mut usage = Usage::default();
-        for lpn in pages.first..pages.end {
-            let (at, known) = self.look_up(Lpn(lpn), ready, cause, cx);
+        let mut slowest = Slowest::none(now);
+        let (mut ready, mut usage, mut sensed) = (now, Usage::default(), 0);
+        let mut lpn = pages.first;
+        while lpn < pages.end {
+            let (at, known) = match self.map.lookup_cached(Lpn(lpn)) {
+                Some(at) => (at, self.entry_comes(Lpn(lpn), ready)),
+                None => self.look_up(Lpn(lpn), ready, cause, cx),
+            };
             if known != ready {
                 // Pages that begin at different times share no array operation.
                 self.serial = self.serial.wrapping_add(1);
+                ready = known;
+                slowest.map_only(ready);
             }
-            ready = known;
-            slowest.map_only(ready);
             if let Some(ppn) = at {
                 let time = self.sense(ppn, ready, &mut usage);
-                slowest.note(ready, None, time);
-                self.count.host_pages_read += 1;
+                slowest.note(ready, time);
+                sensed += 1;
             }
             if !payload.is_none() {
                 self.fetch(id, &pages, lpn, at, cx);
             }
+            lpn += 1;
         }
+        self.count.host_pages_read += sensed;
         usage.charge(cx, cause, Work::Read);
         slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
-        self.finish(id, slowest.end(), cx)
+        self.finish(id, slowest.time.end, cx)
     }
 
+    #[inline]
     pub(super) fn write_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         self.map.begin(Lpn(pages.end));
+        if self.host.is_whole(&pages) && !self.planted.pages {
+            let slowest = match cx.medium {
+                None => self.write_whole_paged::<false>(id, &pages, cause, cx),
+                Some(_) => self.write_whole_paged::<true>(id, &pages, cause, cx),
+            };
+            slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+            return self.finish(id, slowest.time.end, cx);
+        }
         let mut slowest = Waits::none(now);
         let mut usage = Usage::default();
         let mut ready = now;
@@ -317,6 +389,76 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage.charge(cx, cause, Work::Write);
         slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
         self.finish(id, slowest.end(), cx)
+    }
+
+    /// Writes whole pages. The same as [`write_page_paged`](Ssd::write_page_paged) for each of them, with nothing per page
+    /// that can be done once, and with a short way for entries that are in RAM.
+    #[inline(always)]
+    fn write_whole_paged<const STORES: bool>(
+        &mut self,
+        id: ReqId,
+        pages: &Pages,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> Slowest {
+        let mut slowest = Slowest::none(cx.now);
+        let (mut ready, mut usage) = (cx.now, Usage::default());
+        let mut lpn = pages.first;
+        while lpn < pages.end {
+            let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
+            let old = match self.map.update_cached(Lpn(lpn), ppn) {
+                Some(old) => old,
+                None => {
+                    let (old, known) = self.update_uncached(Lpn(lpn), ppn, ready, cause, cx);
+                    ready = known;
+                    old
+                }
+            };
+            ready = self.entry_comes(Lpn(lpn), ready);
+            let page = self.blocks.layout().page(ppn);
+            let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
+            usage.die += occupied;
+            self.seq += 1;
+            self.last_change = self.last_change.later(time.end);
+            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
+            if let Some(old) = old {
+                self.blocks.invalidate(old, time.end);
+                self.blocks.forget(old);
+            }
+            if STORES {
+                let data = cx.requests[id].payload.slice(self.host.before(pages, lpn));
+                self.store(Lpn(lpn), ppn, None, self.host.sectors(None), data, &time, cx);
+            }
+            slowest.note(ready, time);
+            if low {
+                self.clear_some(plane, cause, cx);
+            }
+            lpn += 1;
+        }
+        let count = u64::from(pages.end - pages.first);
+        usage.bus = self.lanes.timing().transfer * count;
+        usage.charge(cx, cause, Work::Write);
+        self.count.host_pages_written += count;
+        slowest
+    }
+
+    /// Puts a page at `ppn` whose entry may have to be fetched; returns where it lay and when that is known.
+    #[inline(never)]
+    fn update_uncached(
+        &mut self,
+        lpn: Lpn,
+        ppn: Ppn,
+        ready: Instant,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> (Option<Ppn>, Instant) {
+        let issued = self.serial;
+        let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
+        let known = self.run_map_ops(ready, cause, cx);
+        if self.serial != issued {
+            self.serial = self.serial.wrapping_add(1);
+        }
+        (old, known)
     }
 
     /// Writes one page or part of one; returns when its entry was at hand.

@@ -307,6 +307,16 @@ impl Mapping for Cftl {
         at
     }
 
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let slot = self.index[lpn.0 as usize].checked_sub(1)?;
+        self.store.count.visits += 1;
+        self.store.count.scan_visits += (self.runs.len() - self.unused.len()) as u64;
+        self.store.count.hits += 1;
+        self.lru.touch(slot);
+        Some(page_of(self.runs[slot as usize].word_at(lpn)))
+    }
+
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         let old = page_of(self.runs[slot as usize].word_at(lpn));

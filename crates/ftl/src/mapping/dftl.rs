@@ -21,37 +21,44 @@
 //! RAM of the drive: 8 bytes per entry (page number and place, as the paper counts), 4 per translation page, 8 per
 //! waiting move. The simulator adds 8 bytes per logical page (content of the translation pages, index).
 
-use super::lru::Lru;
 use super::store::{Directory, MapCounts, MapShape, Store};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
 
 /// Bytes of one cached entry.
 const ENTRY: u64 = 8;
-const NONE: u32 = u32::MAX;
+/// The slot that holds no entry: where the order of use begins and ends, and the end of every other list.
+const NONE: u32 = 0;
 
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Entry {
     lpn: Lpn,
     /// Page number plus one; zero when unmapped.
     word: u32,
     dirty: bool,
+    /// Neighbours in the order of use, a ring through [`NONE`].
+    older: u32,
+    newer: u32,
     /// Neighbours among the cached entries of the same translation page.
     before: u32,
     after: u32,
 }
+
+const EMPTY: Entry =
+    Entry { lpn: Lpn(0), word: 0, dirty: false, older: NONE, newer: NONE, before: NONE, after: NONE };
 
 /// The map.
 #[derive(Clone, Debug)]
 pub struct Dftl {
     store: Store,
     directory: Directory,
+    /// The cached entries, behind one that is none.
     entries: Vec<Entry>,
     capacity: u32,
-    lru: Lru,
-    /// Entry of each logical page, plus one; zero when it is not cached.
+    /// Slot of each logical page; zero when it is not cached.
     index: Vec<u32>,
-    /// First cached entry of each translation page, plus one.
+    /// Slot of the first cached entry of each translation page.
     heads: Vec<u32>,
 }
 
@@ -63,65 +70,128 @@ impl Dftl {
         Dftl {
             store: Store::new(shape),
             directory: Directory::new(pages),
-            entries: Vec::new(),
+            entries: vec![EMPTY],
             capacity,
-            lru: Lru::default(),
             index: vec![0; shape.pages as usize],
             heads: vec![0; pages as usize],
         }
     }
 
-    /// The slot that holds the entry of `lpn`, loaded if need be; it is the most recently used from here on.
-    fn slot_for(&mut self, lpn: Lpn, ops: &mut MapOps) -> usize {
-        self.store.count.visits += 1;
-        self.store.count.scan_visits += self.entries.len() as u64;
-        match self.index[lpn.0 as usize] {
-            0 => self.load(lpn, ops),
-            at => {
-                self.store.count.hits += 1;
-                self.lru.touch(at - 1);
-                at as usize - 1
-            }
+    /// Entries in the cache.
+    #[inline]
+    fn len(&self) -> u64 {
+        self.entries.len() as u64 - 1
+    }
+
+    /// Makes an entry the most recently used.
+    #[inline(always)]
+    fn touch(&mut self, slot: u32) {
+        let Entry { older, newer, .. } = self.entries[slot as usize];
+        if newer != NONE {
+            self.entries[older as usize].newer = newer;
+            self.entries[newer as usize].older = older;
+            self.make_newest(slot);
         }
     }
 
+    /// Puts an entry that is not in the order of use at its end.
+    #[inline(always)]
+    fn make_newest(&mut self, slot: u32) {
+        let last = std::mem::replace(&mut self.entries[0].older, slot);
+        self.entries[last as usize].newer = slot;
+        let entry = &mut self.entries[slot as usize];
+        (entry.older, entry.newer) = (last, NONE);
+    }
+
+    /// The slots from the least recently used on.
+    fn order(&self) -> impl Iterator<Item = u32> + '_ {
+        let next = |&slot: &u32| Some(self.entries[slot as usize].newer);
+        std::iter::successors(next(&NONE), next).take_while(|&slot| slot != NONE)
+    }
+
+    /// The slot of an entry that is cached; it is the most recently used from here on.
+    #[inline(always)]
+    fn cached(&mut self, lpn: Lpn) -> Option<usize> {
+        let slot = self.index[lpn.0 as usize];
+        if slot == NONE {
+            return None;
+        }
+        self.store.count.visits += 1;
+        self.store.count.scan_visits += self.len();
+        self.store.count.hits += 1;
+        self.touch(slot);
+        Some(slot as usize)
+    }
+
+    /// The slot that holds the entry of `lpn`, loaded if need be; it is the most recently used from here on.
+    #[inline]
+    fn slot_for(&mut self, lpn: Lpn, ops: &mut MapOps) -> usize {
+        match self.cached(lpn) {
+            Some(slot) => slot,
+            None => self.load(lpn, ops),
+        }
+    }
+
+    #[inline]
     fn load(&mut self, lpn: Lpn, ops: &mut MapOps) -> usize {
+        self.store.count.visits += 1;
+        self.store.count.scan_visits += self.len();
         self.store.count.misses += 1;
-        let slot = self.room(ops);
+        let slot = if self.len() < u64::from(self.capacity) { self.add() } else { self.evict(ops) };
+        let tp = self.store.shape.tp(lpn);
         let (word, dirty) = match self.store.moves.take(lpn) {
             Some(ppn) => (ppn.0 + 1, true),
             None => {
-                self.store.count.loads += u64::from(self.directory.read(self.store.shape.tp(lpn), ops));
+                self.store.count.loads += u64::from(self.directory.read(tp, ops));
                 (self.store.word(lpn), false)
             }
         };
-        self.link(slot, Entry { lpn, word, dirty, before: NONE, after: NONE });
+        let after = std::mem::replace(&mut self.heads[tp.0 as usize], slot);
+        self.entries[after as usize].before = slot;
+        self.index[lpn.0 as usize] = slot;
+        let entry = &mut self.entries[slot as usize];
+        *entry = Entry { lpn, word, dirty, before: NONE, after, ..*entry };
         slot as usize
     }
 
-    /// A slot without an entry.
-    fn room(&mut self, ops: &mut MapOps) -> u32 {
-        if (self.entries.len() as u32) < self.capacity {
-            self.entries.push(Entry { lpn: Lpn(0), word: 0, dirty: false, before: NONE, after: NONE });
-            return self.entries.len() as u32 - 1;
-        }
-        let victim = self.lru.oldest().expect("a full cache has an oldest entry");
+    /// A slot that was never used; it is the most recently used from here on.
+    #[inline(never)]
+    fn add(&mut self) -> u32 {
+        let slot = self.entries.len() as u32;
+        self.entries.push(EMPTY);
+        self.make_newest(slot);
+        slot
+    }
+
+    /// Lets the least recently used entry go; its slot is the most recently used from here on.
+    #[inline(always)]
+    fn evict(&mut self, ops: &mut MapOps) -> u32 {
+        let victim = self.entries[0].newer;
         self.store.count.visits += 1;
-        self.store.count.scan_visits += self.entries.len() as u64;
-        if self.entries[victim as usize].dirty {
-            let tp = self.store.shape.tp(self.entries[victim as usize].lpn);
+        self.store.count.scan_visits += self.len();
+        let Entry { lpn, dirty, .. } = self.entries[victim as usize];
+        let tp = self.store.shape.tp(lpn);
+        if dirty {
             self.store.count.write_backs += 1;
             self.write_back(tp, ops);
         }
-        self.unlink(victim);
+        let Entry { before, after, .. } = self.entries[victim as usize];
+        match before {
+            NONE => self.heads[tp.0 as usize] = after,
+            before => self.entries[before as usize].after = after,
+        }
+        self.entries[after as usize].before = before;
+        self.index[lpn.0 as usize] = NONE;
+        self.touch(victim);
         victim
     }
 
     /// Reads the translation page, enters every changed entry and waiting move of it, and writes it.
+    #[inline(never)]
     fn write_back(&mut self, tp: Tp, ops: &mut MapOps) {
         self.directory.read(tp, ops);
-        self.store.count.scan_visits += self.entries.len() as u64;
-        let mut at = self.heads[tp.0 as usize].wrapping_sub(1);
+        self.store.count.scan_visits += self.len();
+        let mut at = self.heads[tp.0 as usize];
         while at != NONE {
             let entry = &mut self.entries[at as usize];
             self.store.count.visits += 1;
@@ -134,31 +204,6 @@ impl Dftl {
         self.store.count.moves_batched += self.store.enter_moves(tp);
         ops.push(MapOp::Write(tp));
     }
-
-    fn link(&mut self, slot: u32, entry: Entry) {
-        let head = &mut self.heads[self.store.shape.tp(entry.lpn).0 as usize];
-        let after = head.wrapping_sub(1);
-        *head = slot + 1;
-        if after != NONE {
-            self.entries[after as usize].before = slot;
-        }
-        self.index[entry.lpn.0 as usize] = slot + 1;
-        self.entries[slot as usize] = Entry { before: NONE, after, ..entry };
-        self.lru.add(slot);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Entry { lpn, before, after, .. } = self.entries[slot as usize];
-        match before {
-            NONE => self.heads[self.store.shape.tp(lpn).0 as usize] = after.wrapping_add(1),
-            before => self.entries[before as usize].after = after,
-        }
-        if after != NONE {
-            self.entries[after as usize].before = before;
-        }
-        self.index[lpn.0 as usize] = 0;
-        self.lru.remove(slot);
-    }
 }
 
 impl Mapping for Dftl {
@@ -167,7 +212,7 @@ impl Mapping for Dftl {
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.index[lpn.0 as usize] {
             0 => self.store.uncached(lpn),
-            at => page_of(self.entries[at as usize - 1].word),
+            at => page_of(self.entries[at as usize].word),
         }
     }
 
@@ -190,11 +235,27 @@ impl Mapping for Dftl {
         crate::prefetch(&self.index, lpn.0 as usize);
     }
 
+    #[inline]
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         page_of(self.entries[slot].word)
     }
 
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let slot = self.cached(lpn)?;
+        Some(page_of(self.entries[slot].word))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        let slot = self.cached(lpn)?;
+        let entry = &mut self.entries[slot];
+        entry.dirty = true;
+        Some(page_of(std::mem::replace(&mut entry.word, to.0 + 1)))
+    }
+
+    #[inline(always)]
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         let entry = &mut self.entries[slot];
@@ -214,7 +275,7 @@ impl Mapping for Dftl {
                 self.store.moves.put(lpn, to);
             }
             at => {
-                let entry = &mut self.entries[at as usize - 1];
+                let entry = &mut self.entries[at as usize];
                 entry.word = to.0 + 1;
                 entry.dirty = true;
             }
@@ -228,7 +289,7 @@ impl Mapping for Dftl {
 
     fn write_back_all(&mut self, ops: &mut MapOps) {
         for tp in (0..self.translation_pages()).map(Tp) {
-            let mut at = self.heads[tp.0 as usize].wrapping_sub(1);
+            let mut at = self.heads[tp.0 as usize];
             let mut dirty = self.store.moves.any(tp);
             while at != NONE && !dirty {
                 dirty = self.entries[at as usize].dirty;
@@ -277,16 +338,16 @@ impl Mapping for Dftl {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.entries.len() > self.capacity as usize {
-            return Err(format!("{} entries in a cache for {}", self.entries.len(), self.capacity));
+        if self.len() > u64::from(self.capacity) {
+            return Err(format!("{} entries in a cache for {}", self.len(), self.capacity));
         }
         let cached = self.index.iter().filter(|&&at| at != 0).count();
-        if cached != self.lru.iter().count() {
+        if cached != self.order().count() {
             return Err(format!("{cached} entries are found but the order has others"));
         }
-        for slot in self.lru.iter() {
+        for slot in self.order() {
             let Entry { lpn, word, dirty, .. } = self.entries[slot as usize];
-            if self.index[lpn.0 as usize] != slot + 1 {
+            if self.index[lpn.0 as usize] != slot {
                 return Err(format!("the entry of {lpn:?} is not the one that is found"));
             }
             if self.store.moves.get(lpn).is_some() {

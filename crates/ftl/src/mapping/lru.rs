@@ -68,12 +68,16 @@ impl Lru {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
+    /// The slot that was used next after `slot`.
+    #[inline]
+    pub fn newer(&self, slot: u32) -> Option<u32> {
+        let newer = self.links[slot as usize].newer;
+        (newer != NONE).then_some(newer)
+    }
+
     /// The slots from the least recently used on.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.oldest(), |&slot| {
-            let newer = self.links[slot as usize].newer;
-            (newer != NONE).then_some(newer)
-        })
+        std::iter::successors(self.oldest(), |&slot| self.newer(slot))
     }
 
     /// Forgets every slot.

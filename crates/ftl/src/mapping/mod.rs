@@ -101,6 +101,20 @@ pub trait Mapping: Send {
         self.get(lpn)
     }
 
+    /// The same as [`lookup`](Mapping::lookup) for an entry that is in RAM, without any step; `None`, and nothing has
+    /// changed, when there may be more to do.
+    #[inline(always)]
+    fn lookup_cached(&mut self, _lpn: Lpn) -> Option<Option<Ppn>> {
+        None
+    }
+
+    /// The same as [`update`](Mapping::update) for an entry that is in RAM, without any step; `None`, and nothing has
+    /// changed, when there may be more to do.
+    #[inline(always)]
+    fn update_cached(&mut self, _lpn: Lpn, _to: Ppn) -> Option<Option<Ppn>> {
+        None
+    }
+
     /// Puts the page at `to`, or unmaps it. Returns where it lay when that is known now; otherwise a later
     /// [`MapOp::Stale`] will tell.
     #[inline]

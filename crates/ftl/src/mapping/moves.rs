@@ -108,7 +108,16 @@ impl Moves {
     }
 
     /// Takes the move of one page out.
+    #[inline(always)]
     pub fn take(&mut self, lpn: Lpn) -> Option<Ppn> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.take_waiting(lpn)
+    }
+
+    #[inline(never)]
+    fn take_waiting(&mut self, lpn: Lpn) -> Option<Ppn> {
         let head = (lpn.0 >> self.bits) as usize;
         let (mut before, mut at) = (NONE, self.heads[head].wrapping_sub(1));
         while at != NONE {

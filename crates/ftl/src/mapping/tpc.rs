@@ -27,7 +27,7 @@
 //!   (O2-17). A translation page with waiting moves is read at once. Moves do not change recency (O2-5).
 //!
 //! RAM of the drive: page + 12 bytes per slot (S2-4), 4 bytes per translation page for the directory and, with
-//! `AtCollection`, 4 for its count; 8 per waiting move. The simulator adds 4 bytes per logical page.
+//! `AtCollection`, 4 for its count; 8 per waiting move. The simulator adds 8 bytes per logical page.
 
 mod settings;
 
@@ -69,7 +69,8 @@ pub struct Tpc {
     directory: Vec<Td>,
     slots: Vec<Slot>,
     capacity: u32,
-    /// The entries of all slots.
+    /// The entry of each logical page: what its slot holds, or, when it has none, what its translation page does. So
+    /// loading a slot copies nothing.
     images: Vec<u32>,
     /// One bit for each of them: overwritten before it was loaded.
     marks: Vec<u64>,
@@ -101,8 +102,8 @@ impl Tpc {
             directory: vec![Td::Tpn(0); pages as usize],
             slots: Vec::new(),
             capacity,
-            images: Vec::new(),
-            marks: Vec::new(),
+            images: vec![0; (pages as usize) << shape.bits],
+            marks: vec![0; ((pages as usize) << shape.bits).div_ceil(64)],
             lru: Lru::default(),
             dirty: 0,
             lost_of: vec![0; pages as usize],
@@ -112,13 +113,11 @@ impl Tpc {
         }
     }
 
+    /// The entries of a translation page.
     #[inline]
-    fn at(&self, slot: u32, offset: usize) -> usize {
-        ((slot as usize) << self.store.shape.bits) + offset
-    }
-
-    fn image(&self, slot: u32) -> std::ops::Range<usize> {
-        self.at(slot, 0)..self.at(slot + 1, 0)
+    fn image(&self, tp: Tp) -> std::ops::Range<usize> {
+        let first = (tp.0 as usize) << self.store.shape.bits;
+        first..first + self.store.shape.entries()
     }
 
     /// The slot that holds the translation page; it is the most recently used from here on.
@@ -135,23 +134,40 @@ impl Tpc {
         }
     }
 
+    /// The slot and place of an entry that is loaded.
+    #[inline(always)]
+    fn cached(&self, lpn: Lpn) -> Option<(u32, usize)> {
+        match self.directory[self.store.shape.tp(lpn).0 as usize] {
+            Td::Tci(slot) => {
+                let at = lpn.0 as usize;
+                (!self.is_unloaded(slot, at)).then_some((slot, at))
+            }
+            Td::Tpn(_) => None,
+        }
+    }
+
+    /// Counts a hit of a slot, which is the most recently used from here on.
+    #[inline(always)]
+    fn used(&mut self, slot: u32) {
+        self.store.count.visits += 1;
+        self.store.count.hits += 1;
+        self.lru.touch(slot);
+    }
+
     fn load(&mut self, tp: Tp, tpn: u32, writes: bool, ops: &mut MapOps) -> u32 {
         self.store.count.misses += 1;
         let slot = self.room(ops);
         let delayed = writes && self.settings.delayed_read && tpn != 0 && !self.store.moves.any(tp);
-        let image = self.image(slot);
         if tpn != 0 && !delayed {
             self.store.count.loads += 1;
             ops.push(MapOp::Read(tp));
         }
         // Words of a slot that is partial are there already, and not used before the read.
-        self.images[image].copy_from_slice(self.store.page(tp));
         self.slots[slot as usize] = Slot { tdi: tp, tpn, dirty: false, partial: delayed, overwritten: 0 };
         self.directory[tp.0 as usize] = Td::Tci(slot);
         self.lru.add(slot);
         while let Some((lpn, ppn)) = self.store.moves.take_any(tp) {
-            let at = self.at(slot, self.store.shape.offset(lpn));
-            self.images[at] = ppn.0 + 1;
+            self.images[lpn.0 as usize] = ppn.0 + 1;
             self.make_dirty(slot);
         }
         slot
@@ -161,8 +177,6 @@ impl Tpc {
     fn room(&mut self, ops: &mut MapOps) -> u32 {
         if (self.slots.len() as u32) < self.capacity {
             self.slots.push(Slot { tdi: Tp(0), tpn: 0, dirty: false, partial: false, overwritten: 0 });
-            self.images.resize(self.at(self.slots.len() as u32, 0), 0);
-            self.marks.resize(self.images.len().div_ceil(64), 0);
             return self.slots.len() as u32 - 1;
         }
         let victim = self.victim();
@@ -189,9 +203,18 @@ impl Tpc {
             CleanFirst::All => usize::MAX,
             CleanFirst::Window(window) => window.max(1) as usize,
         };
-        let found = self.lru.iter().take(window).enumerate().find(|&(_, s)| !self.slots[s as usize].dirty);
-        self.store.count.visits += found.map_or(window.min(self.slots.len()), |(rank, _)| rank + 1) as u64;
-        found.map_or(oldest, |(_, slot)| slot)
+        let (mut slot, mut rank) = (oldest, 1);
+        while self.slots[slot as usize].dirty {
+            match self.lru.newer(slot).filter(|_| rank < window) {
+                Some(newer) => (slot, rank) = (newer, rank + 1),
+                None => {
+                    slot = oldest;
+                    break;
+                }
+            }
+        }
+        self.store.count.visits += rank as u64;
+        slot
     }
 
     #[inline]
@@ -212,7 +235,7 @@ impl Tpc {
                 self.fill(slot, ops);
             }
         }
-        let image = self.image(slot);
+        let image = self.image(tdi);
         self.store.page_mut(tdi).copy_from_slice(&self.images[image]);
         ops.push(MapOp::Write(tdi));
         self.slots[slot as usize].dirty = false;
@@ -238,7 +261,7 @@ impl Tpc {
         let tdi = self.slots[slot as usize].tdi;
         let mapped = self.store.page(tdi).iter().filter(|&&word| word != 0).count() as u32;
         self.store.count.reads_saved += 1;
-        for at in self.image(slot) {
+        for at in self.image(tdi) {
             self.marks[at / 64] &= !(1 << (at % 64));
         }
         self.complete(slot);
@@ -254,34 +277,48 @@ impl Tpc {
         self.store.count.fills += 1;
         ops.push(MapOp::Read(tdi));
         if self.settings.skip_fill {
-            let lost = self.image(slot).filter(|&at| !self.is_marked(at)).collect::<Vec<_>>();
+            let lost = self.image(tdi).filter(|&at| !self.is_marked(at)).collect::<Vec<_>>();
             lost.into_iter().for_each(|at| self.images[at] = 0);
         }
-        let first = self.at(slot, 0);
-        let (mut at, mut left) = (first, overwritten);
+        let image = self.image(tdi);
+        let (mut word, mut left) = (image.start / 64, overwritten);
+        // A translation page with fewer entries than a word of marks shares it with others.
+        let mut marks = self.marks[word] & (u64::MAX << (image.start % 64));
         while left > 0 {
-            if self.marks[at / 64] >> (at % 64) == 0 {
-                at = (at / 64 + 1) * 64;
+            if marks == 0 {
+                word += 1;
+                marks = self.marks[word];
                 continue;
             }
-            if self.is_marked(at) {
-                left -= 1;
-                self.marks[at / 64] &= !(1 << (at % 64));
-                let old = page_of(self.store.page(tdi)[at - first]);
-                old.into_iter().for_each(|ppn| ops.push(MapOp::Stale(ppn)));
+            left -= 1;
+            let at = word * 64 + marks.trailing_zeros() as usize;
+            self.marks[word] &= !(marks & marks.wrapping_neg());
+            marks &= marks - 1;
+            if let Some(ppn) = page_of(self.store.page(tdi)[at - image.start]) {
+                ops.push(MapOp::Stale(ppn));
             }
-            at += 1;
         }
         self.complete(slot);
     }
 
+    #[inline]
     fn is_marked(&self, at: usize) -> bool {
         self.marks[at / 64] >> (at % 64) & 1 == 1
     }
 
     /// Whether an entry was not loaded yet.
+    #[inline]
     fn is_unloaded(&self, slot: u32, at: usize) -> bool {
         self.slots[slot as usize].partial && !self.is_marked(at)
+    }
+
+    /// Enters the waiting moves of a translation page without a slot, which is about to be written.
+    fn enter_moves(&mut self, tp: Tp) {
+        while let Some((lpn, ppn)) = self.store.moves.take_any(tp) {
+            self.images[lpn.0 as usize] = ppn.0 + 1;
+            self.store.set_word(lpn, ppn.0 + 1);
+            self.store.count.moves_batched += 1;
+        }
     }
 
     /// Notes that nothing of the slot is unknown any more.
@@ -308,16 +345,18 @@ impl Mapping for Tpc {
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.directory[self.store.shape.tp(lpn).0 as usize] {
-            Td::Tci(slot) => page_of(self.images[self.at(slot, self.store.shape.offset(lpn))]),
+            Td::Tci(_) => page_of(self.images[lpn.0 as usize]),
             Td::Tpn(_) => self.store.uncached(lpn),
         }
     }
 
     fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
+        self.images[lpn.0 as usize] = ppn.0 + 1;
         self.store.set_stored(lpn, Some(ppn))
     }
 
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
+        self.images[lpn.0 as usize] = 0;
         self.store.set_stored(lpn, None)
     }
 
@@ -334,17 +373,32 @@ impl Mapping for Tpc {
 
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(self.store.shape.tp(lpn), false, ops);
-        let at = self.at(slot, self.store.shape.offset(lpn));
+        let at = lpn.0 as usize;
         if self.is_unloaded(slot, at) {
             self.fill(slot, ops);
         }
         page_of(self.images[at])
     }
 
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let (slot, at) = self.cached(lpn)?;
+        self.used(slot);
+        Some(page_of(self.images[at]))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        let (slot, at) = self.cached(lpn)?;
+        self.used(slot);
+        self.make_dirty(slot);
+        Some(page_of(std::mem::replace(&mut self.images[at], to.0 + 1)))
+    }
+
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
         // A trim must know whether there is something to trim.
         let slot = self.slot_for(self.store.shape.tp(lpn), to.is_some(), ops);
-        let at = self.at(slot, self.store.shape.offset(lpn));
+        let at = lpn.0 as usize;
         let mut known = true;
         if self.is_unloaded(slot, at) {
             let bounded = self.settings.invalidation != Invalidation::Lost;
@@ -369,8 +423,7 @@ impl Mapping for Tpc {
                 if self.slots[slot as usize].partial {
                     self.fill(slot, ops);
                 }
-                let at = self.at(slot, self.store.shape.offset(lpn));
-                self.images[at] = to.0 + 1;
+                self.images[lpn.0 as usize] = to.0 + 1;
                 self.make_dirty(slot);
             }
             Td::Tpn(_) => {
@@ -378,7 +431,7 @@ impl Mapping for Tpc {
                     if let Some(tp) = self.store.moves.due() {
                         self.store.count.move_batches += 1;
                         ops.push(MapOp::Read(tp));
-                        self.store.count.moves_batched += self.store.enter_moves(tp);
+                        self.enter_moves(tp);
                         ops.push(MapOp::Write(tp));
                     }
                 }
@@ -395,7 +448,7 @@ impl Mapping for Tpc {
                 if fills {
                     self.fill(slot, ops);
                 }
-                let word = self.images[self.at(slot, self.store.shape.offset(lpn))];
+                let word = self.images[lpn.0 as usize];
                 // What the fill has just told is told once.
                 let told = fills && self.store.word(lpn) == ppn.0 + 1;
                 word == ppn.0 + 1 || (!told && self.found_lost(tp, ppn, ops))
@@ -420,7 +473,7 @@ impl Mapping for Tpc {
         }
         while let Some(tp) = self.store.moves.due() {
             ops.push(MapOp::Read(tp));
-            self.store.count.moves_batched += self.store.enter_moves(tp);
+            self.enter_moves(tp);
             ops.push(MapOp::Write(tp));
         }
     }
@@ -428,7 +481,7 @@ impl Mapping for Tpc {
     fn unsettled(&self) -> u64 {
         let open = |slot: u32| {
             let Slot { tdi, .. } = self.slots[slot as usize];
-            let pairs = self.image(slot).zip(self.store.page(tdi));
+            let pairs = self.image(tdi).zip(self.store.page(tdi));
             pairs.filter(|&(at, &old)| self.is_marked(at) && old != 0).count() as u64
         };
         let partial = self.lru.iter().filter(|&s| self.slots[s as usize].partial);
@@ -487,6 +540,9 @@ impl Mapping for Tpc {
                 Td::Tci(slot) if self.slots.get(slot as usize).is_none_or(|s| s.tdi != tp) => {
                     return Err(format!("I-4: {tp:?} names slot {slot}, which does not name it back"));
                 }
+                Td::Tpn(_) if self.images[self.image(tp)] != *self.store.page(tp) => {
+                    return Err(format!("the entries of {tp:?}, which has no slot, differ from it"));
+                }
                 Td::Tci(_) if self.store.moves.any(tp) => {
                     return Err(format!("{tp:?} is cached and has moves waiting"));
                 }
@@ -499,13 +555,13 @@ impl Mapping for Tpc {
             if self.directory[tdi.0 as usize] != Td::Tci(slot) {
                 return Err(format!("I-4: slot {slot} names {tdi:?}, which does not name it back"));
             }
-            let marked = self.image(slot).filter(|&at| self.is_marked(at)).count();
+            let marked = self.image(tdi).filter(|&at| self.is_marked(at)).count();
             if marked != overwritten as usize || (marked > 0 && !partial) {
                 return Err(format!(
                     "slot {slot} counts {overwritten} overwritten entries, there are {marked}"
                 ));
             }
-            if !dirty && self.images[self.image(slot)] != *self.store.page(tdi) {
+            if !dirty && self.images[self.image(tdi)] != *self.store.page(tdi) {
                 return Err(format!("the unchanged slot {slot} differs from its translation page"));
             }
             open += u64::from(overwritten);

@@ -104,13 +104,32 @@ impl Tpftl {
             0 => self.load(lpn, ops),
             at => {
                 self.store.count.hits += 1;
-                let tp = self.store.shape.tp(lpn);
-                self.detach(tp, at - 1);
-                self.attach(tp, at - 1);
-                self.order.touch(tp.0);
+                self.use_again(lpn, at - 1);
                 at as usize - 1
             }
         }
+    }
+
+    /// The slot of an entry that is cached; it is the most recently used from here on.
+    #[inline]
+    fn cached_slot(&mut self, lpn: Lpn) -> Option<usize> {
+        let slot = self.index[lpn.0 as usize].checked_sub(1)?;
+        self.store.count.visits += 1;
+        self.store.count.scan_visits += self.cached();
+        self.store.count.hits += 1;
+        self.use_again(lpn, slot);
+        Some(slot as usize)
+    }
+
+    /// Makes an entry and its group the most recently used.
+    #[inline]
+    fn use_again(&mut self, lpn: Lpn, slot: u32) {
+        let tp = self.store.shape.tp(lpn);
+        if self.groups[tp.0 as usize].newest != slot {
+            self.detach(tp, slot);
+            self.attach(tp, slot);
+        }
+        self.order.touch(tp.0);
     }
 
     fn load(&mut self, lpn: Lpn, ops: &mut MapOps) -> usize {
@@ -322,6 +341,18 @@ impl Mapping for Tpftl {
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
         let slot = self.slot_for(lpn, ops);
         page_of(self.entries[slot].word)
+    }
+
+    #[inline(always)]
+    fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
+        let slot = self.cached_slot(lpn)?;
+        Some(page_of(self.entries[slot].word))
+    }
+
+    #[inline(always)]
+    fn update_cached(&mut self, lpn: Lpn, to: Ppn) -> Option<Option<Ppn>> {
+        let slot = self.cached_slot(lpn)?;
+        Some(page_of(self.change(slot, to.0 + 1)))
     }
 
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
