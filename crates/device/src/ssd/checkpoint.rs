@@ -74,9 +74,10 @@ impl Keeper {
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline]
     pub(super) fn checkpoint_is_due(&self) -> bool {
-        self.paging.keeper.as_ref().is_some_and(|k| {
-            self.seq - k.last >= k.interval || k.touched.len() as u64 >= 4 * k.interval
-        })
+        self.paging
+            .keeper
+            .as_ref()
+            .is_some_and(|k| self.seq - k.last >= k.interval || k.touched.len() as u64 >= 4 * k.interval)
     }
 
     /// Writes a checkpoint.

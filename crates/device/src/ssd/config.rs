@@ -217,7 +217,8 @@ impl DeviceConfig for SsdConfig {
         match (&self.mapping, self.queue(&layout, geometry)?) {
             (MapConfig::Page, Some(queue)) => self.deferring(drive, PageMap::new(logical), queue, cx),
             (_, Some(_)) => {
-                let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+                let why =
+                    "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
                 Err(BuildError::at("arbiter", why))
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
@@ -338,7 +339,9 @@ impl SsdConfig {
         let why = match self.checkpoint {
             None => return Ok(()),
             Some(0) => "at least one block must be programmed between two checkpoints",
-            Some(_) if !self.mapping.is_paged() => "only a map on the flash has checkpoints: see `mapping.kind`",
+            Some(_) if !self.mapping.is_paged() => {
+                "only a map on the flash has checkpoints: see `mapping.kind`"
+            }
             Some(_) => return Ok(()),
         };
         Err(BuildError::at("checkpoint", why))

@@ -7,9 +7,10 @@
 //! Cost: one page read per programmed page, all dies at once. A checkpoint bounds it for maps on the flash (see `replay`).
 //! What the start took is in the counters `recovery_pages_read` and `recovery_ns`.
 
-use super::replay::Found;
 use super::Ssd;
-use nandu_base::{ByteLen, Counter, Cx, Instant, Medium, Oob, Program, Resource, Span, TenantId, UnitState, Window, Work};
+use nandu_base::{
+    ByteLen, Counter, Cx, Instant, Medium, Oob, Program, Resource, Span, TenantId, UnitState, Window, Work,
+};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
@@ -104,7 +105,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.replay(&checkpoint, cx)
         });
         self.recovery.bounded = replayed.is_some();
-        let mut found = replayed.unwrap_or_else(|| self.scan_everything(cx));
+        let mut map_pages = replayed.unwrap_or_else(|| self.scan_everything(cx));
         if M::PAGED {
             self.forget_old_versions();
         }
@@ -120,10 +121,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         if M::PAGED {
             if cfg!(debug_assertions) && self.recovery.bounded {
-                self.compare_with_scan(&found.newest, cx);
+                self.compare_with_scan(cx);
             }
-            self.claim_map_blocks(&mut found.map_pages, cx);
-            end = end.later(self.recover_map(&found.map_pages, cx));
+            self.claim_map_blocks(&mut map_pages, cx);
+            end = end.later(self.recover_map(&map_pages, cx));
+            if self.recovery.bounded {
+                end = end.later(self.record_trims(cx, TenantId::SYSTEM));
+            }
         }
         self.recovery.span = end.since(cx.now);
         end
@@ -140,19 +144,19 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Rebuilds the map from all out-of-band records.
-    fn scan_everything(&mut self, cx: &mut Cx<'_>) -> Found {
+    fn scan_everything(&mut self, cx: &mut Cx<'_>) -> Vec<(u64, Ppn)> {
         self.start_over();
         let mut map_pages = vec![(0, Ppn(0)); self.map.translation_pages() as usize];
         let newest = self.find_newest(&mut map_pages, cx);
         self.apply_trims(&newest);
         self.keep_needed_records(&newest, cx);
-        Found { newest, map_pages }
+        map_pages
     }
 
     /// Panics when a start from a checkpoint has not found what a scan of everything finds. For tests.
-    fn compare_with_scan(&self, versions: &[u64], cx: &mut Cx<'_>) {
+    fn compare_with_scan(&self, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
-        let mut newest = vec![(0, None); versions.len()];
+        let mut newest = vec![(0, None); self.host.logical as usize];
         let mut trims = Vec::new();
         for block in layout.all_blocks().filter(|&block| !self.paging.is_anchor(block)) {
             let first = layout.first_page(block).0;
@@ -170,7 +174,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
             }
         }
-        for extent in trims {
+        for extent in trims.iter().chain(self.journal.waiting()) {
             for lpn in extent.first.0..extent.first.0 + extent.count {
                 if newest[lpn as usize].0 <= extent.as_of {
                     newest[lpn as usize].1 = None;
@@ -179,7 +183,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         for (lpn, (seq, at)) in (0..).map(Lpn).zip(newest) {
             let here = self.map.get(lpn);
-            assert!(here == at, "{lpn:?} is at {here:?} by the checkpoint, at {at:?} (number {seq}) by its record");
+            assert!(
+                here == at,
+                "{lpn:?} is at {here:?} by the checkpoint, at {at:?} (number {seq}) by its record"
+            );
         }
     }
 

@@ -6,9 +6,12 @@
 //! for it, or the word in the newest version of its translation page. A word counts only while the page it names still
 //! is what it was: a trim may have let its block be erased. Trim records then apply as they do after a full scan.
 //!
-//! *When the checkpoint is not enough*: a start that was cut short may have erased a translation page that the checkpoint
-//! names, before it was written anew. Then everything is scanned, which finds the same. Builds with debug assertions
-//! compare the two after each start.
+//! A translation page may have been complete before a data page that it names: where that never came, the word of the
+//! version that the checkpoint names holds.
+//!
+//! *When the checkpoint is not enough*: that version may have been erased since; and a start that was cut short may have
+//! erased a translation page before it was written anew. Then everything is scanned, which finds the same. Builds with
+//! debug assertions compare the two after each start.
 
 use super::checkpoint::CHECKPOINT_KEY;
 use super::recover::{JOURNAL_KEY, MAP_KEY};
@@ -18,15 +21,9 @@ use nandu_ftl::blocks::Content;
 use nandu_ftl::checkpoint::Checkpoint;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
+use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{Lpn, Ppn};
-
-/// What the records say, with the checkpoint or without.
-pub(super) struct Found {
-    /// Number of each logical page's newest version; the checkpoint's for those that are older.
-    pub newest: Vec<u64>,
-    /// Number and place of each translation page's newest version.
-    pub map_pages: Vec<(u64, Ppn)>,
-}
+use std::collections::BTreeSet;
 
 /// How a block that was not scanned is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +42,10 @@ struct Replay {
     /// Number and place of the newest version of each logical page that is newer than the checkpoint.
     newest: Vec<(u64, Ppn)>,
     map_pages: Vec<(u64, Ppn)>,
+    /// What `map_pages` was at the checkpoint.
+    old_map_pages: Vec<(u64, Ppn)>,
+    /// Logical pages that the checkpoint has an entry for.
+    entries: BTreeSet<Lpn>,
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
@@ -121,14 +122,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         readable.then_some(words)
     }
 
-    /// Rebuilds the map from a checkpoint; [`None`] when it is not enough, with the drive half rebuilt.
-    pub(super) fn replay(&mut self, checkpoint: &Checkpoint, cx: &mut Cx<'_>) -> Option<Found> {
+    /// Rebuilds the map from a checkpoint; returns number and place of each translation page's newest version. [`None`] when
+    /// the checkpoint is not enough, with the drive half rebuilt.
+    pub(super) fn replay(&mut self, checkpoint: &Checkpoint, cx: &mut Cx<'_>) -> Option<Vec<(u64, Ppn)>> {
         let before = checkpoint.seq;
         let place = |&word: &u32| if word == 0 { (0, Ppn(0)) } else { (before, Ppn(word - 1)) };
+        let map_pages: Vec<_> = checkpoint.directory.iter().map(place).collect();
         let mut replay = Replay {
+            old_map_pages: map_pages.clone(),
+            entries: checkpoint.entries.iter().map(|&(lpn, _)| lpn).collect(),
             blocks: vec![Block::Scanned; self.blocks.layout().block_end() as usize],
             newest: vec![(before, Ppn(0)); self.host.logical as usize],
-            map_pages: checkpoint.directory.iter().map(place).collect(),
+            map_pages,
         };
         self.scan_changed(before, &mut replay, cx);
         for tp in (0..self.map.translation_pages()).map(Tp) {
@@ -149,8 +154,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let newest: Vec<u64> = replay.newest.iter().map(|&(seq, _)| seq).collect();
         self.apply_trims(&newest);
         self.keep_latest_records();
+        self.note_unrecorded_trims(before, &replay);
         self.own_pages(&replay);
-        Some(Found { newest, map_pages: replay.map_pages })
+        Some(replay.map_pages)
     }
 
     /// Looks at every block, and scans those with pages newer than the checkpoint.
@@ -207,18 +213,48 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         match self.record_of(ppn, cx) {
             UnitState::Programmed(Oob { key, seq }) if seq <= before || seq == newest => {
                 let want = MAP_KEY + u64::from(tp.0);
-                assert!(key == want, "I-4: a checkpoint has {ppn:?} as the place of {tp:?}, which lies elsewhere");
+                assert!(
+                    key == want,
+                    "I-4: a checkpoint has {ppn:?} as the place of {tp:?}, which lies elsewhere"
+                );
             }
             UnitState::Programmed(_) | UnitState::Erased | UnitState::Torn => return None,
         }
         let words = self.read_words(ppn, cx)?;
         let first = tp.0 << (self.host.page_bits - 2);
-        for (lpn, word) in (first..self.host.logical).map(Lpn).zip(words) {
+        let mut old_words = None;
+        for (index, (lpn, mut word)) in (first..self.host.logical).map(Lpn).zip(words).enumerate() {
+            let never_came = newest > before
+                && word > 0
+                && replay.newest[lpn.0 as usize].0 == before
+                && !replay.entries.contains(&lpn)
+                && !self.is_still(lpn, Ppn(word - 1), replay);
+            if never_came {
+                if old_words.is_none() {
+                    old_words = Some(self.old_map_page(tp, before, replay, cx)?);
+                }
+                word = old_words.as_ref().map_or(0, |words: &Vec<u32>| words[index]);
+            }
             if let Some(ppn) = word.checked_sub(1).map(Ppn).filter(|&ppn| self.is_still(lpn, ppn, replay)) {
                 self.map.set(lpn, ppn);
             }
         }
         Some(())
+    }
+
+    /// The words of a translation page as of the checkpoint, for a newer one that was complete before a data page that it
+    /// names; [`None`] when that version is gone.
+    fn old_map_page(&mut self, tp: Tp, before: u64, replay: &Replay, cx: &mut Cx<'_>) -> Option<Vec<u32>> {
+        let (seq, ppn) = replay.old_map_pages[tp.0 as usize];
+        if seq == 0 {
+            return Some(vec![0; 1 << (self.host.page_bits - 2)]);
+        }
+        match self.record_of(ppn, cx) {
+            UnitState::Programmed(oob) if oob.seq <= before && oob.key == MAP_KEY + u64::from(tp.0) => {
+                self.read_words(ppn, cx)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the page at `ppn` is the version of `lpn` that a word from before has named.
@@ -260,10 +296,29 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
             }
         }
-        let needed: std::collections::BTreeSet<u32> = latest.into_iter().map(|(_, slot)| slot).collect();
+        let needed: BTreeSet<u32> = latest.into_iter().map(|(_, slot)| slot).collect();
         let slots: Vec<u32> = self.journal.records().map(|(slot, _)| slot).collect();
         for slot in slots.into_iter().filter(|slot| !needed.contains(slot)) {
             self.journal.drop_record(slot);
+        }
+    }
+
+    /// A translation page that was written since the checkpoint may hold trims that are not on record, of versions that were
+    /// not scanned. They are in effect from here on, so they go on record before the drive opens: else a start without
+    /// the checkpoint would undo what was read.
+    fn note_unrecorded_trims(&mut self, before: u64, replay: &Replay) {
+        let mut recorded = vec![false; self.host.logical as usize];
+        for (_, record) in self.journal.records() {
+            for extent in record.extents.iter().filter(|extent| extent.as_of >= before) {
+                recorded[extent.first.0 as usize..][..extent.count as usize].fill(true);
+            }
+        }
+        let bits = self.host.page_bits - 2;
+        for lpn in (0..self.host.logical).map(Lpn) {
+            let is_new = replay.map_pages[(lpn.0 >> bits) as usize].0 > before;
+            if is_new && !recorded[lpn.0 as usize] && self.map.get(lpn).is_none() {
+                self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
+            }
         }
     }
 

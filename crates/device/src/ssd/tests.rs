@@ -288,7 +288,12 @@ fn maps_on_the_flash_agree_for_many_seeds() {
 fn maps_agree(seeds: std::ops::Range<u64>) {
     for (map, name) in MAPS.iter().enumerate() {
         for seed in seeds.clone() {
-            if let Err(what) = random_run(&paged(map), seed, None, 600) {
+            let toml = match seed % 4 {
+                0 => paged(map),
+                // A start from a checkpoint is compared with a scan of everything.
+                often => format!("{}checkpoint = {}\n", paged(map), 2 * often - 1),
+            };
+            if let Err(what) = random_run(&toml, seed, None, 600) {
                 panic!("{name}: {what}");
             }
         }
@@ -363,7 +368,11 @@ fn an_erase_waits_for_trim_records_in_flight() {
 fn every_planted_fault_is_found() {
     // That one needs the other arbiter; the verified simulation finds it.
     for plant in kind().plants.iter().filter(|p| p.name != "ssd.erase-before-reads") {
-        let toml = if plant.name.starts_with("ssd.map-") { paged(2) } else { TINY.to_string() };
+        let toml = match plant.name {
+            "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
+            name if name.starts_with("ssd.map-") => paged(2),
+            _ => TINY.to_string(),
+        };
         let found = (0..60).find_map(|seed| {
             let random = || random_run(&toml, seed, Some(plant.name), 600);
             let run =
@@ -435,6 +444,8 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
             "profile = \"slc-2015\"\nblocks = 400\narbiter = { kind = \"queued\", reads_ahead = 65536 }",
             "arbiter",
         ),
+        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 8", "checkpoint"),
+        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 0\nmapping = { kind = \"dftl\" }", "checkpoint"),
         ("profile = \"slc-2015\"\nblocks = 20\npage = \"3 KiB\"", "page"),
         (
             "profile = \"slc-2015\"\nblocks = 400\nplacement = [\"plane\", \"plane\", \"die\", \"chip\"]",
