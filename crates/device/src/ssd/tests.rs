@@ -467,3 +467,41 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
 }
+
+/// What a start after a cut takes on a drive of 256 MiB raw, with checkpoints and without; printed with `--nocapture`.
+#[test]
+fn a_start_from_a_checkpoint_reads_a_fraction() {
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 512\npages_per_block = 64\n\
+                 over_provisioning = 0.2\n";
+    for map in ["dftl", "cftl", "tpftl", "tpc"] {
+        let start = |options: &str| {
+            let toml = format!("{drive}mapping = {{ kind = \"{map}\", ram = \"16 KiB\" }}\n{options}");
+            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let sectors = bench.machine.limits().capacity.sectors();
+            let mut rng = Rng::new(1);
+            for _ in 0..20_000 {
+                bench.now += Span(2_000_000);
+                let sector = rng.below(sectors / 4) * 4;
+                let stamp = Payload::run(Stamp::new(1, sector));
+                let (id, _) = bench.issue(Op::Write, sector, 4, stamp, Flags::NONE);
+                bench.end(id);
+            }
+            bench.now += Span(50_000_000);
+            bench.cut(&mut rng);
+            bench.machine.check().unwrap();
+            let mut counters = Vec::new();
+            bench.machine.counters(&mut counters);
+            let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+            (get("recovery_pages_read"), get("recovery_ns"), get("recovery_from_checkpoint"))
+        };
+        let (all, long, _) = start("");
+        let (some, short, bounded) = start("checkpoint = 64\n");
+        println!(
+            "{map}: {all} pages, {} ms; with checkpoints {some}, {} ms",
+            long / 1_000_000,
+            short / 1_000_000
+        );
+        assert_eq!(bounded, 1, "{map}: the checkpoint was not enough");
+        assert!(some * 4 < all && short < long, "{map}: {some} of {all} pages, {short} of {long} ns");
+    }
+}
