@@ -329,6 +329,11 @@ impl BlockTable {
         table
     }
 
+    /// Counts an erase of a block that is neither free nor open, before or after.
+    pub fn wore(&mut self, block: BlockId) {
+        self.erases[block.0 as usize] += 1;
+    }
+
     /// Notes the erases of a block that others have put in its place.
     pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
         self.erases[block.0 as usize] = erases;

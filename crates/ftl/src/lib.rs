@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod blocks;
+pub mod checkpoint;
 pub mod gc;
 pub mod map_area;
 pub mod mapping;

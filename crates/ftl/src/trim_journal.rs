@@ -71,6 +71,11 @@ impl TrimJournal {
         self.pending.len()
     }
 
+    /// The extents that wait for a record.
+    pub fn waiting(&self) -> &[Extent] {
+        &self.pending
+    }
+
     /// Records on the drive.
     pub fn records(&self) -> impl Iterator<Item = (u32, &Record)> {
         self.records.iter().enumerate().filter_map(|(slot, r)| r.as_ref().map(|r| (slot as u32, r)))

@@ -280,6 +280,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
         let (mut live, mut unknown) = (0, 0);
         for block in layout.all_blocks() {
+            if self.paging.is_anchor(block) {
+                continue;
+            }
             if self.paging.area.owns(block) {
                 self.check_map_block(block)?;
                 continue;

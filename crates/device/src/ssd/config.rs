@@ -1,6 +1,8 @@
 //! The options of an SSD, and what follows from them.
 
+use super::checkpoint::Keeper;
 use super::mapping::{self, MapConfig};
+use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
@@ -55,6 +57,9 @@ pub struct SsdConfig {
     /// How logical pages are found.
     #[serde(default)]
     pub mapping: MapConfig,
+    /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
+    /// there are none, as in the papers, and a start reads the record of every page.
+    pub checkpoint: Option<u32>,
     /// Garbage collection.
     #[serde(default)]
     pub gc: Gc,
@@ -161,6 +166,13 @@ const PLANTS: &[Plant] = &[
         "a delayed read loads nothing: entries that were not written are lost",
     )
     .within("ssd-paged"),
+    Plant::new(
+        "ssd.map-slot-persisted",
+        "I-4",
+        "a checkpoint holds slots of the cache where the places of translation pages belong",
+    )
+    .within("ssd-paged"),
+    Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
 ];
 
@@ -180,6 +192,7 @@ impl DeviceConfig for SsdConfig {
         let geometry = self.geometry()?;
         let Gc::Greedy { start, copyback } = self.gc;
         let layout = self.layout(&profile, geometry, start)?;
+        self.check_checkpoint()?;
         let (logical, room) = self.logical_pages(&layout, profile.page.0, start)?;
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let drive = Drive { profile, geometry, layout, shape, gc_start: start, copyback };
@@ -279,10 +292,11 @@ impl SsdConfig {
             valid_max: valid_max(&layout, gc_start, self.map_blocks(&layout, shape)),
             gc_start,
         };
-        let waits = self.mapping.waits_for_write();
+        let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, shape, self.mapping.ram(), blocks));
+        let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
         let blocks = BlockTable::new(layout);
         let mut ssd =
-            Ssd::<_, _, DEFERS>::new(host, limits, map, waits, blocks, lanes, turns, Greedy, queue, cx);
+            Ssd::<_, _, DEFERS>::new(host, limits, map, paging, blocks, lanes, turns, Greedy, queue, cx);
         if cx.precondition == Precondition::Filled {
             ssd.fill();
         }
@@ -292,9 +306,27 @@ impl SsdConfig {
     /// Blocks of each plane that the map needs for itself.
     fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
         match self.mapping.is_paged() {
-            true => MapArea::quota(layout, shape.translation_pages()),
+            true => MapArea::quota(layout, shape.translation_pages()) + self.anchors(layout, shape),
             false => 0,
         }
+    }
+
+    /// Blocks of each plane that checkpoints need.
+    fn anchors(&self, layout: &Layout, shape: MapShape) -> u32 {
+        let keeper = self.checkpoint.map(|blocks| Keeper::new(layout, shape, self.mapping.ram(), blocks));
+        keeper.map_or(0, |keeper| keeper.anchors.per_plane())
+    }
+
+    fn check_checkpoint(&self) -> Result<(), BuildError> {
+        let why = match self.checkpoint {
+            None => return Ok(()),
+            Some(0) => "at least one block must be programmed between two checkpoints",
+            Some(_) if !self.mapping.is_paged() => {
+                "only a map on the flash has checkpoints: see `mapping.kind`"
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(BuildError::at("checkpoint", why))
     }
 
     /// The profile with this drive's own figures over it.

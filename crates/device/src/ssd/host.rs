@@ -331,7 +331,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
         let base = before.map(|old| u64::from(old.0));
-        let oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+        let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+        if self.planted.oob_dropped && self.seq.is_multiple_of(64) {
+            oob = Oob { key: 0, seq: 0 };
+        }
         let window = Window { start: time.start, end: time.end };
         medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base, overlay, oob, window });
     }

@@ -1,8 +1,8 @@
 //! Translation pages where no request waits for them: the fill of a drive, its start after a power cut, and checks.
 //!
-//! After a cut the scan of all out-of-band records has told which version of each data page is the newest, and the map was
-//! set to that. A translation page on the flash is used again when its words agree; the others are written anew before
-//! the drive opens. A cut during that changes nothing but the number of old translation pages.
+//! After a cut, the scan of out-of-band records or a checkpoint has told which version of each data page is the newest, and
+//! the map was set to that. A translation page on the flash is used again when its words agree; the others are written
+//! anew before the drive opens. A cut during that changes nothing but the number of old translation pages.
 
 use super::host::Usage;
 use super::Ssd;
@@ -67,6 +67,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = layout.first_page(*block).0;
             let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
             !free.contains(block)
+                && !self.paging.is_anchor(*block)
                 && !self.paging.area.owns(*block)
                 && contents.all(|c| matches!(c, Content::Waste | Content::Free))
         };

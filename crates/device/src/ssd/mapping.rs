@@ -124,6 +124,17 @@ impl MapConfig {
         }
     }
 
+    /// RAM for the cache.
+    pub(super) fn ram(&self) -> u64 {
+        match *self {
+            MapConfig::Page => 0,
+            MapConfig::Dftl { ram, .. }
+            | MapConfig::Cftl { ram, .. }
+            | MapConfig::Tpftl { ram, .. }
+            | MapConfig::Tpc { ram, .. } => ram.0,
+        }
+    }
+
     /// The map's size on a drive of `pages` logical pages.
     pub(super) fn shape(
         &self,

@@ -13,17 +13,19 @@
 //!
 //! *Power cuts*: no block is erased before the newer versions of its pages are programmed ([`BlockTable::safe_at`]) and
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
-//! version of each page wins.
+//! version of each page wins. With `checkpoint`, a map on the flash is rebuilt from its newest checkpoint and the blocks
+//! that were written since.
 //!
 //! *Maps on the flash*: with a demand-paged map, requests also wait for translation pages, and collection has moves to
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut, `mapping` the options of the map, `translate` and `map_state` maps that are
+//! `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
 //! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
+mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
@@ -32,6 +34,7 @@ mod journal;
 mod map_state;
 mod mapping;
 mod recover;
+mod replay;
 mod serve;
 mod translate;
 
@@ -68,6 +71,8 @@ struct Planted {
     path_without_queue: bool,
     wear_falls: bool,
     oldest_wins: bool,
+    oob_dropped: bool,
+    slot_persisted: bool,
 }
 
 /// What happened since the counters were reset.
@@ -106,6 +111,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     recorded_at: Instant,
     /// Erases have made the journal long: the next request shortens it.
     renew_is_due: bool,
+    /// What the last start took.
+    recovery: recover::Figures,
     count: Counts,
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
@@ -122,7 +129,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         host: Host,
         limits: Limits,
         map: M,
-        waits_for_write: bool,
+        mut paging: Paging,
         mut blocks: BlockTable,
         lanes: Lanes,
         turns: RoundRobin,
@@ -142,12 +149,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             path_without_queue: cx.planted("ssd.path-without-queue"),
             wear_falls: cx.planted("ssd.wear-falls"),
             oldest_wins: cx.planted("ssd.oldest-wins"),
+            oob_dropped: cx.planted("ssd.oob-dropped"),
+            slot_persisted: cx.planted("ssd.map-slot-persisted"),
         };
         queue.erase_too_early = planted.erase_too_early;
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         let planes = blocks.planes.len();
-        let mut paging = Paging::new(*blocks.layout(), &map, waits_for_write);
-        let claimed = paging.area.claim(&mut blocks);
+        let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
             map,
@@ -165,6 +173,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,
             renew_is_due: false,
+            recovery: recover::Figures::default(),
             count: Counts::default(),
             erases_ever: 0,
             planted,
@@ -211,6 +220,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
         self.write_map_back(cx);
+        if M::PAGED && self.paging.keeper.is_some() {
+            self.take_checkpoint(nandu_base::TenantId::SYSTEM, cx);
+        }
         if DEFERS {
             return self.close_when_done(cx);
         }
@@ -225,6 +237,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         if self.renew_is_due {
             self.shorten_journal(id, cx);
+        }
+        if M::PAGED && self.checkpoint_is_due() {
+            self.take_checkpoint(cx.requests[id].cause, cx);
         }
         if DEFERS {
             return self.defer(id, cx);
@@ -290,6 +305,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             self.map_counters(out);
         }
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
+        self.recovery.counters(out);
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {

@@ -4,19 +4,51 @@
 //! largest sequence number wins, unless a trim record names the page as of a number that is not smaller. Blocks that were
 //! being written are continued behind their last page. Nothing is written, so a cut during recovery changes nothing.
 //!
-//! Cost: one page read per programmed page, all dies at once. A checkpoint would bound it.
+//! Cost: one page read per programmed page, all dies at once. A checkpoint bounds it for maps on the flash (see `replay`).
+//! What the start took is in the counters `recovery_pages_read` and `recovery_ns`.
 
 use super::Ssd;
-use nandu_base::{ByteLen, Cx, Instant, Medium, Oob, Program, Resource, TenantId, UnitState, Window, Work};
+use nandu_base::{
+    ByteLen, Counter, Cx, Instant, Medium, Oob, Program, Resource, Span, TenantId, UnitState, Window, Work,
+};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
-use nandu_ftl::trim_journal::{Record, TrimJournal};
+use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{BlockTable, Lpn, Ppn};
 
-const JOURNAL_KEY: u64 = 1 << 32;
+pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
-const MAP_KEY: u64 = 1 << 33;
+pub(super) const MAP_KEY: u64 = 1 << 33;
+
+/// What a start took.
+#[derive(Clone, Default)]
+pub(super) struct Figures {
+    /// Pages read, by die.
+    read: Vec<u64>,
+    span: Span,
+    /// Whether a checkpoint was enough.
+    bounded: bool,
+}
+
+impl Figures {
+    /// Notes page reads on a die.
+    pub fn note(&mut self, die: u32, pages: u64) {
+        if self.read.len() <= die as usize {
+            self.read.resize(die as usize + 1, 0);
+        }
+        self.read[die as usize] += pages;
+    }
+
+    /// The counters, when there was a start.
+    pub fn counters(&self, out: &mut Vec<Counter>) {
+        if !self.read.is_empty() {
+            out.push(Counter { name: "recovery_pages_read", value: self.read.iter().sum() });
+            out.push(Counter { name: "recovery_ns", value: self.span.0 });
+            out.push(Counter { name: "recovery_from_checkpoint", value: u64::from(self.bounded) });
+        }
+    }
+}
 
 /// The out-of-band key of a page with this content.
 pub(super) fn key(content: Content) -> u64 {
@@ -63,32 +95,99 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
+        self.recovery = Figures::default();
+        self.recovery.note(0, 0);
+        self.start_over();
+        self.seq = 0;
+        let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
+        let replayed = checkpoint.and_then(|checkpoint| {
+            self.seq = self.seq.max(checkpoint.seq);
+            self.replay(&checkpoint, cx)
+        });
+        self.recovery.bounded = replayed.is_some();
+        let mut map_pages = replayed.unwrap_or_else(|| self.scan_everything(cx));
+        if M::PAGED {
+            self.forget_old_versions();
+        }
+        let written = self.restore_blocks(cx);
+        if !self.recovery.bounded {
+            (0..).zip(written).for_each(|(die, pages)| self.recovery.note(die, pages));
+        }
+        let mut end = cx.now;
+        for (die, &pages) in (0..).zip(&self.recovery.read) {
+            let (done, span) = self.lanes.scan(die, cx.now, pages);
+            cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
+            end = end.later(done);
+        }
+        if M::PAGED {
+            if cfg!(debug_assertions) && self.recovery.bounded {
+                self.compare_with_scan(cx);
+            }
+            self.claim_map_blocks(&mut map_pages, cx);
+            end = end.later(self.recover_map(&map_pages, cx));
+            if self.recovery.bounded {
+                end = end.later(self.record_trims(cx, TenantId::SYSTEM));
+            }
+        }
+        self.recovery.span = end.since(cx.now);
+        end
+    }
+
+    /// Forgets everything that a loss of power takes.
+    fn start_over(&mut self) {
         let layout = *self.blocks.layout();
         self.map.reset();
         self.journal = TrimJournal::default();
         self.blocks = BlockTable::for_recovery(layout);
         self.clearing.fill(super::collect::Clearing::IDLE);
         self.paging.restart(layout);
-        self.seq = 0;
+    }
+
+    /// Rebuilds the map from all out-of-band records.
+    fn scan_everything(&mut self, cx: &mut Cx<'_>) -> Vec<(u64, Ppn)> {
+        self.start_over();
         let mut map_pages = vec![(0, Ppn(0)); self.map.translation_pages() as usize];
         let newest = self.find_newest(&mut map_pages, cx);
         self.apply_trims(&newest);
         self.keep_needed_records(&newest, cx);
-        if M::PAGED {
-            self.forget_old_versions();
+        map_pages
+    }
+
+    /// Panics when a start from a checkpoint has not found what a scan of everything finds. For tests.
+    fn compare_with_scan(&self, cx: &mut Cx<'_>) {
+        let layout = *self.blocks.layout();
+        let mut newest = vec![(0, None); self.host.logical as usize];
+        let mut trims = Vec::new();
+        for block in layout.all_blocks().filter(|&block| !self.paging.is_anchor(block)) {
+            let first = layout.first_page(block).0;
+            for ppn in (first..first + layout.pages).map(Ppn) {
+                let medium = cx.medium.as_deref().expect("recovery reads the medium");
+                match medium.state(u64::from(ppn.0)) {
+                    UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
+                        let best = &mut newest[key as usize];
+                        *best = (*best).max((seq, Some(ppn)));
+                    }
+                    UnitState::Programmed(Oob { key: JOURNAL_KEY, .. }) => {
+                        trims.extend(self.extents_at(ppn, cx));
+                    }
+                    _ => {}
+                }
+            }
         }
-        let scanned = self.restore_blocks(cx);
-        let mut end = cx.now;
-        for (die, pages) in (0..).zip(scanned) {
-            let (done, span) = self.lanes.scan(die, cx.now, pages);
-            cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
-            end = end.later(done);
+        for extent in trims.iter().chain(self.journal.waiting()) {
+            for lpn in extent.first.0..extent.first.0 + extent.count {
+                if newest[lpn as usize].0 <= extent.as_of {
+                    newest[lpn as usize].1 = None;
+                }
+            }
         }
-        if M::PAGED {
-            self.claim_map_blocks(&mut map_pages, cx);
-            end = end.later(self.recover_map(&map_pages, cx));
+        for (lpn, (seq, at)) in (0..).map(Lpn).zip(newest) {
+            let here = self.map.get(lpn);
+            assert!(
+                here == at,
+                "{lpn:?} is at {here:?} by the checkpoint, at {at:?} (number {seq}) by its record"
+            );
         }
-        end
     }
 
     /// Gives the map its blocks, one of each plane erased.
@@ -118,6 +217,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let layout = *self.blocks.layout();
         let mut newest = vec![0u64; self.host.logical as usize];
         for block in layout.all_blocks() {
+            if self.paging.is_anchor(block) {
+                continue;
+            }
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
@@ -154,20 +256,24 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Takes a trim record in. A copy that garbage collection left behind holds the same extents and does no harm.
-    fn read_record(&mut self, ppn: Ppn, cx: &mut Cx<'_>) {
+    pub(super) fn read_record(&mut self, ppn: Ppn, cx: &mut Cx<'_>) {
+        let extents = self.extents_at(ppn, cx);
+        self.seq = extents.iter().map(|e| e.as_of).fold(self.seq, u64::max);
+        let slot = self.journal.written(Record { ppn, extents });
+        self.blocks.programmed(ppn, Content::Journal(slot));
+    }
+
+    fn extents_at(&self, ppn: Ppn, cx: &mut Cx<'_>) -> Vec<Extent> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
         let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
         let record = TrimJournal::decode(cx.pool.bytes(payload, page)).filter(|_| readable);
         cx.pool.release(payload);
-        let extents = record.expect("a page with a record's mark holds a record");
-        self.seq = extents.iter().map(|e| e.as_of).fold(self.seq, u64::max);
-        let slot = self.journal.written(Record { ppn, extents });
-        self.blocks.programmed(ppn, Content::Journal(slot));
+        record.expect("a page with a record's mark holds a record")
     }
 
-    fn apply_trims(&mut self, newest: &[u64]) {
+    pub(super) fn apply_trims(&mut self, newest: &[u64]) {
         for (_, record) in self.journal.records() {
             for extent in &record.extents {
                 for lpn in extent.first.0..extent.first.0 + extent.count {
@@ -216,6 +322,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.erases_ever = 0;
         for block in layout.all_blocks() {
             let first = layout.first_page(block).0;
+            if self.paging.is_anchor(block) {
+                let erases = medium.erases(u64::from(first));
+                self.erases_ever += u64::from(erases);
+                self.blocks.restore_wear(block, erases);
+                continue;
+            }
             let (mut written, mut valid, mut oldest) = (0, 0, u64::MAX);
             let mut is_map = false;
             for page in 0..layout.pages {

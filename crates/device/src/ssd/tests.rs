@@ -288,7 +288,12 @@ fn maps_on_the_flash_agree_for_many_seeds() {
 fn maps_agree(seeds: std::ops::Range<u64>) {
     for (map, name) in MAPS.iter().enumerate() {
         for seed in seeds.clone() {
-            if let Err(what) = random_run(&paged(map), seed, None, 600) {
+            let toml = match seed % 4 {
+                0 => paged(map),
+                // A start from a checkpoint is compared with a scan of everything.
+                often => format!("{}checkpoint = {}\n", paged(map), 2 * often - 1),
+            };
+            if let Err(what) = random_run(&toml, seed, None, 600) {
                 panic!("{name}: {what}");
             }
         }
@@ -363,7 +368,11 @@ fn an_erase_waits_for_trim_records_in_flight() {
 fn every_planted_fault_is_found() {
     // That one needs the other arbiter; the verified simulation finds it.
     for plant in kind().plants.iter().filter(|p| p.name != "ssd.erase-before-reads") {
-        let toml = if plant.name.starts_with("ssd.map-") { paged(2) } else { TINY.to_string() };
+        let toml = match plant.name {
+            "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
+            name if name.starts_with("ssd.map-") => paged(2),
+            _ => TINY.to_string(),
+        };
         let found = (0..60).find_map(|seed| {
             let random = || random_run(&toml, seed, Some(plant.name), 600);
             let run =
@@ -435,6 +444,8 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
             "profile = \"slc-2015\"\nblocks = 400\narbiter = { kind = \"queued\", reads_ahead = 65536 }",
             "arbiter",
         ),
+        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 8", "checkpoint"),
+        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 0\nmapping = { kind = \"dftl\" }", "checkpoint"),
         ("profile = \"slc-2015\"\nblocks = 20\npage = \"3 KiB\"", "page"),
         (
             "profile = \"slc-2015\"\nblocks = 400\nplacement = [\"plane\", \"plane\", \"die\", \"chip\"]",
@@ -454,5 +465,43 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         };
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
+    }
+}
+
+/// What a start after a cut takes on a drive of 256 MiB raw, with checkpoints and without; printed with `--nocapture`.
+#[test]
+fn a_start_from_a_checkpoint_reads_a_fraction() {
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 512\npages_per_block = 64\n\
+                 over_provisioning = 0.2\n";
+    for map in ["dftl", "cftl", "tpftl", "tpc"] {
+        let start = |options: &str| {
+            let toml = format!("{drive}mapping = {{ kind = \"{map}\", ram = \"16 KiB\" }}\n{options}");
+            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let sectors = bench.machine.limits().capacity.sectors();
+            let mut rng = Rng::new(1);
+            for _ in 0..20_000 {
+                bench.now += Span(2_000_000);
+                let sector = rng.below(sectors / 4) * 4;
+                let stamp = Payload::run(Stamp::new(1, sector));
+                let (id, _) = bench.issue(Op::Write, sector, 4, stamp, Flags::NONE);
+                bench.end(id);
+            }
+            bench.now += Span(50_000_000);
+            bench.cut(&mut rng);
+            bench.machine.check().unwrap();
+            let mut counters = Vec::new();
+            bench.machine.counters(&mut counters);
+            let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+            (get("recovery_pages_read"), get("recovery_ns"), get("recovery_from_checkpoint"))
+        };
+        let (all, long, _) = start("");
+        let (some, short, bounded) = start("checkpoint = 64\n");
+        println!(
+            "{map}: {all} pages, {} ms; with checkpoints {some}, {} ms",
+            long / 1_000_000,
+            short / 1_000_000
+        );
+        assert_eq!(bounded, 1, "{map}: the checkpoint was not enough");
+        assert!(some * 4 < all && short < long, "{map}: {some} of {all} pages, {short} of {long} ns");
     }
 }

@@ -9,6 +9,7 @@
 //! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
 //! die from the operations that are issued after it, even when the die would be idle until then.
 
+use super::checkpoint::Keeper;
 use super::host::{Pages, Taken, Usage};
 use super::Ssd;
 use crate::nand::lanes::Timing;
@@ -20,7 +21,7 @@ use nandu_base::{
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
-use nandu_ftl::{BlockId, Layout, Lpn, MapArea, Ppn};
+use nandu_ftl::{BlockId, BlockTable, Layout, Lpn, MapArea, Ppn};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub(super) struct Paging {
@@ -32,6 +33,8 @@ pub(super) struct Paging {
     last_comes_at: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
+    /// Takes checkpoints, if they are asked for.
+    pub keeper: Option<Keeper>,
     count: Counts,
 }
 
@@ -44,7 +47,7 @@ struct Counts {
 }
 
 impl Paging {
-    pub fn new<M: Mapping>(layout: Layout, map: &M, waits_for_write: bool) -> Paging {
+    pub fn new<M: Mapping>(layout: Layout, map: &M, waits_for_write: bool, keeper: Option<Keeper>) -> Paging {
         let pages = map.translation_pages();
         let quota = if M::PAGED { MapArea::quota(&layout, pages) } else { 0 };
         Paging {
@@ -53,7 +56,29 @@ impl Paging {
             comes_at: vec![Instant::ZERO; pages as usize],
             last_comes_at: Instant::ZERO,
             waits_for_write,
+            keeper,
             count: Counts::default(),
+        }
+    }
+
+    /// Takes the blocks of the map from an erased drive; false when they are too few.
+    pub fn claim(&mut self, blocks: &mut BlockTable) -> bool {
+        let anchors = self.keeper.as_ref().map_or(0, |keeper| keeper.anchors.per_plane());
+        let planes = blocks.layout().planes;
+        let mut rows = (0..anchors).flat_map(|_| 0..planes);
+        rows.all(|plane| blocks.open_free(plane, u64::MAX).is_some()) && self.area.claim(blocks)
+    }
+
+    /// Whether the block holds checkpoints.
+    pub fn is_anchor(&self, block: BlockId) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.anchors.owns(block))
+    }
+
+    /// The entry of a page changes in RAM.
+    #[inline]
+    fn touched(&mut self, lpn: Lpn) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.touched.push(lpn.0);
         }
     }
 
@@ -67,16 +92,17 @@ impl Paging {
 
     pub fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.keeper.iter_mut().for_each(|keeper| keeper.count = Default::default());
     }
 
     /// Pages programmed for the map.
     pub fn programmed(&self) -> u64 {
-        self.count.pages_written + self.count.pages_moved
+        self.count.pages_written + self.count.pages_moved + self.keeper.as_ref().map_or(0, |k| k.count.pages)
     }
 
     /// Blocks of the map that were cleared and erased.
     pub fn erased(&self) -> u64 {
-        self.count.blocks_cleared
+        self.count.blocks_cleared + self.keeper.as_ref().map_or(0, |k| k.count.erases)
     }
 }
 
@@ -406,6 +432,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut lpn = pages.first;
         while lpn < pages.end {
             let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
+            self.paging.touched(Lpn(lpn));
             let old = match self.map.update_cached(Lpn(lpn), ppn) {
                 Some(old) => old,
                 None => {
@@ -479,6 +506,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if part.is_some() {
             (before, ready) = self.look_up(lpn, ready, cause, cx);
         }
+        self.paging.touched(lpn);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let known = self.run_map_ops(ready, cause, cx);
         ready = self.entry_comes(lpn, known);
@@ -514,6 +542,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             match (at, self.host.part(&pages, lpn.0)) {
                 (None, _) => {}
                 (Some(_), None) => {
+                    self.paging.touched(lpn);
                     let old = self.map.update(lpn, None, &mut self.paging.ops);
                     ready = self.run_map_ops(ready, cause, cx);
                     self.trimmed(lpn, old, now);
@@ -551,6 +580,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline(never)]
     pub(super) fn relocate_paged(&mut self, lpn: Lpn, from: Ppn, to: Ppn, cause: TenantId, cx: &mut Cx<'_>) {
         self.blocks.forget(from);
+        self.paging.touched(lpn);
         self.map.relocate(lpn, to, &mut self.paging.ops);
         self.run_map_ops(cx.now, cause, cx);
     }
@@ -583,5 +613,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_invalidations_unknown", self.map.unsettled());
         put("map_directory_bytes", self.map.directory_ram());
         put("map_cache_slots", u64::from(self.map.cache_slots()));
+        if let Some(keeper) = &self.paging.keeper {
+            put("map_checkpoints", keeper.count.taken);
+            put("map_checkpoint_pages", keeper.count.pages);
+        }
     }
 }

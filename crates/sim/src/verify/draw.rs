@@ -278,6 +278,12 @@ impl<'a> Draft<'a> {
             let entries = 2 * logical.div_ceil(page / 4);
             blocks += 2 + entries.div_ceil(pages * all_planes);
         }
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut checkpoint = self.rng.fork(6);
+        let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
+        if checkpoint.is_some() {
+            blocks += checkpoint_blocks(logical, page, pages, all_planes);
+        }
         let raw = blocks * pages * all_planes;
         let name = self.begin("ssd");
         let profile =
@@ -298,6 +304,9 @@ impl<'a> Draft<'a> {
         let paged = mapping.is_some();
         if let Some(mapping) = mapping {
             self.put("mapping", mapping);
+        }
+        if let Some(checkpoint) = checkpoint {
+            self.put("checkpoint", checkpoint);
         }
         let copyback = self.one_in(2);
         self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
@@ -409,4 +418,12 @@ impl<'a> Draft<'a> {
         self.put_text("fresh", fresh);
         name
     }
+}
+
+/// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.
+fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
+    let (entries, extents) = (page / 4, (page - 8) / 16);
+    let ram = (3 * (page + 12)).max(200);
+    let words = 7 + logical.div_ceil(entries) + 2 * (logical / (2 * extents) + 2) + 16 + ram / 2;
+    (2 * words.div_ceil(entries).div_ceil(pages)).div_ceil(planes)
 }

@@ -1,0 +1,196 @@
+//! Taking checkpoints of a map on the flash; see [`nandu_ftl::checkpoint`] for what they are.
+//!
+//! A checkpoint is due when so many pages were programmed since the last one, and is taken before the next request. Pending
+//! trims go on record first, so what it says is what a scan of everything would find. It waits for everything that was
+//! issued before, and keeps the dies of its blocks meanwhile.
+//!
+//! Which entries differ from their translation pages is found among those that changed since the last checkpoint and those
+//! that differed then. They are at most as many as the cache holds; should they not fit, the map is written back first.
+
+use super::host::Usage;
+use super::Ssd;
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
+use nandu_ftl::checkpoint::{Anchors, Checkpoint};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::{MapShape, Mapping, Tp};
+use nandu_ftl::trim_journal::{TrimJournal, RECORDS_MAX};
+use nandu_ftl::{BlockId, Layout, Lpn, Ppn};
+
+/// Keys from here on name the pages of a checkpoint, in order.
+pub(super) const CHECKPOINT_KEY: u64 = 1 << 34;
+
+/// What checkpoints were taken since the counters were reset.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub taken: u64,
+    pub pages: u64,
+    pub erases: u64,
+}
+
+/// What a drive keeps to take checkpoints.
+pub(super) struct Keeper {
+    pub anchors: Anchors,
+    /// Pages programmed between two checkpoints.
+    interval: u64,
+    /// Logical pages whose entries changed since the last checkpoint.
+    pub touched: Vec<u32>,
+    /// Logical pages whose entries differed then.
+    differed: Vec<u32>,
+    /// Number of the last checkpoint.
+    pub last: u64,
+    /// When it is complete.
+    last_end: Instant,
+    pub count: Counts,
+}
+
+impl Keeper {
+    /// Checkpoints after `blocks` blocks each, of a map with `ram` bytes of cache.
+    pub fn new(layout: &Layout, shape: MapShape, ram: u64, blocks: u32) -> Keeper {
+        let per_page = shape.entries() as u32;
+        let extents = TrimJournal::extents_per_record(4 * shape.entries()) as u32;
+        let records = 2 * (shape.pages / (2 * extents) + 2) + RECORDS_MAX as u32;
+        let entries = (ram / 4).min(u64::from(shape.pages)) as u32;
+        let words = Checkpoint::words(shape.translation_pages(), records, entries);
+        Keeper {
+            anchors: Anchors::new(*layout, words, per_page),
+            interval: u64::from(blocks) * u64::from(layout.pages),
+            touched: Vec::new(),
+            differed: Vec::new(),
+            last: 0,
+            last_end: Instant::ZERO,
+            count: Counts::default(),
+        }
+    }
+
+    /// Forgets everything that a loss of power takes.
+    pub fn restart(&mut self, last: u64) {
+        self.touched.clear();
+        self.differed.clear();
+        self.last = last;
+        self.last_end = Instant::ZERO;
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    #[inline]
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        self.paging
+            .keeper
+            .as_ref()
+            .is_some_and(|k| self.seq - k.last >= k.interval || k.touched.len() as u64 >= 4 * k.interval)
+    }
+
+    /// Writes a checkpoint.
+    #[cold]
+    pub(super) fn take_checkpoint(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+        self.record_trims(cx, cause);
+        let mut words = self.snapshot();
+        let pages_max = self.paging.keeper.as_ref().map_or(0, |k| k.anchors.pages()) as usize;
+        let per_page = 1usize << (self.host.page_bits - 2);
+        if words.len().div_ceil(per_page) > pages_max {
+            self.write_map_back(cx);
+            words = self.snapshot();
+        }
+        let pages = words.len().div_ceil(per_page);
+        if pages > pages_max {
+            // More trim records than there ever should be: the last checkpoint stays valid.
+            return;
+        }
+        let Some(mut keeper) = self.paging.keeper.take() else { return };
+        let (half, first, stale) = keeper.anchors.take(pages as u32);
+        for block in stale {
+            self.erase_anchor(block, &mut keeper, cause, cx);
+        }
+        let ready = self.last_change.later(cx.now);
+        let mut usage = Usage::default();
+        for (index, words) in (0..).zip(words.chunks(per_page)) {
+            let ppn = keeper.anchors.page(half, first + index);
+            let end = self.write_anchor(ppn, ready, u64::from(index), words, &mut usage, cx);
+            keeper.last_end = keeper.last_end.later(end);
+        }
+        usage.charge(cx, cause, Work::Journal);
+        self.last_change = self.last_change.later(keeper.last_end);
+        keeper.last = self.seq;
+        keeper.count.taken += 1;
+        keeper.count.pages += pages as u64;
+        self.paging.keeper = Some(keeper);
+    }
+
+    /// The checkpoint of now, as words. It takes a sequence number for itself.
+    fn snapshot(&mut self) -> Vec<u32> {
+        self.seq += 1;
+        let per_page = 1usize << (self.host.page_bits - 2);
+        let mut differ: Vec<(Lpn, u32)> = Vec::new();
+        if let Some(keeper) = &mut self.paging.keeper {
+            let mut changed = std::mem::take(&mut keeper.touched);
+            changed.append(&mut keeper.differed);
+            changed.sort_unstable();
+            changed.dedup();
+            for lpn in changed.into_iter().map(Lpn) {
+                let word = self.map.get(lpn).map_or(0, |ppn| ppn.0 + 1);
+                let stored = self.map.stored(Tp(lpn.0 / per_page as u32))[lpn.0 as usize % per_page];
+                if word != stored {
+                    differ.push((lpn, word));
+                }
+            }
+            keeper.differed.extend(differ.iter().map(|(lpn, _)| lpn.0));
+        }
+        let place = |tp: u32| match self.map.translation_page(Tp(tp)) {
+            Some(_) if self.planted.slot_persisted && tp.is_multiple_of(3) => tp / 3 + 1,
+            at => at.map_or(0, |ppn| ppn.0 + 1),
+        };
+        let checkpoint = Checkpoint {
+            seq: self.seq,
+            directory: (0..self.map.translation_pages()).map(place).collect(),
+            records: self.journal.records().map(|(_, record)| record.ppn).collect(),
+            entries: differ,
+        };
+        checkpoint.encode(per_page)
+    }
+
+    /// Erases a block of older checkpoints, when the one that replaces them is complete.
+    fn erase_anchor(&mut self, block: BlockId, keeper: &mut Keeper, cause: TenantId, cx: &mut Cx<'_>) {
+        let layout = *self.blocks.layout();
+        let die = layout.plane_of_block(block) >> self.host.plane_bits;
+        let (start, end) = self.lanes.erase(die, cx.now, keeper.last_end);
+        self.last_change = self.last_change.later(end);
+        Usage { die: end.since(start), ..Usage::default() }.charge(cx, cause, Work::Journal);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let first = u64::from(layout.first_page(block).0);
+            medium.erase(first, u64::from(layout.pages), Window { start, end });
+        }
+        self.blocks.wore(block);
+        self.erases_ever += 1;
+        keeper.count.erases += 1;
+    }
+
+    fn write_anchor(
+        &mut self,
+        ppn: Ppn,
+        ready: Instant,
+        index: u64,
+        words: &[u32],
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        let layout = self.blocks.layout();
+        let (plane, page) = (layout.plane(ppn), layout.page(ppn));
+        self.serial = self.serial.wrapping_add(1);
+        let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
+        usage.die += occupied;
+        usage.bus += self.lanes.timing().transfer;
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let page = ByteLen(1 << self.host.page_bits);
+            let payload = cx.pool.allocate_metadata(page);
+            for (bytes, word) in cx.pool.bytes_mut(payload, page).chunks_exact_mut(4).zip(words) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
+            let oob = Oob { key: CHECKPOINT_KEY + index, seq: self.seq };
+            let window = Window { start: time.start, end: time.end };
+            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+            cx.pool.release(payload);
+        }
+        time.end
+    }
+}

@@ -1,0 +1,56 @@
+//! Power cuts of drives whose map is on the flash, under collection all the time, with checkpoints and without; and the
+//! faults that only such a start can show.
+//!
+//! `nandu verify crates/sim/src/verify/tests/power/FILE --crash --seeds 5000` does the same for longer.
+
+use crate::verify::{verify, Shape, VerifyOptions, VerifyReport};
+
+const STACKS: [(&str, &str); 6] = [
+    ("dftl", include_str!("power/dftl.toml")),
+    ("cftl", include_str!("power/cftl.toml")),
+    ("tpftl", include_str!("power/tpftl.toml")),
+    ("tpc, at collection", include_str!("power/tpc-at-collection.toml")),
+    ("tpc, at read", include_str!("power/tpc-at-read.toml")),
+    ("tpc without delay", include_str!("power/tpc-no-delay.toml")),
+];
+
+fn run(stack: &str, seeds: u64, plant: Option<&str>) -> VerifyReport {
+    let options = VerifyOptions {
+        shape: Shape::File(stack.into()),
+        seeds,
+        crash: true,
+        plant: plant.map(String::from),
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    verify(&options, |_| {}).expect("the stack can be built")
+}
+
+#[test]
+fn every_map_survives_power_cuts() {
+    for (name, stack) in STACKS {
+        for stack in [stack.to_string(), stack.replace("checkpoint = 4\n", "")] {
+            let report = run(&stack, 25, None);
+            assert!(report.failures.is_empty(), "{name}: {:?}", report.failures);
+            assert!(report.crashes > 0, "{name}: no power was cut");
+        }
+    }
+}
+
+#[test]
+fn faults_of_a_start_are_found_with_every_map() {
+    for (name, stack) in STACKS {
+        for plant in ["ssd.map-slot-persisted", "ssd.oob-dropped"] {
+            let report = run(stack, 200, Some(plant));
+            assert!(!report.failures.is_empty(), "{plant} is never found with {name}");
+        }
+    }
+}
+
+#[test]
+fn a_skipped_fill_is_found() {
+    for (name, stack) in &STACKS[3..5] {
+        let report = run(stack, 200, Some("ssd.map-skipped-fill"));
+        assert!(!report.failures.is_empty(), "a skipped fill is never found with {name}");
+    }
+}
