@@ -2,7 +2,7 @@
 
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
-use crate::format::{count, plural};
+use crate::format::{count, plural, time};
 use crate::open;
 use crate::output;
 use crate::table::Table;
@@ -163,12 +163,13 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
         (_, n) => plural(n as u64, "failure"),
     };
     out.push_str(&format!(
-        "{}: {}, {}, {}, {}, digest {:016x}; {found}\n",
+        "{}: {}, {}, {}, {} (the longest {}), digest {:016x}; {found}\n",
         plural(report.seeds, "seed"),
         plural(report.requests, "request"),
         plural(report.events, "event"),
         plural(report.crashes, "power cut"),
         plural(report.recoveries, "start"),
+        time(report.start_longest.0),
         report.digest
     ));
     out
@@ -195,6 +196,7 @@ fn as_json(args: &VerifyArgs, report: &VerifyReport) -> serde_json::Value {
         "events": report.events,
         "power_cuts": report.crashes,
         "starts": report.recoveries,
+        "start_longest_ns": report.start_longest.0,
         "mirrors_compared": report.mirrors_compared,
         "digest": format!("{:016x}", report.digest),
         "failures": failures,

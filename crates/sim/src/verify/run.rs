@@ -4,7 +4,7 @@ use super::caught::caught;
 use super::draw::Shape;
 use super::plan::Plan;
 use super::session::{Session, Tally};
-use nandu_base::Violation;
+use nandu_base::{Span, Violation};
 use nandu_stack::{BuildOptions, Stack, StackError};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,6 +90,8 @@ pub struct SeedReport {
     pub crashes: u64,
     /// Starts after a cut or an end that were complete.
     pub recoveries: u64,
+    /// The longest of them, in simulated time.
+    pub start_longest: Span,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
     /// Whether the faults never let the stack be created.
@@ -111,6 +113,8 @@ pub struct VerifyReport {
     pub crashes: u64,
     /// Starts after a cut or an end that were complete.
     pub recoveries: u64,
+    /// The longest of them, in simulated time.
+    pub start_longest: Span,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
     /// Stacks that the faults never let be created.
@@ -174,6 +178,7 @@ impl VerifyReport {
             sum.events += r.events;
             sum.crashes += r.crashes;
             sum.recoveries += r.recoveries;
+            sum.start_longest = sum.start_longest.longer(r.start_longest);
             sum.mirrors_compared += r.mirrors_compared;
             sum.not_created += u64::from(r.not_created);
             digest.add(r.digest);
@@ -203,7 +208,8 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         let command = command(options, seed);
         Box::new(Failure { seed, violation, event: tally.events, stack: plan.toml.clone(), command })
     });
-    let Tally { requests, events, crashes, recoveries, mirrors_compared, not_created, digest } = tally;
+    let Tally { requests, events, crashes, recoveries, start_longest, mirrors_compared, not_created, digest } =
+        tally;
     SeedReport {
         not_created: not_created > 0,
         seed,
@@ -212,6 +218,7 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         events,
         crashes,
         recoveries,
+        start_longest,
         mirrors_compared,
         failure,
     }

@@ -29,6 +29,7 @@ pub(super) struct Tally {
     pub events: u64,
     pub crashes: u64,
     pub recoveries: u64,
+    pub start_longest: Span,
     pub mirrors_compared: u64,
     pub not_created: u64,
     pub digest: u64,
@@ -531,12 +532,15 @@ impl<'a> Session<'a> {
     /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
     fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
         let how = OpenHow { alone: !self.engine.missing.is_empty(), ..OpenHow::default() };
+        let began = self.engine.now();
         let started = self.engine.open_within(how, &self.roots, events);
         self.look()?;
         match started {
             None => Ok(false),
             Some(Ok(())) => {
                 self.tally.recoveries += 1;
+                let took = self.engine.now().since(began);
+                self.tally.start_longest = self.tally.start_longest.longer(took);
                 self.check()?;
                 Ok(true)
             }
