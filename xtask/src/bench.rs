@@ -86,7 +86,7 @@ pub fn bench(gate_only: bool) -> ExitCode {
     let end = counts();
     let mut ends = vec![end];
     if !gate_only {
-        ends.extend([flatness(), sizes(), verified()]);
+        ends.extend([flatness(), sizes(), verified(), lookups()]);
     }
     for end in ends {
         match end {
@@ -287,6 +287,28 @@ fn verified() -> End {
         "\n1,000,000 requests, filled: {plain:.3} CPU s plain, {checked:.3} with every read checked, \
          {ratio:.2} times; the goal is {VERIFIED_GOAL}: {verdict}"
     );
+    End::Passed
+}
+
+/// Time that a map on the flash takes for each page beside the page map's: the least of several runs, taken in turns.
+fn lookups() -> End {
+    let (program, folder) = (target_dir().join("dist/nandu"), target_dir().join("bench"));
+    let requests = 1_000_000;
+    let stacks: Vec<&str> = std::iter::once("one").chain(MAPS.iter().map(|m| m.0)).collect();
+    let mut least = vec![f64::INFINITY; stacks.len()];
+    for _ in 0..5 {
+        for (least, stack) in least.iter_mut().zip(&stacks) {
+            match measured(&program, run_words(&folder, stack, requests, 1, "empty")) {
+                Ok((cpu, _)) => *least = least.min(cpu),
+                Err(why) => return End::Failed(why),
+            }
+        }
+    }
+    let pages = (requests * PAGES_TENTHS / 10) as f64;
+    println!("\n{:<10} {:>30}", "map", "ns for each page beside `page`");
+    for (stack, cpu) in stacks.iter().zip(&least).skip(1) {
+        println!("{stack:<10} {:>30.0}", (cpu - least[0]) * 1e9 / pages);
+    }
     End::Passed
 }
 
