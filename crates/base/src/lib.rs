@@ -1,8 +1,8 @@
 //! The ground every part of Nandu stands on: units, seeded random numbers, requests, payload and the machine contract.
 //!
-//! Begin with [`machine`]: it says what a layer of a stack is. [`request`] and [`payload`] are what travels between
-//! layers, [`path`] and [`charge`] say where time went, [`medium`] is what leaves store data on, and [`registry`] is how
-//! a kind of machine becomes known to stack files.
+//! Begin with [`machine`]: it says what a layer of a stack is; [`context`] is what it works with, [`node`] what its driver
+//! keeps beside it. [`request`] and [`payload`] are what travels between layers, [`path`] and [`charge`] say where time
+//! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to stack files.
 
 pub mod bytebuf;
 pub mod charge;

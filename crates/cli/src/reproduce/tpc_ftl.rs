@@ -34,8 +34,10 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
     for (trace, race) in [("websearch1", &races[2]), ("financial1", &races[0])] {
         let sweep = sweep(lab, trace)?;
         fig6(trace, &sweep, race, &mut found);
+        if trace == "financial1" {
+            memory(&race["page map"], &sweep.results, &mut found);
+        }
     }
-    memory(&races[0], &mut found);
     table1(lab, &mut found)?;
     run_lengths(lab, &mut found)?;
     Ok(found)
@@ -58,8 +60,6 @@ fn race(lab: &Lab, trace: &'static str) -> Result<Results, Failure> {
         setup("DFTL", DFTL, &[]),
         setup("TPC-FTL", TPC, &[]),
         setup("TPC-FTL, reads at once", TPC, &[read_at_once]),
-        setup("DFTL, 256 KiB", DFTL, &[cache(256)]),
-        setup("TPC-FTL, 256 KiB", TPC, &[cache(256)]),
     ];
     lab.run(&setups, &Load::plain(trace))
 }
@@ -153,6 +153,7 @@ fn delayed_reads(races: &[Results], found: &mut Findings) {
 struct Sweep {
     dftl: Vec<(f64, f64)>,
     tpc: Vec<(f64, f64)>,
+    results: Results,
 }
 
 fn sweep(lab: &Lab, trace: &'static str) -> Result<Sweep, Failure> {
@@ -168,7 +169,7 @@ fn sweep(lab: &Lab, trace: &'static str) -> Result<Sweep, Failure> {
     let line = |scheme: &str| {
         SWEEP.iter().map(|&kib| (kib as f64, mean_us(&results[&label(scheme, kib)]))).collect()
     };
-    Ok(Sweep { dftl: line("DFTL"), tpc: line("TPC-FTL") })
+    Ok(Sweep { dftl: line("DFTL"), tpc: line("TPC-FTL"), results })
 }
 
 fn at(line: &[(f64, f64)], kib: f64) -> f64 {
@@ -183,7 +184,7 @@ fn in_words(line: &[(f64, f64)]) -> String {
 /// C2-4 to C2-6: mean latency over the size of the cache.
 fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings) {
     let from = &race["TPC-FTL"];
-    let Sweep { dftl, tpc } = sweep;
+    let Sweep { dftl, tpc, .. } = sweep;
     let both = format!("us from 8 KiB to 1 MiB: TPC-FTL {}; DFTL {}", in_words(tpc), in_words(dftl));
     let ratios = || tpc.iter().zip(dftl).map(|(t, d)| t.1 / d.1);
     if trace == "websearch1" {
@@ -210,8 +211,8 @@ fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings
 }
 
 /// C2-9, C2-10: what is kept in RAM, and what would be searched.
-fn memory(race: &Results, found: &mut Findings) {
-    let (pm, tpc, dftl) = (&race["page map"], &race["TPC-FTL, 256 KiB"], &race["DFTL, 256 KiB"]);
+fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
+    let (tpc, dftl) = (&sweep["TPC-FTL, 256 KiB"], &sweep["DFTL, 256 KiB"]);
     let (map, directory) = (counter(pm, "map_ram_bytes"), counter(tpc, "map_directory_bytes"));
     let formula = |id, case: &str, value: f64, reason| Measured {
         id,

@@ -197,7 +197,9 @@ impl DeviceConfig for SsdConfig {
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let drive = Drive { profile, geometry, layout, shape, gc_start: start, copyback };
         match (&self.mapping, self.queue(&layout, geometry)?) {
-            (MapConfig::Page, Some(queue)) => self.deferring(drive, PageMap::new(logical), queue, cx),
+            (MapConfig::Page, Some(queue)) => {
+                self.assemble::<_, true>(drive, PageMap::new(logical), queue, cx)
+            }
             (_, Some(_)) => {
                 let why =
                     "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
@@ -248,17 +250,6 @@ impl SsdConfig {
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.assemble::<M, false>(drive, map, Queued::unused(), cx)
-    }
-
-    /// A drive with the arbiter `queued`.
-    fn deferring<M: Mapping + 'static>(
-        &self,
-        drive: Drive,
-        map: M,
-        queue: Queued,
-        cx: &BuildContext<'_>,
-    ) -> Result<Box<dyn Machine>, BuildError> {
-        self.assemble::<M, true>(drive, map, queue, cx)
     }
 
     fn assemble<M: Mapping + 'static, const DEFERS: bool>(

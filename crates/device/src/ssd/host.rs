@@ -261,12 +261,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             lpn += 1;
         }
-        let count = u64::from(pages.end - pages.first);
-        usage.bus = self.lanes.timing().transfer * count;
-        usage.charge(cx, cause, Work::Write);
-        self.count.host_pages_written += count;
+        self.wrote_whole(pages, usage, cause, cx);
         self.last_change = self.last_change.later(slowest.end);
         slowest
+    }
+
+    /// Counts and charges whole pages that the host wrote.
+    #[inline(always)]
+    pub(super) fn wrote_whole(&mut self, pages: &Pages, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
+        let count = u64::from(pages.end - pages.first);
+        let bus = self.lanes.timing().transfer * count;
+        Usage { bus, ..usage }.charge(cx, cause, Work::Write);
+        self.count.host_pages_written += count;
     }
 
     /// Explains a write by its slowest page.

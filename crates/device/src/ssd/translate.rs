@@ -462,10 +462,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             lpn += 1;
         }
-        let count = u64::from(pages.end - pages.first);
-        usage.bus = self.lanes.timing().transfer * count;
-        usage.charge(cx, cause, Work::Write);
-        self.count.host_pages_written += count;
+        self.wrote_whole(pages, usage, cause, cx);
         slowest
     }
 

@@ -23,7 +23,7 @@
 //! per logical page (content of the translation pages, index).
 
 use super::lru::Lru;
-use super::store::{Directory, MapCounts, MapShape, Store};
+use super::store::{Directory, MapShape, Store};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
 
@@ -327,11 +327,8 @@ impl Mapping for Cftl {
     fn relocate(&mut self, lpn: Lpn, to: Ppn, ops: &mut MapOps) {
         match self.index[lpn.0 as usize] {
             0 => {
-                if self.store.moves.is_full() {
-                    if let Some(tp) = self.store.moves.due() {
-                        self.store.count.move_batches += 1;
-                        self.write_back(tp, ops);
-                    }
+                if let Some(tp) = self.store.batch_due() {
+                    self.write_back(tp, ops);
                 }
                 self.store.moves.put(lpn, to);
             }
@@ -358,28 +355,20 @@ impl Mapping for Cftl {
         }
     }
 
-    fn translation_pages(&self) -> u32 {
-        self.store.shape.translation_pages()
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
     }
 
-    fn translation_page(&self, tp: Tp) -> Option<Ppn> {
-        self.directory.get(tp)
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
     }
 
-    fn place(&mut self, tp: Tp, ppn: Ppn) -> Option<Ppn> {
-        self.directory.place(tp, ppn)
+    fn directory(&self) -> Option<&Directory> {
+        Some(&self.directory)
     }
 
-    fn stored(&self, tp: Tp) -> &[u32] {
-        self.store.page(tp)
-    }
-
-    fn counts(&self) -> MapCounts {
-        self.store.count
-    }
-
-    fn reset_counts(&mut self) {
-        self.store.count = MapCounts::default();
+    fn directory_mut(&mut self) -> Option<&mut Directory> {
+        Some(&mut self.directory)
     }
 
     fn ram(&self) -> u64 {

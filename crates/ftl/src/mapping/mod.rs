@@ -23,7 +23,7 @@ mod tpftl;
 pub use cftl::Cftl;
 pub use dftl::Dftl;
 pub use page_map::PageMap;
-pub use store::{MapCounts, MapShape};
+pub use store::{Directory, MapCounts, MapShape, Store};
 pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
 pub use tpftl::Tpftl;
 
@@ -146,40 +146,64 @@ pub trait Mapping: Send {
         0
     }
 
+    /// The translation pages of a demand-paged scheme, and its figures.
+    fn store(&self) -> Option<&Store> {
+        None
+    }
+
+    /// The same, to change.
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        None
+    }
+
+    /// The translation directory of a scheme that keeps it apart from its cache.
+    fn directory(&self) -> Option<&Directory> {
+        None
+    }
+
+    /// The same, to change.
+    fn directory_mut(&mut self) -> Option<&mut Directory> {
+        None
+    }
+
     /// Translation pages of the map.
     fn translation_pages(&self) -> u32 {
-        0
+        self.store().map_or(0, |store| store.shape.translation_pages())
     }
 
     /// Where the translation page lies, if it was ever written.
-    fn translation_page(&self, _tp: Tp) -> Option<Ppn> {
-        None
+    fn translation_page(&self, tp: Tp) -> Option<Ppn> {
+        self.directory()?.get(tp)
     }
 
     /// The translation page now lies at `ppn`; returns where it lay.
-    fn place(&mut self, _tp: Tp, _ppn: Ppn) -> Option<Ppn> {
-        None
+    fn place(&mut self, tp: Tp, ppn: Ppn) -> Option<Ppn> {
+        self.directory_mut()?.place(tp, ppn)
     }
 
     /// What the translation page holds as last written: a word for each entry, the page number plus one, or zero.
-    fn stored(&self, _tp: Tp) -> &[u32] {
-        &[]
+    fn stored(&self, tp: Tp) -> &[u32] {
+        self.store().map_or(&[], |store| store.page(tp))
     }
 
     /// Figures since the last reset.
     fn counts(&self) -> MapCounts {
-        MapCounts::default()
+        self.store().map_or_else(MapCounts::default, |store| store.count)
     }
 
     /// Starts counting anew.
-    fn reset_counts(&mut self) {}
+    fn reset_counts(&mut self) {
+        if let Some(store) = self.store_mut() {
+            store.count = MapCounts::default();
+        }
+    }
 
     /// RAM that a drive would spend on this scheme, in bytes.
     fn ram(&self) -> u64;
 
     /// The part of it that says where each translation page lies.
     fn directory_ram(&self) -> u64 {
-        0
+        self.directory().map_or(0, Directory::ram)
     }
 
     /// Entries or slots that its cache holds at most; 0 where that depends on what they hold.

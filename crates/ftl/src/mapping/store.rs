@@ -138,6 +138,16 @@ impl Store {
         page_of(std::mem::replace(&mut self.words[lpn.0 as usize], word_of(ppn)))
     }
 
+    /// The translation page whose waiting moves must be entered before one more can wait; counts it.
+    pub fn batch_due(&mut self) -> Option<Tp> {
+        if !self.moves.is_full() {
+            return None;
+        }
+        let tp = self.moves.due()?;
+        self.count.move_batches += 1;
+        Some(tp)
+    }
+
     /// Enters the waiting moves of a translation page that is about to be written.
     pub fn enter_moves(&mut self, tp: Tp) -> u64 {
         let mut entered = 0;

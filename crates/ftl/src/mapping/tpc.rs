@@ -34,7 +34,7 @@ mod settings;
 pub use settings::{CleanFirst, Invalidation, TpcSettings};
 
 use super::lru::Lru;
-use super::store::{MapCounts, MapShape, Store};
+use super::store::{MapShape, Store};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
 
@@ -427,13 +427,10 @@ impl Mapping for Tpc {
                 self.make_dirty(slot);
             }
             Td::Tpn(_) => {
-                if self.store.moves.is_full() {
-                    if let Some(tp) = self.store.moves.due() {
-                        self.store.count.move_batches += 1;
-                        ops.push(MapOp::Read(tp));
-                        self.enter_moves(tp);
-                        ops.push(MapOp::Write(tp));
-                    }
+                if let Some(tp) = self.store.batch_due() {
+                    ops.push(MapOp::Read(tp));
+                    self.enter_moves(tp);
+                    ops.push(MapOp::Write(tp));
                 }
                 self.store.moves.put(lpn, to);
             }
@@ -488,8 +485,12 @@ impl Mapping for Tpc {
         self.lost + partial.map(open).sum::<u64>()
     }
 
-    fn translation_pages(&self) -> u32 {
-        self.store.shape.translation_pages()
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
+    }
+
+    fn store_mut(&mut self) -> Option<&mut Store> {
+        Some(&mut self.store)
     }
 
     fn translation_page(&self, tp: Tp) -> Option<Ppn> {
@@ -505,18 +506,6 @@ impl Mapping for Tpc {
             Td::Tci(slot) => &mut self.slots[*slot as usize].tpn,
         };
         page_of(std::mem::replace(tpn, ppn.0 + 1))
-    }
-
-    fn stored(&self, tp: Tp) -> &[u32] {
-        self.store.page(tp)
-    }
-
-    fn counts(&self) -> MapCounts {
-        self.store.count
-    }
-
-    fn reset_counts(&mut self) {
-        self.store.count = MapCounts::default();
     }
 
     fn directory_ram(&self) -> u64 {
