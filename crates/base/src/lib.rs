@@ -11,6 +11,7 @@ pub mod context;
 pub mod fit;
 pub mod histogram;
 pub mod join;
+pub mod lane;
 pub mod machine;
 pub mod medium;
 pub mod node;
@@ -26,6 +27,7 @@ pub use context::{Cx, Draft};
 pub use fit::Fit;
 pub use histogram::Histogram;
 pub use join::Joins;
+pub use lane::{LaneSpan, LaneTape};
 pub use machine::{
     Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
 };

@@ -20,6 +20,7 @@
 
 use crate::charge::Resource;
 use crate::context::Cx;
+use crate::lane::LaneTape;
 use crate::medium::MediumSpec;
 use crate::node::Peek;
 use crate::request::{Op, ReqId};
@@ -258,6 +259,14 @@ pub trait Machine: Send {
 
     /// Busy time of each resource since the counters were reset; the charges add up to it.
     fn busy(&self, _out: &mut Vec<(Resource, Span)>) {}
+
+    /// Keeps from now on what its lanes do between these two moments.
+    fn watch_lanes(&mut self, _from: Instant, _to: Instant) {}
+
+    /// What its lanes did in the window that is watched; `None` when none is.
+    fn lanes(&self) -> Option<&LaneTape> {
+        None
+    }
 
     /// Starts counting anew, as at the end of a warm-up. State stays.
     fn reset_counters(&mut self) {}

@@ -153,6 +153,11 @@ impl<S: Sink> Engine<S> {
         (&self.graph, &self.world.sink)
     }
 
+    /// The machines to read, and the sink.
+    pub fn graph_and_sink_mut(&mut self) -> (&Graph, &mut S) {
+        (&self.graph, &mut self.world.sink)
+    }
+
     /// The sink, and the buffers from which it takes the data of requests.
     #[inline]
     pub fn sink_and_pool(&mut self) -> (&mut S, &mut PayloadPool) {

@@ -1,7 +1,7 @@
 //! The simulator: stacks on a virtual clock.
 //!
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
-//! out, and [`run()`] puts the four together.
+//! out, and [`run()`] puts the four together. [`tap`] looks at single requests.
 
 pub mod block;
 pub mod engine;
@@ -10,6 +10,7 @@ pub mod queue;
 pub mod replay;
 pub mod result;
 pub mod run;
+pub mod tap;
 pub mod verify;
 
 pub use engine::{Engine, Media, Sink, Submission};

@@ -10,6 +10,7 @@
 
 use crate::engine::{Engine, Sink, Submission};
 use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
+use nandu_stack::Graph;
 use nandu_trace::{Arrival, Record, Trace};
 use std::sync::Arc;
 
@@ -68,6 +69,14 @@ pub trait Host: Sink {
 
     /// The warm-up is over: requests numbered from `first` on count.
     fn begin(&mut self, first: u64, now: Instant);
+
+    /// The window of the replay in which the lanes of all devices are watched.
+    fn watch(&self) -> Option<(Span, Span)> {
+        None
+    }
+
+    /// The run has ended; the lanes can be read.
+    fn watched(&mut self, _graph: &Graph) {}
 
     /// The machines' own invariants at the end of a run that stores content.
     fn checked(&mut self, _result: Result<(), Violation>) {}

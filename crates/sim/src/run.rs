@@ -142,6 +142,9 @@ pub fn run_with<H: Host>(
     let start = engine.now();
     engine.graph.reset_counters();
     engine.sink().begin(0, start);
+    if let Some((from, to)) = engine.sink().watch() {
+        engine.graph.watch_lanes(start + from, start + to);
+    }
     let sources: Vec<Source> = options
         .workloads
         .iter()
@@ -172,6 +175,8 @@ pub fn run_with<H: Host>(
     };
     let (graph, sink) = engine.graph_and_sink();
     let result = result(graph, stack, metrics(sink), &outcome, provenance, end);
+    let (graph, sink) = engine.graph_and_sink_mut();
+    sink.watched(graph);
     let (_, host) = engine.into_parts();
     Ok((result, host))
 }

@@ -141,6 +141,11 @@ impl Graph {
         &*self.nodes[node as usize].machine
     }
 
+    /// Every machine notes from now on what its lanes do between these two moments.
+    pub fn watch_lanes(&mut self, from: Instant, to: Instant) {
+        self.nodes.iter_mut().for_each(|node| node.machine.watch_lanes(from, to));
+    }
+
     /// What a machine was charged.
     pub fn charges(&self, node: u32) -> &ChargeTable {
         &self.nodes[node as usize].charges

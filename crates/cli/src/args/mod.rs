@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use nandu_base::{Ratio, Span};
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
-use values::{fit_parser, format_parser, rate, set, time_scale};
+use values::{fit_parser, format_parser, rate, set, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -90,6 +90,7 @@ Examples:
   nandu run page-map --trace mixed-zipf --gen requests=100000
   nandu run stacks/stripe.toml --trace uniform --gen requests=20000 --closed 16
   nandu run small-ssd --trace mixed-zipf --gen requests=50000 --fit wrap --verify
+  nandu run small-ssd --trace mixed-zipf --limit 50000 --slowest 5 --lanes lanes.json
   nandu run my.toml --trace WebSearch1.spc.zst --fit compact --report result.html";
 
 const COMPARE_EXAMPLES: &str = "\
@@ -211,13 +212,31 @@ pub struct DemoArgs {
     pub seed: u64,
 }
 
+/// A closer look at single requests.
+#[derive(Args, Debug, Default, Clone)]
+#[command(next_help_heading = "Single requests")]
+pub struct ExplainArgs {
+    /// Show the N slowest requests, and where the time of each went
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub slowest: Option<u32>,
+    /// Write every request with its critical path, as comma-separated values
+    #[arg(long, value_name = "FILE.csv")]
+    pub log: Option<PathBuf>,
+    /// Write what every lane of every device did, for ui.perfetto.dev or chrome://tracing
+    #[arg(long, value_name = "FILE.json")]
+    pub lanes: Option<PathBuf>,
+    /// When the lanes are watched, from the start of the replay, such as 10ms..12ms [default: around the slowest request]
+    #[arg(long, value_name = "FROM..TO", value_parser = window, requires = "lanes")]
+    pub window: Option<(Span, Span)>,
+}
+
 /// `nandu run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// Stack file, or name of a built-in stack
     pub stack: String,
     /// Check every read of the run against what was written, and the machines' own invariants
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["slowest", "log", "lanes"])]
     pub verify: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -228,6 +247,9 @@ pub struct RunArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub out: OutArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub explain: ExplainArgs,
 }
 
 /// `nandu compare`.

@@ -1,7 +1,7 @@
 //! Values of options: words that mean one of several things, numbers with a unit.
 
 use clap::ValueEnum;
-use nandu_base::units::parse_ratio;
+use nandu_base::units::{parse_ratio, parse_span};
 use nandu_base::{Precondition, Ratio, Span};
 use nandu_trace::fit::Fit;
 
@@ -72,6 +72,20 @@ pub(super) fn rate(text: &str) -> Result<Span, String> {
     }
 }
 
+/// `--window FROM..TO`.
+pub(super) fn window(text: &str) -> Result<(Span, Span), String> {
+    let form = "write FROM..TO, for example 10ms..12ms";
+    let (from, to) = text.split_once("..").ok_or(form)?;
+    let moment = |text: &str| match text.trim() {
+        "0" | "" => Ok(Span::ZERO),
+        text => parse_span(text).map_err(|e| e.to_string()),
+    };
+    match (moment(from)?, moment(to)?) {
+        (from, to) if from < to => Ok((from, to)),
+        (from, to) => Err(format!("{to} is not after {from}: {form}")),
+    }
+}
+
 /// `--set PATH=VALUE`.
 pub(super) fn set(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -83,6 +97,15 @@ pub(super) fn set(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_has_a_length() {
+        assert_eq!(window("10ms..12ms"), Ok((Span::from_ms(10), Span::from_ms(12))));
+        assert_eq!(window("0..1s"), Ok((Span::ZERO, Span::from_secs(1))));
+        for wrong in ["10ms", "12ms..10ms", "5us..5us", "a..b", "1..2"] {
+            assert!(window(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_rate_is_an_interval() {

@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::commands::compare::{race, warn};
+use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
@@ -24,15 +25,29 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     if let Some(path) = &args.out.report {
         output::check_writable(path)?;
     }
+    explain::check_writable(&args.explain)?;
     let opened = open(&args.stack, &args.stacks.set)?;
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
     let plans = plan(vec![opened], &args.load, common)?;
-    let rows = if args.verify { verified(&plans[0], talk)? } else { race(&plans, 1, talk)? };
-    let row = &rows[0];
-    if args.out.json {
-        output::print_json(&row.result)?;
+    let mut slowest = Vec::new();
+    let rows = if args.verify {
+        verified(&plans[0], talk)?
+    } else if explain::is_wanted(&args.explain) {
+        let explained = explain::explain(&plans[0], &args.explain, talk)?;
+        slowest = explained.slowest;
+        explained.rows
     } else {
-        output::print(&summary(&row.label, &row.result))?;
+        race(&plans, 1, talk)?
+    };
+    let row = &rows[0];
+    match (args.out.json, args.explain.slowest) {
+        (true, Some(_)) => output::print_json(&WithSlowest::of(&row.result, &slowest))?,
+        (true, None) => output::print_json(&row.result)?,
+        (false, Some(_)) => {
+            let text = summary(&row.label, &row.result);
+            output::print(&format!("{text}\n{}", explain::table(&slowest)))?;
+        }
+        (false, None) => output::print(&summary(&row.label, &row.result))?,
     }
     warn(&rows, talk);
     if let Some(path) = &args.out.report {

@@ -17,7 +17,7 @@
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
-use nandu_base::{CriticalPath, Instant, Phase, Span};
+use nandu_base::{CriticalPath, Instant, LaneSpan, LaneTape, Phase, Resource, Span, Work};
 
 /// Future intervals that a channel keeps apart.
 const BOOKINGS_MAX: usize = 64;
@@ -220,6 +220,10 @@ pub struct Lanes {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     timing: Timing,
+    /// Where what they do is noted, while somebody watches.
+    tape: Option<Box<LaneTape>>,
+    /// What they do it for.
+    work: Work,
 }
 
 impl Lanes {
@@ -242,6 +246,54 @@ impl Lanes {
                 channels as usize
             ],
             timing,
+            tape: None,
+            work: Work::Recovery,
+        }
+    }
+
+    /// Notes from now on what the lanes do between these two moments.
+    pub fn watch(&mut self, from: Instant, to: Instant) {
+        self.tape = Some(Box::new(LaneTape::new(from, to)));
+    }
+
+    /// What was noted; `None` when nobody watches.
+    pub fn tape(&self) -> Option<&LaneTape> {
+        self.tape.as_deref()
+    }
+
+    /// What the operations issued from here on are for, for those who watch; returns what they were for until now.
+    #[inline(always)]
+    pub fn work_for(&mut self, work: Work) -> Work {
+        std::mem::replace(&mut self.work, work)
+    }
+
+    /// Notes an operation on a page, of which `bus` crossed the channel.
+    #[cold]
+    fn note_page(&mut self, what: &'static str, plane: u32, at: (Instant, Instant), bus: (Instant, Instant)) {
+        let Site { die, bit } = self.planes[plane as usize];
+        let channel = self.dies[die as usize].channel;
+        let work = self.work;
+        let span = |resource, lane, part, what, (start, end): (Instant, Instant)| LaneSpan {
+            resource,
+            lane,
+            part,
+            what,
+            work,
+            start,
+            end,
+        };
+        if let Some(tape) = &mut self.tape {
+            tape.note(span(Resource::Die, die, Some(bit.trailing_zeros()), what, at));
+            tape.note(span(Resource::Channel, channel, None, "transfer", bus));
+        }
+    }
+
+    /// Notes an operation of a whole die.
+    #[cold]
+    fn note_die(&mut self, what: &'static str, die: u32, start: Instant, end: Instant) {
+        if let Some(tape) = &mut self.tape {
+            let (resource, work) = (Resource::Die, self.work);
+            tape.note(LaneSpan { resource, lane: die, part: None, what, work, start, end });
         }
     }
 
@@ -275,7 +327,7 @@ impl Lanes {
     /// The parts that an operation on `plane` needs.
     #[inline(always)]
     fn parts(&mut self, plane: u32) -> (&mut Die, u32, &mut [Channel], &Timing) {
-        let Lanes { planes, dies, channels, timing } = self;
+        let Lanes { planes, dies, channels, timing, .. } = self;
         let Site { die, bit } = planes[plane as usize];
         debug_assert!((die as usize) < dies.len());
         // SAFETY: `Lanes::new` makes as many dies as it numbers, and nothing changes either afterwards: both fields are
@@ -304,6 +356,9 @@ impl Lanes {
         die.free_at = end;
         die.busy += occupied;
         let time = PageTime { start, bus, end, gc: die.gc };
+        if self.tape.is_some() {
+            self.note_page("read", plane, (start, end), (bus, end));
+        }
         (time, occupied)
     }
 
@@ -314,7 +369,11 @@ impl Lanes {
         let before = die.begin(now);
         let key = Group::key(PROGRAM, request, page);
         if die.group.admits(key, bit) && die.group.ready.later(now) < before {
-            return die.join_program(channels, timing, now, bit);
+            let (time, occupied) = die.join_program(channels, timing, now, bit);
+            if self.tape.is_some() {
+                self.note_program(plane, &time);
+            }
+            return (time, occupied);
         }
         let bus = die.channel_of(channels).book(now, before.later(now), timing.transfer);
         let ready = bus + timing.transfer;
@@ -323,7 +382,16 @@ impl Lanes {
         die.group = Group { key, planes: bit, start: bus, ready };
         die.free_at = end;
         die.busy += occupied;
-        (PageTime { start: bus, bus, end, gc: die.gc }, occupied)
+        let time = PageTime { start: bus, bus, end, gc: die.gc };
+        if self.tape.is_some() {
+            self.note_program(plane, &time);
+        }
+        (time, occupied)
+    }
+
+    #[cold]
+    fn note_program(&mut self, plane: u32, time: &PageTime) {
+        self.note_page("program", plane, (time.start, time.end), (time.bus, time.bus + self.timing.transfer));
     }
 
     /// Moves a page within the die behind everything it has to do. Returns the window of the program, the time the die
@@ -341,25 +409,35 @@ impl Lanes {
         };
         let end = ready + timing.program;
         die.occupy(start, end);
+        if self.tape.is_some() {
+            self.note_page("move", plane, (start, end), (Instant(ready.0 - bus.0), ready));
+        }
         (ready, end, end.since(start), bus)
     }
 
     /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.
     pub fn erase(&mut self, die: u32, now: Instant, earliest: Instant) -> (Instant, Instant) {
         let time = self.timing.erase;
-        let die = &mut self.dies[die as usize];
-        let start = die.begin(now).later(now).later(earliest);
-        die.occupy(start, start + time);
-        (start, start + time)
+        let lane = &mut self.dies[die as usize];
+        let start = lane.begin(now).later(now).later(earliest);
+        let end = start + time;
+        lane.occupy(start, end);
+        if self.tape.is_some() {
+            self.note_die("erase", die, start, end);
+        }
+        (start, end)
     }
 
     /// Senses `pages` pages for their out-of-band records, which is what a scan after a power cut does. Returns the end
     /// and the time the die is occupied.
     pub fn scan(&mut self, die: u32, now: Instant, pages: u64) -> (Instant, Span) {
         let span = self.timing.read * pages;
-        let die = &mut self.dies[die as usize];
-        let start = die.begin(now).later(now);
-        die.occupy(start, start + span);
+        let lane = &mut self.dies[die as usize];
+        let start = lane.begin(now).later(now);
+        lane.occupy(start, start + span);
+        if self.tape.is_some() {
+            self.note_die("scan", die, start, start + span);
+        }
         (start + span, span)
     }
 }

@@ -97,6 +97,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return;
         }
         let Some(mut keeper) = self.paging.keeper.take() else { return };
+        let outer = self.lanes.work_for(Work::Journal);
         let (half, first, stale) = keeper.anchors.take(pages as u32);
         for block in stale {
             self.erase_anchor(block, &mut keeper, cause, cx);
@@ -109,6 +110,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             keeper.last_end = keeper.last_end.later(end);
         }
         usage.charge(cx, cause, Work::Journal);
+        self.lanes.work_for(outer);
         self.last_change = self.last_change.later(keeper.last_end);
         keeper.last = self.seq;
         keeper.count.taken += 1;

@@ -101,6 +101,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Moves up to `budget` pages, and erases the block when none is left.
     fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let outer = self.lanes.work_for(Work::Gc);
+        self.move_pages(plane, budget, cause, cx);
+        self.lanes.work_for(outer);
+    }
+
+    fn move_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
         if DEFERS {
             self.queue.gc_cause = cause;

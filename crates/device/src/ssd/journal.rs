@@ -105,7 +105,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.write_record_later(ppn, content, payload, cause, cx.now);
             return cx.now;
         }
+        let outer = self.lanes.work_for(Work::Journal);
         let time = self.program(ppn, cx.now, content, &mut usage);
+        self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Journal);
         self.count.journal_pages += 1;
         self.recorded_at = self.recorded_at.later(time.end);

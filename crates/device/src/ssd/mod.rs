@@ -46,8 +46,8 @@ use crate::nand::Lanes;
 use collect::Clearing;
 use host::Host;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, Limits, Machine, MediumSpec, Op,
-    OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, LaneTape, Limits, Machine,
+    MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -235,6 +235,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
+        self.lanes.work_for(match cx.requests[id].op {
+            Op::Read => Work::Read,
+            Op::Flush => Work::Journal,
+            _ => Work::Write,
+        });
         if self.renew_is_due {
             self.shorten_journal(id, cx);
         }
@@ -311,6 +316,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
         out.push((Resource::Die, self.lanes.dies_busy()));
         out.push((Resource::Channel, self.lanes.channels_busy()));
+    }
+
+    fn watch_lanes(&mut self, from: Instant, to: Instant) {
+        self.lanes.watch(from, to);
+    }
+
+    fn lanes(&self) -> Option<&LaneTape> {
+        self.lanes.tape()
     }
 
     fn reset_counters(&mut self) {

@@ -56,6 +56,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Runs an operation now.
     fn run(&mut self, at: u32, cx: &mut Cx<'_>) {
         let node = *self.queue.node(at);
+        let work = match node.job {
+            Job::Read => Work::Read,
+            Job::PreRead | Job::Program => Work::Write,
+            Job::Record => Work::Journal,
+            _ => Work::Gc,
+        };
+        self.lanes.work_for(work);
         let gc = self.queue.gc_since_issue(at);
         let mut usage = Usage::default();
         let mut last = PageTime::done(cx.now);
@@ -71,12 +78,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             next = page.next;
         }
-        let work = match node.job {
-            Job::Read => Work::Read,
-            Job::PreRead | Job::Program => Work::Write,
-            Job::Record => Work::Journal,
-            _ => Work::Gc,
-        };
         if !(self.planted.uncharged_gc && node.job.is_gc()) {
             usage.charge(cx, node.cause, work);
         }

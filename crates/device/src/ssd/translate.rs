@@ -205,6 +205,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline(never)]
     fn run_some_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         let mut usage = Usage::default();
+        let outer = self.lanes.work_for(Work::Map);
         let mut done = ready;
         let mut next = 0;
         // None of them asks for another.
@@ -226,6 +227,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         }
         usage.charge(cx, cause, Work::Map);
+        self.lanes.work_for(outer);
         self.paging.ops.clear();
         done
     }

@@ -1,0 +1,87 @@
+//! What the lanes of a device did, moment by moment, for a picture.
+//!
+//! Nothing is kept unless somebody watches: a [`LaneTape`] exists only then, and it keeps what falls into its window, at
+//! most [`LaneTape::MAX`] spans.
+
+use crate::charge::{Resource, Work};
+use crate::units::Instant;
+
+/// One stretch of time in which a part of a device was busy with one thing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneSpan {
+    /// What kind of part it is.
+    pub resource: Resource,
+    /// Its number among the parts of that kind in this device.
+    pub lane: u32,
+    /// The part of the lane that works alone, such as the plane of a die; `None` when the whole lane does.
+    pub part: Option<u32>,
+    /// What it did: `read`, `program`, `move`, `erase`, `scan`, `transfer`, `seek`...
+    pub what: &'static str,
+    /// What it did it for.
+    pub work: Work,
+    /// From here.
+    pub start: Instant,
+    /// To here.
+    pub end: Instant,
+}
+
+/// Spans within a window, in the order in which they were issued.
+#[derive(Clone, Debug)]
+pub struct LaneTape {
+    from: Instant,
+    to: Instant,
+    spans: Vec<LaneSpan>,
+    lost: u64,
+}
+
+impl LaneTape {
+    /// Most spans that are kept: 64 MiB of them.
+    pub const MAX: usize = 1 << 20;
+
+    /// Keeps what is busy at some moment from `from` to `to`.
+    pub fn new(from: Instant, to: Instant) -> LaneTape {
+        LaneTape { from, to, spans: Vec::new(), lost: 0 }
+    }
+
+    /// Notes a span, if it touches the window and there is room.
+    pub fn note(&mut self, span: LaneSpan) {
+        if span.end < self.from || span.start > self.to || span.start == span.end {
+            return;
+        }
+        if self.spans.len() == Self::MAX {
+            self.lost += 1;
+        } else {
+            self.spans.push(span);
+        }
+    }
+
+    /// The spans.
+    pub fn spans(&self) -> &[LaneSpan] {
+        &self.spans
+    }
+
+    /// Spans for which there was no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: u64, end: u64) -> LaneSpan {
+        let (start, end) = (Instant(start), Instant(end));
+        LaneSpan { resource: Resource::Die, lane: 0, part: None, what: "read", work: Work::Read, start, end }
+    }
+
+    #[test]
+    fn only_what_touches_the_window_is_kept() {
+        let mut tape = LaneTape::new(Instant(100), Instant(200));
+        for (start, end) in [(0, 99), (50, 100), (120, 130), (200, 300), (201, 300), (150, 150)] {
+            tape.note(span(start, end));
+        }
+        let kept: Vec<u64> = tape.spans().iter().map(|s| s.start.0).collect();
+        assert_eq!(kept, [50, 120, 200]);
+    }
+}

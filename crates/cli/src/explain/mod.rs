@@ -1,0 +1,217 @@
+//! Single requests explained: the slowest of a run with where their time went, a log of all, and a picture of what the
+//! lanes of the devices did around one of them.
+//!
+//! [`log`] writes the log, [`lanes`] the picture. All of it is the run itself, looked at more closely: the figures are
+//! those of a run without.
+
+pub mod lanes;
+pub mod log;
+
+use crate::args::ExplainArgs;
+use crate::failure::Failure;
+use crate::format::{count, size, time, words};
+use crate::output;
+use crate::plan::Plan;
+use crate::table::Table;
+use crate::talk::Talk;
+use crate::verdict::{self, Row};
+use lanes::Picture;
+use log::Log;
+use nandu_base::{Phase, Span};
+use nandu_sim::tap::{run_tapped, DeviceLanes, Ended, Slowest, Tap};
+use nandu_sim::RunResult;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Least time that is shown before and after the slowest request.
+const MARGIN_MIN: Span = Span(100_000);
+
+/// What a closer look found.
+pub struct Explained {
+    /// The run as others have it.
+    pub rows: Vec<Row>,
+    /// The slowest requests, the slowest first.
+    pub slowest: Vec<Ended>,
+}
+
+/// A run with its slowest requests as JSON.
+#[derive(Serialize)]
+pub struct WithSlowest<'a> {
+    #[serde(flatten)]
+    result: &'a RunResult,
+    slowest: Vec<SlowRequest>,
+}
+
+/// A request as JSON.
+#[derive(Serialize)]
+struct SlowRequest {
+    request: u64,
+    op: &'static str,
+    offset: u64,
+    bytes: u64,
+    arrival_ns: u64,
+    latency_ns: u64,
+    failed: bool,
+    path_ns: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> WithSlowest<'a> {
+    /// The record of `result` and `slowest`.
+    pub fn of(result: &'a RunResult, slowest: &[Ended]) -> WithSlowest<'a> {
+        let slow = slowest.iter().map(|r| SlowRequest {
+            request: r.number,
+            op: r.op.name(),
+            offset: r.offset.0,
+            bytes: r.len.0,
+            arrival_ns: r.arrival.0,
+            latency_ns: r.latency().0,
+            failed: r.failed,
+            path_ns: Phase::ALL
+                .into_iter()
+                .map(|p| (p.name(), r.path.get(p).0))
+                .filter(|&(_, ns)| ns > 0)
+                .collect(),
+        });
+        WithSlowest { result, slowest: slow.collect() }
+    }
+}
+
+/// The taps of one run.
+struct Taps<'a> {
+    slowest: Slowest,
+    log: Option<Log<'a>>,
+    picture: Option<Picture>,
+}
+
+impl Tap for Taps<'_> {
+    fn ended(&mut self, request: &Ended) {
+        self.slowest.ended(request);
+        if let Some(log) = &mut self.log {
+            log.write(request);
+        }
+        if let Some(picture) = &mut self.picture {
+            picture.ended(request);
+        }
+    }
+}
+
+/// Whether `args` ask for a closer look.
+pub fn is_wanted(args: &ExplainArgs) -> bool {
+    args.slowest.is_some() || args.log.is_some() || args.lanes.is_some()
+}
+
+/// Refuses early what could not be written at the end.
+pub fn check_writable(args: &ExplainArgs) -> Result<(), Failure> {
+    args.log.iter().chain(&args.lanes).try_for_each(|path| output::check_writable(path))
+}
+
+/// Runs `plan` and looks closely.
+pub fn explain(plan: &Plan, args: &ExplainArgs, talk: Talk) -> Result<Explained, Failure> {
+    let window = match (&args.lanes, args.window) {
+        (Some(_), None) => Some(around_the_slowest(plan, talk)?),
+        (Some(_), given) => given,
+        (None, _) => None,
+    };
+    let done = match &args.log {
+        Some(path) => output::write_file(path, |out| run(plan, args, window, Some(out), talk))?,
+        None => run(plan, args, window, None, talk)?,
+    };
+    if let Some(path) = &args.log {
+        talk.note(format!("requests written to {}", path.display()));
+    }
+    if let (Some(path), Some(picture)) = (&args.lanes, &done.picture) {
+        output::write_file(path, |out| {
+            picture.write(&done.devices, out).map_err(|e| Failure::unwritable(path, &e))
+        })?;
+        tell(picture, &done.devices, path, talk);
+    }
+    let rows = verdict::rows(vec![(plan.opened.label.clone(), done.result)]);
+    Ok(Explained { rows, slowest: done.slowest.into_sorted() })
+}
+
+/// The window in which the slowest request was under way, with a quarter of its latency before and after.
+fn around_the_slowest(plan: &Plan, talk: Talk) -> Result<(Span, Span), Failure> {
+    let bar = talk.bar(plan.requests(), "requests, to find the slowest");
+    let mut told = 0;
+    let done = run_tapped(&plan.opened.stack, &plan.options, Slowest::new(1), None, |progress| {
+        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
+    });
+    bar.clear();
+    let (_, slowest, _) = done?;
+    let slowest = slowest.into_sorted();
+    let request =
+        slowest.first().ok_or_else(|| Failure::input("no request counts: the warm-up takes all"))?;
+    let margin = Span(request.latency().0 / 4).longer(MARGIN_MIN);
+    Ok((Span(request.arrival.0.saturating_sub(margin.0)), request.end + margin))
+}
+
+/// A run that was looked at.
+struct Done {
+    result: RunResult,
+    slowest: Slowest,
+    picture: Option<Picture>,
+    devices: Vec<DeviceLanes>,
+}
+
+fn run(
+    plan: &Plan,
+    args: &ExplainArgs,
+    window: Option<(Span, Span)>,
+    out: Option<&mut (dyn Write + Send)>,
+    talk: Talk,
+) -> Result<Done, Failure> {
+    let exports = plan.options.workloads.iter().map(|w| plan.opened.stack.exports[w.export].name.clone());
+    let taps = Taps {
+        slowest: Slowest::new(args.slowest.unwrap_or(0) as usize),
+        log: out.map(|out| Log::new(out, exports.collect())),
+        picture: window.map(|(from, to)| Picture::new(from, to)),
+    };
+    let bar = talk.bar(plan.requests(), "requests");
+    let mut told = 0;
+    let done = run_tapped(&plan.opened.stack, &plan.options, taps, window, |progress| {
+        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
+    });
+    bar.clear();
+    let (result, taps, devices) = done?;
+    if let (Some(log), Some(path)) = (taps.log, &args.log) {
+        log.end().map_err(|e| Failure::unwritable(path, &e))?;
+    }
+    Ok(Done { result, slowest: taps.slowest, picture: taps.picture, devices })
+}
+
+fn tell(picture: &Picture, devices: &[DeviceLanes], path: &std::path::Path, talk: Talk) {
+    let (from, to) = picture.window();
+    let spans: usize = devices.iter().map(|d| d.spans.len()).sum();
+    talk.note(format!(
+        "lanes from {} to {} written to {} ({} spans, {} requests); ui.perfetto.dev and chrome://tracing open it",
+        time(from.0),
+        time(to.0),
+        path.display(),
+        count(spans as u64),
+        count(picture.requests() as u64)
+    ));
+    let lost: u64 = devices.iter().map(|d| d.lost).sum::<u64>() + picture.lost();
+    if lost > 0 {
+        talk.warning(format!("{} more did not fit: choose a shorter --window", count(lost)));
+    }
+}
+
+/// The slowest requests as a table: one column for each phase that occurs.
+pub fn table(slowest: &[Ended]) -> Table {
+    let occurs = |phase: &Phase| slowest.iter().any(|r| r.path.get(*phase).0 > 0);
+    let phases: Vec<Phase> = Phase::ALL.into_iter().filter(occurs).collect();
+    let names: Vec<String> = phases.iter().map(|p| words(p.name())).collect();
+    let heads = ["<slowest", "request", "arrived", "offset", "size", "latency"];
+    let mut table = Table::new(heads.into_iter().chain(names.iter().map(String::as_str)));
+    for r in slowest {
+        let op = if r.failed { format!("{}, FAILED", r.op.name()) } else { r.op.name().into() };
+        let facts = [op, count(r.number), time(r.arrival.0), r.offset.0.to_string(), size(r.len.0)];
+        let path = phases.iter().map(|&p| match r.path.get(p).0 {
+            0 => "-".into(),
+            ns => time(ns),
+        });
+        table.row(facts.into_iter().chain([time(r.latency().0)]).chain(path));
+    }
+    table
+}

@@ -1,0 +1,250 @@
+//! Looking at single requests: a tap hears of every request that counts, beside the figures of the run.
+//!
+//! A run with a tap is the same run: requests, times and figures are those of [`run`](crate::run()). Times count from the
+//! start of the replay.
+
+use crate::engine::Sink;
+use crate::metrics::Metrics;
+use crate::replay::{number_of, source_of, Host, Progress};
+use crate::run::{run_with, RunError, RunOptions};
+use crate::RunResult;
+use nandu_base::{
+    ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request, Span,
+    TenantId,
+};
+use nandu_stack::{Graph, Stack};
+use nandu_trace::Record;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A request that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Its number in the order of arrival, from 0, all workloads and the warm-up counted.
+    pub number: u64,
+    /// The workload it belongs to.
+    pub source: usize,
+    /// Whose it was.
+    pub tenant: TenantId,
+    /// What was asked.
+    pub op: Op,
+    /// Where on the export.
+    pub offset: ByteOffset,
+    /// How much.
+    pub len: ByteLen,
+    /// From here...
+    pub arrival: Span,
+    /// ...to here.
+    pub end: Span,
+    /// Where the time went; adds up to the latency.
+    pub path: CriticalPath,
+    /// It failed.
+    pub failed: bool,
+}
+
+impl Ended {
+    /// Arrival to completion.
+    pub fn latency(&self) -> Span {
+        self.end - self.arrival
+    }
+}
+
+/// Hears of requests.
+pub trait Tap {
+    /// A request has ended.
+    fn ended(&mut self, request: &Ended);
+}
+
+/// The slowest requests of a run. Among equals the first to arrive are kept.
+#[derive(Clone, Debug)]
+pub struct Slowest {
+    most: usize,
+    /// The fastest of them on top.
+    heap: BinaryHeap<Reverse<Ranked>>,
+}
+
+/// A request in the order of slowness.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Ranked(Ended);
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Ranked) -> std::cmp::Ordering {
+        let key = |r: &Ranked| (r.0.latency(), Reverse(r.0.number));
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Slowest {
+    /// Keeps the slowest `most`.
+    pub fn new(most: usize) -> Slowest {
+        Slowest { most, heap: BinaryHeap::with_capacity(most + 1) }
+    }
+
+    /// The slowest first.
+    pub fn into_sorted(self) -> Vec<Ended> {
+        self.heap.into_sorted_vec().into_iter().map(|Reverse(Ranked(request))| request).collect()
+    }
+}
+
+impl Tap for Slowest {
+    fn ended(&mut self, request: &Ended) {
+        let ranked = Ranked(*request);
+        if self.heap.len() == self.most && self.heap.peek().is_none_or(|Reverse(least)| *least > ranked) {
+            return;
+        }
+        self.heap.push(Reverse(ranked));
+        if self.heap.len() > self.most {
+            self.heap.pop();
+        }
+    }
+}
+
+/// What the lanes of a device did.
+#[derive(Clone, Debug)]
+pub struct DeviceLanes {
+    /// Name of the device.
+    pub device: String,
+    /// When the replay began: spans have the clock of the machines.
+    pub start: Instant,
+    /// What its lanes did in the window.
+    pub spans: Vec<LaneSpan>,
+    /// Spans for which there was no room.
+    pub lost: u64,
+}
+
+/// Runs `stack` without content, with a tap; if `watch` names a window of the replay, the lanes of all devices are watched
+/// in it.
+pub fn run_tapped<T: Tap>(
+    stack: &Stack,
+    options: &RunOptions,
+    tap: T,
+    watch: Option<(Span, Span)>,
+    progress: impl FnMut(Progress),
+) -> Result<(RunResult, T, Vec<DeviceLanes>), RunError> {
+    let (tenants, workloads) = (stack.tenants.len() + 1, options.workloads.len());
+    let host = |start| Tapped {
+        metrics: Metrics::new(tenants, workloads, start),
+        tap,
+        watch,
+        lanes: Vec::new(),
+        first: 0,
+        start,
+    };
+    let (result, host) =
+        run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
+    Ok((result, host.tap, host.lanes))
+}
+
+/// The figures of a run, and a tap beside them.
+struct Tapped<T> {
+    metrics: Metrics,
+    tap: T,
+    watch: Option<(Span, Span)>,
+    lanes: Vec<DeviceLanes>,
+    /// Requests with a smaller number arrived before the measurement began.
+    first: u64,
+    /// When the replay began.
+    start: Instant,
+}
+
+impl<T: Tap> Sink for Tapped<T> {
+    fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
+        self.metrics.done(request, now, pool);
+        let number = number_of(request.cookie);
+        if number >= self.first {
+            self.tap.ended(&Ended {
+                number,
+                source: source_of(request.cookie),
+                tenant: request.tenant,
+                op: request.op,
+                offset: request.offset,
+                len: request.len,
+                arrival: request.arrival.since(self.start),
+                end: now.since(self.start),
+                path: request.path,
+                failed: request.error.is_some(),
+            });
+        }
+    }
+}
+
+impl<T: Tap> Host for Tapped<T> {
+    fn payload(&mut self, record: &Record, cookie: u64, pool: &mut PayloadPool) -> Payload {
+        self.metrics.payload(record, cookie, pool)
+    }
+
+    fn ended(&self, source: usize) -> u64 {
+        self.metrics.ended(source)
+    }
+
+    fn last_end(&self, source: usize) -> Instant {
+        self.metrics.last_end(source)
+    }
+
+    fn begin(&mut self, first: u64, now: Instant) {
+        if first == 0 {
+            self.start = now;
+        }
+        self.first = first;
+        self.metrics.begin(first, now);
+    }
+
+    fn watch(&self) -> Option<(Span, Span)> {
+        self.watch
+    }
+
+    fn watched(&mut self, graph: &Graph) {
+        let nodes = 0..graph.len() as u32;
+        let taped = nodes.filter_map(|node| Some((node, graph.machine(node).lanes()?)));
+        let start = self.start;
+        self.lanes = taped
+            .map(|(node, tape)| DeviceLanes {
+                device: graph.name(node).into(),
+                start,
+                spans: tape.spans().to_vec(),
+                lost: tape.lost(),
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(number: u64, latency: u64) -> Ended {
+        Ended {
+            number,
+            source: 0,
+            tenant: TenantId(1),
+            op: Op::Read,
+            offset: ByteOffset(0),
+            len: ByteLen(4096),
+            arrival: Span(1000),
+            end: Span(1000 + latency),
+            path: CriticalPath::EMPTY,
+            failed: false,
+        }
+    }
+
+    #[test]
+    fn the_slowest_are_those_of_a_sorted_list() {
+        let seed = 3;
+        let mut rng = nandu_base::Rng::new(seed);
+        for most in [1, 2, 7, 200] {
+            let requests: Vec<Ended> = (0..150).map(|n| ended(n, rng.below(40))).collect();
+            let mut slowest = Slowest::new(most);
+            requests.iter().for_each(|r| slowest.ended(r));
+            let mut sorted = requests.clone();
+            sorted.sort_by_key(|r| (Reverse(r.latency()), r.number));
+            sorted.truncate(most);
+            assert_eq!(slowest.into_sorted(), sorted, "seed {seed}, {most} of 150");
+        }
+    }
+}
