@@ -16,6 +16,7 @@ pub mod open;
 pub mod output;
 pub mod parallel;
 pub mod plan;
+pub mod probe;
 pub mod report;
 pub mod reproduce;
 pub mod source;

@@ -7,13 +7,14 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &[],
     &["demo"],
     &["run"],
     &["compare"],
     &["verify"],
     &["reproduce"],
+    &["probe"],
     &["serve"],
     &["list"],
     &["check"],
@@ -73,7 +74,7 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 10] = [
+const NOT_RUN: [&str; 11] = [
     "nandu verify",
     "my.toml",
     "a.toml",
@@ -84,6 +85,7 @@ const NOT_RUN: [&str; 10] = [
     "completions bash >",
     "schema >",
     "nandu demo",
+    "/dev/",
 ];
 
 #[test]

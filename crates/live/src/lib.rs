@@ -9,6 +9,7 @@ pub mod clock;
 pub mod ctl;
 mod listen;
 pub mod nbd;
+pub mod probe;
 pub mod reactor;
 pub mod serve;
 

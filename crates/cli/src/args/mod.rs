@@ -55,6 +55,9 @@ pub enum Command {
     /// Check every read of random loads on random stacks, with power cuts, from seeds
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
+    /// Measure how read time depends on size and depth: of a stack, or of a real file or device, which is only read
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(ProbeArgs),
     /// Serve a stack as a real block device to NBD clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
@@ -117,6 +120,14 @@ Examples:
   nandu verify ssd --seeds 50 --crash --plant ssd.stale-map
 
 With --plant, exit code 0 says that the fault was found.";
+
+const PROBE_EXAMPLES: &str = "\
+Examples:
+  nandu probe page-map
+  nandu probe page-map --set device.ssd.planes=4 --json
+  nandu probe /dev/nvme0n1
+
+A file or device is opened for reading only, past the page cache; it is never written.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -323,6 +334,28 @@ pub struct VerifyArgs {
     pub jobs: Option<usize>,
     /// Print JSON with stable field names
     #[arg(long, conflicts_with = "log")]
+    pub json: bool,
+}
+
+/// `nandu probe`.
+#[derive(Args, Debug)]
+pub struct ProbeArgs {
+    /// Name of a built-in stack or a stack file (*.toml), which is simulated; or any other file, or a block device
+    pub target: String,
+    /// The target is a file to measure, whatever its name
+    #[arg(long)]
+    pub device: bool,
+    /// Set an option of the stack, for example device.ssd.channels=4
+    #[arg(long, value_name = "PATH=VALUE", value_parser = set, conflicts_with = "device")]
+    pub set: Vec<(String, String)>,
+    /// The export that is read; needed when the stack has several
+    #[arg(long, value_name = "NAME", conflicts_with = "device")]
+    pub export: Option<String>,
+    /// Seed of the offsets of small reads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON with stable field names
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 mod completions;
 mod demo;
 mod list;
+mod probe;
 pub(crate) mod reproduce;
 mod run;
 mod schema;
@@ -29,6 +30,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Schema => schema::schema(),
         Command::Trace(command) => trace::trace(&command, talk),
         Command::Completions { shell } => completions::completions(shell),
+        Command::Probe(args) => probe::probe(&args, talk),
         Command::Verify(args) => verify::verify(&args, talk),
         Command::Serve(args) => return serve::serve(args, talk),
     }
