@@ -6,11 +6,12 @@ use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
 use nandu_base::{ByteLen, Ratio};
+use nandu_trace::cache::Cache;
 use nandu_trace::load::BadLines;
 use nandu_trace::synth::{Synth, SYNTHS};
 use nandu_trace::{formats, LoadOptions, Record, Trace};
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// `--gen KEY=VALUE`.
@@ -123,7 +124,11 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         BadLinesArg::Skip => BadLines::Skip,
     };
     let options = LoadOptions { format, bad_lines, limit: wanted.limit, ..LoadOptions::default() };
-    nandu_trace::load(path, &options).map_err(|error| {
+    let loaded = match cache() {
+        Some(cache) => cache.load(path, &options),
+        None => nandu_trace::load(path, &options),
+    };
+    loaded.map_err(|error| {
         let help = match &error {
             nandu_trace::TraceError::Line(_) => "`--bad-lines skip` leaves such lines out and counts them",
             nandu_trace::TraceError::UnknownFormat { .. } => {
@@ -133,6 +138,24 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         };
         Failure::from(error).with_help(help)
     })
+}
+
+/// Decoded traces take at most this on disk.
+const CACHE_MOST: u64 = 2 << 30;
+
+/// Where decoded traces are kept: `$NANDU_CACHE` (`off` for nowhere), else `nandu/traces` in the user's folder for caches.
+fn cache() -> Option<Cache> {
+    let folder = match std::env::var_os("NANDU_CACHE") {
+        Some(off) if off == "off" || off.is_empty() => return None,
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+            absolute("XDG_CACHE_HOME")
+                .or_else(|| Some(absolute("HOME")?.join(".cache")))?
+                .join("nandu/traces")
+        }
+    };
+    Some(Cache::new(folder, CACHE_MOST))
 }
 
 /// There is nothing of this name: says what is near.

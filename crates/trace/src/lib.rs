@@ -26,6 +26,7 @@
 //! ```
 
 pub mod builder;
+pub mod cache;
 pub mod cursor;
 pub mod error;
 pub mod fit;

@@ -124,7 +124,7 @@ pub fn parse_reader(
     let meta = Meta {
         format: format.name.into(),
         source: source_name.into(),
-        compression: blocks.compression().name(),
+        compression: blocks.compression().name().into(),
         origin: options.origin,
         skipped_lines: job.skipped,
         skipped_first: job.skipped_first,

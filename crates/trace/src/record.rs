@@ -230,6 +230,13 @@ impl Record {
         out[8..].copy_from_slice(&self.extent_op.to_le_bytes());
         out
     }
+
+    /// The record of these bytes.
+    #[inline]
+    pub(crate) fn from_bytes(bytes: &[u8; 16]) -> Record {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Record { time_stream: word(0), extent_op: word(8) }
+    }
 }
 
 impl std::fmt::Debug for Record {

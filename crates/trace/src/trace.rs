@@ -2,7 +2,7 @@
 
 use crate::record::{Record, RecordError};
 use nandu_base::{ByteOffset, Span};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// A recorded or generated list of requests in order of arrival.
@@ -19,7 +19,7 @@ pub struct Trace {
 }
 
 /// One address space of a trace.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stream {
     /// What the file calls it.
     pub name: String,
@@ -30,7 +30,7 @@ pub struct Stream {
 }
 
 /// How requests follow each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
     /// Each request has a recorded arrival: replay open loop (at its time) or closed loop.
@@ -44,7 +44,7 @@ pub enum Arrival {
 }
 
 /// Whether a trace was recorded or made up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// Recorded on a machine.
@@ -65,14 +65,14 @@ impl Origin {
 }
 
 /// Where a trace comes from and what reading it changed.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Meta {
     /// Name of the format or generator.
     pub format: String,
     /// File path as given, or generator and seed.
     pub source: String,
     /// Compression of the file: plain, zstd, gzip or bzip2.
-    pub compression: &'static str,
+    pub compression: String,
     /// Recorded or made up.
     pub origin: Origin,
     /// How requests follow each other.

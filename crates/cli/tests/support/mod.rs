@@ -23,7 +23,12 @@ pub fn root() -> PathBuf {
 /// Runs `nandu` with `args` in `folder`.
 pub fn nandu_in(folder: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
-    command.args(args).current_dir(folder).env_remove("COLUMNS").stdin(Stdio::null());
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env("NANDU_CACHE", "off")
+        .stdin(Stdio::null());
     done(command.output().expect("the program starts"))
 }
 

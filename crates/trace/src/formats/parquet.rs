@@ -279,7 +279,7 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
         meta: Meta {
             format: FORMAT.name.into(),
             source: source_name.into(),
-            compression: "plain",
+            compression: "plain".into(),
             origin: if value("origin").as_deref() == Some("stand-in") {
                 Origin::StandIn
             } else {

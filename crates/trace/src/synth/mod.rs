@@ -128,7 +128,7 @@ impl Generator {
         Meta {
             format: self.synth.name.into(),
             source: format!("{}, seed {}", self.synth.name, self.seed),
-            compression: "plain",
+            compression: "plain".into(),
             origin: Origin::StandIn,
             arrival: Arrival::Timestamps,
             ..Meta::default()
