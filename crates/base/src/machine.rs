@@ -20,6 +20,7 @@
 
 use crate::charge::Resource;
 use crate::context::Cx;
+use crate::flash_map::FlashMap;
 use crate::lane::LaneTape;
 use crate::medium::MediumSpec;
 use crate::node::Peek;
@@ -265,6 +266,11 @@ pub trait Machine: Send {
 
     /// What its lanes did in the window that is watched; `None` when none is.
     fn lanes(&self) -> Option<&LaneTape> {
+        None
+    }
+
+    /// The blocks of a flash device as they are now.
+    fn flash_map(&self) -> Option<FlashMap> {
         None
     }
 

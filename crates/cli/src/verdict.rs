@@ -1,6 +1,7 @@
 //! In words: how a result compares to the baseline.
 
 use crate::format::{count, times};
+use nandu_sim::samples::Samples;
 use nandu_sim::RunResult;
 
 /// Means that differ by less are called the same.
@@ -17,6 +18,8 @@ pub struct Row {
     pub result: RunResult,
     /// How it compares.
     pub verdict: String,
+    /// The run over time; empty unless a report shows it.
+    pub samples: Samples,
     /// Whether its mean latency is the shortest of the rows whose latencies are the stack's own.
     pub best: bool,
 }
@@ -26,8 +29,14 @@ pub fn rows(results: Vec<(String, RunResult)>) -> Vec<Row> {
     let best = best(&results);
     let verdicts: Vec<String> = (0..results.len()).map(|i| verdict(&results, i, best == Some(i))).collect();
     let rows = results.into_iter().zip(verdicts).enumerate();
-    rows.map(|(i, ((label, result), verdict))| Row { label, result, verdict, best: best == Some(i) })
-        .collect()
+    rows.map(|(i, ((label, result), verdict))| Row {
+        label,
+        result,
+        verdict,
+        samples: Samples::default(),
+        best: best == Some(i),
+    })
+    .collect()
 }
 
 /// The row with the shortest mean among those that kept up and did not fail, when there is more than one row.

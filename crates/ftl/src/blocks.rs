@@ -280,6 +280,22 @@ impl BlockTable {
         self.invalid[block.0 as usize]
     }
 
+    /// Valid pages of every block, plane after plane; records of the drive itself count too.
+    pub fn valid_pages(&self) -> Vec<u32> {
+        let pages = self.layout.pages;
+        let free: std::collections::BTreeSet<BlockId> = self.free_blocks().collect();
+        let open: Vec<Cursor> = self.planes.iter().flat_map(|p| [p.host, p.moved]).collect();
+        let unwritten = |block: BlockId| {
+            let cursor = open.iter().find(|c| c.block(&self.layout) == block);
+            cursor.map_or(0, |c| c.left())
+        };
+        let valid = |block: BlockId| match free.contains(&block) {
+            true => 0,
+            false => pages - unwritten(block) - u32::from(self.invalid(block)),
+        };
+        self.layout.all_blocks().map(valid).collect()
+    }
+
     /// The invalid counters of one plane, for the collector.
     pub fn plane_invalid(&self, plane: u32) -> &[u16] {
         let first = self.layout.first_block(plane).0 as usize;

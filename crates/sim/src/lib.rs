@@ -1,7 +1,8 @@
 //! The simulator: stacks on a virtual clock.
 //!
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
-//! out, and [`run()`] puts the four together. [`tap`] looks at single requests.
+//! out, and [`run()`] puts the four together. [`tap`] looks at single requests,
+//! [`samples`] at the run over time.
 
 pub mod block;
 pub mod engine;
@@ -10,6 +11,7 @@ pub mod queue;
 pub mod replay;
 pub mod result;
 pub mod run;
+pub mod samples;
 pub mod tap;
 pub mod verify;
 

@@ -75,6 +75,14 @@ pub trait Host: Sink {
         None
     }
 
+    /// Requests from one sample of the machines to the next, in a replay of `total`; 0 for no samples.
+    fn sample_every(&self, _total: u64) -> u64 {
+        0
+    }
+
+    /// Reads the machines off.
+    fn sample(&mut self, _graph: &Graph, _now: Instant) {}
+
     /// The run has ended; the lanes can be read.
     fn watched(&mut self, _graph: &Graph) {}
 
@@ -265,6 +273,8 @@ pub fn replay<S: Host>(
         .map(|s| Player::new(s, start))
         .collect();
     let mut arrivals = Arrivals::new(&mut players, engine.sink());
+    let every = engine.sink().sample_every(total);
+    let mut next_sample = if every > 0 { warm_up } else { u64::MAX };
     while let Some((who, at)) = arrivals.next(&mut players, engine) {
         if outcome.issued == warm_up && warm_up > 0 {
             engine.graph.reset_counters();
@@ -277,6 +287,12 @@ pub fn replay<S: Host>(
         arrivals.sent(who, player, engine.sink());
         outcome.issued += 1;
         outcome.last_arrival = at;
+        if outcome.issued > next_sample {
+            next_sample += every;
+            let now = engine.now();
+            let (graph, sink) = engine.graph_and_sink_mut();
+            sink.sample(graph, now);
+        }
         if outcome.issued.is_multiple_of(65_536) {
             progress(Progress { issued: outcome.issued, total });
         }

@@ -7,6 +7,7 @@ use crate::engine::Sink;
 use crate::metrics::Metrics;
 use crate::replay::{number_of, source_of, Host, Progress};
 use crate::run::{run_with, RunError, RunOptions};
+use crate::samples::Samples;
 use crate::RunResult;
 use nandu_base::{
     ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request, Span,
@@ -118,35 +119,65 @@ pub struct DeviceLanes {
     pub lost: u64,
 }
 
-/// Runs `stack` without content, with a tap; if `watch` names a window of the replay, the lanes of all devices are watched
-/// in it.
+/// What is looked at besides requests.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Look {
+    /// The window of the replay in which the lanes of all devices are watched.
+    pub lanes: Option<(Span, Span)>,
+    /// Whether the machines are read off as the run goes on.
+    pub samples: bool,
+}
+
+/// A run that was looked at.
+pub struct Seen<T> {
+    /// Its figures.
+    pub result: RunResult,
+    /// The tap.
+    pub tap: T,
+    /// What the lanes did.
+    pub lanes: Vec<DeviceLanes>,
+    /// The run over time; empty when it was not asked for.
+    pub samples: Samples,
+}
+
+/// Hears of nothing.
+impl Tap for () {
+    fn ended(&mut self, _request: &Ended) {}
+}
+
+/// Runs `stack` without content, with a tap.
+///
+/// # Errors
+/// As [`run`](crate::run()).
 pub fn run_tapped<T: Tap>(
     stack: &Stack,
     options: &RunOptions,
     tap: T,
-    watch: Option<(Span, Span)>,
+    look: Look,
     progress: impl FnMut(Progress),
-) -> Result<(RunResult, T, Vec<DeviceLanes>), RunError> {
+) -> Result<Seen<T>, RunError> {
     let (tenants, workloads) = (stack.tenants.len() + 1, options.workloads.len());
     let host = |start| Tapped {
         metrics: Metrics::new(tenants, workloads, start),
         tap,
-        watch,
+        look,
         lanes: Vec::new(),
+        samples: Samples::default(),
         first: 0,
         start,
     };
     let (result, host) =
         run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
-    Ok((result, host.tap, host.lanes))
+    Ok(Seen { result, tap: host.tap, lanes: host.lanes, samples: host.samples })
 }
 
 /// The figures of a run, and a tap beside them.
 struct Tapped<T> {
     metrics: Metrics,
     tap: T,
-    watch: Option<(Span, Span)>,
+    look: Look,
     lanes: Vec<DeviceLanes>,
+    samples: Samples,
     /// Requests with a smaller number arrived before the measurement began.
     first: u64,
     /// When the replay began.
@@ -196,7 +227,19 @@ impl<T: Tap> Host for Tapped<T> {
     }
 
     fn watch(&self) -> Option<(Span, Span)> {
-        self.watch
+        self.look.lanes
+    }
+
+    fn sample_every(&self, total: u64) -> u64 {
+        if self.look.samples {
+            Samples::every(total)
+        } else {
+            0
+        }
+    }
+
+    fn sample(&mut self, graph: &Graph, now: Instant) {
+        self.samples.take(graph, self.start, now);
     }
 
     fn watched(&mut self, graph: &Graph) {

@@ -11,6 +11,9 @@ use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
 use crate::verdict::{self, all_cautions, Row};
+use nandu_sim::replay::Progress;
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{run_tapped, Look};
 use nandu_sim::RunResult;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +28,7 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
     tell_apart(&mut stacks);
     let common = Common { seed: args.stack.seed, precondition: args.stack.precondition.into(), talk };
     let plans = plan(stacks, &args.load, common)?;
-    let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), talk)?;
+    let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), args.out.report.is_some(), talk)?;
     if args.out.json {
         output::print_json(&Race::of(&rows))?;
     } else {
@@ -54,22 +57,38 @@ fn tell_apart(stacks: &mut [Opened]) {
     }
 }
 
-/// Runs all plans, several at a time, and gives each result its verdict.
-pub fn race(plans: &[Plan], threads: usize, talk: Talk) -> Result<Vec<Row>, Failure> {
+/// Runs all plans, several at a time, and gives each result its verdict. `sampled` says that a report will show the runs
+/// over time.
+pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result<Vec<Row>, Failure> {
     let bar = talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
     let results = parallel::map(plans, threads, |plan| {
         let told = AtomicU64::new(0);
-        let result = nandu_sim::run(&plan.opened.stack, &plan.options, |progress| {
+        let progress = |progress: Progress| {
             bar.add(progress.issued - told.swap(progress.issued, Ordering::Relaxed));
-        });
+        };
+        let (stack, options) = (&plan.opened.stack, &plan.options);
+        let result = if sampled {
+            let look = Look { samples: true, ..Look::default() };
+            run_tapped(stack, options, (), look, progress).map(|seen| (seen.result, seen.samples))
+        } else {
+            nandu_sim::run(stack, options, progress).map(|result| (result, Samples::default()))
+        };
         result.map(|r| (plan.opened.label.clone(), r)).map_err(|error| {
             let failure = Failure::from(error);
             Failure { message: format!("{}: {}", plan.opened.label, failure.message), ..failure }
         })
     });
     bar.clear();
-    let results: Vec<(String, RunResult)> = results.into_iter().collect::<Result<_, _>>()?;
-    Ok(verdict::rows(results))
+    let mut named = Vec::new();
+    let mut samples = Vec::new();
+    for result in results {
+        let (label, (result, sampled)) = result?;
+        named.push((label, result));
+        samples.push(sampled);
+    }
+    let mut rows = verdict::rows(named);
+    rows.iter_mut().zip(samples).for_each(|(row, samples)| row.samples = samples);
+    Ok(rows)
 }
 
 /// The aligned table of a race.

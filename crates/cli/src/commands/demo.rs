@@ -43,7 +43,7 @@ const REQUESTS: u64 = 100_000;
 pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
     output::check_writable(&args.report)?;
     let plans = plans(args.seed)?;
-    let rows = race(&plans, parallel::cores(), talk)?;
+    let rows = race(&plans, parallel::cores(), true, talk)?;
     report::write(&args.report, "nandu demo", &rows)?;
     if args.json {
         return output::print_json(&Race::of(&rows));

@@ -33,11 +33,11 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     let rows = if args.verify {
         verified(&plans[0], talk)?
     } else if explain::is_wanted(&args.explain) {
-        let explained = explain::explain(&plans[0], &args.explain, talk)?;
+        let explained = explain::explain(&plans[0], &args.explain, args.out.report.is_some(), talk)?;
         slowest = explained.slowest;
         explained.rows
     } else {
-        race(&plans, 1, talk)?
+        race(&plans, 1, args.out.report.is_some(), talk)?
     };
     let row = &rows[0];
     match (args.out.json, args.explain.slowest) {

@@ -18,7 +18,8 @@ use crate::verdict::{self, Row};
 use lanes::Picture;
 use log::Log;
 use nandu_base::{Phase, Span};
-use nandu_sim::tap::{run_tapped, DeviceLanes, Ended, Slowest, Tap};
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{run_tapped, DeviceLanes, Ended, Look, Seen, Slowest, Tap};
 use nandu_sim::RunResult;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,16 +107,16 @@ pub fn check_writable(args: &ExplainArgs) -> Result<(), Failure> {
     args.log.iter().chain(&args.lanes).try_for_each(|path| output::check_writable(path))
 }
 
-/// Runs `plan` and looks closely.
-pub fn explain(plan: &Plan, args: &ExplainArgs, talk: Talk) -> Result<Explained, Failure> {
+/// Runs `plan` and looks closely; `sampled` says that a report will show the run over time.
+pub fn explain(plan: &Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Result<Explained, Failure> {
     let window = match (&args.lanes, args.window) {
         (Some(_), None) => Some(around_the_slowest(plan, talk)?),
         (Some(_), given) => given,
         (None, _) => None,
     };
     let done = match &args.log {
-        Some(path) => output::write_file(path, |out| run(plan, args, window, Some(out), talk))?,
-        None => run(plan, args, window, None, talk)?,
+        Some(path) => output::write_file(path, |out| run(plan, args, window, Some(out), sampled, talk))?,
+        None => run(plan, args, window, None, sampled, talk)?,
     };
     if let Some(path) = &args.log {
         talk.note(format!("requests written to {}", path.display()));
@@ -126,7 +127,8 @@ pub fn explain(plan: &Plan, args: &ExplainArgs, talk: Talk) -> Result<Explained,
         })?;
         tell(picture, &done.devices, path, talk);
     }
-    let rows = verdict::rows(vec![(plan.opened.label.clone(), done.result)]);
+    let mut rows = verdict::rows(vec![(plan.opened.label.clone(), done.result)]);
+    rows[0].samples = done.samples;
     Ok(Explained { rows, slowest: done.slowest.into_sorted() })
 }
 
@@ -134,12 +136,11 @@ pub fn explain(plan: &Plan, args: &ExplainArgs, talk: Talk) -> Result<Explained,
 fn around_the_slowest(plan: &Plan, talk: Talk) -> Result<(Span, Span), Failure> {
     let bar = talk.bar(plan.requests(), "requests, to find the slowest");
     let mut told = 0;
-    let done = run_tapped(&plan.opened.stack, &plan.options, Slowest::new(1), None, |progress| {
+    let done = run_tapped(&plan.opened.stack, &plan.options, Slowest::new(1), Look::default(), |progress| {
         bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
     });
     bar.clear();
-    let (_, slowest, _) = done?;
-    let slowest = slowest.into_sorted();
+    let slowest = done?.tap.into_sorted();
     let request =
         slowest.first().ok_or_else(|| Failure::input("no request counts: the warm-up takes all"))?;
     let margin = Span(request.latency().0 / 4).longer(MARGIN_MIN);
@@ -152,6 +153,7 @@ struct Done {
     slowest: Slowest,
     picture: Option<Picture>,
     devices: Vec<DeviceLanes>,
+    samples: Samples,
 }
 
 fn run(
@@ -159,6 +161,7 @@ fn run(
     args: &ExplainArgs,
     window: Option<(Span, Span)>,
     out: Option<&mut (dyn Write + Send)>,
+    sampled: bool,
     talk: Talk,
 ) -> Result<Done, Failure> {
     let exports = plan.options.workloads.iter().map(|w| plan.opened.stack.exports[w.export].name.clone());
@@ -169,15 +172,16 @@ fn run(
     };
     let bar = talk.bar(plan.requests(), "requests");
     let mut told = 0;
-    let done = run_tapped(&plan.opened.stack, &plan.options, taps, window, |progress| {
+    let look = Look { lanes: window, samples: sampled };
+    let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, |progress| {
         bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
     });
     bar.clear();
-    let (result, taps, devices) = done?;
-    if let (Some(log), Some(path)) = (taps.log, &args.log) {
+    let Seen { result, tap, lanes, samples } = done?;
+    if let (Some(log), Some(path)) = (tap.log, &args.log) {
         log.end().map_err(|e| Failure::unwritable(path, &e))?;
     }
-    Ok(Done { result, slowest: taps.slowest, picture: taps.picture, devices })
+    Ok(Done { result, slowest: tap.slowest, picture: tap.picture, devices: lanes, samples })
 }
 
 fn tell(picture: &Picture, devices: &[DeviceLanes], path: &std::path::Path, talk: Talk) {

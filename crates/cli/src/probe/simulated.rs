@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::format::size;
 use crate::open::{capacity, Opened};
 use nandu_base::{Op, Precondition, SECTOR};
-use nandu_sim::tap::{run_tapped, Ended, Tap};
+use nandu_sim::tap::{run_tapped, Ended, Look, Tap};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_trace::{Arrival, Meta, Origin, Record, Trace};
 use std::sync::Arc;
@@ -79,8 +79,9 @@ fn reads(
         warm_up: 0,
         stack_name: opened.source.clone(),
     };
-    let (result, taken, _) = run_tapped(&opened.stack, &options, Latencies::default(), None, |_| {})?;
-    Ok((result, taken.0))
+    let taken = Latencies::default();
+    let seen = run_tapped(&opened.stack, &options, taken, Look::default(), |_| {})?;
+    Ok((seen.result, seen.tap.0))
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! The page with plots: one self-contained HTML file, SVG inside, no script, nothing fetched from anywhere.
+//! The page with plots: one self-contained HTML file, SVG inside, nothing fetched from anywhere. The only script
+//! is the slider of [`inside`].
 //!
 //! [`page`] puts the sections together, [`svg`] draws shapes, [`scale`] maps figures to places and finds round ticks,
-//! [`chart`] is the frame that all plots share, and [`lines`] and [`bars`] are the plots. Colours are classes of
+//! [`chart`] is the frame that all plots share, and [`lines`], [`bars`] and [`inside`] are the plots. Colours are classes of
 //! `style.css`, which has a light and a dark set.
 
 pub mod bars;
 pub mod chart;
+pub mod inside;
 pub mod lines;
 pub mod page;
 pub mod scale;

@@ -1,7 +1,7 @@
 //! The page as a whole.
 
 use super::svg::escape;
-use super::{bars, lines, tables};
+use super::{bars, inside, lines, tables};
 use crate::format::plural;
 use crate::verdict::{all_cautions, Row};
 
@@ -16,10 +16,11 @@ pub fn page(title: &str, rows: &[Row]) -> String {
         ("Where the time went", "The critical path of all requests: what the mean latency is made of. The parts add up to it exactly.", bars::phases(rows)),
         ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
         ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
+        ("Inside the drives", "What the drives count, read off about two hundred times as the run goes on.", inside::drives(rows)),
         ("Layers", "What each layer saw and counted, the top first.", details.concat()),
         ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),
     ];
-    for (heading, text, content) in sections {
+    for (heading, text, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {
         body += &format!("<section>\n<h2>{heading}</h2>\n<p>{text}</p>\n{content}</section>\n");
     }
     frame(title, &body)

@@ -80,7 +80,7 @@ impl Lab {
         let stacks: Vec<Opened> =
             setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
         let plans = self.plan(stacks, load)?;
-        let rows = compare::race(&plans, self.jobs, self.talk)?;
+        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 

@@ -46,7 +46,7 @@ use crate::nand::Lanes;
 use collect::Clearing;
 use host::Host;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, LaneTape, Limits, Machine,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
     MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
 };
 use nandu_ftl::gc::GcPolicy;
@@ -324,6 +324,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn lanes(&self) -> Option<&LaneTape> {
         self.lanes.tape()
+    }
+
+    fn flash_map(&self) -> Option<FlashMap> {
+        let layout = self.blocks.layout();
+        Some(FlashMap {
+            blocks_per_plane: layout.blocks,
+            pages_per_block: layout.pages,
+            valid: self.blocks.valid_pages(),
+            erases: layout.all_blocks().map(|block| self.blocks.erases(block)).collect(),
+        })
     }
 
     fn reset_counters(&mut self) {

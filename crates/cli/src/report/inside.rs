@@ -1,0 +1,196 @@
+//! Inside the drives over time: erased blocks, what collection does, write amplification from moment to moment; and the
+//! blocks of the flash as a picture with a slider.
+//!
+//! The picture is the only part of a page that has a script: a few lines that draw one character for each block. It is
+//! drawn for a single stack only, and neighbouring blocks are joined where there are more than [`CELLS`].
+
+use super::chart::{legend, series, short, Axis, Chart};
+use super::scale::Scale;
+use super::svg::escape;
+use crate::format::{count, three, time};
+use crate::verdict::Row;
+use nandu_base::FlashMap;
+use nandu_sim::samples::{DeviceSamples, Samples};
+
+/// Most cells of a picture.
+const CELLS: usize = 20_000;
+
+/// What a plot shows of one device between two samples.
+struct Figure {
+    title: &'static str,
+    label: &'static str,
+    /// Value at sample `i`; nothing when the device has no such figure, or none there.
+    of: fn(&DeviceSamples, &[u64], usize) -> Option<f64>,
+    /// Several devices of a stack: their sum, or else their mean.
+    sums: bool,
+    show: fn(f64) -> String,
+}
+
+const FIGURES: [Figure; 4] = [
+    Figure {
+        title: "Erased blocks",
+        label: "erased blocks",
+        of: |device, _, i| Some(device.counter("free_blocks")?[i] as f64),
+        sums: true,
+        show: whole,
+    },
+    Figure {
+        title: "Pages moved by garbage collection",
+        label: "pages moved per second",
+        of: |device, times, i| rate(device.counter("gc_pages_moved")?, times, i),
+        sums: true,
+        show: whole,
+    },
+    Figure {
+        title: "Erases",
+        label: "erases per second",
+        of: |device, times, i| rate(device.counter("erase_count")?, times, i),
+        sums: true,
+        show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
+    },
+    Figure {
+        title: "Write amplification from sample to sample",
+        label: "pages programmed by page of the host",
+        of: |device, _, i| {
+            let host = grown(device.counter("host_pages_written")?, i)?;
+            let programmed = grown(device.counter("nand_pages_programmed")?, i)?;
+            (host > 0).then(|| programmed as f64 / host as f64)
+        },
+        sums: false,
+        show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
+    },
+];
+
+fn whole(value: f64) -> String {
+    count(value.round() as u64)
+}
+
+fn grown(values: &[u64], i: usize) -> Option<u64> {
+    values[i].checked_sub(values[i.checked_sub(1)?])
+}
+
+fn rate(values: &[u64], times: &[u64], i: usize) -> Option<f64> {
+    let ns = times[i] - times[i.checked_sub(1)?];
+    (ns > 0).then_some(grown(values, i)? as f64 * 1e9 / ns as f64)
+}
+
+/// One line: the figure of all devices of a stack.
+fn line(samples: &Samples, figure: &Figure) -> Vec<(f64, f64)> {
+    let times: Vec<u64> = samples.times.iter().map(|t| t.0).collect();
+    let point = |i: usize| {
+        let known: Vec<f64> = samples.devices.iter().filter_map(|d| (figure.of)(d, &times, i)).collect();
+        let total: f64 = known.iter().sum();
+        let value = if figure.sums { total } else { total / known.len() as f64 };
+        (!known.is_empty()).then(|| (times[i] as f64, value))
+    };
+    (0..times.len()).filter_map(point).collect()
+}
+
+fn plot(rows: &[Row], figure: &Figure) -> String {
+    let lines: Vec<Vec<(f64, f64)>> = rows.iter().map(|row| line(&row.samples, figure)).collect();
+    let all = || lines.iter().flatten();
+    let (end, most) = all().fold((0.0f64, 0.0f64), |(t, v), p| (t.max(p.0), v.max(p.1)));
+    if end == 0.0 || most == 0.0 {
+        return String::new();
+    }
+    let axis_time = |ns: f64| if ns == 0.0 { "0".into() } else { short(&time(ns as u64)) };
+    let x = Axis::new(Scale::Linear { lo: 0.0, hi: end }, "simulated time", axis_time);
+    let y = Axis::new(Scale::from_zero(most), figure.label, figure.show);
+    let mut chart = Chart::new(250.0, &x, &y);
+    for (i, line) in lines.iter().enumerate() {
+        chart.line(&format!("{} thin", series(i)), line);
+    }
+    format!("<h3>{}</h3>\n{}", figure.title, chart.svg.finish(&format!("{} over time", figure.label)))
+}
+
+/// The plots of all stacks, and the picture of the blocks when there is one stack. Empty where there is no flash.
+pub fn drives(rows: &[Row]) -> String {
+    let plots: String = FIGURES.iter().map(|figure| plot(rows, figure)).collect();
+    if plots.is_empty() {
+        return plots;
+    }
+    let names =
+        legend(&rows.iter().enumerate().map(|(i, r)| (series(i), r.label.clone())).collect::<Vec<_>>());
+    let pictures = match rows {
+        [row] => row.samples.devices.iter().map(|d| picture(&row.samples, d)).collect(),
+        _ => String::new(),
+    };
+    names + &plots + &pictures
+}
+
+/// Levels that a character tells apart.
+const LEVELS: u64 = 64;
+
+/// A level as a character that needs no escape anywhere.
+fn digit(level: u64) -> char {
+    const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+    char::from(DIGITS[level.min(LEVELS - 1) as usize])
+}
+
+/// A level for each `join` neighbours in a row of `row` blocks: their mean, from 0 for none to 63 for `most`.
+fn levels(values: &[u32], row: usize, join: usize, most: u64) -> String {
+    let rows = values.chunks(row);
+    let cells = rows.flat_map(|row| row.chunks(join)).map(|cell| {
+        let total: u64 = cell.iter().map(|&v| u64::from(v)).sum();
+        let whole = most.max(1) * cell.len() as u64;
+        // Something is never shown as nothing.
+        digit((total * (LEVELS - 1)).div_ceil(whole))
+    });
+    cells.collect()
+}
+
+fn picture(samples: &Samples, device: &DeviceSamples) -> String {
+    let Some((_, first)) = device.maps.first() else { return String::new() };
+    let row = first.blocks_per_plane.max(1) as usize;
+    let join = first.valid.len().div_ceil(CELLS).max(1);
+    let (columns, planes) = (row.div_ceil(join), first.valid.len() / row);
+    let base = first.erases.clone();
+    let worn = |map: &FlashMap| map.erases.iter().zip(&base).map(|(e, b)| e - b.min(e)).collect::<Vec<u32>>();
+    let most = device.maps.iter().flat_map(|(_, map)| worn(map)).max().unwrap_or(0);
+    let frames: Vec<String> = device
+        .maps
+        .iter()
+        .map(|(number, map)| {
+            let valid = levels(&map.valid, row, join, u64::from(map.pages_per_block));
+            let wear = levels(&worn(map), row, join, u64::from(most));
+            format!("[\"{}\",\"{valid}\",\"{wear}\"]", short(&time(samples.times[*number].0)))
+        })
+        .collect();
+    let joined = if join > 1 { format!(" A cell is {join} blocks.") } else { String::new() };
+    format!(
+        "<h3>The blocks of {name}</h3>\n<p>One cell for each block, one row for each of {planes} planes: above, how much of it is \
+         valid (darker is more); below, its erases in this run, at most {most}.{joined} Move the slider through the run.</p>\n\
+         <div class=\"blocks\" data-columns=\"{columns}\" data-rows=\"{planes}\">\n\
+         <label><input type=\"range\" min=\"0\" max=\"{last}\" value=\"{last}\"> <output></output></label>\n\
+         <canvas title=\"valid pages\"></canvas>\n<canvas title=\"erases\"></canvas>\n\
+         <noscript>The picture needs a script.</noscript>\n\
+         <script type=\"application/json\">[{frames}]</script>\n</div>\n<script>{script}</script>\n",
+        name = escape(&device.device),
+        most = count(u64::from(most)),
+        last = frames.len() - 1,
+        frames = frames.join(","),
+        script = include_str!("blocks.js"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_share_and_something_is_not_nothing() {
+        assert_eq!(levels(&[0, 128, 64, 1], 4, 1, 128), "0_W1");
+        // Neighbours are joined within a row: 0 and 128, 64 alone; 64 and 8, 8 alone.
+        assert_eq!(levels(&[0, 128, 64, 64, 8, 8], 3, 2, 128), "WWI4");
+        assert_eq!(levels(&[0, 0], 2, 1, 0), "00");
+    }
+
+    #[test]
+    fn rates_come_from_neighbours() {
+        let times = [0, 500_000_000, 500_000_000, 2_500_000_000];
+        assert_eq!(rate(&[0, 10, 10, 30], &times, 1), Some(20.0));
+        assert_eq!(rate(&[0, 10, 10, 30], &times, 2), None);
+        assert_eq!(rate(&[0, 10, 10, 30], &times, 3), Some(10.0));
+        assert_eq!(rate(&[0, 10, 10, 30], &times, 0), None);
+    }
+}

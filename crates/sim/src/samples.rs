@@ -1,0 +1,86 @@
+//! A run over time: what the machines count, read off as the run goes on.
+//!
+//! Samples are taken every so many requests, so that a run has about [`SAMPLES`] of them, and the blocks of flash devices
+//! about [`MAPS`] times.
+
+use nandu_base::{Counter, FlashMap, Instant, Span};
+use nandu_stack::Graph;
+
+/// Samples of a run, about.
+pub const SAMPLES: u64 = 200;
+/// Pictures of the blocks, about.
+pub const MAPS: u64 = 40;
+
+/// The samples of one device.
+#[derive(Clone, Debug)]
+pub struct DeviceSamples {
+    /// Its name.
+    pub device: String,
+    /// What it counts: name, and value at each sample.
+    pub counters: Vec<(&'static str, Vec<u64>)>,
+    /// Its blocks, with the number of the sample.
+    pub maps: Vec<(usize, FlashMap)>,
+}
+
+/// All samples of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// When they were taken, from the start of the replay.
+    pub times: Vec<Span>,
+    /// The devices, children first.
+    pub devices: Vec<DeviceSamples>,
+    scratch: Vec<Counter>,
+}
+
+impl Samples {
+    /// Requests from one sample to the next, in a run of `total`.
+    pub fn every(total: u64) -> u64 {
+        (total / SAMPLES).max(1)
+    }
+
+    /// Reads the machines off. Counters count since the start of the measurement: a warm-up sets them back.
+    pub fn take(&mut self, graph: &Graph, start: Instant, now: Instant) {
+        let number = self.times.len();
+        let maps_too = (number as u64).is_multiple_of(SAMPLES / MAPS);
+        self.times.push(now.since(start));
+        for node in 0..graph.len() as u32 {
+            if number == 0 {
+                let (counters, maps) = (Vec::new(), Vec::new());
+                self.devices.push(DeviceSamples { device: graph.name(node).into(), counters, maps });
+            }
+            let machine = graph.machine(node);
+            let mut counters = std::mem::take(&mut self.scratch);
+            counters.clear();
+            machine.counters(&mut counters);
+            let device = &mut self.devices[node as usize];
+            for counter in &counters {
+                device.put(counter, number);
+            }
+            self.scratch = counters;
+            if maps_too {
+                device.maps.extend(machine.flash_map().map(|map| (number, map)));
+            }
+        }
+    }
+}
+
+impl DeviceSamples {
+    fn put(&mut self, counter: &Counter, number: usize) {
+        let known = self.counters.iter_mut().find(|(name, _)| *name == counter.name);
+        let values = match known {
+            Some((_, values)) => values,
+            None => {
+                // A counter that comes late was zero before.
+                self.counters.push((counter.name, vec![0; number]));
+                &mut self.counters.last_mut().expect("it was just put there").1
+            }
+        };
+        values.resize(number, values.last().copied().unwrap_or(0));
+        values.push(counter.value);
+    }
+
+    /// The values of one counter.
+    pub fn counter(&self, name: &str) -> Option<&[u64]> {
+        self.counters.iter().find(|(known, _)| *known == name).map(|(_, values)| values.as_slice())
+    }
+}
