@@ -172,6 +172,12 @@ const PLANTS: &[Plant] = &[
         "a checkpoint holds slots of the cache where the places of translation pages belong",
     )
     .within("ssd-paged"),
+    Plant::new(
+        "ssd.gathered-although-written",
+        "I-5",
+        "a logical block becomes one entry although a page of it was written after it was copied",
+    )
+    .within("ssd-gathers"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
 ];
@@ -207,8 +213,8 @@ impl DeviceConfig for SsdConfig {
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
             (MapConfig::Dftl { ram, .. }, None) => self.at_once(drive, mapping::dftl(shape, *ram)?, cx),
-            (MapConfig::Cftl { ram, .. }, None) => {
-                self.at_once(drive, mapping::cftl(shape, *ram, layout.pages)?, cx)
+            (MapConfig::Cftl { ram, switching, .. }, None) => {
+                self.at_once(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, cx)
             }
             (MapConfig::Tpftl { ram, .. }, None) => self.at_once(drive, mapping::tpftl(shape, *ram)?, cx),
             (MapConfig::Tpc { .. }, None) => {
@@ -297,7 +303,11 @@ impl SsdConfig {
     /// Blocks of each plane that the map needs for itself.
     fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
         match self.mapping.is_paged() {
-            true => MapArea::quota(layout, shape.translation_pages()) + self.anchors(layout, shape),
+            true => {
+                MapArea::quota(layout, shape.translation_pages())
+                    + self.anchors(layout, shape)
+                    + u32::from(self.mapping.gathers())
+            }
             false => 0,
         }
     }

@@ -22,13 +22,14 @@
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
 //! `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
-//! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! partly on the flash, `gather` logical blocks that such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
 mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
+mod gather;
 mod host;
 mod journal;
 mod map_state;
@@ -39,7 +40,7 @@ mod serve;
 mod translate;
 
 pub use config::{kind, SsdConfig};
-pub use mapping::MapConfig;
+pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;

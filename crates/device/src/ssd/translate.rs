@@ -10,6 +10,7 @@
 //! die from the operations that are issued after it, even when the die would be idle until then.
 
 use super::checkpoint::Keeper;
+use super::gather::Gatherer;
 use super::host::{Pages, Taken, Usage};
 use super::Ssd;
 use crate::nand::lanes::Timing;
@@ -25,7 +26,7 @@ use nandu_ftl::{BlockId, BlockTable, Layout, Lpn, MapArea, Ppn};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub(super) struct Paging {
-    ops: MapOps,
+    pub ops: MapOps,
     pub area: MapArea,
     /// When each translation page's last fetch ends.
     comes_at: Vec<Instant>,
@@ -35,6 +36,8 @@ pub(super) struct Paging {
     waits_for_write: bool,
     /// Takes checkpoints, if they are asked for.
     pub keeper: Option<Keeper>,
+    /// Copies logical blocks into flash blocks of their own, for a map that asks for it.
+    pub gatherer: Gatherer,
     count: Counts,
 }
 
@@ -57,6 +60,7 @@ impl Paging {
             last_comes_at: Instant::ZERO,
             waits_for_write,
             keeper,
+            gatherer: Gatherer::default(),
             count: Counts::default(),
         }
     }
@@ -88,16 +92,19 @@ impl Paging {
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
         self.ops.clear();
+        self.gatherer.restart();
     }
 
     pub fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.gatherer.count = Default::default();
         self.keeper.iter_mut().for_each(|keeper| keeper.count = Default::default());
     }
 
     /// Pages programmed for the map.
     pub fn programmed(&self) -> u64 {
-        self.count.pages_written + self.count.pages_moved + self.keeper.as_ref().map_or(0, |k| k.count.pages)
+        let checkpoints = self.keeper.as_ref().map_or(0, |k| k.count.pages);
+        self.count.pages_written + self.count.pages_moved + self.gatherer.count.pages + checkpoints
     }
 
     /// Blocks of the map that were cleared and erased.
@@ -386,6 +393,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.host_pages_read += sensed;
         usage.charge(cx, cause, Work::Read);
         slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.gather_some(cause, cx);
         self.finish(id, slowest.time.end, cx)
     }
 
@@ -402,6 +410,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 Some(_) => self.write_whole_paged::<true>(id, &pages, cause, cx),
             };
             slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+            self.gather_some(cause, cx);
             return self.finish(id, slowest.time.end, cx);
         }
         let mut slowest = Waits::none(now);
@@ -414,6 +423,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         usage.charge(cx, cause, Work::Write);
         slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.gather_some(cause, cx);
         self.finish(id, slowest.end(), cx)
     }
 
@@ -610,6 +620,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_invalidations_unknown", self.map.unsettled());
         put("map_directory_bytes", self.map.directory_ram());
         put("map_cache_slots", u64::from(self.map.cache_slots()));
+        if M::GATHERS {
+            let gathered = &self.paging.gatherer.count;
+            put("map_blocks_gathered", gathered.blocks);
+            put("map_pages_gathered", gathered.pages);
+            put("map_gatherings_given_up", gathered.given_up);
+            put("map_gatherings_without_room", gathered.no_room);
+        }
         if let Some(keeper) = &self.paging.keeper {
             put("map_checkpoints", keeper.count.taken);
             put("map_checkpoint_pages", keeper.count.pages);

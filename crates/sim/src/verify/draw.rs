@@ -49,6 +49,8 @@ pub enum Drive {
     Paged,
     /// TPC-FTL with delayed reads.
     DelayedReads,
+    /// CFTL that gathers blocks as soon as they are read.
+    Gathers,
 }
 
 impl Family {
@@ -59,6 +61,7 @@ impl Family {
         ("ssd-queued", Family::Ssd(Drive::Queued)),
         ("ssd-paged", Family::Ssd(Drive::Paged)),
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
+        ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -276,7 +279,8 @@ impl<'a> Draft<'a> {
         let mapping = self.mapping(page);
         if mapping.is_some() {
             let entries = 2 * logical.div_ceil(page / 4);
-            blocks += 2 + entries.div_ceil(pages * all_planes);
+            // One more than most maps need: CFTL gathers blocks.
+            blocks += 3 + entries.div_ceil(pages * all_planes);
         }
         // A generator of its own: what else a seed draws stays as it was.
         let mut checkpoint = self.rng.fork(6);
@@ -335,13 +339,27 @@ impl<'a> Draft<'a> {
         let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
         let kind = match self.drive {
             Drive::DelayedReads => 2,
+            Drive::Gathers => 1,
             Drive::Paged => self.rng.below(4),
             _ => self.rng.below(8),
         };
         match kind {
             3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
             0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
-            1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
+            1 => {
+                let ram = self.rng.between(24, 200);
+                // A generator of its own: what else a seed draws stays as it was.
+                let mut rng = self.rng.fork(7);
+                let gathers = self.drive == Drive::Gathers || rng.below(4) > 0;
+                let (reads, writes, pages) = (rng.between(1, 6), rng.below(8), rng.between(1, 9));
+                let switching = match gathers {
+                    true => format!(
+                        "{{ kind = \"by-access\", reads = {reads}, writes = {writes}, pages = {pages} }}"
+                    ),
+                    false => "{ kind = \"never\" }".into(),
+                };
+                Some(format!("{{ kind = \"cftl\", ram = {ram}, switching = {switching}, {common} }}"))
+            }
             2 => {
                 let ram = (page + 12) * self.rng.between(1, 3);
                 let delayed = self.drive == Drive::DelayedReads || self.one_in(2);
