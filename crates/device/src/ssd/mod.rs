@@ -211,6 +211,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     /// The scan after a power cut is complete, or a die may have something to do.
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        self.lanes.tick(cx.now);
         if DEFERS && key.0 > 0 {
             return self.die_is_free(key.0 - 1, cx);
         }
@@ -233,6 +234,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.lanes.tick(cx.now);
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }

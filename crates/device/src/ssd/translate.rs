@@ -234,6 +234,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         usage.charge(cx, cause, Work::Map);
         self.paging.ops.clear();
+        // What comes after them begins at another time and shares no array operation with them.
+        self.serial = self.serial.wrapping_add(1);
         done
     }
 
@@ -486,13 +488,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, Instant) {
-        let issued = self.serial;
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
-        let known = self.run_map_ops(ready, cause, cx);
-        if self.serial != issued {
-            self.serial = self.serial.wrapping_add(1);
-        }
-        (old, known)
+        (old, self.run_map_ops(ready, cause, cx))
     }
 
     /// Writes one page or part of one; returns when its entry was at hand.
@@ -508,7 +505,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (cause, cx): (TenantId, &mut Cx<'_>),
     ) -> Instant {
         let ppn = self.next_host_page(cause, cx);
-        let issued = self.serial;
+        let came = ready;
         let mut before = None;
         if part.is_some() {
             (before, ready) = self.look_up(lpn, ready, cause, cx);
@@ -517,7 +514,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let known = self.run_map_ops(ready, cause, cx);
         ready = self.entry_comes(lpn, known);
-        if self.serial != issued {
+        if ready != came {
+            // Pages that begin at different times share no array operation.
             self.serial = self.serial.wrapping_add(1);
         }
         let premerge = before.map(|old| self.premerge(old, ready, usage));
@@ -544,6 +542,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut ready = now;
         for lpn in (pages.first..pages.end).map(Lpn) {
             let (at, known) = self.look_up(lpn, ready, cause, cx);
+            if known != ready {
+                self.serial = self.serial.wrapping_add(1);
+            }
             ready = known;
             slowest.map_only(ready);
             match (at, self.host.part(&pages, lpn.0)) {
