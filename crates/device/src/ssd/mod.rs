@@ -5,7 +5,8 @@
 //! is acknowledged when its last page is programmed: there is no volatile cache, so what is acknowledged is durable,
 //! except trims, which a flush puts on record (see [`nandu_ftl::trim_journal`]).
 //!
-//! *Partial pages*: a write of part of a page reads the page first, then programs it whole.
+//! *Partial pages*: a write of part of a page reads the page first, then programs it whole; `partial_write` can leave the
+//! read out of the account.
 //!
 //! *Garbage collection* is incremental: when a plane runs low on free blocks, each page that the host writes there is
 //! followed by a few moves, as many as are needed to finish the block before the plane runs out. Only when that is too
@@ -39,7 +40,7 @@ mod replay;
 mod serve;
 mod translate;
 
-pub use config::{kind, SsdConfig};
+pub use config::{kind, PartialWrite, SsdConfig};
 pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;

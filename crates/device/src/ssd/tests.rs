@@ -8,6 +8,8 @@ use nandu_base::{
 };
 use std::collections::BTreeSet;
 
+mod maps;
+
 /// A drive by itself, driven by hand.
 struct Bench {
     machine: Box<dyn Machine>,
@@ -43,8 +45,9 @@ const MAPS: [&str; 8] = [
     "mapping = { kind = \"tpftl\", ram = 90 }\n",
     // One plane: runs and blocks occur.
     "mapping = { kind = \"cftl\", ram = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", start = 2 }\n",
-    // Blocks that are read a little are gathered.
-    "mapping = { kind = \"cftl\", ram = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n",
+    // Blocks that are read a little are gathered; parts of pages cost nothing more.
+    "mapping = { kind = \"cftl\", ram = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
+     partial_write = \"ignored\"\n",
 ];
 
 fn paged(map: usize) -> String {
@@ -506,51 +509,5 @@ fn a_start_from_a_checkpoint_reads_a_fraction() {
         );
         assert_eq!(bounded, 1, "{map}: the checkpoint was not enough");
         assert!(some * 4 < all && short < long, "{map}: {some} of {all} pages, {short} of {long} ns");
-    }
-}
-
-/// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
-#[test]
-fn blocks_that_are_read_are_gathered_and_then_hit() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\n\
-                 page = \"512 B\"\nover_provisioning = 0.4\n";
-    let run = |switching: &str, writes: bool| {
-        let toml = format!("{drive}mapping = {{ kind = \"cftl\", ram = 400, switching = {switching} }}\n");
-        let mut bench = Bench::new(&toml, None, Precondition::Filled);
-        let mut rng = Rng::new(1);
-        for turn in 0..6000 {
-            bench.now += Span(3_000_000);
-            // Sixteen logical blocks of 32 pages are read, another sixteen are written.
-            let (op, page) = match turn % 2 {
-                1 if writes => (Op::Write, 1024 + rng.below(512)),
-                _ => (Op::Read, rng.below(512)),
-            };
-            let payload =
-                if op == Op::Write { Payload::run(Stamp::new(turn + 1, page)) } else { Payload::NONE };
-            let (id, _) = bench.issue(op, page, 1, payload, Flags::NONE);
-            bench.end(id);
-        }
-        bench.machine.check().unwrap();
-        assert!(bench.charges_match(), "I-13");
-        let mut counters = Vec::new();
-        bench.machine.counters(&mut counters);
-        move |name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
-    };
-    for writes in [false, true] {
-        let never = run("{ kind = \"never\" }", writes);
-        let by_access = run("{ kind = \"by-access\", reads = 8, writes = 1 }", writes);
-        assert_eq!((never("map_blocks_gathered"), never("map_pages_gathered")), (0, 0));
-        let gathered = by_access("map_blocks_gathered");
-        assert!((14..=60).contains(&gathered), "{gathered} blocks were gathered, sixteen are read");
-        let programmed = by_access("host_pages_written")
-            + by_access("gc_pages_moved")
-            + by_access("map_pages_written")
-            + by_access("map_gc_pages_moved")
-            + by_access("map_pages_gathered");
-        assert_eq!(by_access("nand_pages_programmed"), programmed, "copies are programs too");
-        let (few, many) = (by_access("map_misses"), never("map_misses"));
-        println!("writes {writes}: {gathered} blocks gathered, {few} misses instead of {many}");
-        // Entries of pages that are written are as many with either.
-        assert!(few < many - 1500, "{few} misses with gathering, {many} without");
     }
 }

@@ -507,8 +507,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let ppn = self.next_host_page(cause, cx);
         let came = ready;
         let mut before = None;
-        if part.is_some() {
+        if part.is_some() && self.host.merges {
             (before, ready) = self.look_up(lpn, ready, cause, cx);
+        }
+        let read = before;
+        if part.is_some() && !self.host.merges {
+            before = self.map.get(lpn);
         }
         self.paging.touched(lpn);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
@@ -518,7 +522,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             // Pages that begin at different times share no array operation.
             self.serial = self.serial.wrapping_add(1);
         }
-        let premerge = before.map(|old| self.premerge(old, ready, usage));
+        let premerge = read.map(|old| self.premerge(old, ready, usage));
         let time = self.program(ppn, premerge.map_or(ready, |read| read.end), Content::Data(lpn), usage);
         self.count.host_pages_written += 1;
         if let Some(old) = old {

@@ -43,6 +43,8 @@ pub enum Drive {
     Any,
     /// Page map, arbiter `fcfs`.
     AtOnce,
+    /// The same, under a load of trims and flushes.
+    Trimmed,
     /// Page map, arbiter `queued`.
     Queued,
     /// A map on the flash.
@@ -58,6 +60,7 @@ impl Family {
     pub const ALL: &'static [(&'static str, Family)] = &[
         ("ssd", Family::Ssd(Drive::Any)),
         ("ssd-at-once", Family::Ssd(Drive::AtOnce)),
+        ("ssd-trimmed", Family::Ssd(Drive::Trimmed)),
         ("ssd-queued", Family::Ssd(Drive::Queued)),
         ("ssd-paged", Family::Ssd(Drive::Paged)),
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
@@ -331,7 +334,7 @@ impl<'a> Draft<'a> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(self.drive, Drive::AtOnce | Drive::Queued) {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued) {
             return None;
         }
         let batch = self.rng.between(1, 20);
