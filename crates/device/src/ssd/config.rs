@@ -157,7 +157,7 @@ const PLANTS: &[Plant] = &[
     .within("ssd-trimmed"),
     Plant::new(
         "ssd.erase-before-reads",
-        "I-1",
+        "failures",
         "with the arbiter `queued`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),

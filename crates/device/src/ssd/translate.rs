@@ -7,7 +7,8 @@
 //! [`Phase::Map`] on the path of a request that waited for it.
 //!
 //! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
-//! die from the operations that are issued after it, even when the die would be idle until then.
+//! die from the operations that are issued after it, even when the die would be idle until then. The counter
+//! `map_die_kept_idle_ns` says for how long: it bounds what others lose by it.
 
 use super::checkpoint::Keeper;
 use super::gather::Gatherer;
@@ -16,8 +17,8 @@ use super::Ssd;
 use crate::nand::lanes::Timing;
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Step,
-    TenantId, Window, Work,
+    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Span,
+    Step, TenantId, Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -47,6 +48,8 @@ struct Counts {
     pages_written: u64,
     pages_moved: u64,
     blocks_cleared: u64,
+    /// Time that dies were idle and promised to data pages that waited for their entries.
+    kept_idle: Span,
 }
 
 impl Paging {
@@ -361,6 +364,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (at, self.entry_comes(lpn, ready))
     }
 
+    /// A data page gets its place on a die although it cannot begin before `ready`.
+    #[inline(always)]
+    fn note_kept_idle(&mut self, ppn: Ppn, ready: Instant, now: Instant) {
+        if ready > now {
+            let idle_from = self.lanes.free_at(self.die_of(ppn)).later(now);
+            self.paging.count.kept_idle += Span(ready.0.saturating_sub(idle_from.0));
+        }
+    }
+
     #[inline]
     pub(super) fn read_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
@@ -383,6 +395,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 slowest.map_only(ready);
             }
             if let Some(ppn) = at {
+                self.note_kept_idle(ppn, ready, now);
                 let time = self.sense(ppn, ready, &mut usage);
                 slowest.note(ready, time);
                 sensed += 1;
@@ -454,6 +467,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
             };
             ready = self.entry_comes(Lpn(lpn), ready);
+            self.note_kept_idle(ppn, ready, cx.now);
             let page = self.blocks.layout().page(ppn);
             let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
             usage.die += occupied;
@@ -620,6 +634,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_gc_moves_batched", m.moves_batched);
         put("map_gc_pages_moved", c.pages_moved);
         put("map_gc_blocks_cleared", c.blocks_cleared);
+        put("map_die_kept_idle_ns", c.kept_idle.0);
         put("map_entries_visited", m.visits);
         put("map_entries_a_scan_visits", m.scan_visits);
         put("map_invalidations_unknown", self.map.unsettled());
