@@ -420,7 +420,7 @@ impl Mapping for Cftl {
     }
 
     fn gather(&mut self) -> Gather {
-        self.switching.as_mut().map_or(Gather::Broken, Switching::next)
+        self.switching.as_mut().map_or(Gather::Broken, Switching::step)
     }
 
     fn gathered_at_once(&self) -> u32 {

@@ -162,7 +162,7 @@ impl Switching {
     }
 
     /// What comes next; a page that is answered counts as copied.
-    pub fn next(&mut self) -> Gather {
+    pub fn step(&mut self) -> Gather {
         match &mut self.under_way {
             Some(UnderWay { broken: true, .. }) | None => Gather::Broken,
             Some(UnderWay { copied, .. }) if *copied == self.block_pages => Gather::Done,
@@ -231,16 +231,16 @@ mod tests {
     fn a_write_behind_the_copies_is_taken_along_and_one_before_breaks_them() {
         let mut s = Switching::new(SETTINGS, 400, 4);
         s.start(Lpn(8));
-        assert_eq!((s.next(), s.next()), (Gather::Page(Lpn(8)), Gather::Page(Lpn(9))));
+        assert_eq!((s.step(), s.step()), (Gather::Page(Lpn(8)), Gather::Page(Lpn(9))));
         s.written(Lpn(10), false);
-        assert_eq!(s.next(), Gather::Page(Lpn(10)));
+        assert_eq!(s.step(), Gather::Page(Lpn(10)));
         s.written(Lpn(9), false);
-        assert_eq!((s.next(), s.end()), (Gather::Broken, Some(Lpn(8))));
+        assert_eq!((s.step(), s.end()), (Gather::Broken, Some(Lpn(8))));
         s.start(Lpn(8));
         s.written(Lpn(11), true);
-        assert_eq!(s.next(), Gather::Broken);
+        assert_eq!(s.step(), Gather::Broken);
         s.start(Lpn(4));
-        assert_eq!((0..5).map(|_| s.next()).last(), Some(Gather::Done));
+        assert_eq!((0..5).map(|_| s.step()).last(), Some(Gather::Done));
     }
 
     proptest! {
