@@ -292,11 +292,13 @@ fn claims_of_a_paper_get_their_verdicts() {
         ("C2-4", "flat"),
         ("C2-9", "directory"),
         ("C2-10", "TPC-FTL slots"),
+        ("O2-4", "against a quarter"),
+        ("O2-4", "against plain LRU"),
     ] {
         assert_eq!(verdict(id, case), "reproduced", "{id} {case}");
     }
-    assert_eq!(verdict("C2-12", "websearch2, 3"), "not-measured");
-    assert_eq!(papers[0]["figures"].as_array().map(Vec::len), Some(4));
+    assert_eq!(verdict("C2-12", "websearch2"), "not-measured");
+    assert_eq!(papers[0]["figures"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]

@@ -336,6 +336,14 @@ impl BlockTable {
         (word.wrapping_sub(1) < MAP - 1).then(|| Lpn(word - 1))
     }
 
+    /// Closes an open block: the rest of it is wasted until the next erase.
+    pub fn waste(&mut self, cursor: Cursor) {
+        if !cursor.is_full() {
+            self.invalid[cursor.block(&self.layout).0 as usize] += cursor.left() as u16;
+            self.owners[cursor.next as usize..cursor.end as usize].fill(WASTE);
+        }
+    }
+
     /// Starts from nothing known: every block neither free nor open. For recovery, which then calls
     /// [`restore_block`](BlockTable::restore_block) for each block.
     pub fn for_recovery(layout: Layout) -> BlockTable {
@@ -377,12 +385,8 @@ impl BlockTable {
             } else if plane.host.is_full() {
                 plane.host = cursor;
             } else {
-                // More than two open blocks in a plane: close this one, its rest is wasted until the next erase.
-                let rest = self.layout.pages - written;
-                self.invalid[block.0 as usize] += rest as u16;
-                for page in first + written..first + self.layout.pages {
-                    self.owners[page as usize] = WASTE;
-                }
+                // More than two open blocks in a plane.
+                self.waste(cursor);
             }
         }
     }

@@ -6,7 +6,8 @@
 //! The short ways for cached entries must leave the map exactly as the long ones do, or as it was.
 
 use nandu_ftl::mapping::{
-    Cftl, CleanFirst, Dftl, Invalidation, MapOp, MapOps, MapShape, Mapping, Tp, Tpc, TpcSettings, Tpftl,
+    Cftl, CleanFirst, Dftl, Gather, Invalidation, MapOp, MapOps, MapShape, Mapping, SwitchSettings, Tp, Tpc,
+    TpcSettings, Tpftl,
 };
 use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
@@ -23,12 +24,27 @@ struct World<M> {
     /// What each translation page on the flash holds, by place.
     written: Vec<Option<(Tp, Vec<u32>)>>,
     reads: u64,
+    /// The flash pages kept for the logical block that is being gathered, and the next of them.
+    open: Option<(std::ops::Range<usize>, usize)>,
+    gathered: u64,
 }
+
+/// Pages of a block.
+const BLOCK: usize = 4;
 
 impl<M: Mapping + Clone + Debug> World<M> {
     fn new(map: M) -> World<M> {
         let truth = vec![None; SHAPE.pages as usize];
-        World { map, ops: MapOps::default(), truth, flash: Vec::new(), written: Vec::new(), reads: 0 }
+        World {
+            map,
+            ops: MapOps::default(),
+            truth,
+            flash: Vec::new(),
+            written: Vec::new(),
+            reads: 0,
+            open: None,
+            gathered: 0,
+        }
     }
 
     /// Carries out what the map asked for.
@@ -101,8 +117,10 @@ impl<M: Mapping + Clone + Debug> World<M> {
     /// Collects one page that counts as valid.
     fn collect(&mut self, from: u32) {
         let count = self.flash.len();
-        let Some(ppn) = (0..count).map(|i| (from as usize + i) % count).find(|&p| self.flash[p].is_some())
-        else {
+        let may_be = |&p: &usize| {
+            self.flash[p].is_some() && !self.open.as_ref().is_some_and(|(pages, _)| pages.contains(&p))
+        };
+        let Some(ppn) = (0..count).map(|i| (from as usize + i) % count).find(may_be) else {
             return;
         };
         let (lpn, ppn) = (self.flash[ppn].expect("found as valid"), Ppn(ppn as u32));
@@ -117,6 +135,37 @@ impl<M: Mapping + Clone + Debug> World<M> {
             self.settle();
             self.truth[lpn.0 as usize] = Some(to);
         }
+    }
+
+    /// Copies one page of a logical block that the map wants in one block.
+    fn gather(&mut self) {
+        if self.open.is_none() {
+            if !self.map.wants_gathering() || !self.map.start_gathering(&mut self.ops) {
+                return self.settle();
+            }
+            self.settle();
+            let first = self.flash.len().next_multiple_of(BLOCK);
+            self.flash.resize(first + BLOCK, None);
+            self.open = Some((first..first + BLOCK, first));
+        }
+        let Some((pages, next)) = self.open.take() else { return };
+        match self.map.gather() {
+            Gather::Page(lpn) => {
+                let from = self.truth[lpn.0 as usize].expect("only mapped pages are gathered");
+                let to = Ppn(next as u32);
+                self.flash[next] = Some(lpn);
+                self.invalidate(from);
+                self.map.relocate(lpn, to, &mut self.ops);
+                self.truth[lpn.0 as usize] = Some(to);
+                self.open = Some((pages, next + 1));
+            }
+            Gather::Done => {
+                self.map.end_gathering(Some(Ppn(pages.start as u32)), &mut self.ops);
+                self.gathered += 1;
+            }
+            Gather::Broken => self.map.end_gathering(None, &mut self.ops),
+        }
+        self.settle();
     }
 
     fn check(&self) {
@@ -152,13 +201,15 @@ impl<M: Mapping + Clone + Debug> World<M> {
             4 => self.update(Lpn(lpn), false),
             // All entries of a translation page, in order.
             5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)),
-            6 => {
+            6 | 10..=12 => {
                 let lpn = Lpn(lpn);
+                self.map.begin(Lpn(lpn.0 + 1));
                 let at = self.by_either_way(|map| map.lookup_cached(lpn), |map, ops| map.lookup(lpn, ops));
                 self.settle();
                 assert_eq!(at, self.truth[lpn.0 as usize], "lookup of {}", lpn.0);
             }
             7..=9 if !self.flash.is_empty() => self.collect(place),
+            13..=15 => self.gather(),
             _ => {}
         }
         self.check();
@@ -198,7 +249,20 @@ proptest! {
 
     #[test]
     fn cftl(turns in turns(), ram in 24u64..200) {
-        run(Cftl::new(SHAPE, ram, 4), &turns);
+        run(Cftl::new(SHAPE, ram, BLOCK as u32, None), &turns);
+    }
+
+    #[test]
+    fn cftl_that_switches(
+        turns in prop::collection::vec((0u8..16, 0u32..60, 0u32..4000), 1..250),
+        ram in 24u64..200,
+        reads in 1u16..4,
+        writes in 0u16..3,
+    ) {
+        // Few logical blocks, so that one of them is read again and again.
+        let turns: Vec<_> = turns.into_iter().map(|(what, lpn, place)| (what, lpn % 20, place)).collect();
+        let settings = SwitchSettings { reads, writes, pages: 1, keeps_overwritten: false };
+        run(Cftl::new(SHAPE, ram, BLOCK as u32, Some(settings)), &turns);
     }
 
     #[test]
@@ -225,6 +289,31 @@ proptest! {
         };
         run(Tpc::new(SHAPE, settings), &turns);
     }
+}
+
+/// What the test of switching is about does happen in it.
+#[test]
+fn a_block_that_is_read_is_gathered() {
+    let settings = SwitchSettings { reads: 2, writes: 4, pages: 1, keeps_overwritten: false };
+    let mut world = World::new(Cftl::new(SHAPE, 60, BLOCK as u32, Some(settings)));
+    [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
+    (0..4).for_each(|_| world.turn((6, 1, 0)));
+    (0..6).for_each(|_| world.turn((13, 0, 0)));
+    assert_eq!(world.gathered, 1);
+    world.finish();
+}
+
+/// And it bites: a block whose copies were overwritten must not become one entry.
+#[test]
+#[should_panic(expected = "Lpn(1)")]
+fn an_overwritten_copy_is_found() {
+    let settings = SwitchSettings { reads: 2, writes: 9, pages: 1, keeps_overwritten: true };
+    let mut world = World::new(Cftl::new(SHAPE, 60, BLOCK as u32, Some(settings)));
+    [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
+    (0..4).for_each(|_| world.turn((6, 1, 0)));
+    (0..3).for_each(|_| world.turn((13, 0, 0)));
+    world.turn((0, 1, 0));
+    (0..3).for_each(|_| world.turn((13, 0, 0)));
 }
 
 /// The test bites: a map that loses the entries which a delayed read should have loaded is found.

@@ -162,8 +162,16 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
         (_, 0) => "nothing wrong was found".into(),
         (_, n) => plural(n as u64, "failure"),
     };
+    let from_checkpoint = match report.from_checkpoint + report.fell_back {
+        0 => String::new(),
+        _ => format!(
+            "; {} from a checkpoint, {} where it was not enough",
+            count(report.from_checkpoint),
+            count(report.fell_back)
+        ),
+    };
     out.push_str(&format!(
-        "{}: {}, {}, {}, {} (the longest {}), digest {:016x}; {found}\n",
+        "{}: {}, {}, {}, {} (the longest {}{from_checkpoint}), digest {:016x}; {found}\n",
         plural(report.seeds, "seed"),
         plural(report.requests, "request"),
         plural(report.events, "event"),
@@ -197,6 +205,8 @@ fn as_json(args: &VerifyArgs, report: &VerifyReport) -> serde_json::Value {
         "power_cuts": report.crashes,
         "starts": report.recoveries,
         "start_longest_ns": report.start_longest.0,
+        "starts_from_checkpoint": report.from_checkpoint,
+        "starts_fallen_back": report.fell_back,
         "mirrors_compared": report.mirrors_compared,
         "digest": format!("{:016x}", report.digest),
         "failures": failures,

@@ -224,6 +224,8 @@ pub struct Lanes {
     tape: Option<Box<LaneTape>>,
     /// What they do it for.
     work: Work,
+    /// The time of the drive: what channels did before may be forgotten. Operations may begin later than that.
+    clock: Instant,
 }
 
 impl Lanes {
@@ -247,6 +249,7 @@ impl Lanes {
             ],
             timing,
             tape: None,
+            clock: Instant::ZERO,
             work: Work::Recovery,
         }
     }
@@ -297,6 +300,12 @@ impl Lanes {
         }
     }
 
+    /// It is `now`: no operation will begin before.
+    #[inline(always)]
+    pub fn tick(&mut self, now: Instant) {
+        self.clock = now;
+    }
+
     /// The operation times.
     pub fn timing(&self) -> &Timing {
         &self.timing
@@ -326,13 +335,13 @@ impl Lanes {
 
     /// The parts that an operation on `plane` needs.
     #[inline(always)]
-    fn parts(&mut self, plane: u32) -> (&mut Die, u32, &mut [Channel], &Timing) {
-        let Lanes { planes, dies, channels, timing, .. } = self;
+    fn parts(&mut self, plane: u32) -> (&mut Die, u32, &mut [Channel], &Timing, Instant) {
+        let Lanes { planes, dies, channels, timing, clock, .. } = self;
         let Site { die, bit } = planes[plane as usize];
         debug_assert!((die as usize) < dies.len());
         // SAFETY: `Lanes::new` makes as many dies as it numbers, and nothing changes either afterwards: both fields are
         // private to this module.
-        (unsafe { dies.get_unchecked_mut(die as usize) }, bit, channels, timing)
+        (unsafe { dies.get_unchecked_mut(die as usize) }, bit, channels, timing, *clock)
     }
 
     /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
@@ -340,7 +349,7 @@ impl Lanes {
     /// die is occupied.
     #[inline(always)]
     pub fn read(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
-        let (die, bit, channels, timing) = self.parts(plane);
+        let (die, bit, channels, timing, clock) = self.parts(plane);
         let before = die.begin(now);
         let key = Group::key(READ, request, page);
         let group = &mut die.group;
@@ -350,7 +359,7 @@ impl Lanes {
         }
         group.planes |= bit;
         let (start, ready) = (group.start, group.ready);
-        let bus = die.channel_of(channels).book(now, ready, timing.transfer);
+        let bus = die.channel_of(channels).book(clock, ready, timing.transfer);
         let end = bus + timing.transfer;
         let occupied = end.since(before.later(start));
         die.free_at = end;
@@ -365,17 +374,17 @@ impl Lanes {
     /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
     #[inline(always)]
     pub fn program(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
-        let (die, bit, channels, timing) = self.parts(plane);
+        let (die, bit, channels, timing, clock) = self.parts(plane);
         let before = die.begin(now);
         let key = Group::key(PROGRAM, request, page);
         if die.group.admits(key, bit) && die.group.ready.later(now) < before {
-            let (time, occupied) = die.join_program(channels, timing, now, bit);
+            let (time, occupied) = die.join_program(channels, timing, (clock, now), bit);
             if self.tape.is_some() {
                 self.note_program(plane, &time);
             }
             return (time, occupied);
         }
-        let bus = die.channel_of(channels).book(now, before.later(now), timing.transfer);
+        let bus = die.channel_of(channels).book(clock, before.later(now), timing.transfer);
         let ready = bus + timing.transfer;
         let end = ready + timing.program;
         let occupied = end.since(bus);
@@ -398,14 +407,14 @@ impl Lanes {
     /// is occupied and the time the channel is.
     #[inline(always)]
     pub fn move_page(&mut self, plane: u32, now: Instant) -> (Instant, Instant, Span, Span) {
-        let (die, _, channels, timing) = self.parts(plane);
+        let (die, _, channels, timing, clock) = self.parts(plane);
         let start = die.begin(now).later(now);
         let sensed = start + timing.read;
         let (ready, bus) = if timing.copyback {
             (sensed, Span::ZERO)
         } else {
             let both_ways = timing.transfer * 2;
-            (die.channel_of(channels).book(now, sensed, both_ways) + both_ways, both_ways)
+            (die.channel_of(channels).book(clock, sensed, both_ways) + both_ways, both_ways)
         };
         let end = ready + timing.program;
         die.occupy(start, end);
@@ -468,11 +477,11 @@ impl Die {
         &mut self,
         channels: &mut [Channel],
         timing: &Timing,
-        now: Instant,
+        (clock, now): (Instant, Instant),
         bit: u32,
     ) -> (PageTime, Span) {
         let (before, ready) = (self.free_at, self.group.ready.later(now));
-        let bus = self.channel_of(channels).book(now, ready, timing.transfer);
+        let bus = self.channel_of(channels).book(clock, ready, timing.transfer);
         let group = &mut self.group;
         group.planes |= bit;
         group.ready = bus + timing.transfer;
@@ -579,6 +588,15 @@ mod tests {
     }
 
     #[test]
+    fn what_begins_later_leaves_the_channel_as_it_is_until_then() {
+        let mut l = lanes(3, 1);
+        assert_eq!(l.read(0, us(0), 1, 0).0.end, us(50));
+        // Data that will be there long after that transfer has ended.
+        assert_eq!(l.program(8, us(900), 2, 0).0.bus, us(900));
+        assert_eq!(l.read(4, us(0), 3, 0).0.end, us(60), "the first transfer still takes its time");
+    }
+
+    #[test]
     fn an_erase_waits_for_what_made_its_pages_invalid() {
         let mut l = lanes(1, 1);
         assert_eq!(l.erase(0, us(0), us(500)), (us(500), us(3500)));
@@ -619,6 +637,7 @@ mod tests {
         let mut occupied = Span::ZERO;
         for request in 0..2000 {
             now += Span(rng.below(300_000));
+            l.tick(now);
             for _ in 0..rng.below(4) {
                 let (die, page, plane) = (rng.below(4) as u32, rng.below(2) as u32, rng.below(4) as u32);
                 let mut path = CriticalPath::EMPTY;

@@ -80,10 +80,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn choose_new_victim(&mut self, plane: u32) -> bool {
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
+        let gathering = self.paging.gatherer.open_in(plane, layout).unwrap_or(NOBODY);
         let view = PlaneView {
             invalid: self.blocks.plane_invalid(plane),
             first: layout.first_block(plane),
-            busy: [p.host.block(layout), p.moved.block(layout), NOBODY],
+            busy: [p.host.block(layout), p.moved.block(layout), gathering],
         };
         match self.policy.victim(view) {
             Some(victim) => {

@@ -60,6 +60,9 @@ pub struct SsdConfig {
     /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     /// there are none, as in the papers, and a start reads the record of every page.
     pub checkpoint: Option<u32>,
+    /// What a write of part of a page takes beside its program.
+    #[serde(default)]
+    pub partial_write: PartialWrite,
     /// Garbage collection.
     #[serde(default)]
     pub gc: Gc,
@@ -69,6 +72,17 @@ pub struct SsdConfig {
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
+}
+
+/// What a write of part of a page takes beside its program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartialWrite {
+    /// The page is read first, and its map entry looked up for that.
+    #[default]
+    ReadModifyWrite,
+    /// Nothing: an account that some papers seem to keep. No drive can.
+    Ignored,
 }
 
 /// Garbage collection.
@@ -140,14 +154,14 @@ const PLANTS: &[Plant] = &[
         "I-1",
         "an erase does not wait for trim records that are on their way",
     )
-    .within("ssd-at-once"),
+    .within("ssd-trimmed"),
     Plant::new(
         "ssd.erase-before-reads",
-        "I-1",
+        "failures",
         "with the arbiter `queued`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),
-    Plant::new("ssd.stale-map", "I-1", "now and then a moved page is not entered in the map"),
+    Plant::new("ssd.stale-map", "I-5", "now and then a moved page is not entered in the map"),
     Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
     Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
@@ -172,6 +186,12 @@ const PLANTS: &[Plant] = &[
         "a checkpoint holds slots of the cache where the places of translation pages belong",
     )
     .within("ssd-paged"),
+    Plant::new(
+        "ssd.gathered-although-written",
+        "I-5",
+        "a logical block becomes one entry although a page of it was written after it was copied",
+    )
+    .within("ssd-gathers"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
 ];
@@ -207,8 +227,8 @@ impl DeviceConfig for SsdConfig {
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
             (MapConfig::Dftl { ram, .. }, None) => self.at_once(drive, mapping::dftl(shape, *ram)?, cx),
-            (MapConfig::Cftl { ram, .. }, None) => {
-                self.at_once(drive, mapping::cftl(shape, *ram, layout.pages)?, cx)
+            (MapConfig::Cftl { ram, switching, .. }, None) => {
+                self.at_once(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, cx)
             }
             (MapConfig::Tpftl { ram, .. }, None) => self.at_once(drive, mapping::tpftl(shape, *ram)?, cx),
             (MapConfig::Tpc { .. }, None) => {
@@ -282,6 +302,7 @@ impl SsdConfig {
             logical: shape.pages,
             valid_max: valid_max(&layout, gc_start, self.map_blocks(&layout, shape)),
             gc_start,
+            merges: self.partial_write == PartialWrite::ReadModifyWrite,
         };
         let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, shape, self.mapping.ram(), blocks));
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
@@ -297,7 +318,11 @@ impl SsdConfig {
     /// Blocks of each plane that the map needs for itself.
     fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
         match self.mapping.is_paged() {
-            true => MapArea::quota(layout, shape.translation_pages()) + self.anchors(layout, shape),
+            true => {
+                MapArea::quota(layout, shape.translation_pages())
+                    + self.anchors(layout, shape)
+                    + u32::from(self.mapping.gathers())
+            }
             false => 0,
         }
     }

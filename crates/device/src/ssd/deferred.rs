@@ -74,7 +74,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let ppn = self.next_host_page(order.cause, cx);
         let base = if part.is_some() { self.map.get(lpn) } else { None };
         let mut after = NONE;
-        if let Some(base) = base {
+        if let Some(base) = base.filter(|_| self.host.merges) {
             self.count.pages_premerged += 1;
             after = self.queue.read(Job::PreRead, &Order { answer: NONE, ..*order }, Page::read(base, lpn.0));
         }

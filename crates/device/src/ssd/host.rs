@@ -27,6 +27,8 @@ pub(super) struct Host {
     pub valid_max: u32,
     /// Free blocks at which clearing begins.
     pub gc_start: u32,
+    /// Whether a page of which a part is written is read first.
+    pub merges: bool,
 }
 
 /// The sectors of one page that a request concerns.
@@ -307,7 +309,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     ) {
         let ppn = self.next_host_page(cause, cx);
         let before = if part.is_some() { self.map.get(lpn) } else { None };
-        let premerge = before.map(|old| self.premerge(old, cx.now, usage));
+        let read = before.filter(|_| self.host.merges);
+        let premerge = read.map(|old| self.premerge(old, cx.now, usage));
         let ready = premerge.map_or(cx.now, |read| read.end);
         let time = self.program(ppn, ready, Content::Data(lpn), usage);
         self.count.host_pages_written += 1;

@@ -1,7 +1,9 @@
 //! The options of the map.
 
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
-use nandu_ftl::mapping::{Cftl, CleanFirst, Dftl, Invalidation, MapShape, Tpc, TpcSettings, Tpftl};
+use nandu_ftl::mapping::{
+    Cftl, CleanFirst, Dftl, Invalidation, MapShape, SwitchSettings, Tpc, TpcSettings, Tpftl,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -25,12 +27,15 @@ pub enum MapConfig {
         #[serde(default)]
         write_back: WriteBack,
     },
-    /// CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. On a drive
-    /// with one plane; elsewhere pages in a row lie on different planes and every run has one page.
+    /// CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that
+    /// are read often and seldom written are gathered. On a drive with several planes only those have runs.
     Cftl {
         /// RAM for cached runs and blocks.
         #[serde(default = "default_ram")]
         ram: ByteLen,
+        /// Which logical blocks are gathered in flash blocks of their own.
+        #[serde(default)]
+        switching: SwitchingConfig,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
         gc_batch: Option<u32>,
@@ -85,6 +90,45 @@ pub enum WriteBack {
     Behind,
 }
 
+/// Which logical blocks a map gathers in flash blocks, so that one entry stands for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SwitchingConfig {
+    /// None: a block is one entry only where it happens to lie in order.
+    Never,
+    /// Those that are read often and seldom written. A request counts once for each logical block that it touches; counts are
+    /// halved each time that as many were made as there are logical blocks, so that an average block has about 2.
+    ByAccess {
+        /// Reads counted from which a block is gathered, 1 to 65535.
+        #[serde(default = "default_reads")]
+        reads: u16,
+        /// Most writes counted with which it is, 0 to 65535.
+        #[serde(default = "default_writes")]
+        writes: u16,
+        /// Pages copied after each request, 1 to 4096.
+        #[serde(default = "default_pages")]
+        pages: u32,
+    },
+}
+
+impl Default for SwitchingConfig {
+    fn default() -> SwitchingConfig {
+        SwitchingConfig::ByAccess { reads: default_reads(), writes: default_writes(), pages: default_pages() }
+    }
+}
+
+fn default_reads() -> u16 {
+    16
+}
+
+fn default_writes() -> u16 {
+    1
+}
+
+fn default_pages() -> u32 {
+    4
+}
+
 /// When a delayed read learns which data pages were superseded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -122,6 +166,11 @@ impl MapConfig {
             | MapConfig::Tpftl { write_back, .. }
             | MapConfig::Tpc { write_back, .. } => write_back == WriteBack::Wait,
         }
+    }
+
+    /// Whether logical blocks are gathered, which takes one block of each plane.
+    pub(super) fn gathers(&self) -> bool {
+        matches!(*self, MapConfig::Cftl { switching: SwitchingConfig::ByAccess { .. }, .. })
     }
 
     /// RAM for the cache.
@@ -174,8 +223,28 @@ pub(super) fn dftl(shape: MapShape, ram: ByteLen) -> Result<Dftl, BuildError> {
     Ok(Dftl::new(shape, enough(ram, 16)?))
 }
 
-pub(super) fn cftl(shape: MapShape, ram: ByteLen, block_pages: u32) -> Result<Cftl, BuildError> {
-    Ok(Cftl::new(shape, enough(ram, 24)?, block_pages))
+pub(super) fn cftl(
+    shape: MapShape,
+    ram: ByteLen,
+    switching: SwitchingConfig,
+    block_pages: u32,
+    cx: &BuildContext<'_>,
+) -> Result<Cftl, BuildError> {
+    let switching = match switching {
+        SwitchingConfig::Never => None,
+        SwitchingConfig::ByAccess { reads: 0, .. } => {
+            return Err(BuildError::at("mapping", "switching.reads = 0 is not within 1 to 65535"));
+        }
+        SwitchingConfig::ByAccess { reads, writes, pages: pages @ 1..=4096 } => {
+            let keeps_overwritten = cx.planted("ssd.gathered-although-written");
+            Some(SwitchSettings { reads, writes, pages, keeps_overwritten })
+        }
+        SwitchingConfig::ByAccess { pages, .. } => {
+            let reason = format!("switching.pages = {pages} is not within 1 to 4096");
+            return Err(BuildError::at("mapping", reason));
+        }
+    };
+    Ok(Cftl::new(shape, enough(ram, 24)?, block_pages, switching))
 }
 
 pub(super) fn tpftl(shape: MapShape, ram: ByteLen) -> Result<Tpftl, BuildError> {

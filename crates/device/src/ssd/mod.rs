@@ -5,7 +5,8 @@
 //! is acknowledged when its last page is programmed: there is no volatile cache, so what is acknowledged is durable,
 //! except trims, which a flush puts on record (see [`nandu_ftl::trim_journal`]).
 //!
-//! *Partial pages*: a write of part of a page reads the page first, then programs it whole.
+//! *Partial pages*: a write of part of a page reads the page first, then programs it whole; `partial_write` can leave the
+//! read out of the account.
 //!
 //! *Garbage collection* is incremental: when a plane runs low on free blocks, each page that the host writes there is
 //! followed by a few moves, as many as are needed to finish the block before the plane runs out. Only when that is too
@@ -22,13 +23,14 @@
 //!
 //! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
 //! `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
-//! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! partly on the flash, `gather` logical blocks that such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
 mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
+mod gather;
 mod host;
 mod journal;
 mod map_state;
@@ -38,8 +40,8 @@ mod replay;
 mod serve;
 mod translate;
 
-pub use config::{kind, SsdConfig};
-pub use mapping::MapConfig;
+pub use config::{kind, PartialWrite, SsdConfig};
+pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
@@ -210,6 +212,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     /// The scan after a power cut is complete, or a die may have something to do.
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        self.lanes.tick(cx.now);
         if DEFERS && key.0 > 0 {
             return self.die_is_free(key.0 - 1, cx);
         }
@@ -232,6 +235,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     #[inline]
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.lanes.tick(cx.now);
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }

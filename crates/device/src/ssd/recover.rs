@@ -5,7 +5,8 @@
 //! being written are continued behind their last page. Nothing is written, so a cut during recovery changes nothing.
 //!
 //! Cost: one page read per programmed page, all dies at once. A checkpoint bounds it for maps on the flash (see `replay`).
-//! What the start took is in the counters `recovery_pages_read` and `recovery_ns`.
+//! What the start took is in the counters `recovery_pages_read` and `recovery_ns`; whether a checkpoint was enough, or there was
+//! one and it was not, in `recovery_from_checkpoint` and `recovery_fell_back`.
 
 use super::Ssd;
 use nandu_base::{
@@ -29,6 +30,8 @@ pub(super) struct Figures {
     span: Span,
     /// Whether a checkpoint was enough.
     bounded: bool,
+    /// Whether there was one, and it was not.
+    fell_back: bool,
 }
 
 impl Figures {
@@ -46,6 +49,7 @@ impl Figures {
             out.push(Counter { name: "recovery_pages_read", value: self.read.iter().sum() });
             out.push(Counter { name: "recovery_ns", value: self.span.0 });
             out.push(Counter { name: "recovery_from_checkpoint", value: u64::from(self.bounded) });
+            out.push(Counter { name: "recovery_fell_back", value: u64::from(self.fell_back) });
         }
     }
 }
@@ -100,11 +104,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.start_over();
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
+        self.recovery.fell_back = checkpoint.is_some();
         let replayed = checkpoint.and_then(|checkpoint| {
             self.seq = self.seq.max(checkpoint.seq);
             self.replay(&checkpoint, cx)
         });
         self.recovery.bounded = replayed.is_some();
+        self.recovery.fell_back &= !self.recovery.bounded;
         let mut map_pages = replayed.unwrap_or_else(|| self.scan_everything(cx));
         if M::PAGED {
             self.forget_old_versions();

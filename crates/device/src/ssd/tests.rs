@@ -8,6 +8,8 @@ use nandu_base::{
 };
 use std::collections::BTreeSet;
 
+mod maps;
+
 /// A drive by itself, driven by hand.
 struct Bench {
     machine: Box<dyn Machine>,
@@ -34,7 +36,7 @@ const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 
                      page = \"512 B\"\nover_provisioning = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
-const MAPS: [&str; 7] = [
+const MAPS: [&str; 8] = [
     "mapping = { kind = \"dftl\", ram = 64 }\n",
     "mapping = { kind = \"tpc\", ram = 1048, delayed_read = false, clean_first = 1, gc_batch = 5 }\n",
     "mapping = { kind = \"tpc\", ram = 1048 }\n",
@@ -43,6 +45,9 @@ const MAPS: [&str; 7] = [
     "mapping = { kind = \"tpftl\", ram = 90 }\n",
     // One plane: runs and blocks occur.
     "mapping = { kind = \"cftl\", ram = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", start = 2 }\n",
+    // Blocks that are read a little are gathered; parts of pages cost nothing more.
+    "mapping = { kind = \"cftl\", ram = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
+     partial_write = \"ignored\"\n",
 ];
 
 fn paged(map: usize) -> String {
@@ -369,6 +374,7 @@ fn every_planted_fault_is_found() {
     // That one needs the other arbiter; the verified simulation finds it.
     for plant in kind().plants.iter().filter(|p| p.name != "ssd.erase-before-reads") {
         let toml = match plant.name {
+            "ssd.gathered-although-written" => paged(7),
             "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
             name if name.starts_with("ssd.map-") => paged(2),
             _ => TINY.to_string(),

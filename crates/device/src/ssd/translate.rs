@@ -7,16 +7,18 @@
 //! [`Phase::Map`] on the path of a request that waited for it.
 //!
 //! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
-//! die from the operations that are issued after it, even when the die would be idle until then.
+//! die from the operations that are issued after it, even when the die would be idle until then. The counter
+//! `map_die_kept_idle_ns` says for how long: it bounds what others lose by it.
 
 use super::checkpoint::Keeper;
+use super::gather::Gatherer;
 use super::host::{Pages, Taken, Usage};
 use super::Ssd;
 use crate::nand::lanes::Timing;
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Step,
-    TenantId, Window, Work,
+    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Span,
+    Step, TenantId, Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -25,7 +27,7 @@ use nandu_ftl::{BlockId, BlockTable, Layout, Lpn, MapArea, Ppn};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub(super) struct Paging {
-    ops: MapOps,
+    pub ops: MapOps,
     pub area: MapArea,
     /// When each translation page's last fetch ends.
     comes_at: Vec<Instant>,
@@ -35,6 +37,8 @@ pub(super) struct Paging {
     waits_for_write: bool,
     /// Takes checkpoints, if they are asked for.
     pub keeper: Option<Keeper>,
+    /// Copies logical blocks into flash blocks of their own, for a map that asks for it.
+    pub gatherer: Gatherer,
     count: Counts,
 }
 
@@ -44,6 +48,8 @@ struct Counts {
     pages_written: u64,
     pages_moved: u64,
     blocks_cleared: u64,
+    /// Time that dies were idle and promised to data pages that waited for their entries.
+    kept_idle: Span,
 }
 
 impl Paging {
@@ -57,6 +63,7 @@ impl Paging {
             last_comes_at: Instant::ZERO,
             waits_for_write,
             keeper,
+            gatherer: Gatherer::default(),
             count: Counts::default(),
         }
     }
@@ -88,16 +95,19 @@ impl Paging {
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
         self.ops.clear();
+        self.gatherer.restart();
     }
 
     pub fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.gatherer.count = Default::default();
         self.keeper.iter_mut().for_each(|keeper| keeper.count = Default::default());
     }
 
     /// Pages programmed for the map.
     pub fn programmed(&self) -> u64 {
-        self.count.pages_written + self.count.pages_moved + self.keeper.as_ref().map_or(0, |k| k.count.pages)
+        let checkpoints = self.keeper.as_ref().map_or(0, |k| k.count.pages);
+        self.count.pages_written + self.count.pages_moved + self.gatherer.count.pages + checkpoints
     }
 
     /// Blocks of the map that were cleared and erased.
@@ -229,6 +239,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage.charge(cx, cause, Work::Map);
         self.lanes.work_for(outer);
         self.paging.ops.clear();
+        // What comes after them begins at another time and shares no array operation with them.
+        self.serial = self.serial.wrapping_add(1);
         done
     }
 
@@ -354,6 +366,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (at, self.entry_comes(lpn, ready))
     }
 
+    /// A data page gets its place on a die although it cannot begin before `ready`.
+    #[inline(always)]
+    fn note_kept_idle(&mut self, ppn: Ppn, ready: Instant, now: Instant) {
+        if ready > now {
+            let idle_from = self.lanes.free_at(self.die_of(ppn)).later(now);
+            self.paging.count.kept_idle += Span(ready.0.saturating_sub(idle_from.0));
+        }
+    }
+
     #[inline]
     pub(super) fn read_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let request = &cx.requests[id];
@@ -376,6 +397,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 slowest.map_only(ready);
             }
             if let Some(ppn) = at {
+                self.note_kept_idle(ppn, ready, now);
                 let time = self.sense(ppn, ready, &mut usage);
                 slowest.note(ready, time);
                 sensed += 1;
@@ -388,6 +410,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.host_pages_read += sensed;
         usage.charge(cx, cause, Work::Read);
         slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.gather_some(cause, cx);
         self.finish(id, slowest.time.end, cx)
     }
 
@@ -404,6 +427,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 Some(_) => self.write_whole_paged::<true>(id, &pages, cause, cx),
             };
             slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+            self.gather_some(cause, cx);
             return self.finish(id, slowest.time.end, cx);
         }
         let mut slowest = Waits::none(now);
@@ -416,6 +440,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         usage.charge(cx, cause, Work::Write);
         slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.gather_some(cause, cx);
         self.finish(id, slowest.end(), cx)
     }
 
@@ -444,6 +469,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
             };
             ready = self.entry_comes(Lpn(lpn), ready);
+            self.note_kept_idle(ppn, ready, cx.now);
             let page = self.blocks.layout().page(ppn);
             let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
             usage.die += occupied;
@@ -478,13 +504,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, Instant) {
-        let issued = self.serial;
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
-        let known = self.run_map_ops(ready, cause, cx);
-        if self.serial != issued {
-            self.serial = self.serial.wrapping_add(1);
-        }
-        (old, known)
+        (old, self.run_map_ops(ready, cause, cx))
     }
 
     /// Writes one page or part of one; returns when its entry was at hand.
@@ -500,19 +521,24 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (cause, cx): (TenantId, &mut Cx<'_>),
     ) -> Instant {
         let ppn = self.next_host_page(cause, cx);
-        let issued = self.serial;
+        let came = ready;
         let mut before = None;
-        if part.is_some() {
+        if part.is_some() && self.host.merges {
             (before, ready) = self.look_up(lpn, ready, cause, cx);
+        }
+        let read = before;
+        if part.is_some() && !self.host.merges {
+            before = self.map.get(lpn);
         }
         self.paging.touched(lpn);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let known = self.run_map_ops(ready, cause, cx);
         ready = self.entry_comes(lpn, known);
-        if self.serial != issued {
+        if ready != came {
+            // Pages that begin at different times share no array operation.
             self.serial = self.serial.wrapping_add(1);
         }
-        let premerge = before.map(|old| self.premerge(old, ready, usage));
+        let premerge = read.map(|old| self.premerge(old, ready, usage));
         let time = self.program(ppn, premerge.map_or(ready, |read| read.end), Content::Data(lpn), usage);
         self.count.host_pages_written += 1;
         if let Some(old) = old {
@@ -536,6 +562,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut ready = now;
         for lpn in (pages.first..pages.end).map(Lpn) {
             let (at, known) = self.look_up(lpn, ready, cause, cx);
+            if known != ready {
+                self.serial = self.serial.wrapping_add(1);
+            }
             ready = known;
             slowest.map_only(ready);
             match (at, self.host.part(&pages, lpn.0)) {
@@ -607,11 +636,19 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_gc_moves_batched", m.moves_batched);
         put("map_gc_pages_moved", c.pages_moved);
         put("map_gc_blocks_cleared", c.blocks_cleared);
+        put("map_die_kept_idle_ns", c.kept_idle.0);
         put("map_entries_visited", m.visits);
         put("map_entries_a_scan_visits", m.scan_visits);
         put("map_invalidations_unknown", self.map.unsettled());
         put("map_directory_bytes", self.map.directory_ram());
         put("map_cache_slots", u64::from(self.map.cache_slots()));
+        if M::GATHERS {
+            let gathered = &self.paging.gatherer.count;
+            put("map_blocks_gathered", gathered.blocks);
+            put("map_pages_gathered", gathered.pages);
+            put("map_gatherings_given_up", gathered.given_up);
+            put("map_gatherings_without_room", gathered.no_room);
+        }
         if let Some(keeper) = &self.paging.keeper {
             put("map_checkpoints", keeper.count.taken);
             put("map_checkpoint_pages", keeper.count.pages);

@@ -6,24 +6,30 @@
 //! miss:     read the translation page; cache the run around the page, or the whole block
 //! write:    the page leaves its run, which is split; a page behind the end of a changed run extends it
 //! room:     the least recently used entry goes; a changed one takes all changes of its translation page along
+//! switch:   a block that is read often and seldom written is gathered in one flash block ([`super::switching`]) and becomes
+//!           one entry; the next write to it splits that entry
 //! ```
 //!
 //! Source: D. Park, B. Debnath, D. Du, "CFTL: An Adaptive Hybrid Flash Translation Layer with Efficient Caching
-//! Strategies", 2011, as the TPC-FTL paper describes it (S2, section II; baseline B2-3).
+//! Strategies", 2011, as the TPC-FTL paper describes it (S2, section II; baseline B2-3); the switching after the same authors'
+//! MASCOTS 2011 paper.
 //!
 //! Where we differ: runs and blocks share one order of use and one budget of bytes instead of two caches; a run does not
-//! cross a translation page. CFTL's switching of hot and cold data between page and block mapping is not here: the paper
-//! that we follow does not describe it. Moves of collection wait in a table ([`super::moves`]); one that hits a cached run
-//! makes an entry that is new and so counts as used.
+//! cross a translation page, and a logical block that does is not gathered. Moves of collection wait in a table
+//! ([`super::moves`]); one that hits a cached run makes an entry that is new and so counts as used. So collection
+//! takes a gathered block apart again; where it is still read, it is gathered anew.
 //!
 //! *Striping hides runs*: consecutive pages of a drive with several planes go to different planes, so that their flash
-//! pages are not consecutive. There every run has one page, and this is DFTL with entries of 12 bytes.
+//! pages are not consecutive. There every run has one page until its block is gathered. A gathered block lies on one die: what
+//! it saves in translation pages, a long read of it pays with dies that do not work at the same time.
 //!
-//! RAM of the drive: 12 bytes per run, 8 per block, 4 per translation page, 8 per waiting move. The simulator adds 8 bytes
-//! per logical page (content of the translation pages, index).
+//! RAM of the drive: 12 bytes per run, 8 per block, 4 per translation page, 8 per waiting move; with switching 4 per logical
+//! block and one page, which holds the entries of the block being gathered. The simulator adds 8 bytes per logical page
+//! (content of the translation pages, index).
 
 use super::lru::Lru;
 use super::store::{Directory, MapShape, Store};
+use super::switching::{Gather, SwitchSettings, Switching};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
 
@@ -78,11 +84,13 @@ pub struct Cftl {
     heads: Vec<u32>,
     /// Pages of a block.
     block_pages: u32,
+    switching: Option<Switching>,
 }
 
 impl Cftl {
-    /// A map whose cache has `ram` bytes, on flash with `block_pages` pages in a block.
-    pub fn new(shape: MapShape, ram: u64, block_pages: u32) -> Cftl {
+    /// A map whose cache has `ram` bytes, on flash with `block_pages` pages in a block. Without `switching`, blocks are found
+    /// where they happen to lie in order, and none is made.
+    pub fn new(shape: MapShape, ram: u64, block_pages: u32, switching: Option<SwitchSettings>) -> Cftl {
         let pages = shape.translation_pages();
         Cftl {
             store: Store::new(shape),
@@ -95,6 +103,7 @@ impl Cftl {
             index: vec![0; shape.pages as usize],
             heads: vec![0; pages as usize],
             block_pages,
+            switching: switching.map(|settings| Switching::new(settings, shape.pages, block_pages)),
         }
     }
 
@@ -265,6 +274,36 @@ impl Cftl {
         }
         self.make_room(0, ops);
     }
+
+    /// Whether the block that begins at `first` is one entry of the cache.
+    fn is_block(&self, first: Lpn) -> bool {
+        let run = self.index[first.0 as usize].checked_sub(1).map(|slot| self.runs[slot as usize]);
+        run.is_some_and(|run| run.first == first.0 && self.cost(&run) == BLOCK)
+    }
+
+    /// Makes one entry of a block whose pages lie in order from `at`.
+    fn enter_block(&mut self, first: Lpn, at: Ppn) {
+        let end = first.0 + self.block_pages;
+        let mut page = first.0;
+        while page < end {
+            let Some(slot) = self.index[page as usize].checked_sub(1) else {
+                self.store.moves.take(Lpn(page));
+                page += 1;
+                continue;
+            };
+            let run = self.remove(slot);
+            page = run.first + run.k;
+            if run.first < first.0 {
+                self.insert(Run::new(run.first, run.word, first.0 - run.first, run.dirty));
+            }
+            if page > end {
+                self.insert(Run::new(end, run.word_at(Lpn(end)), page - end, run.dirty));
+            }
+        }
+        let block = Run::new(first.0, at.0 + 1, self.block_pages, false);
+        let dirty = (first.0..end).map(Lpn).any(|lpn| self.store.word(lpn) != block.word_at(lpn));
+        self.insert(Run { dirty, ..block });
+    }
 }
 
 fn run_after(runs: &[Run], at: u32) -> u32 {
@@ -273,6 +312,7 @@ fn run_after(runs: &[Run], at: u32) -> u32 {
 
 impl Mapping for Cftl {
     const PAGED: bool = true;
+    const GATHERS: bool = true;
 
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
         match self.index[lpn.0 as usize] {
@@ -291,7 +331,8 @@ impl Mapping for Cftl {
 
     fn reset(&mut self) {
         let count = self.store.count;
-        *self = Cftl::new(self.store.shape, self.ram, self.block_pages);
+        let switching = self.switching.as_ref().map(Switching::settings);
+        *self = Cftl::new(self.store.shape, self.ram, self.block_pages, switching);
         self.store.count = count;
     }
 
@@ -300,7 +341,13 @@ impl Mapping for Cftl {
         crate::prefetch(&self.index, lpn.0 as usize);
     }
 
+    #[inline]
+    fn begin(&mut self, _end: Lpn) {
+        self.switching.iter_mut().for_each(Switching::begin);
+    }
+
     fn lookup(&mut self, lpn: Lpn, ops: &mut MapOps) -> Option<Ppn> {
+        self.switching.iter_mut().for_each(|s| s.read(lpn));
         let slot = self.slot_for(lpn, ops);
         let at = page_of(self.runs[slot as usize].word_at(lpn));
         self.make_room(0, ops);
@@ -310,6 +357,7 @@ impl Mapping for Cftl {
     #[inline(always)]
     fn lookup_cached(&mut self, lpn: Lpn) -> Option<Option<Ppn>> {
         let slot = self.index[lpn.0 as usize].checked_sub(1)?;
+        self.switching.iter_mut().for_each(|s| s.read(lpn));
         self.store.count.visits += 1;
         self.store.count.scan_visits += (self.runs.len() - self.unused.len()) as u64;
         self.store.count.hits += 1;
@@ -318,6 +366,7 @@ impl Mapping for Cftl {
     }
 
     fn update(&mut self, lpn: Lpn, to: Option<Ppn>, ops: &mut MapOps) -> Option<Ppn> {
+        self.switching.iter_mut().for_each(|s| s.written(lpn, to.is_none()));
         let slot = self.slot_for(lpn, ops);
         let old = page_of(self.runs[slot as usize].word_at(lpn));
         self.put(slot, lpn, word_of(to), ops);
@@ -339,6 +388,51 @@ impl Mapping for Cftl {
     /// The old page of every update was known at once.
     fn is_live(&mut self, _lpn: Lpn, _ppn: Ppn, _ops: &mut MapOps) -> bool {
         true
+    }
+
+    #[inline]
+    fn wants_gathering(&self) -> bool {
+        self.switching.as_ref().is_some_and(Switching::wants)
+    }
+
+    /// A block is gathered when it lies within one translation page, every page of it is mapped, and they are not in order
+    /// in one flash block yet.
+    fn start_gathering(&mut self, ops: &mut MapOps) -> bool {
+        let Some(switching) = &mut self.switching else { return false };
+        let Some(first) = switching.take_wanted() else { return false };
+        let last = Lpn(first.0 + self.block_pages - 1);
+        let tp = self.store.shape.tp(first);
+        if tp != self.store.shape.tp(last) || self.is_block(first) {
+            return false;
+        }
+        self.directory.read(tp, ops);
+        let at = self.get(first);
+        let mut places = (first.0..=last.0).map(|page| self.get(Lpn(page)));
+        let in_order = at.is_some_and(|at| {
+            (at.0..).zip(places.clone()).all(|(want, is)| is == Some(Ppn(want)))
+                && at.0.is_multiple_of(self.block_pages.next_power_of_two())
+        });
+        let starts = places.all(|at| at.is_some()) && !in_order;
+        if starts {
+            self.switching.iter_mut().for_each(|s| s.start(first));
+        }
+        starts
+    }
+
+    fn gather(&mut self) -> Gather {
+        self.switching.as_mut().map_or(Gather::Broken, Switching::step)
+    }
+
+    fn gathered_at_once(&self) -> u32 {
+        self.switching.as_ref().map_or(0, |s| s.settings().pages)
+    }
+
+    fn end_gathering(&mut self, at: Option<Ppn>, ops: &mut MapOps) {
+        let first = self.switching.as_mut().and_then(Switching::end);
+        if let (Some(first), Some(at)) = (first, at) {
+            self.enter_block(first, at);
+            self.make_room(0, ops);
+        }
     }
 
     fn write_back_all(&mut self, ops: &mut MapOps) {
@@ -372,7 +466,9 @@ impl Mapping for Cftl {
     }
 
     fn ram(&self) -> u64 {
-        self.ram + self.directory.ram() + self.store.moves.ram()
+        let page = 4 * self.store.shape.entries() as u64;
+        let switching = self.switching.as_ref().map_or(0, |s| s.ram() + page);
+        self.ram + self.directory.ram() + self.store.moves.ram() + switching
     }
 
     fn check(&self) -> Result<(), String> {
@@ -409,7 +505,7 @@ mod tests {
 
     /// A filled map of 16 pages in order, translation pages of 8 entries, blocks of 4 pages.
     fn filled(ram: u64) -> (Cftl, MapOps) {
-        let mut map = Cftl::new(MapShape { pages: 16, bits: 3, moves: 2 }, ram, 4);
+        let mut map = Cftl::new(MapShape { pages: 16, bits: 3, moves: 2 }, ram, 4, None);
         for lpn in 0..16 {
             map.set(Lpn(lpn), Ppn(lpn));
         }
@@ -429,6 +525,46 @@ mod tests {
         // The page behind it continues the new run.
         map.update(Lpn(3), Some(Ppn(51)), &mut ops);
         assert_eq!(map.used, 2 * RUN);
+        map.check().unwrap();
+    }
+
+    #[test]
+    fn a_gathered_block_becomes_one_entry_and_a_write_splits_it() {
+        let (mut map, mut ops) = filled(100);
+        let settings = SwitchSettings { reads: 2, writes: 9, pages: 4, keeps_overwritten: false };
+        map.switching = Some(Switching::new(settings, 16, 4));
+        // Pages 8 to 11 lie apart; a run goes over both ends of the block.
+        for (lpn, ppn) in (7..).zip([39, 40, 51, 52, 53, 54]) {
+            map.set(Lpn(lpn), Ppn(ppn));
+        }
+        for lpn in [9, 12, 9, 9] {
+            map.begin(Lpn(13));
+            map.lookup(Lpn(lpn), &mut ops);
+        }
+        ops.clear();
+        assert!(map.wants_gathering() && map.start_gathering(&mut ops));
+        assert_eq!(ops.list(), [MapOp::Read(Tp(1))]);
+        for (lpn, to) in (8..12).zip(60..) {
+            assert_eq!(map.gather(), Gather::Page(Lpn(lpn)));
+            map.relocate(Lpn(lpn), Ppn(to), &mut ops);
+            map.check().unwrap();
+        }
+        assert_eq!(map.gather(), Gather::Done);
+        map.end_gathering(Some(Ppn(60)), &mut ops);
+        map.check().unwrap();
+        assert!(map.is_block(Lpn(8)));
+        assert_eq!(
+            (map.get(Lpn(7)), map.get(Lpn(11)), map.get(Lpn(12))),
+            (Some(Ppn(39)), Some(Ppn(63)), Some(Ppn(54)))
+        );
+        // In order already: nothing is gathered.
+        (0..5).for_each(|_| {
+            map.begin(Lpn(9));
+            map.lookup(Lpn(8), &mut ops);
+        });
+        assert!(map.wants_gathering() && !map.start_gathering(&mut ops));
+        map.update(Lpn(9), Some(Ppn(70)), &mut ops);
+        assert!(!map.is_block(Lpn(8)));
         map.check().unwrap();
     }
 

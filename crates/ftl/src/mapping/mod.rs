@@ -17,6 +17,7 @@ pub mod lru;
 pub mod moves;
 mod page_map;
 pub mod store;
+pub mod switching;
 mod tpc;
 mod tpftl;
 
@@ -24,6 +25,7 @@ pub use cftl::Cftl;
 pub use dftl::Dftl;
 pub use page_map::PageMap;
 pub use store::{Directory, MapCounts, MapShape, Store};
+pub use switching::{Gather, SwitchSettings};
 pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
 pub use tpftl::Tpftl;
 
@@ -74,6 +76,9 @@ impl MapOps {
 pub trait Mapping: Send {
     /// Whether entries are fetched from and written to translation pages.
     const PAGED: bool;
+
+    /// Whether it may ask for logical blocks to be gathered ([`switching`]).
+    const GATHERS: bool = false;
 
     /// Where the page lies, at no cost: for checks, hints, and maps in RAM.
     fn get(&self, lpn: Lpn) -> Option<Ppn>;
@@ -137,6 +142,30 @@ pub trait Mapping: Send {
     fn is_live(&mut self, lpn: Lpn, ppn: Ppn, _ops: &mut MapOps) -> bool {
         self.get(lpn) == Some(ppn)
     }
+
+    /// Whether the map wants the pages of a logical block in one flash block, in order.
+    #[inline]
+    fn wants_gathering(&self) -> bool {
+        false
+    }
+
+    /// Chooses a logical block to gather; false when the one that was wanted needs no gathering or cannot have it.
+    fn start_gathering(&mut self, _ops: &mut MapOps) -> bool {
+        false
+    }
+
+    /// The next page of the block that is being gathered. What it answers is copied at once.
+    fn gather(&mut self) -> Gather {
+        Gather::Broken
+    }
+
+    /// Pages that may be copied after each request.
+    fn gathered_at_once(&self) -> u32 {
+        0
+    }
+
+    /// The block is gathered in the flash block that begins at `at`, or was given up.
+    fn end_gathering(&mut self, _at: Option<Ppn>, _ops: &mut MapOps) {}
 
     /// Writes every changed entry back.
     fn write_back_all(&mut self, _ops: &mut MapOps) {}

@@ -19,7 +19,7 @@
 //! RAM of the drive: 6 bytes per entry (offset and place), 8 per group, 4 per translation page, 8 per waiting move. The
 //! simulator adds 8 bytes per logical page (content of the translation pages, index).
 
-use super::lru::Lru;
+use super::lru::{Ends, Links, Lru};
 use super::store::{Directory, MapShape, Store};
 use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
 use crate::address::{Lpn, Ppn};
@@ -30,7 +30,6 @@ const ENTRY: u64 = 6;
 const GROUP: u64 = 8;
 /// Groups that come or go before prefetch changes.
 const TREND: i32 = 3;
-const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -38,19 +37,17 @@ struct Entry {
     /// Page number plus one; zero when unmapped.
     word: u32,
     dirty: bool,
-    older: u32,
-    newer: u32,
 }
 
 /// The cached entries of one translation page.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    oldest: u32,
-    newest: u32,
+    /// By their last use.
+    entries: Ends,
     dirty: u32,
 }
 
-const EMPTY: Group = Group { oldest: NONE, newest: NONE, dirty: 0 };
+const EMPTY: Group = Group { entries: Ends::EMPTY, dirty: 0 };
 
 /// The map.
 #[derive(Clone, Debug)]
@@ -58,6 +55,8 @@ pub struct Tpftl {
     store: Store,
     directory: Directory,
     entries: Vec<Entry>,
+    /// Lists the entries of each group.
+    links: Links,
     unused: Vec<u32>,
     groups: Vec<Group>,
     /// Groups with entries, by their last use.
@@ -80,6 +79,7 @@ impl Tpftl {
             store: Store::new(shape),
             directory: Directory::new(pages),
             entries: Vec::new(),
+            links: Links::default(),
             unused: Vec::new(),
             groups: vec![EMPTY; pages as usize],
             order: Lru::default(),
@@ -125,10 +125,7 @@ impl Tpftl {
     #[inline]
     fn use_again(&mut self, lpn: Lpn, slot: u32) {
         let tp = self.store.shape.tp(lpn);
-        if self.groups[tp.0 as usize].newest != slot {
-            self.detach(tp, slot);
-            self.attach(tp, slot);
-        }
+        self.links.touch(&mut self.groups[tp.0 as usize].entries, slot);
         self.order.touch(tp.0);
     }
 
@@ -170,7 +167,7 @@ impl Tpftl {
             if self.index[page.0 as usize] != 0 || self.store.moves.get(page).is_some() {
                 continue;
             }
-            let group = u64::from(self.groups[tp.0 as usize].oldest == NONE) * GROUP;
+            let group = u64::from(self.groups[tp.0 as usize].entries.is_empty()) * GROUP;
             while self.used + 2 * ENTRY + group > self.ram {
                 if !from.is_some_and(|from| self.evict_unchanged(from)) {
                     return;
@@ -188,19 +185,19 @@ impl Tpftl {
         }
         self.store.count.write_backs += 1;
         self.write_back(tp, ops);
-        self.remove(self.groups[tp.0 as usize].oldest);
+        self.remove(self.groups[tp.0 as usize].entries.oldest().expect("a group in the order has entries"));
     }
 
     /// Lets the oldest unchanged entry of the group go, if there is one.
     fn evict_unchanged(&mut self, tp: Tp) -> bool {
-        let mut at = self.groups[tp.0 as usize].oldest;
-        while at != NONE {
+        let mut next = self.groups[tp.0 as usize].entries.oldest();
+        while let Some(at) = next {
             self.store.count.visits += 1;
             if !self.entries[at as usize].dirty {
                 self.remove(at);
                 return true;
             }
-            at = self.entries[at as usize].newer;
+            next = self.links.newer(at);
         }
         false
     }
@@ -209,15 +206,15 @@ impl Tpftl {
     fn write_back(&mut self, tp: Tp, ops: &mut MapOps) {
         self.directory.read(tp, ops);
         self.store.count.scan_visits += self.cached();
-        let mut at = self.groups[tp.0 as usize].oldest;
-        while at != NONE {
+        let mut next = self.groups[tp.0 as usize].entries.oldest();
+        while let Some(at) = next {
             let entry = &mut self.entries[at as usize];
             self.store.count.visits += 1;
             if entry.dirty {
                 entry.dirty = false;
                 self.store.set_word(entry.lpn, entry.word);
             }
-            at = entry.newer;
+            next = self.links.newer(at);
         }
         self.groups[tp.0 as usize].dirty = 0;
         self.store.count.moves_batched += self.store.enter_moves(tp);
@@ -225,7 +222,7 @@ impl Tpftl {
     }
 
     fn insert(&mut self, lpn: Lpn, word: u32, dirty: bool) -> u32 {
-        let entry = Entry { lpn, word, dirty, older: NONE, newer: NONE };
+        let entry = Entry { lpn, word, dirty };
         let slot = self.unused.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
@@ -234,7 +231,7 @@ impl Tpftl {
         self.index[lpn.0 as usize] = slot + 1;
         self.used += ENTRY;
         let tp = self.store.shape.tp(lpn);
-        if self.groups[tp.0 as usize].oldest == NONE {
+        if self.groups[tp.0 as usize].entries.is_empty() {
             self.used += GROUP;
             self.order.add(tp.0);
             self.follow(1);
@@ -242,19 +239,19 @@ impl Tpftl {
             self.order.touch(tp.0);
         }
         self.groups[tp.0 as usize].dirty += u32::from(dirty);
-        self.attach(tp, slot);
+        self.links.add(&mut self.groups[tp.0 as usize].entries, slot);
         slot
     }
 
     fn remove(&mut self, slot: u32) {
         let Entry { lpn, dirty, .. } = self.entries[slot as usize];
         let tp = self.store.shape.tp(lpn);
-        self.detach(tp, slot);
+        self.links.remove(&mut self.groups[tp.0 as usize].entries, slot);
         self.index[lpn.0 as usize] = 0;
         self.unused.push(slot);
         self.used -= ENTRY;
         self.groups[tp.0 as usize].dirty -= u32::from(dirty);
-        if self.groups[tp.0 as usize].oldest == NONE {
+        if self.groups[tp.0 as usize].entries.is_empty() {
             self.used -= GROUP;
             self.order.remove(tp.0);
             self.follow(-1);
@@ -267,31 +264,6 @@ impl Tpftl {
         if self.trend.abs() > TREND {
             self.sequential = self.trend < 0;
             self.trend = 0;
-        }
-    }
-
-    /// Puts a slot at the new end of its group.
-    fn attach(&mut self, tp: Tp, slot: u32) {
-        let group = &mut self.groups[tp.0 as usize];
-        let newest = std::mem::replace(&mut group.newest, slot);
-        match newest {
-            NONE => group.oldest = slot,
-            newest => self.entries[newest as usize].newer = slot,
-        }
-        let entry = &mut self.entries[slot as usize];
-        (entry.older, entry.newer) = (newest, NONE);
-    }
-
-    fn detach(&mut self, tp: Tp, slot: u32) {
-        let Entry { older, newer, .. } = self.entries[slot as usize];
-        let group = &mut self.groups[tp.0 as usize];
-        match older {
-            NONE => group.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => group.newest = older,
-            newer => self.entries[newer as usize].older = older,
         }
     }
 
@@ -411,9 +383,9 @@ impl Mapping for Tpftl {
         let (mut cached, mut groups) = (0, 0);
         for tp in self.order.iter().map(Tp) {
             let group = self.groups[tp.0 as usize];
-            let (mut at, mut dirty) = (group.oldest, 0);
+            let mut dirty = 0;
             groups += 1;
-            while at != NONE {
+            for at in self.links.iter(group.entries) {
                 let entry = self.entries[at as usize];
                 cached += 1;
                 dirty += u32::from(entry.dirty);
@@ -423,7 +395,6 @@ impl Mapping for Tpftl {
                 if !entry.dirty && entry.word != self.store.word(entry.lpn) {
                     return Err(format!("the unchanged entry of {:?} differs from its page", entry.lpn));
                 }
-                at = entry.newer;
             }
             if dirty != group.dirty {
                 return Err(format!("{tp:?} counts {} changed entries, there are {dirty}", group.dirty));

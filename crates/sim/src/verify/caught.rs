@@ -53,6 +53,7 @@ fn violation(text: String) -> Violation {
 
 const NAMED: &[&str] = &[
     "I-1",
+    "I-4",
     "I-5",
     "I-6",
     "I-13",

@@ -43,12 +43,16 @@ pub enum Drive {
     Any,
     /// Page map, arbiter `fcfs`.
     AtOnce,
+    /// The same, under a load of trims and flushes.
+    Trimmed,
     /// Page map, arbiter `queued`.
     Queued,
     /// A map on the flash.
     Paged,
     /// TPC-FTL with delayed reads.
     DelayedReads,
+    /// CFTL that gathers blocks as soon as they are read.
+    Gathers,
 }
 
 impl Family {
@@ -56,9 +60,11 @@ impl Family {
     pub const ALL: &'static [(&'static str, Family)] = &[
         ("ssd", Family::Ssd(Drive::Any)),
         ("ssd-at-once", Family::Ssd(Drive::AtOnce)),
+        ("ssd-trimmed", Family::Ssd(Drive::Trimmed)),
         ("ssd-queued", Family::Ssd(Drive::Queued)),
         ("ssd-paged", Family::Ssd(Drive::Paged)),
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
+        ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -276,7 +282,8 @@ impl<'a> Draft<'a> {
         let mapping = self.mapping(page);
         if mapping.is_some() {
             let entries = 2 * logical.div_ceil(page / 4);
-            blocks += 2 + entries.div_ceil(pages * all_planes);
+            // One more than most maps need: CFTL gathers blocks.
+            blocks += 3 + entries.div_ceil(pages * all_planes);
         }
         // A generator of its own: what else a seed draws stays as it was.
         let mut checkpoint = self.rng.fork(6);
@@ -327,7 +334,7 @@ impl<'a> Draft<'a> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(self.drive, Drive::AtOnce | Drive::Queued) {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued) {
             return None;
         }
         let batch = self.rng.between(1, 20);
@@ -335,13 +342,27 @@ impl<'a> Draft<'a> {
         let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
         let kind = match self.drive {
             Drive::DelayedReads => 2,
+            Drive::Gathers => 1,
             Drive::Paged => self.rng.below(4),
             _ => self.rng.below(8),
         };
         match kind {
             3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
             0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
-            1 => Some(format!("{{ kind = \"cftl\", ram = {}, {common} }}", self.rng.between(24, 200))),
+            1 => {
+                let ram = self.rng.between(24, 200);
+                // A generator of its own: what else a seed draws stays as it was.
+                let mut rng = self.rng.fork(7);
+                let gathers = self.drive == Drive::Gathers || rng.below(4) > 0;
+                let (reads, writes, pages) = (rng.between(1, 6), rng.below(8), rng.between(1, 9));
+                let switching = match gathers {
+                    true => format!(
+                        "{{ kind = \"by-access\", reads = {reads}, writes = {writes}, pages = {pages} }}"
+                    ),
+                    false => "{ kind = \"never\" }".into(),
+                };
+                Some(format!("{{ kind = \"cftl\", ram = {ram}, switching = {switching}, {common} }}"))
+            }
             2 => {
                 let ram = (page + 12) * self.rng.between(1, 3);
                 let delayed = self.drive == Drive::DelayedReads || self.one_in(2);

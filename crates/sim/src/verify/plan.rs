@@ -3,7 +3,7 @@
 //! Features are switched off at random, so that rare mixes occur. The stack is drawn as the text of a stack file, which a
 //! failure prints.
 
-use super::draw::{self, Shape};
+use super::draw::{self, Drive, Family, Shape};
 use nandu_base::{Precondition, Rng, Span};
 
 /// What the host does.
@@ -71,8 +71,10 @@ impl Plan {
         let toml = draw::stack(shape, &mut root.fork(1));
         let mut rng = root.fork(2);
         let precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
-        let load = Load::draw(&mut rng);
-        let count = if crashes { 1 + rng.below(4) } else { 0 };
+        let is_trimmed = *shape == Shape::Named(Family::Ssd(Drive::Trimmed));
+        let load = if is_trimmed { Load::draw(&mut rng).of_trims() } else { Load::draw(&mut rng) };
+        let most = if is_trimmed { 16 } else { 4 };
+        let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
         Plan { seed, toml, precondition, load, cuts, close: rng.below(2) == 0 }
     }
@@ -92,6 +94,21 @@ impl Load {
             hot: rng.below(6) as u32,
             gap: *rng.pick(&[Span::ZERO, Span::from_us(20), Span::from_us(300), Span::from_ms(2)]),
             idle_one_in: *rng.pick(&[0, 10, 60]),
+        }
+    }
+
+    /// The same with trims and flushes among many writes, as close together as the drive lets them: so trims are being put
+    /// on record on one die while others clear blocks.
+    fn of_trims(self) -> Load {
+        Load {
+            weights: [1, 16, 3, 3, 0],
+            depth: 16,
+            gap: Span::ZERO,
+            idle_one_in: 0,
+            requests: 800,
+            whole_one_in: 1,
+            longest: 24,
+            ..self
         }
     }
 }

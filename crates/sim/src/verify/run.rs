@@ -92,6 +92,10 @@ pub struct SeedReport {
     pub recoveries: u64,
     /// The longest of them, in simulated time.
     pub start_longest: Span,
+    /// Drives that started from a checkpoint of their map.
+    pub from_checkpoint: u64,
+    /// Drives that had a checkpoint and scanned everything all the same.
+    pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
     /// Whether the faults never let the stack be created.
@@ -115,6 +119,10 @@ pub struct VerifyReport {
     pub recoveries: u64,
     /// The longest of them, in simulated time.
     pub start_longest: Span,
+    /// Drives that started from a checkpoint of their map.
+    pub from_checkpoint: u64,
+    /// Drives that had a checkpoint and scanned everything all the same.
+    pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
     /// Stacks that the faults never let be created.
@@ -179,6 +187,8 @@ impl VerifyReport {
             sum.crashes += r.crashes;
             sum.recoveries += r.recoveries;
             sum.start_longest = sum.start_longest.longer(r.start_longest);
+            sum.from_checkpoint += r.from_checkpoint;
+            sum.fell_back += r.fell_back;
             sum.mirrors_compared += r.mirrors_compared;
             sum.not_created += u64::from(r.not_created);
             digest.add(r.digest);
@@ -208,18 +218,18 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         let command = command(options, seed);
         Box::new(Failure { seed, violation, event: tally.events, stack: plan.toml.clone(), command })
     });
-    let Tally { requests, events, crashes, recoveries, start_longest, mirrors_compared, not_created, digest } =
-        tally;
     SeedReport {
-        not_created: not_created > 0,
+        not_created: tally.not_created > 0,
         seed,
-        digest,
-        requests,
-        events,
-        crashes,
-        recoveries,
-        start_longest,
-        mirrors_compared,
+        digest: tally.digest,
+        requests: tally.requests,
+        events: tally.events,
+        crashes: tally.crashes,
+        recoveries: tally.recoveries,
+        start_longest: tally.start_longest,
+        from_checkpoint: tally.from_checkpoint,
+        fell_back: tally.fell_back,
+        mirrors_compared: tally.mirrors_compared,
         failure,
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Tally {
     pub crashes: u64,
     pub recoveries: u64,
     pub start_longest: Span,
+    pub from_checkpoint: u64,
+    pub fell_back: u64,
     pub mirrors_compared: u64,
     pub not_created: u64,
     pub digest: u64,
@@ -541,6 +543,8 @@ impl<'a> Session<'a> {
                 self.tally.recoveries += 1;
                 let took = self.engine.now().since(began);
                 self.tally.start_longest = self.tally.start_longest.longer(took);
+                self.tally.from_checkpoint += self.sum_of("recovery_from_checkpoint");
+                self.tally.fell_back += self.sum_of("recovery_fell_back");
                 self.check()?;
                 Ok(true)
             }
@@ -553,6 +557,14 @@ impl<'a> Session<'a> {
                 Ok(false)
             }
         }
+    }
+
+    /// A counter, summed over all machines.
+    fn sum_of(&self, name: &str) -> u64 {
+        let mut counters = Vec::new();
+        let graph = &self.engine.graph;
+        (0..graph.len() as u32).for_each(|node| graph.machine(node).counters(&mut counters));
+        counters.iter().filter(|c| c.name == name).map(|c| c.value).sum()
     }
 
     /// Ends the stack cleanly, or cuts the power on the way, and starts again.

@@ -72,6 +72,7 @@ impl Params for Financial1 {
                 .map(|(b, w)| (ByteLen(b), w))
                 .into(),
             space: self.space,
+            write_space: ByteLen(0),
             hot: self.hot,
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),

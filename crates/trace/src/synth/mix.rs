@@ -34,6 +34,8 @@ pub struct MixParams {
     pub sizes: Vec<(ByteLen, u64)>,
     /// Addresses lie in `0..space`.
     pub space: ByteLen,
+    /// Writes and trims lie evenly in this much behind `space`; 0 for in the same.
+    pub write_space: ByteLen,
     /// Bytes that are ever started at, from rank 1 down; at most `space`.
     pub hot: ByteLen,
     /// Starts are drawn in units of this.
@@ -131,8 +133,13 @@ impl Mix {
         unreachable!("a draw below the sum of the weights falls on one of them")
     }
 
-    fn start_sectors(&mut self, len: u64) -> u64 {
+    fn start_sectors(&mut self, op: Op, len: u64) -> u64 {
         let end = self.p.space.0 / SECTOR;
+        let write_grains = self.p.write_space.0 / self.p.grain.0;
+        if write_grains > 0 && op != Op::Read {
+            let start = self.places.below(write_grains) * self.p.grain.0 / SECTOR;
+            return end + start.min(self.p.write_space.0 / SECTOR - len);
+        }
         if self.places.chance(self.p.sequential) && self.last_end_sectors + len <= end {
             return self.last_end_sectors;
         }
@@ -167,7 +174,7 @@ impl Iterator for Mix {
             Record::new(self.now_ns, op, false, 0, 0, 0)
         } else {
             let len = self.len_sectors();
-            let start = self.start_sectors(len);
+            let start = self.start_sectors(op, len);
             self.last_end_sectors = start + len;
             Record::new(self.now_ns, op, fua, start, len, 0)
         };
@@ -198,6 +205,9 @@ fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
     check_places(p)?;
     let longest = p.sizes.iter().map(|&(len, _)| len.0).max().unwrap_or(0);
     let bad = |&(len, _): &(ByteLen, u64)| len.0 == 0 || !len.0.is_multiple_of(SECTOR);
+    if p.write_space.0 > 0 && longest > p.write_space.0 {
+        return fail("write_space", "every request fits it".into());
+    }
     if p.sizes.iter().any(bad) || longest > MAX_LEN_SECTORS * SECTOR || longest > p.space.0 {
         return fail(
             "size",
@@ -239,8 +249,11 @@ fn check_places(p: &MixParams) -> Result<(), (&'static str, String)> {
     if !whole(p.hot.0, p.piece.0) || p.hot.0 > p.space.0 {
         return Err(("hot", format!("a positive multiple of {} bytes, at most the space", p.piece.0)));
     }
-    if p.space.0 / SECTOR > MAX_END_SECTORS {
+    if p.space.0.saturating_add(p.write_space.0) / SECTOR > MAX_END_SECTORS {
         return Err(("space", "at most 128 TiB".into()));
+    }
+    if !p.write_space.0.is_multiple_of(p.grain.0) {
+        return Err(("write_space", format!("a multiple of {} bytes, or 0", p.grain.0)));
     }
     Ok(())
 }

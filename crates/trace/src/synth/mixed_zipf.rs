@@ -65,6 +65,7 @@ impl Params for MixedZipf {
                 .map(|(kib, w)| (ByteLen::kib(kib), w))
                 .into(),
             space: self.space,
+            write_space: ByteLen(0),
             hot: self.space,
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(4),

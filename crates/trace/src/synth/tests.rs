@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stats::{stats, Stats, StatsOptions};
+use nandu_base::Op;
 use serde_json::json;
 
 /// Requests enough for the figures to settle within their tolerance.
@@ -143,4 +144,24 @@ proptest::proptest! {
             assert!(trace.max_extent().0 <= space * 512, "seed {seed}");
         }
     }
+}
+
+#[test]
+fn writes_can_be_sent_to_a_space_of_their_own() {
+    let params =
+        json!({"requests": 2000, "size": "2 KiB", "space": "1 MiB", "write_space": "4 MiB", "write": "1/2"});
+    let trace = by_name("uniform").unwrap().trace(&params, SEED).unwrap();
+    let (mut reads, mut last) = (0, 0);
+    for record in trace.records {
+        let start = record.offset().0;
+        match record.op() {
+            Op::Read => assert!(start < 1 << 20),
+            _ => assert!(((1 << 20)..(5 << 20)).contains(&start)),
+        }
+        reads += u32::from(record.op() == Op::Read);
+        last = start.max(last);
+    }
+    assert!((900..1100).contains(&reads) && last > 4 << 20);
+    let refused = by_name("uniform").unwrap().trace(&json!({"write_space": "1 KiB"}), SEED);
+    assert!(refused.unwrap_err().to_string().contains("write_space"));
 }

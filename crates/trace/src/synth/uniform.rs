@@ -39,6 +39,8 @@ pub struct Uniform {
     pub size: ByteLen,
     /// Address space, a multiple of the size.
     pub space: ByteLen,
+    /// Writes and trims go to this much space behind it, a multiple of the size; 0 sends them to the same places as reads.
+    pub write_space: ByteLen,
     /// Share of requests that start where the one before ended: 15/16 makes runs of 16 on average.
     pub sequential: Ratio,
 }
@@ -54,6 +56,7 @@ impl Default for Uniform {
             fua: Ratio::ZERO,
             size: ByteLen::kib(4),
             space: ByteLen::gib(8),
+            write_space: ByteLen(0),
             sequential: Ratio::ZERO,
         }
     }
@@ -74,6 +77,7 @@ impl Params for Uniform {
             fua: self.fua,
             sizes: vec![(self.size, 1)],
             space: self.space,
+            write_space: self.write_space,
             hot: self.space,
             grain: self.size,
             piece: self.size,

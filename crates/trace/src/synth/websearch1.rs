@@ -61,6 +61,7 @@ impl Params for WebSearch1 {
             // Mean 15.04 KiB.
             sizes: [(8, 58), (16, 14), (24, 10), (32, 18)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             space: self.space,
+            write_space: ByteLen(0),
             hot: self.space,
             grain: ByteLen::kib(8),
             piece: ByteLen::kib(8),

@@ -40,9 +40,14 @@ fn every_map_survives_power_cuts() {
 #[test]
 fn faults_of_a_start_are_found_with_every_map() {
     for (name, stack) in STACKS {
-        for plant in ["ssd.map-slot-persisted", "ssd.oob-dropped"] {
+        for (plant, invariant) in [("ssd.map-slot-persisted", "I-4"), ("ssd.oob-dropped", "I-1")] {
             let report = run(stack, 200, Some(plant));
-            assert!(!report.failures.is_empty(), "{plant} is never found with {name}");
+            let found = report.failures.first().map(|f| f.violation.invariant);
+            assert!(found.is_some(), "{plant} is never found with {name}");
+            assert!(
+                plant != "ssd.map-slot-persisted" || found == Some(invariant),
+                "{name}: {plant}: {found:?}"
+            );
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Gathering a logical block: its pages are copied from wherever they lie into one flash block, in order, so that a map that
+//! stands for blocks can name it by one entry ([`nandu_ftl::mapping::switching`]).
+//!
+//! One block at a time, a few pages after each request of the host. A copy is a read on one die and a program on
+//! another, as a page that the host writes: it is followed by the moves of collection that make good for it, and the old
+//! place is not erased before the copy is complete. So a cut finds the newest version of each page wherever gathering was, and
+//! nothing of it is recorded. A block that is given up halfway keeps its copies; the rest of the flash block is wasted
+//! until it is cleared. A plane takes a gathered block only while it has room for one more block of valid pages and
+//! collection is not behind there; a map that gathers has one block of each plane for it.
+
+use super::host::Usage;
+use super::Ssd;
+use nandu_base::{Cx, Instant, Oob, Program, TenantId, Window, Work};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::{Gather, Mapping};
+use nandu_ftl::{BlockId, Cursor, Layout, Lpn, Ppn};
+
+/// What was gathered since the counters were reset.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub blocks: u64,
+    pub pages: u64,
+    pub given_up: u64,
+    /// Requests after which a plane had no room for a block that the map wanted.
+    pub no_room: u64,
+}
+
+/// The flash block that is being filled.
+#[derive(Clone, Copy)]
+struct Gathering {
+    cursor: Cursor,
+    plane: u32,
+    /// Its first page.
+    first: Ppn,
+    /// When the entries of the logical block were read.
+    ready: Instant,
+}
+
+/// What a drive keeps to gather blocks.
+#[derive(Default)]
+pub(super) struct Gatherer {
+    under_way: Option<Gathering>,
+    /// The plane to ask for room next.
+    turn: u32,
+    pub count: Counts,
+}
+
+impl Gatherer {
+    /// Forgets what a loss of power takes.
+    pub fn restart(&mut self) {
+        self.under_way = None;
+    }
+
+    /// The block of the plane that is being filled, if one is.
+    #[inline]
+    pub fn open_in(&self, plane: u32, layout: &Layout) -> Option<BlockId> {
+        let open = self.under_way.as_ref().filter(|g| g.plane == plane)?;
+        Some(layout.block(open.first))
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// After a request: copies as many pages as may be.
+    #[inline]
+    pub(super) fn gather_some(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+        if M::GATHERS && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathering()) {
+            self.gather_pages(cause, cx);
+        }
+    }
+
+    #[inline(never)]
+    fn gather_pages(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+        if self.paging.gatherer.under_way.is_none() {
+            self.paging.gatherer.under_way = self.start_gathering(cause, cx);
+        }
+        for _ in 0..self.map.gathered_at_once() {
+            let Some(open) = self.paging.gatherer.under_way else { return };
+            let has_room = self.blocks.planes[open.plane as usize].valid < self.host.valid_max;
+            match self.map.gather() {
+                Gather::Page(lpn) if has_room => self.gather_page(lpn, open, cause, cx),
+                Gather::Done => {
+                    self.paging.gatherer.count.blocks += 1;
+                    self.end_gathering(Some(open.first), cause, cx);
+                }
+                Gather::Page(_) | Gather::Broken => {
+                    self.paging.gatherer.count.given_up += 1;
+                    self.blocks.waste(open.cursor);
+                    self.end_gathering(None, cause, cx);
+                }
+            }
+        }
+    }
+
+    fn end_gathering(&mut self, at: Option<Ppn>, cause: TenantId, cx: &mut Cx<'_>) {
+        self.paging.gatherer.under_way = None;
+        self.map.end_gathering(at, &mut self.paging.ops);
+        self.run_map_ops(cx.now, cause, cx);
+    }
+
+    /// Opens a flash block for the logical block that the map wants, in the plane whose turn it is.
+    fn start_gathering(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Option<Gathering> {
+        let layout = *self.blocks.layout();
+        let plane = self.paging.gatherer.turn;
+        self.paging.gatherer.turn = if plane + 1 == layout.planes { 0 } else { plane + 1 };
+        let p = &self.blocks.planes[plane as usize];
+        // One free block at least stays for moved pages: collection begins at two or more.
+        if p.valid + layout.pages > self.host.valid_max || p.free < self.host.gc_start {
+            self.paging.gatherer.count.no_room += 1;
+            return None;
+        }
+        let starts = self.map.start_gathering(&mut self.paging.ops);
+        let ready = self.run_map_ops(cx.now, cause, cx);
+        if !starts {
+            return None;
+        }
+        let cursor =
+            self.blocks.open_free(plane, self.seq + 1).expect("a plane that was asked has a free block");
+        Some(Gathering { cursor, plane, first: layout.first_page(cursor.block(&layout)), ready })
+    }
+
+    fn gather_page(&mut self, lpn: Lpn, mut open: Gathering, cause: TenantId, cx: &mut Cx<'_>) {
+        let from = self.map.get(lpn).expect("a page of a block that is not broken is mapped");
+        let to = open.cursor.take();
+        self.paging.gatherer.under_way = Some(open);
+        self.blocks.planes[open.plane as usize].valid += 1;
+        self.serial = self.serial.wrapping_add(1);
+        let mut usage = Usage::default();
+        let read = self.sense(from, open.ready.later(cx.now), &mut usage);
+        let time = self.program(to, read.end, Content::Data(lpn), &mut usage);
+        usage.charge(cx, cause, Work::Map);
+        self.paging.gatherer.count.pages += 1;
+        self.blocks.invalidate(from, time.end);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let oob = Oob { key: super::recover::key(Content::Data(lpn)), seq: self.seq };
+            let window = Window { start: time.start, end: time.end };
+            let (unit, base) = (u64::from(to.0), Some(u64::from(from.0)));
+            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
+        }
+        self.relocate_paged(lpn, from, to, cause, cx);
+        self.clear_after_write(open.plane, cause, cx);
+    }
+}

@@ -1,0 +1,137 @@
+//! Maps that are partly on the flash: gathered blocks, partial writes, and collection, eviction and map blocks nested.
+
+use super::*;
+
+/// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
+#[test]
+fn blocks_that_are_read_are_gathered_and_then_hit() {
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\n\
+                 page = \"512 B\"\nover_provisioning = 0.4\n";
+    let run = |switching: &str, writes: bool| {
+        let toml = format!("{drive}mapping = {{ kind = \"cftl\", ram = 400, switching = {switching} }}\n");
+        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let mut rng = Rng::new(1);
+        for turn in 0..6000 {
+            bench.now += Span(3_000_000);
+            // Sixteen logical blocks of 32 pages are read, another sixteen are written.
+            let (op, page) = match turn % 2 {
+                1 if writes => (Op::Write, 1024 + rng.below(512)),
+                _ => (Op::Read, rng.below(512)),
+            };
+            let payload =
+                if op == Op::Write { Payload::run(Stamp::new(turn + 1, page)) } else { Payload::NONE };
+            let (id, _) = bench.issue(op, page, 1, payload, Flags::NONE);
+            bench.end(id);
+        }
+        bench.machine.check().unwrap();
+        assert!(bench.charges_match(), "I-13");
+        move |name: &str| bench.figure(name)
+    };
+    for writes in [false, true] {
+        let never = run("{ kind = \"never\" }", writes);
+        let by_access = run("{ kind = \"by-access\", reads = 8, writes = 1 }", writes);
+        assert_eq!((never("map_blocks_gathered"), never("map_pages_gathered")), (0, 0));
+        let gathered = by_access("map_blocks_gathered");
+        assert!((14..=60).contains(&gathered), "{gathered} blocks were gathered, sixteen are read");
+        let programmed = by_access("host_pages_written")
+            + by_access("gc_pages_moved")
+            + by_access("map_pages_written")
+            + by_access("map_gc_pages_moved")
+            + by_access("map_pages_gathered");
+        assert_eq!(by_access("nand_pages_programmed"), programmed, "copies are programs too");
+        let (few, many) = (by_access("map_misses"), never("map_misses"));
+        println!("writes {writes}: {gathered} blocks gathered, {few} misses instead of {many}");
+        // Entries of pages that are written are as many with either.
+        assert!(few < many - 1500, "{few} misses with gathering, {many} without");
+    }
+}
+
+impl Bench {
+    fn figure(&self, name: &str) -> u64 {
+        let mut counters = Vec::new();
+        self.machine.counters(&mut counters);
+        counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)
+    }
+}
+
+/// O2-10: the read before a write of part of a page is charged, or left out.
+#[test]
+fn a_partial_write_reads_its_page_or_does_not() {
+    for map in ["", "mapping = { kind = \"dftl\", ram = 64 }\n"] {
+        let took = |option: &str| {
+            let toml = format!(
+                "profile = \"slc-2015\"\nblocks = 60\npages_per_block = 16\nover_provisioning = 0.5\n{map}{option}"
+            );
+            let mut bench = Bench::new(&toml, None, Precondition::Filled);
+            let payload = Payload::run(Stamp::new(1, 1));
+            let (id, end) = bench.issue(Op::Write, 1, 2, payload, Flags::NONE);
+            bench.end(id);
+            let span = end.since(bench.now);
+            bench.now = end;
+            let found = bench.stamps(0, 4);
+            assert_eq!(found, [Stamp::ZERO, Stamp::new(1, 1), Stamp::new(1, 2), Stamp::ZERO]);
+            (span, bench.figure("pages_read_before_write"))
+        };
+        let (whole, reads) = took("");
+        let (less, none) = took("partial_write = \"ignored\"\n");
+        assert_eq!((reads, none), (1, 0));
+        let timing = crate::nand::Profile::named("slc-2015").unwrap();
+        assert_eq!(whole, less + timing.read + timing.transfer(), "one page read more{map}");
+    }
+}
+
+/// O2-12 and O2-17: one request makes room in the map's cache, which writes a translation page, which clears a block of the
+/// map, while a block of data is cleared whose moves need the map; and collection meets slots that are not complete. The
+/// caches have one slot or two entries, moves of collection wait for nothing.
+#[test]
+fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
+    let drive = "profile = \"slc-2015\"\nblocks = 80\npages_per_block = 8\npage = \"512 B\"\n\
+                 over_provisioning = 0.35\ngc = { kind = \"greedy\", start = 2 }\n";
+    let maps = [
+        ("kind = \"dftl\", ram = 16", false),
+        ("kind = \"cftl\", ram = 24, switching = { kind = \"by-access\", reads = 1, writes = 9 }", false),
+        ("kind = \"tpftl\", ram = 14", false),
+        ("kind = \"tpc\", ram = 524, delayed_read = false", false),
+        ("kind = \"tpc\", ram = 1048, clean_first = 1", true),
+        ("kind = \"tpc\", ram = 1048, invalidation = \"at-read\"", true),
+    ];
+    for (map, is_delayed) in maps {
+        let toml = format!("{drive}mapping = {{ {map}, gc_batch = 1 }}\n");
+        let mut bench = Bench::new(&toml, None, Precondition::Filled);
+        let pages = bench.machine.limits().capacity.sectors();
+        let mut rng = Rng::new(9);
+        let mut newest = vec![Stamp::ZERO; pages as usize];
+        let (mut nested, mut completed) = (0, 0);
+        let names = ["gc_pages_moved", "map_evictions_written", "map_gc_blocks_cleared", "map_reads_delayed"];
+        let mut before = names.map(|name| bench.figure(name));
+        for turn in 1..6000 {
+            bench.now += Span(rng.below(900_000));
+            let page = rng.below(pages);
+            newest[page as usize] = Stamp::new(turn, page);
+            let payload = Payload::run(newest[page as usize]);
+            let (id, _) = bench.issue(Op::Write, page, 1, payload, Flags::NONE);
+            bench.end(id);
+            if rng.below(4) == 0 {
+                let page = rng.below(pages);
+                assert_eq!(bench.stamps(page, 1), [newest[page as usize]], "{map}, turn {turn}");
+                before = names.map(|name| bench.figure(name));
+                continue;
+            }
+            let now = names.map(|name| bench.figure(name));
+            let [moved, evicted, cleared, filled] = [0, 1, 2, 3].map(|i| now[i] > before[i]);
+            if moved && evicted && cleared {
+                nested += 1;
+                bench.machine.check().unwrap();
+            }
+            completed += u32::from(moved && filled);
+            before = now;
+        }
+        for (page, newest) in (0..).zip(&newest) {
+            assert_eq!(bench.stamps(page, 1), [*newest], "{map}: page {page}");
+        }
+        bench.machine.check().unwrap();
+        println!("{map}: all three in {nested} requests, slots completed beside moves in {completed}");
+        assert!(nested > 20, "{map}: only {nested} requests did all three");
+        assert!(!is_delayed || completed > 20, "{map}: only {completed} requests met incomplete slots");
+    }
+}
