@@ -12,7 +12,7 @@ pub mod placement;
 pub mod trim_journal;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
-pub use blocks::{BlockTable, Cursor, Plane};
+pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, WearRules};
 pub use map_area::MapArea;
 
 /// Asks the processor to fetch element `index` into its cache. A hint: it changes nothing and cannot fail.

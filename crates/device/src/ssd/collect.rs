@@ -4,7 +4,7 @@ use super::host::Usage;
 use super::Ssd;
 use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::{GcPolicy, PlaneView};
+use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
@@ -26,6 +26,8 @@ pub(super) struct Clearing {
 
 /// One move.
 const RATE_UNIT: u32 = 1 << 10;
+/// The most moves that follow a page of the host while a block is cleared for its wear.
+const RATE_LEVELLING: u32 = 4 * RATE_UNIT;
 
 impl Clearing {
     pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
@@ -45,7 +47,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// the plane has fallen behind: twice as many for each block that is missing.
     #[inline(never)]
     pub(super) fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        if !self.choose_victim(plane) {
+        if !self.choose_victim(plane, cause, cx) {
             return;
         }
         let p = &self.blocks.planes[plane as usize];
@@ -66,37 +68,69 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Clears one block of the plane to the end.
     pub(super) fn clear_whole_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        assert!(self.choose_victim(plane), "plane {plane} has no free block and none to clear");
+        assert!(self.choose_victim(plane, cause, cx), "plane {plane} has no free block and none to clear");
         self.clear_pages(plane, u32::MAX, cause, cx);
+    }
+
+    /// One move, or the erase of a block that has been chosen.
+    pub(super) fn clear_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        self.clear_pages(plane, 1, cause, cx);
     }
 
     /// Whether the plane has a block to clear.
     #[inline(always)]
-    fn choose_victim(&mut self, plane: u32) -> bool {
-        self.blocks.planes[plane as usize].clearing || self.choose_new_victim(plane)
+    fn choose_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        self.blocks.planes[plane as usize].clearing || self.choose_new_victim(plane, cause, cx)
     }
 
     #[inline(never)]
-    fn choose_new_victim(&mut self, plane: u32) -> bool {
+    fn choose_new_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        if let Some(victim) = self.cold_victim(plane, cause, cx) {
+            self.begin_clearing(plane, victim);
+            // While there are two free blocks, one page moves at once: from then on the block has something to gain, and
+            // can be cleared to the end as any other.
+            self.clear_pages(plane, 1, cause, cx);
+            if self.blocks.planes[plane as usize].clearing {
+                return true;
+            }
+        }
+        self.choose_victim_that_gains(plane, 1)
+    }
+
+    /// Lets the policy choose a block; false when it gains less than `least` pages.
+    pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
         let view = PlaneView {
             invalid: self.blocks.plane_invalid(plane),
+            opened: self.blocks.plane_opened(plane),
+            now: self.seq,
+            pages: layout.pages as u16,
             first: layout.first_block(plane),
             busy: [p.host.block(layout), p.moved.block(layout), NOBODY],
         };
-        match self.policy.victim(view) {
-            Some(victim) => {
-                let valid = layout.pages - u32::from(self.blocks.invalid(victim));
-                let debt = self.clearing[plane as usize].debt;
-                let rate = valid * RATE_UNIT / (layout.pages - valid);
-                self.clearing[plane as usize] =
-                    Clearing { victim, next: layout.first_page(victim).0, rate, debt, empty: valid == 0 };
-                self.blocks.planes[plane as usize].clearing = true;
+        // The last free block takes what moves: no time for a block that gains little.
+        let victim = if p.free <= 1 { Greedy.victim(view) } else { self.policy.victim(view) };
+        match victim {
+            Some(victim) if u32::from(self.blocks.invalid(victim)) >= least => {
+                self.begin_clearing(plane, victim);
                 true
             }
-            None => false,
+            _ => false,
         }
+    }
+
+    fn begin_clearing(&mut self, plane: u32, victim: BlockId) {
+        let layout = self.blocks.layout();
+        let valid = layout.pages - u32::from(self.blocks.invalid(victim));
+        let debt = self.clearing[plane as usize].debt;
+        let rate = match layout.pages - valid {
+            0 => RATE_LEVELLING,
+            gain => valid * RATE_UNIT / gain,
+        };
+        self.clearing[plane as usize] =
+            Clearing { victim, next: layout.first_page(victim).0, rate, debt, empty: valid == 0 };
+        self.blocks.planes[plane as usize].clearing = true;
     }
 
     /// Moves up to `budget` pages, and erases the block when none is left.
@@ -143,17 +177,30 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline(always)]
     pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
         if self.blocks.planes[plane as usize].moved.is_full() {
-            self.open_moved_block(plane);
+            return self.next_moved_page_elsewhere(plane);
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
         p.moved.take()
     }
 
-    #[cold]
-    fn open_moved_block(&mut self, plane: u32) {
-        let cursor = self.blocks.open_free(plane, self.seq + 1);
-        self.blocks.planes[plane as usize].moved = cursor.expect("one free block is kept for moved pages");
+    /// The same when the block for moved pages is full, or there is none.
+    #[inline(never)]
+    fn next_moved_page_elsewhere(&mut self, plane: u32) -> Ppn {
+        let separate = self.host.separate;
+        let p = &self.blocks.planes[plane as usize];
+        if separate || p.host.is_full() {
+            let cursor = match separate {
+                true => self.blocks.open_free_for_moved(plane, self.seq + 1),
+                false => self.blocks.open_free(plane, self.seq + 1),
+            };
+            let cursor = cursor.expect("one free block is kept for moved pages");
+            let p = &mut self.blocks.planes[plane as usize];
+            *(if separate { &mut p.moved } else { &mut p.host }) = cursor;
+        }
+        let p = &mut self.blocks.planes[plane as usize];
+        p.valid += 1;
+        if separate { &mut p.moved } else { &mut p.host }.take()
     }
 
     /// Whether a page of the host holds the newest version.
@@ -248,6 +295,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.erases += 1;
         self.count.blocks_cleared += 1;
         self.blocks.planes[plane as usize].clearing = false;
+        self.attention |= self.renew_is_due || self.blocks.is_worn_out();
     }
 
     /// Gives the erase its place on the die's timeline.
@@ -281,6 +329,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (mut live, mut unknown) = (0, 0);
         for block in layout.all_blocks() {
             if self.paging.is_anchor(block) {
+                continue;
+            }
+            if self.blocks.is_bad(block) {
+                self.check_bad_block(block, free.contains(&block))?;
                 continue;
             }
             if self.paging.area.owns(block) {
@@ -330,6 +382,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);
+            return Err(Violation { invariant: "I-16", what });
+        }
+        Ok(())
+    }
+
+    /// The part of I-16 about a bad block: nothing uses it.
+    fn check_bad_block(&self, block: BlockId, is_free: bool) -> Result<(), Violation> {
+        let first = self.blocks.layout().first_page(block).0;
+        let mut pages = (first..first + self.blocks.layout().pages).map(Ppn);
+        let is_used = pages.any(|ppn| self.blocks.content(ppn) != Content::Free);
+        if is_used || is_free || self.paging.area.owns(block) {
+            let what = format!("{block:?} is worn out after {} erases and in use", self.blocks.erases(block));
             return Err(Violation { invariant: "I-16", what });
         }
         Ok(())

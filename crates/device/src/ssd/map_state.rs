@@ -67,6 +67,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = layout.first_page(*block).0;
             let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
             !free.contains(block)
+                && !self.blocks.is_bad(*block)
                 && !self.paging.is_anchor(*block)
                 && !self.paging.area.owns(*block)
                 && contents.all(|c| matches!(c, Content::Waste | Content::Free))

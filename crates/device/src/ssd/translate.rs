@@ -284,7 +284,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
-    fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let first = self.blocks.layout().first_page(block).0;
         let mut usage = Usage::default();
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
@@ -304,6 +304,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             medium.erase(u64::from(first), u64::from(self.blocks.layout().pages), Window { start, end });
         }
         self.paging.area.erased(block, &mut self.blocks);
+        self.attention |= self.blocks.is_worn_out();
         self.paging.count.blocks_cleared += 1;
         self.erases_ever += 1;
     }
