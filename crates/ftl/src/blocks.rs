@@ -13,7 +13,7 @@ pub use wear::{FreeOrder, WearRules};
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::mapping::Tp;
 use nandu_base::Instant;
-use wear::Wear;
+use wear::{Choice, Wear};
 
 /// What a physical page holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -247,6 +247,15 @@ impl BlockTable {
         self.owners[ppn.0 as usize] = WASTE;
     }
 
+    /// Gives up the pages that are left of an open block, until its next erase.
+    pub fn waste(&mut self, mut rest: Cursor) {
+        while !rest.is_full() {
+            let ppn = rest.take();
+            self.owners[ppn.0 as usize] = WASTE;
+            self.invalid[self.layout.block(ppn).0 as usize] += 1;
+        }
+    }
+
     /// No erase of the block of `ppn` may begin before `when`.
     #[inline]
     pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
@@ -256,16 +265,21 @@ impl BlockTable {
 
     /// Opens an erased block of a plane for the host's pages or the map's; `seq` is the number its first page will get.
     pub fn open_free(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
-        self.open(plane, seq, false)
+        self.open(plane, seq, self.wear_rules().order.of_host())
     }
 
     /// The same for moved pages.
     pub fn open_free_for_moved(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
-        self.open(plane, seq, true)
+        self.open(plane, seq, self.wear_rules().order.of_moved())
     }
 
-    fn open(&mut self, plane: u32, seq: u64, is_for_moved: bool) -> Option<Cursor> {
-        let block = self.take_free(plane, is_for_moved)?;
+    /// The same for pages that are moved away from a block that has worn little.
+    pub fn open_free_most_worn(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
+        self.open(plane, seq, Choice::MostWorn)
+    }
+
+    fn open(&mut self, plane: u32, seq: u64, choice: Choice) -> Option<Cursor> {
+        let block = self.take_free(plane, choice)?;
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor { next: first, end: first + self.layout.pages })

@@ -2,11 +2,11 @@
 
 use super::host::Usage;
 use super::Ssd;
-use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
+use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::{BlockId, Lpn, Ppn};
+use nandu_ftl::{BlockId, Cursor, Lpn, Ppn};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
@@ -22,6 +22,8 @@ pub(super) struct Clearing {
     debt: u32,
     /// No page of it was valid when it was chosen.
     empty: bool,
+    /// The block that its pages go to when it is cleared for its wear: none but them.
+    to: Cursor,
 }
 
 /// One move.
@@ -30,7 +32,8 @@ const RATE_UNIT: u32 = 1 << 10;
 const RATE_LEVELLING: u32 = 4 * RATE_UNIT;
 
 impl Clearing {
-    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
+    pub const IDLE: Clearing =
+        Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false, to: Cursor::CLOSED };
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
@@ -87,12 +90,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn choose_new_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         if let Some(victim) = self.cold_victim(plane, cause, cx) {
             self.begin_clearing(plane, victim);
-            // While there are two free blocks, one page moves at once: from then on the block has something to gain, and
-            // can be cleared to the end as any other.
-            self.clear_pages(plane, 1, cause, cx);
-            if self.blocks.planes[plane as usize].clearing {
-                return true;
-            }
+            let to = self.blocks.open_free_most_worn(plane, self.seq + 1);
+            let to = to.expect("a block is cleared for its wear while two are free");
+            self.note_opened(to);
+            self.clearing[plane as usize].to = to;
+            return true;
         }
         self.choose_victim_that_gains(plane, 1)
     }
@@ -128,8 +130,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             0 => RATE_LEVELLING,
             gain => valid * RATE_UNIT / gain,
         };
-        self.clearing[plane as usize] =
-            Clearing { victim, next: layout.first_page(victim).0, rate, debt, empty: valid == 0 };
+        let (next, to) = (layout.first_page(victim).0, Cursor::CLOSED);
+        self.clearing[plane as usize] = Clearing { victim, next, rate, debt, empty: valid == 0, to };
         self.blocks.planes[plane as usize].clearing = true;
     }
 
@@ -195,12 +197,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 false => self.blocks.open_free(plane, self.seq + 1),
             };
             let cursor = cursor.expect("one free block is kept for moved pages");
+            self.note_opened(cursor);
             let p = &mut self.blocks.planes[plane as usize];
             *(if separate { &mut p.moved } else { &mut p.host }) = cursor;
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
         if separate { &mut p.moved } else { &mut p.host }.take()
+    }
+
+    /// Notes that a block is opened for data, whose erase may not be complete yet.
+    pub(super) fn note_opened(&mut self, cursor: Cursor) {
+        if M::PAGED {
+            let erased = self.blocks.safe_at(cursor.block(self.blocks.layout()));
+            self.paging.opened_from = self.paging.opened_from.later(erased);
+        }
     }
 
     /// Whether a page of the host holds the newest version.
@@ -254,7 +265,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> Ppn {
-        let to = self.next_moved_page(plane);
+        let to = match &mut self.clearing[plane as usize].to {
+            to if to.is_full() => self.next_moved_page(plane),
+            to => {
+                self.blocks.planes[plane as usize].valid += 1;
+                to.take()
+            }
+        };
         if DEFERS {
             self.move_later(from, to, content, cx);
             return to;
@@ -282,12 +299,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
+        let mut end = cx.now;
         if DEFERS {
             self.queue.erase(block, cx.now, cause);
         } else {
-            self.erase_now(block, plane, cause, cx);
+            end = self.erase_now(block, plane, cause, cx);
         }
+        let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
+        self.blocks.waste(rest);
         self.blocks.erased(block);
+        self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.erases_ever += 1;
         if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
             self.blocks.forget_wear(block);
@@ -298,9 +319,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.attention |= self.renew_is_due || self.blocks.is_worn_out();
     }
 
-    /// Gives the erase its place on the die's timeline.
+    /// Gives the erase its place on the die's timeline; returns its end.
     #[inline(always)]
-    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
         // older version of a trimmed page as the newest.
         let mut earliest = self.blocks.safe_at(block);
@@ -318,6 +339,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = self.blocks.layout().first_page(block);
             medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
         }
+        end
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all

@@ -449,7 +449,8 @@ impl SsdConfig {
         let bad = |plane| {
             layout.plane_blocks(plane).filter(|&block| wear.is_factory_bad(layout, block)).count() as u32
         };
-        let bad: Vec<u32> = if wear.factory_bad.num == 0 { Vec::new() } else { (0..layout.planes).map(bad).collect() };
+        let bad: Vec<u32> =
+            if wear.factory_bad.num == 0 { Vec::new() } else { (0..layout.planes).map(bad).collect() };
         if bad.iter().any(|bad| layout.blocks < reserved + 2 + bad) {
             return Err(BuildError::at("wear", "with its bad blocks, a plane has too few to clear blocks"));
         }

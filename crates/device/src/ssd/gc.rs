@@ -172,7 +172,10 @@ impl GcConfig {
     pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
         let GcConfig { kind, start, urgent, .. } = *self;
         if start < 2 {
-            return refuse("gc", format!("start = {start}: clearing needs at least 2 free blocks to begin at"));
+            return refuse(
+                "gc",
+                format!("start = {start}: clearing needs at least 2 free blocks to begin at"),
+            );
         }
         if !(1..=start).contains(&urgent) {
             return refuse("gc", format!("urgent = {urgent} is not within 1 to start = {start}"));
@@ -230,7 +233,10 @@ impl WearConfig {
     /// Refuses what cannot be.
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if self.every == 0 {
-            return refuse("wear", "every = 0: at least every block may be cleared for its wear, with 1".into());
+            return refuse(
+                "wear",
+                "every = 0: at least every block may be cleared for its wear, with 1".into(),
+            );
         }
         if self.variation.num >= self.variation.den {
             return refuse("wear", "variation is a share of the endurance below 1".into());

@@ -448,6 +448,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.clear_whole_block(plane, cause, cx);
         }
         let cursor = self.blocks.open_free(plane, self.seq + 1).expect("clearing has freed a block");
+        self.note_opened(cursor);
         self.blocks.planes[plane as usize].host = cursor;
     }
 

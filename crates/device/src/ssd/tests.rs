@@ -3,12 +3,13 @@
 use super::*;
 use crate::nand::Cells;
 use nandu_base::{
-    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, IoError, Medium, Owner, Payload, PayloadPool,
-    Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
+    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, IoError, Medium, Owner, Payload,
+    PayloadPool, Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
 };
 use std::collections::BTreeSet;
 
 mod collection;
+mod theory;
 
 /// A drive by itself, driven by hand.
 struct Bench {

@@ -31,6 +31,10 @@ pub(super) struct Paging {
     comes_at: Vec<Instant>,
     /// The latest of them: from then on no fetch is under way.
     last_comes_at: Instant,
+    /// When the erases of all blocks that were opened so far are complete. A translation page that is complete must not name
+    /// a page of a block whose erase a power cut may still undo: a start would take the block's old page for the one that is
+    /// named.
+    pub opened_from: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
     /// Takes checkpoints, if they are asked for.
@@ -55,6 +59,7 @@ impl Paging {
             area: MapArea::new(layout, quota),
             comes_at: vec![Instant::ZERO; pages as usize],
             last_comes_at: Instant::ZERO,
+            opened_from: Instant::ZERO,
             waits_for_write,
             keeper,
             count: Counts::default(),
@@ -87,6 +92,7 @@ impl Paging {
         self.area = MapArea::new(layout, self.area.blocks_per_plane());
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
+        self.opened_from = Instant::ZERO;
         self.ops.clear();
     }
 
@@ -258,6 +264,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let ppn = self.paging.area.take(plane);
         self.serial = self.serial.wrapping_add(1);
+        let ready = ready.later(self.paging.opened_from);
         let time = self.program(ppn, ready, Content::Map(tp), usage);
         self.paging.count.pages_written += 1;
         if let Some(old) = self.map.place(tp, ppn) {
@@ -304,6 +311,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             medium.erase(u64::from(first), u64::from(self.blocks.layout().pages), Window { start, end });
         }
         self.paging.area.erased(block, &mut self.blocks);
+        self.blocks.keep_until(Ppn(first), end);
         self.attention |= self.blocks.is_worn_out();
         self.paging.count.blocks_cleared += 1;
         self.erases_ever += 1;

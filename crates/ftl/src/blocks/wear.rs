@@ -32,6 +32,30 @@ pub enum FreeOrder {
     LeastWorn,
 }
 
+/// Which of the erased blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Choice {
+    First,
+    LeastWorn,
+    MostWorn,
+}
+
+impl FreeOrder {
+    pub(super) fn of_host(self) -> Choice {
+        match self {
+            FreeOrder::LongestErased => Choice::First,
+            FreeOrder::LeastWorn => Choice::LeastWorn,
+        }
+    }
+
+    pub(super) fn of_moved(self) -> Choice {
+        match self {
+            FreeOrder::LongestErased => Choice::First,
+            FreeOrder::LeastWorn => Choice::MostWorn,
+        }
+    }
+}
+
 /// How the blocks of a drive wear.
 #[derive(Clone, Copy, Debug)]
 pub struct WearRules {
@@ -206,17 +230,21 @@ impl BlockTable {
     }
 
     /// Takes an erased block out of its plane's list: the first, or the least or the most worn.
-    pub(super) fn take_free(&mut self, plane: u32, is_for_moved: bool) -> Option<u32> {
+    pub(super) fn take_free(&mut self, plane: u32, choice: Choice) -> Option<u32> {
         let head = self.free[plane as usize].head;
         if head == NONE {
             return None;
         }
         let mut best = (NONE, head);
-        if self.wear.rules.order == FreeOrder::LeastWorn {
+        if choice != Choice::First {
             let (mut before, mut block) = (NONE, head);
             let key = |block: u32| {
                 let erases = self.erases[block as usize];
-                if is_for_moved { u32::MAX - erases } else { erases }
+                if choice == Choice::MostWorn {
+                    u32::MAX - erases
+                } else {
+                    erases
+                }
             };
             while block != NONE {
                 // Nothing is less worn than a new block.
@@ -249,9 +277,8 @@ impl BlockTable {
     pub fn coldest(&self, plane: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
         let good = || self.layout.plane_blocks(plane).filter(|&block| !self.is_bad(block));
         let most = good().map(|block| self.erases(block)).max()?;
-        let is_written = |block: &BlockId| {
-            self.owners[self.layout.first_page(*block).0 as usize] != 0 && !is_open(*block)
-        };
+        let is_written =
+            |block: &BlockId| self.owners[self.layout.first_page(*block).0 as usize] != 0 && !is_open(*block);
         let candidates = good().filter(|&block| most - self.erases(block) > spread).filter(is_written);
         candidates.min_by_key(|&block| self.erases(block))
     }

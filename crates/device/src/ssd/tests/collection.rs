@@ -90,7 +90,11 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
         assert!(spread <= most, "{order}: the spread is {spread} of {unlevelled}");
         assert!(counter(&on, "blocks_levelled") > 0);
         let waf = |bench: &Bench| counter(bench, "nand_pages_programmed") * 1000 / 40_000;
-        println!("{order}: spread {spread} of {unlevelled}, write amplification {} of {}", waf(&on), waf(&off));
+        println!(
+            "{order}: spread {spread} of {unlevelled}, write amplification {} of {}",
+            waf(&on),
+            waf(&off)
+        );
         assert!(waf(&on) < waf(&off) * 3 / 2, "{order}: levelling costs {} over {}", waf(&on), waf(&off));
     }
 }
@@ -173,7 +177,11 @@ fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
     assert!(before < 6, "{before} blocks are free after random writes");
     let now = bench.now;
     let fired = idle(&mut bench, vec![(TimerKey(1), now)]);
-    assert!(counter(&bench, "free_blocks") >= 10, "an idle drive made {before} into {}", counter(&bench, "free_blocks"));
+    assert!(
+        counter(&bench, "free_blocks") >= 10,
+        "an idle drive made {before} into {}",
+        counter(&bench, "free_blocks")
+    );
     assert!(fired > 10);
     assert!(bench.charges_match(), "I-13");
     bench.machine.check().unwrap();
