@@ -443,8 +443,7 @@ impl SsdConfig {
         }
         // All blocks but the two open ones, those kept free, one, and the map's own: so clearing always gains.
         let reserved = map + gc_start + 3;
-        let seed = Rng::new(cx.seed).fork(1).bits();
-        let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), seed);
+        let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         let bad = |plane| {
             layout.plane_blocks(plane).filter(|&block| wear.is_factory_bad(layout, block)).count() as u32

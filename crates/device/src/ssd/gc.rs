@@ -91,6 +91,10 @@ pub struct WearConfig {
     /// Share of the blocks that are bad from the factory, at most 1/10.
     #[serde(default = "nothing")]
     pub factory_bad: Ratio,
+    /// Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
+    /// seed of a run: a drive has the same blocks after every start.
+    #[serde(default)]
+    pub serial: u64,
 }
 
 /// Which erased block is used next.
@@ -159,6 +163,7 @@ impl Default for WearConfig {
             endurance: None,
             variation: nothing(),
             factory_bad: nothing(),
+            serial: 0,
         }
     }
 }
@@ -247,8 +252,11 @@ impl WearConfig {
         Ok(())
     }
 
-    /// The rules for a chip made for `endurance` cycles; the first `good_first` blocks of each plane are good.
-    pub(super) fn rules(&self, endurance: u32, good_first: u32, seed: u64) -> WearRules {
+    /// The rules for the drive `name` of chips made for `endurance` cycles; the first `good_first` blocks of each plane are good.
+    pub(super) fn rules(&self, endurance: u32, good_first: u32, name: &str) -> WearRules {
+        // FNV-1a.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let seed = name.bytes().chain(self.serial.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325, hash);
         WearRules {
             order: match self.order {
                 OrderConfig::LongestErased => FreeOrder::LongestErased,

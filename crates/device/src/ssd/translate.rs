@@ -516,7 +516,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let known = self.run_map_ops(ready, cause, cx);
         ready = self.entry_comes(lpn, known);
-        if self.serial != issued {
+        if part.is_some() || self.serial != issued {
+            // Nor does the page share an array operation with a translation page that was read for collection before.
             self.serial = self.serial.wrapping_add(1);
         }
         let premerge = before.map(|old| self.premerge(old, ready, usage));
