@@ -101,6 +101,14 @@ impl Cursor {
         ppn
     }
 
+    /// Takes `pages` pages at once; returns the first.
+    pub fn skip(&mut self, pages: u32) -> Ppn {
+        assert!(pages <= self.left(), "a block has as many pages as it has");
+        let first = Ppn(self.next);
+        self.next += pages;
+        first
+    }
+
     /// The open block, for views of the collector.
     #[inline]
     pub fn block(self, layout: &Layout) -> BlockId {
@@ -251,9 +259,14 @@ impl BlockTable {
     pub fn waste(&mut self, mut rest: Cursor) {
         while !rest.is_full() {
             let ppn = rest.take();
-            self.owners[ppn.0 as usize] = WASTE;
-            self.invalid[self.layout.block(ppn).0 as usize] += 1;
+            self.waste_page(ppn);
         }
+    }
+
+    /// A page cannot be used, or holds an old version, until its next erase.
+    pub fn waste_page(&mut self, ppn: Ppn) {
+        self.owners[ppn.0 as usize] = WASTE;
+        self.invalid[self.layout.block(ppn).0 as usize] += 1;
     }
 
     /// No erase of the block of `ppn` may begin before `when`.

@@ -3,6 +3,7 @@
 //! Everything here is bookkeeping without time: the controller in `nandu-device` decides when an operation runs.
 
 pub mod address;
+pub mod age;
 pub mod blocks;
 pub mod checkpoint;
 pub mod gc;

@@ -292,8 +292,13 @@ impl SsdConfig {
         let mut ssd = Ssd::<_, _, DEFERS>::new(
             host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, cx,
         );
-        if cx.precondition == Precondition::Filled {
-            ssd.fill();
+        match cx.precondition {
+            Precondition::Empty => {}
+            Precondition::Filled => ssd.fill(),
+            Precondition::Aged => {
+                let (free, seed) = (self.gc.start, Rng::new(cx.seed).fork(3).bits());
+                ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
+            }
         }
         Ok(Box::new(ssd))
     }

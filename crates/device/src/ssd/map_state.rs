@@ -29,7 +29,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
         for tp in (0..self.map.translation_pages()).map(Tp) {
             if let Some(ppn) = self.map.translation_page(tp) {
-                self.store_map_page(tp, ppn, u64::from(self.host.logical) + 1 + u64::from(tp.0), window, cx);
+                self.store_map_page(tp, ppn, self.filled_to + 1 + u64::from(tp.0), window, cx);
             }
         }
     }

@@ -22,10 +22,11 @@
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
-//! `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
+//! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
 //! partly on the flash; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
+mod aged;
 mod background;
 mod checkpoint;
 mod collect;
@@ -48,6 +49,7 @@ pub use mapping::MapConfig;
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
+use aged::Aged;
 use background::Idle;
 use collect::Clearing;
 use host::Host;
@@ -114,6 +116,10 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     journal: TrimJournal,
     /// Number of the last program.
     seq: u64,
+    /// Number of the last data page of the first fill.
+    filled_to: u64,
+    /// What is where on a drive that starts aged, until it is stored.
+    aged: Option<Aged>,
     /// Number of the last request, for multi-plane groups.
     serial: u32,
     /// When every program and erase issued so far is complete.
@@ -187,6 +193,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             idle,
             journal: TrimJournal::default(),
             seq: 0,
+            filled_to: 0,
+            aged: None,
             serial: 0,
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,

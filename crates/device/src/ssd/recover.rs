@@ -81,11 +81,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.blocks.planes[plane as usize].valid += 1;
         }
         self.turns.skip_to(turn);
+        self.filled_to = self.seq;
         self.fill_map();
     }
 
     /// Puts the pages of the first fill on the medium: zeros.
     pub(super) fn store_fill(&mut self, cx: &mut Cx<'_>) {
+        if let Some(aged) = self.aged.take() {
+            return self.store_aged(&aged, cx);
+        }
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
         for lpn in 0..self.host.logical {

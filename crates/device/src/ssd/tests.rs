@@ -206,6 +206,8 @@ impl Bench {
 fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let precondition = if rng.below(2) == 0 { Precondition::Empty } else { Precondition::Filled };
+    let precondition =
+        if precondition == Precondition::Filled && seed % 8 > 4 { Precondition::Aged } else { precondition };
     let mut bench = Bench::new(toml, plant, precondition);
     let sectors = bench.machine.limits().capacity.sectors();
     let mut allowed: Vec<Vec<Stamp>> = vec![vec![Stamp::ZERO]; sectors as usize];

@@ -37,7 +37,9 @@ fn every_way_to_collect_agrees_with_the_model() {
                 0 => format!("{TINY}gc = {{ {way} }}\n{}", wears(place % 4)),
                 1 => format!("{}gc = {{ {way} }}\n", paged(place % 6)),
                 2 => {
-                    let roomy = paged(place % 6).replace("blocks = 24", "blocks = 28");
+                    let roomy = paged(place % 6)
+                        .replace("blocks = 24", "blocks = 28")
+                        .replace("over_provisioning = 0.5", "over_provisioning = 0.6");
                     format!("{roomy}gc = {{ {way} }}\n{}checkpoint = 3\n", wears(place % 4))
                 }
                 _ => format!("{TINY}gc = {{ {way} }}\n"),

@@ -194,3 +194,53 @@ fn write_amplification_agrees_with_the_analysis() {
     cases.extend([70, 85].map(|percent| Case { policy: random, percent, pages: 64 }));
     compare(&cases, 6);
 }
+
+/// Write amplification of the first pass over a drive that starts aged, and of a pass over one that was really overwritten.
+fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
+    let toml = format!(
+        "profile = \"bench-2026\"\nchannels = 2\nplanes = 2\nblocks = 150\npages_per_block = 32\npage = \"512 B\"\n\
+         over_provisioning = 0.2\nwear = {{ spread = 0, endurance = 0 }}\n{options}"
+    );
+    let mut bench = Bench::new(&toml, None, precondition);
+    bench.cells = None;
+    bench.machine.check().unwrap();
+    let logical = bench.machine.limits().capacity.sectors();
+    let mut rng = Rng::new(SEED);
+    for round in [warm, 1] {
+        bench.machine.reset_counters();
+        for _ in 0..round * logical {
+            let (id, end) = bench.issue(Op::Write, rng.below(logical), 1, Payload::NONE, Flags::NONE);
+            bench.end(id);
+            bench.now = end;
+        }
+    }
+    let mut counters = Vec::new();
+    bench.machine.counters(&mut counters);
+    let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value) as f64;
+    (get("host_pages_written") + get("gc_pages_moved")) / get("host_pages_written")
+}
+
+#[test]
+fn a_drive_that_starts_aged_is_in_the_steady_state_of_its_policy() {
+    let mut wrong = Vec::new();
+    for options in [
+        "",
+        "gc = { separate = false }",
+        "gc = { pace = \"foreground\" }",
+        "gc = { kind = \"cost-benefit\" }",
+        "gc = { kind = \"d-choices\", choices = 3 }",
+        "gc = { kind = \"windowed\", window = 30 }",
+        "gc = { kind = \"fifo\" }",
+        "mapping = { kind = \"dftl\", ram = \"16 KiB\" }",
+    ] {
+        let used = first_pass(options, Precondition::Filled, 6);
+        let aged = first_pass(options, Precondition::Aged, 0);
+        let off = 100.0 * (aged / used - 1.0);
+        let line = format!("{options:?}: overwritten {used:.3}, aged {aged:.3}, {off:+.2} %");
+        println!("{line}");
+        if off.abs() > 3.0 {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "seed {SEED}: {wrong:#?}");
+}
