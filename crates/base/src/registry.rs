@@ -61,6 +61,8 @@ pub enum Precondition {
     Empty,
     /// Every logical page was written once, in order.
     Filled,
+    /// Every logical page was written, then pages at random until write amplification no longer changed.
+    Aged,
 }
 
 /// Why options that parse cannot be built.

@@ -104,6 +104,9 @@ pub enum ErrorKind {
     /// The only copy of the data died with its device.
     #[error("data is lost")]
     Lost,
+    /// The device is worn out and takes no more changes.
+    #[error("device is worn out and read-only")]
+    ReadOnly,
     /// No room.
     #[error("no space")]
     NoSpace,

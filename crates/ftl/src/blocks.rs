@@ -4,11 +4,16 @@
 //! old and new data do not mix. A page's owner is kept by physical page; whether it is still valid is found by asking
 //! the map, so an overwrite touches two counters of the old block and nothing else.
 //!
-//! RAM: 4 bytes per physical page, 22 per block.
+//! RAM: 4 bytes per physical page, 27 per block.
+
+mod wear;
+
+pub use wear::{FreeOrder, WearRules};
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::mapping::Tp;
 use nandu_base::Instant;
+use wear::{Choice, Wear};
 
 /// What a physical page holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +101,14 @@ impl Cursor {
         ppn
     }
 
+    /// Takes `pages` pages at once; returns the first.
+    pub fn skip(&mut self, pages: u32) -> Ppn {
+        assert!(pages <= self.left(), "a block has as many pages as it has");
+        let first = Ppn(self.next);
+        self.next += pages;
+        first
+    }
+
     /// The open block, for views of the collector.
     #[inline]
     pub fn block(self, layout: &Layout) -> BlockId {
@@ -119,8 +132,18 @@ pub struct Plane {
     pub free: u32,
     /// Valid pages.
     pub valid: u32,
+    /// Valid pages that it may hold, so that clearing a block always gains.
+    pub valid_max: u32,
     /// A block of it is being cleared.
     pub clearing: bool,
+}
+
+impl Plane {
+    /// Whether it may take another valid page.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.valid < self.valid_max
+    }
 }
 
 /// A plane's erased blocks, in the order of their erase.
@@ -152,15 +175,24 @@ pub struct BlockTable {
     oldest: Vec<u64>,
     next_free: Vec<u32>,
     free: Vec<FreeList>,
+    wear: Wear,
     /// The planes.
     pub planes: Vec<Plane>,
 }
 
 impl BlockTable {
-    /// An erased drive.
+    /// An erased drive that never wears out, whose planes may hold as much as they have.
     pub fn new(layout: Layout) -> BlockTable {
+        let mut table = BlockTable::with_wear(layout, WearRules::default());
+        table.set_rooms(0, 0);
+        table
+    }
+
+    /// An erased drive that wears. Its planes hold nothing until [`set_rooms`](BlockTable::set_rooms) says how much.
+    pub fn with_wear(layout: Layout, rules: WearRules) -> BlockTable {
         let blocks = layout.block_end() as usize;
-        let empty = Plane { host: Cursor::CLOSED, moved: Cursor::CLOSED, free: 0, valid: 0, clearing: false };
+        let (host, moved) = (Cursor::CLOSED, Cursor::CLOSED);
+        let empty = Plane { host, moved, free: 0, valid: 0, valid_max: 0, clearing: false };
         let mut table = BlockTable {
             layout,
             owners: vec![0; layout.ppn_end() as usize],
@@ -170,9 +202,10 @@ impl BlockTable {
             oldest: vec![0; blocks],
             next_free: vec![0; blocks],
             free: vec![FreeList::EMPTY; layout.planes as usize],
+            wear: Wear::new(&layout, rules),
             planes: vec![empty; layout.planes as usize],
         };
-        for block in layout.all_blocks() {
+        for block in layout.all_blocks().filter(|&block| !table.is_bad(block)).collect::<Vec<_>>() {
             table.push_free(block);
         }
         table
@@ -222,6 +255,20 @@ impl BlockTable {
         self.owners[ppn.0 as usize] = WASTE;
     }
 
+    /// Gives up the pages that are left of an open block, until its next erase.
+    pub fn waste(&mut self, mut rest: Cursor) {
+        while !rest.is_full() {
+            let ppn = rest.take();
+            self.waste_page(ppn);
+        }
+    }
+
+    /// A page cannot be used, or holds an old version, until its next erase.
+    pub fn waste_page(&mut self, ppn: Ppn) {
+        self.owners[ppn.0 as usize] = WASTE;
+        self.invalid[self.layout.block(ppn).0 as usize] += 1;
+    }
+
     /// No erase of the block of `ppn` may begin before `when`.
     #[inline]
     pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
@@ -229,18 +276,23 @@ impl BlockTable {
         *safe_at = safe_at.later(when);
     }
 
-    /// Takes the longest-erased block of a plane and opens it; `seq` is the number its first page will get.
+    /// Opens an erased block of a plane for the host's pages or the map's; `seq` is the number its first page will get.
     pub fn open_free(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
-        let list = &mut self.free[plane as usize];
-        let block = list.head;
-        if block == NONE {
-            return None;
-        }
-        list.head = self.next_free[block as usize];
-        if list.head == NONE {
-            list.tail = NONE;
-        }
-        self.planes[plane as usize].free -= 1;
+        self.open(plane, seq, self.wear_rules().order.of_host())
+    }
+
+    /// The same for moved pages.
+    pub fn open_free_for_moved(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
+        self.open(plane, seq, self.wear_rules().order.of_moved())
+    }
+
+    /// The same for pages that are moved away from a block that has worn little.
+    pub fn open_free_most_worn(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
+        self.open(plane, seq, Choice::MostWorn)
+    }
+
+    fn open(&mut self, plane: u32, seq: u64, choice: Choice) -> Option<Cursor> {
+        let block = self.take_free(plane, choice)?;
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor { next: first, end: first + self.layout.pages })
@@ -259,14 +311,25 @@ impl BlockTable {
         self.planes[plane].free += 1;
     }
 
-    /// Erases a block and adds it to the free ones. I-16: its erase count grows.
+    /// Erases a block and adds it to the free ones, or retires it when it is worn out. I-16: its erase count grows.
     pub fn erased(&mut self, block: BlockId) {
+        self.erased_keeping(block, 1);
+    }
+
+    /// The same for a block whose place another free one takes at once.
+    pub fn erased_to_replace(&mut self, block: BlockId) {
+        self.erased_keeping(block, 2);
+    }
+
+    fn erased_keeping(&mut self, block: BlockId, least_free: u32) {
         let first = self.layout.first_page(block).0 as usize;
         self.owners[first..first + self.layout.pages as usize].fill(0);
         self.invalid[block.0 as usize] = 0;
         self.safe_at[block.0 as usize] = Instant::ZERO;
         self.erases[block.0 as usize] += 1;
-        self.push_free(block);
+        if !self.retire(block, least_free) {
+            self.push_free(block);
+        }
     }
 
     /// No erase of the block may begin before this.
@@ -280,18 +343,14 @@ impl BlockTable {
         self.invalid[block.0 as usize]
     }
 
-    /// Valid pages of every block, plane after plane; records of the drive itself count too.
+    /// Valid pages of every block, plane after plane; records of the drive itself count until their block is cleared.
     pub fn valid_pages(&self) -> Vec<u32> {
-        let pages = self.layout.pages;
-        let free: std::collections::BTreeSet<BlockId> = self.free_blocks().collect();
-        let open: Vec<Cursor> = self.planes.iter().flat_map(|p| [p.host, p.moved]).collect();
-        let unwritten = |block: BlockId| {
-            let cursor = open.iter().find(|c| c.block(&self.layout) == block);
-            cursor.map_or(0, |c| c.left())
-        };
-        let valid = |block: BlockId| match free.contains(&block) {
-            true => 0,
-            false => pages - unwritten(block) - u32::from(self.invalid(block)),
+        let valid = |block: BlockId| {
+            let first = self.layout.first_page(block).0 as usize;
+            let pages = &self.owners[first..first + self.layout.pages as usize];
+            // Pages are programmed in order.
+            let written = pages.partition_point(|&owner| owner != 0) as u32;
+            written - written.min(u32::from(self.invalid(block)))
         };
         self.layout.all_blocks().map(valid).collect()
     }
@@ -300,6 +359,12 @@ impl BlockTable {
     pub fn plane_invalid(&self, plane: u32) -> &[u16] {
         let first = self.layout.first_block(plane).0 as usize;
         &self.invalid[first..first + self.layout.blocks as usize]
+    }
+
+    /// The numbers of the programs that the blocks of one plane were opened with, for the collector.
+    pub fn plane_opened(&self, plane: u32) -> &[u64] {
+        let first = self.layout.first_block(plane).0 as usize;
+        &self.oldest[first..first + self.layout.blocks as usize]
     }
 
     /// Erases of one block.
@@ -320,13 +385,17 @@ impl BlockTable {
 
     /// The erased blocks, plane by plane, longest erased first.
     pub fn free_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
-        self.free.iter().flat_map(move |list| {
-            std::iter::successors((list.head != NONE).then_some(list.head), move |&b| {
-                let next = self.next_free[b as usize];
-                (next != NONE).then_some(next)
-            })
-            .map(BlockId)
+        (0..self.layout.planes).flat_map(|plane| self.free_in(plane))
+    }
+
+    /// Those of one plane.
+    fn free_in(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
+        let head = self.free[plane as usize].head;
+        std::iter::successors((head != NONE).then_some(head), move |&b| {
+            let next = self.next_free[b as usize];
+            (next != NONE).then_some(next)
         })
+        .map(BlockId)
     }
 
     /// The logical page that a page holds, if it holds one and is on the drive at all.
@@ -336,18 +405,10 @@ impl BlockTable {
         (word.wrapping_sub(1) < MAP - 1).then(|| Lpn(word - 1))
     }
 
-    /// Closes an open block: the rest of it is wasted until the next erase.
-    pub fn waste(&mut self, cursor: Cursor) {
-        if !cursor.is_full() {
-            self.invalid[cursor.block(&self.layout).0 as usize] += cursor.left() as u16;
-            self.owners[cursor.next as usize..cursor.end as usize].fill(WASTE);
-        }
-    }
-
-    /// Starts from nothing known: every block neither free nor open. For recovery, which then calls
+    /// The same drive with nothing known: every block neither free nor open. For recovery, which then calls
     /// [`restore_block`](BlockTable::restore_block) for each block.
-    pub fn for_recovery(layout: Layout) -> BlockTable {
-        let mut table = BlockTable::new(layout);
+    pub fn for_recovery(&self) -> BlockTable {
+        let mut table = BlockTable::with_wear(self.layout, self.wear.rules);
         table.planes.iter_mut().for_each(|plane| plane.free = 0);
         table.free.fill(FreeList::EMPTY);
         table
@@ -369,7 +430,9 @@ impl BlockTable {
     pub fn restore_block(&mut self, block: BlockId, written: u32, valid: u32, oldest: u64, erases: u32) {
         self.erases[block.0 as usize] = erases;
         if written == 0 {
-            self.push_free(block);
+            if !self.is_bad(block) {
+                self.push_free(block);
+            }
             return;
         }
         self.oldest[block.0 as usize] = oldest;

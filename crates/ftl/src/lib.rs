@@ -3,6 +3,7 @@
 //! Everything here is bookkeeping without time: the controller in `nandu-device` decides when an operation runs.
 
 pub mod address;
+pub mod age;
 pub mod blocks;
 pub mod checkpoint;
 pub mod gc;
@@ -12,7 +13,7 @@ pub mod placement;
 pub mod trim_journal;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
-pub use blocks::{BlockTable, Cursor, Plane};
+pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, WearRules};
 pub use map_area::MapArea;
 
 /// Asks the processor to fetch element `index` into its cache. A hint: it changes nothing and cannot fail.

@@ -11,7 +11,7 @@
 //! *Room*: a plane with m blocks takes at most (m - 1) P - 1 valid translation pages of P in a block; then, with the open
 //! block full, some block has an invalid page. Blocks are given so that translation pages fill at most half.
 //!
-//! *Wear*: a cleared block goes back to the plane's erased blocks, and the longest-erased one takes its place, so that the
+//! *Wear*: a cleared block goes back to the plane's erased blocks, and another takes its place, the longest-erased or the least worn, so that the
 //! map's many erases go round the whole plane.
 //!
 //! Own design; DFTL has translation blocks among its data blocks. RAM: 8 bytes per map block.
@@ -136,6 +136,12 @@ impl MapArea {
         p.used.iter().find(|b| b.id == block).map(|b| b.valid)
     }
 
+    /// Whether pages are being written to the block.
+    pub fn is_open(&self, block: BlockId) -> bool {
+        let p = &self.planes[self.layout.plane_of_block(block) as usize];
+        !p.open.is_full() && p.open.block(&self.layout) == block
+    }
+
     /// Whether the block is the map's, written or erased.
     pub fn owns(&self, block: BlockId) -> bool {
         let p = &self.planes[self.layout.plane_of_block(block) as usize];
@@ -151,7 +157,7 @@ impl MapArea {
         if p.open.block(&self.layout) == block {
             p.open = Cursor::CLOSED;
         }
-        blocks.erased(block);
+        blocks.erased_to_replace(block);
         let claimed = self.claim_in(plane, blocks);
         debug_assert!(claimed, "the block that was just erased is there");
     }

@@ -21,7 +21,7 @@ pub struct Provenance {
     pub stack_hash: String,
     /// The workloads.
     pub workloads: Vec<WorkloadProvenance>,
-    /// `empty` or `filled`.
+    /// `empty`, `filled` or `aged`.
     pub precondition: String,
     /// The seed.
     pub seed: u64,

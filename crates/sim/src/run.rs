@@ -98,6 +98,7 @@ pub fn precondition_name(precondition: Precondition) -> &'static str {
     match precondition {
         Precondition::Empty => "empty",
         Precondition::Filled => "filled",
+        Precondition::Aged => "aged",
     }
 }
 

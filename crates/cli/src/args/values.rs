@@ -23,6 +23,8 @@ pub enum PreconditionArg {
     /// Every logical page was written once, in order.
     #[default]
     Filled,
+    /// Overwritten at random until write amplification no longer changes.
+    Aged,
 }
 
 impl From<PreconditionArg> for Precondition {
@@ -30,6 +32,7 @@ impl From<PreconditionArg> for Precondition {
         match arg {
             PreconditionArg::Empty => Precondition::Empty,
             PreconditionArg::Filled => Precondition::Filled,
+            PreconditionArg::Aged => Precondition::Aged,
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::host::Usage;
 use super::Ssd;
-use nandu_base::{Cx, Oob, Program, TenantId, Violation, Window, Work};
+use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::gc::{GcPolicy, PlaneView};
+use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::{BlockId, Lpn, Ppn};
+use nandu_ftl::{BlockId, Cursor, Lpn, Ppn};
 
 const NOBODY: BlockId = BlockId(u32::MAX);
 
@@ -22,13 +22,18 @@ pub(super) struct Clearing {
     debt: u32,
     /// No page of it was valid when it was chosen.
     empty: bool,
+    /// The block that its pages go to when it is cleared for its wear: none but them.
+    to: Cursor,
 }
 
 /// One move.
 const RATE_UNIT: u32 = 1 << 10;
+/// The most moves that follow a page of the host while a block is cleared for its wear.
+const RATE_LEVELLING: u32 = 4 * RATE_UNIT;
 
 impl Clearing {
-    pub const IDLE: Clearing = Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false };
+    pub const IDLE: Clearing =
+        Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false, to: Cursor::CLOSED };
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
@@ -45,7 +50,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// the plane has fallen behind: twice as many for each block that is missing.
     #[inline(never)]
     pub(super) fn clear_some(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        if !self.choose_victim(plane) {
+        if !self.choose_victim(plane, cause, cx) {
             return;
         }
         let p = &self.blocks.planes[plane as usize];
@@ -66,38 +71,69 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Clears one block of the plane to the end.
     pub(super) fn clear_whole_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        assert!(self.choose_victim(plane), "plane {plane} has no free block and none to clear");
+        assert!(self.choose_victim(plane, cause, cx), "plane {plane} has no free block and none to clear");
         self.clear_pages(plane, u32::MAX, cause, cx);
+    }
+
+    /// One move, or the erase of a block that has been chosen.
+    pub(super) fn clear_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        self.clear_pages(plane, 1, cause, cx);
     }
 
     /// Whether the plane has a block to clear.
     #[inline(always)]
-    fn choose_victim(&mut self, plane: u32) -> bool {
-        self.blocks.planes[plane as usize].clearing || self.choose_new_victim(plane)
+    fn choose_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        self.blocks.planes[plane as usize].clearing || self.choose_new_victim(plane, cause, cx)
     }
 
     #[inline(never)]
-    fn choose_new_victim(&mut self, plane: u32) -> bool {
+    fn choose_new_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> bool {
+        if let Some(victim) = self.cold_victim(plane, cause, cx) {
+            self.begin_clearing(plane, victim);
+            let to = self.blocks.open_free_most_worn(plane, self.seq + 1);
+            let to = to.expect("a block is cleared for its wear while two are free");
+            self.note_opened(to);
+            self.clearing[plane as usize].to = to;
+            return true;
+        }
+        self.choose_victim_that_gains(plane, 1)
+    }
+
+    /// Lets the policy choose a block; false when it gains less than `least` pages.
+    pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
         let gathering = self.paging.gatherer.open_in(plane, layout).unwrap_or(NOBODY);
         let view = PlaneView {
             invalid: self.blocks.plane_invalid(plane),
+            opened: self.blocks.plane_opened(plane),
+            now: self.seq,
+            pages: layout.pages as u16,
             first: layout.first_block(plane),
             busy: [p.host.block(layout), p.moved.block(layout), gathering],
         };
-        match self.policy.victim(view) {
-            Some(victim) => {
-                let valid = layout.pages - u32::from(self.blocks.invalid(victim));
-                let debt = self.clearing[plane as usize].debt;
-                let rate = valid * RATE_UNIT / (layout.pages - valid);
-                self.clearing[plane as usize] =
-                    Clearing { victim, next: layout.first_page(victim).0, rate, debt, empty: valid == 0 };
-                self.blocks.planes[plane as usize].clearing = true;
+        // The last free block takes what moves: no time for a block that gains little.
+        let victim = if p.free <= 1 { Greedy.victim(view) } else { self.policy.victim(view) };
+        match victim {
+            Some(victim) if u32::from(self.blocks.invalid(victim)) >= least => {
+                self.begin_clearing(plane, victim);
                 true
             }
-            None => false,
+            _ => false,
         }
+    }
+
+    fn begin_clearing(&mut self, plane: u32, victim: BlockId) {
+        let layout = self.blocks.layout();
+        let valid = layout.pages - u32::from(self.blocks.invalid(victim));
+        let debt = self.clearing[plane as usize].debt;
+        let rate = match layout.pages - valid {
+            0 => RATE_LEVELLING,
+            gain => valid * RATE_UNIT / gain,
+        };
+        let (next, to) = (layout.first_page(victim).0, Cursor::CLOSED);
+        self.clearing[plane as usize] = Clearing { victim, next, rate, debt, empty: valid == 0, to };
+        self.blocks.planes[plane as usize].clearing = true;
     }
 
     /// Moves up to `budget` pages, and erases the block when none is left.
@@ -150,17 +186,39 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline(always)]
     pub(super) fn next_moved_page(&mut self, plane: u32) -> Ppn {
         if self.blocks.planes[plane as usize].moved.is_full() {
-            self.open_moved_block(plane);
+            return self.next_moved_page_elsewhere(plane);
         }
         let p = &mut self.blocks.planes[plane as usize];
         p.valid += 1;
         p.moved.take()
     }
 
-    #[cold]
-    fn open_moved_block(&mut self, plane: u32) {
-        let cursor = self.blocks.open_free(plane, self.seq + 1);
-        self.blocks.planes[plane as usize].moved = cursor.expect("one free block is kept for moved pages");
+    /// The same when the block for moved pages is full, or there is none.
+    #[inline(never)]
+    fn next_moved_page_elsewhere(&mut self, plane: u32) -> Ppn {
+        let separate = self.host.separate;
+        let p = &self.blocks.planes[plane as usize];
+        if separate || p.host.is_full() {
+            let cursor = match separate {
+                true => self.blocks.open_free_for_moved(plane, self.seq + 1),
+                false => self.blocks.open_free(plane, self.seq + 1),
+            };
+            let cursor = cursor.expect("one free block is kept for moved pages");
+            self.note_opened(cursor);
+            let p = &mut self.blocks.planes[plane as usize];
+            *(if separate { &mut p.moved } else { &mut p.host }) = cursor;
+        }
+        let p = &mut self.blocks.planes[plane as usize];
+        p.valid += 1;
+        if separate { &mut p.moved } else { &mut p.host }.take()
+    }
+
+    /// Notes that a block is opened for data, whose erase may not be complete yet.
+    pub(super) fn note_opened(&mut self, cursor: Cursor) {
+        if M::PAGED {
+            let erased = self.blocks.safe_at(cursor.block(self.blocks.layout()));
+            self.paging.opened_from = self.paging.opened_from.later(erased);
+        }
     }
 
     /// Whether a page of the host holds the newest version.
@@ -214,7 +272,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> Ppn {
-        let to = self.next_moved_page(plane);
+        let to = match &mut self.clearing[plane as usize].to {
+            to if to.is_full() => self.next_moved_page(plane),
+            to => {
+                self.blocks.planes[plane as usize].valid += 1;
+                to.take()
+            }
+        };
         if DEFERS {
             self.move_later(from, to, content, cx);
             return to;
@@ -242,12 +306,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
+        let mut end = cx.now;
         if DEFERS {
             self.queue.erase(block, cx.now, cause);
         } else {
-            self.erase_now(block, plane, cause, cx);
+            end = self.erase_now(block, plane, cause, cx);
         }
+        let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
+        self.blocks.waste(rest);
         self.blocks.erased(block);
+        self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.erases_ever += 1;
         if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
             self.blocks.forget_wear(block);
@@ -255,11 +323,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.erases += 1;
         self.count.blocks_cleared += 1;
         self.blocks.planes[plane as usize].clearing = false;
+        self.attention |= self.renew_is_due || self.blocks.is_worn_out();
     }
 
-    /// Gives the erase its place on the die's timeline.
+    /// Gives the erase its place on the die's timeline; returns its end.
     #[inline(always)]
-    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
         // older version of a trimmed page as the newest.
         let mut earliest = self.blocks.safe_at(block);
@@ -277,6 +346,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = self.blocks.layout().first_page(block);
             medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
         }
+        end
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all
@@ -288,6 +358,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (mut live, mut unknown) = (0, 0);
         for block in layout.all_blocks() {
             if self.paging.is_anchor(block) {
+                continue;
+            }
+            if self.blocks.is_bad(block) {
+                self.check_bad_block(block, free.contains(&block))?;
                 continue;
             }
             if self.paging.area.owns(block) {
@@ -337,6 +411,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);
+            return Err(Violation { invariant: "I-16", what });
+        }
+        Ok(())
+    }
+
+    /// The part of I-16 about a bad block: nothing uses it.
+    fn check_bad_block(&self, block: BlockId, is_free: bool) -> Result<(), Violation> {
+        let first = self.blocks.layout().first_page(block).0;
+        let mut pages = (first..first + self.blocks.layout().pages).map(Ppn);
+        let is_used = pages.any(|ppn| self.blocks.content(ppn) != Content::Free);
+        if is_used || is_free || self.paging.area.owns(block) {
+            let what = format!("{block:?} is worn out after {} erases and in use", self.blocks.erases(block));
             return Err(Violation { invariant: "I-16", what });
         }
         Ok(())

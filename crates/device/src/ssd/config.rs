@@ -1,19 +1,21 @@
 //! The options of an SSD, and what follows from them.
 
+use super::background::Idle;
 use super::checkpoint::Keeper;
+use super::gc::{GcConfig, WearConfig};
+use super::level::Leveller;
 use super::mapping::{self, MapConfig};
 use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Span,
-    SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Rng,
+    Span, TimerKey, SECTOR,
 };
-use nandu_ftl::gc::Greedy;
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order, RoundRobin};
-use nandu_ftl::{BlockTable, Layout, MapArea};
+use nandu_ftl::{BlockTable, Layout, MapArea, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -65,7 +67,10 @@ pub struct SsdConfig {
     pub partial_write: PartialWrite,
     /// Garbage collection.
     #[serde(default)]
-    pub gc: Gc,
+    pub gc: GcConfig,
+    /// How blocks wear, and how that is levelled.
+    #[serde(default)]
+    pub wear: WearConfig,
     /// Which operation a die does next.
     #[serde(default)]
     pub arbiter: Arbiter,
@@ -85,21 +90,6 @@ pub enum PartialWrite {
     Ignored,
 }
 
-/// Garbage collection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Gc {
-    /// Clear the block with the most invalid pages.
-    Greedy {
-        /// Free blocks of a plane at which clearing begins, at least 2.
-        #[serde(default = "default_gc_start")]
-        start: u32,
-        /// Whether pages move inside the die, without crossing the channel.
-        #[serde(default)]
-        copyback: bool,
-    },
-}
-
 /// Which operation a die does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -115,22 +105,12 @@ pub enum Arbiter {
     },
 }
 
-impl Default for Gc {
-    fn default() -> Gc {
-        Gc::Greedy { start: default_gc_start(), copyback: false }
-    }
-}
-
 fn one() -> u32 {
     1
 }
 
 fn default_reads_ahead() -> u32 {
     16
-}
-
-fn default_gc_start() -> u32 {
-    3
 }
 
 fn default_over_provisioning() -> Ratio {
@@ -168,6 +148,8 @@ const PLANTS: &[Plant] = &[
     Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
     Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
     Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),
+    Plant::new("ssd.worn-block-used", "I-16", "a block that is worn out is erased and used again")
+        .within("ssd-worn"),
     Plant::new(
         "ssd.map-lost-invalidation",
         "I-5",
@@ -210,12 +192,14 @@ impl DeviceConfig for SsdConfig {
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
-        let Gc::Greedy { start, copyback } = self.gc;
-        let layout = self.layout(&profile, geometry, start)?;
+        let layout = self.layout(&profile, geometry, self.gc.start)?;
+        self.gc.check(layout.blocks)?;
+        self.wear.check()?;
         self.check_checkpoint()?;
-        let (logical, room) = self.logical_pages(&layout, profile.page.0, start)?;
+        let size = self.size(&layout, &profile, cx)?;
+        let Size { logical, room, .. } = size;
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
-        let drive = Drive { profile, geometry, layout, shape, gc_start: start, copyback };
+        let drive = Drive { profile, geometry, layout, shape, size };
         match (&self.mapping, self.queue(&layout, geometry)?) {
             (MapConfig::Page, Some(queue)) => {
                 self.assemble::<_, true>(drive, PageMap::new(logical), queue, cx)
@@ -244,8 +228,20 @@ struct Drive {
     geometry: Geometry,
     layout: Layout,
     shape: MapShape,
-    gc_start: u32,
-    copyback: bool,
+    size: Size,
+}
+
+/// How much a drive holds.
+#[derive(Clone, Copy)]
+struct Size {
+    logical: u32,
+    /// Valid pages in all: logical ones, and records of trims.
+    needed: u64,
+    /// Pages more that may count as valid.
+    room: u32,
+    /// Blocks of each plane that hold no data of the host's.
+    reserved: u32,
+    wear: WearRules,
 }
 
 impl SsdConfig {
@@ -279,14 +275,14 @@ impl SsdConfig {
         queue: Queued,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        let Drive { profile, geometry, layout, shape, gc_start, copyback } = drive;
+        let Drive { profile, geometry, layout, shape, size } = drive;
         let page_bytes = profile.page.0;
         let timing = Timing {
             read: profile.read,
             program: profile.program,
             erase: profile.erase,
             transfer: profile.transfer(),
-            copyback,
+            copyback: self.gc.copyback,
         };
         check_order(&self.placement)?;
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
@@ -300,19 +296,39 @@ impl SsdConfig {
             plane_bits: geometry.planes.trailing_zeros(),
             page_sectors: (page_bytes / SECTOR) as u32,
             logical: shape.pages,
-            valid_max: valid_max(&layout, gc_start, self.map_blocks(&layout, shape)),
-            gc_start,
+            reserved: size.reserved,
+            needed: size.needed,
+            gc_start: self.gc.paced_from(),
+            urgent: self.gc.waits_from(),
+            separate: self.gc.separate,
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
         };
         let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, shape, self.mapping.ram(), blocks));
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
-        let blocks = BlockTable::new(layout);
-        let mut ssd =
-            Ssd::<_, _, DEFERS>::new(host, limits, map, paging, blocks, lanes, turns, Greedy, queue, cx);
-        if cx.precondition == Precondition::Filled {
-            ssd.fill();
+        let mut blocks = BlockTable::with_wear(layout, size.wear);
+        blocks.set_rooms(size.reserved, size.needed);
+        let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
+        let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, layout.planes);
+        let idle = self.idle(&layout, if DEFERS { 1 + geometry.all_dies() } else { 1 });
+        let mut ssd = Ssd::<_, _, DEFERS>::new(
+            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, cx,
+        );
+        match cx.precondition {
+            Precondition::Empty => {}
+            Precondition::Filled => ssd.fill(),
+            Precondition::Aged => {
+                let (free, seed) = (self.gc.start, Rng::new(cx.seed).fork(3).bits());
+                ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
+            }
         }
         Ok(Box::new(ssd))
+    }
+
+    /// What the drive does while no request comes; its timer is `timer`.
+    fn idle(&self, layout: &Layout, timer: u32) -> Option<Idle> {
+        let target = self.gc.background?;
+        let least_gain = self.gc.idle_gain.of(u64::from(layout.pages)).max(1) as u32;
+        Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
     }
 
     /// Blocks of each plane that the map needs for itself.
@@ -399,12 +415,6 @@ impl SsdConfig {
     }
 
     fn layout(&self, chip: &Profile, geometry: Geometry, gc_start: u32) -> Result<Layout, BuildError> {
-        if gc_start < 2 {
-            return Err(BuildError::at(
-                "gc",
-                format!("start = {gc_start}: clearing needs at least 2 free blocks to begin at"),
-            ));
-        }
         let plane_block = chip.page.0 * u64::from(chip.pages_per_block) * u64::from(geometry.all_planes());
         let blocks = match (self.blocks, self.capacity) {
             (Some(blocks), None) => blocks,
@@ -420,7 +430,7 @@ impl SsdConfig {
             }
             (None, None) => return Err(BuildError::at("capacity", "give `blocks` or `capacity`")),
         };
-        let least = gc_start + 5;
+        let least = gc_start.saturating_add(5);
         if blocks < least {
             let reason = format!("{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed");
             return Err(BuildError::at("blocks", reason));
@@ -429,14 +439,10 @@ impl SsdConfig {
         layout.map_err(|e| BuildError::at("blocks", e.to_string()))
     }
 
-    /// Logical pages after over-provisioning, and how many pages more may count as valid; refused when the rest would
-    /// leave no room to clear blocks.
-    fn logical_pages(
-        &self,
-        layout: &Layout,
-        page_bytes: u64,
-        gc_start: u32,
-    ) -> Result<(u32, u32), BuildError> {
+    /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear
+    /// blocks.
+    fn size(&self, layout: &Layout, chip: &Profile, cx: &BuildContext<'_>) -> Result<Size, BuildError> {
+        let (page_bytes, gc_start) = (chip.page.0, self.gc.start);
         let op = self.over_provisioning;
         if op.num >= op.den {
             return Err(BuildError::at(
@@ -465,22 +471,32 @@ impl SsdConfig {
             );
             return Err(BuildError::at("blocks", reason));
         }
-        let most = u64::from(valid_max(layout, gc_start, map)) * u64::from(layout.planes);
-        if logical == 0 || logical + journal > most {
+        // All blocks but the two open ones, those kept free, one, and the map's own: so clearing always gains.
+        let reserved = map + gc_start + 3;
+        let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
+        wear.keeps_worn = cx.planted("ssd.worn-block-used");
+        let bad = |plane| {
+            layout.plane_blocks(plane).filter(|&block| wear.is_factory_bad(layout, block)).count() as u32
+        };
+        let bad: Vec<u32> =
+            if wear.factory_bad.num == 0 { Vec::new() } else { (0..layout.planes).map(bad).collect() };
+        if bad.iter().any(|bad| layout.blocks < reserved + 2 + bad) {
+            return Err(BuildError::at("wear", "with its bad blocks, a plane has too few to clear blocks"));
+        }
+        let good = u64::from(layout.planes) * u64::from(layout.blocks - reserved)
+            - bad.iter().map(|&bad| u64::from(bad)).sum::<u64>();
+        let most = good * u64::from(layout.pages);
+        let needed = logical + journal;
+        if logical == 0 || needed > most {
             let reason = format!(
                 "{logical} logical pages do not fit: of {raw} pages, {most} can hold data while blocks are cleared, and \
                  {journal} are kept for trim records; raise `over_provisioning` or the number of blocks"
             );
             return Err(BuildError::at("over_provisioning", reason));
         }
-        Ok((logical as u32, (most - logical - journal).min(u64::from(u32::MAX)) as u32))
+        let room = (most - needed).min(u64::from(u32::MAX)) as u32;
+        Ok(Size { logical: logical as u32, needed, room, reserved, wear })
     }
-}
-
-/// Valid pages that a plane may hold so that clearing always gains: all blocks but the two open ones, those kept free,
-/// one, and the map's own.
-fn valid_max(layout: &Layout, gc_start: u32, map: u32) -> u32 {
-    (layout.blocks - map - gc_start - 3) * layout.pages
 }
 
 fn check_order(order: &Order) -> Result<(), BuildError> {

@@ -76,7 +76,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         for _ in 0..self.map.gathered_at_once() {
             let Some(open) = self.paging.gatherer.under_way else { return };
-            let has_room = self.blocks.planes[open.plane as usize].valid < self.host.valid_max;
+            let has_room = self.blocks.planes[open.plane as usize].has_room();
             match self.map.gather() {
                 Gather::Page(lpn) if has_room => self.gather_page(lpn, open, cause, cx),
                 Gather::Done => {
@@ -105,7 +105,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.paging.gatherer.turn = if plane + 1 == layout.planes { 0 } else { plane + 1 };
         let p = &self.blocks.planes[plane as usize];
         // One free block at least stays for moved pages: collection begins at two or more.
-        if p.valid + layout.pages > self.host.valid_max || p.free < self.host.gc_start {
+        if p.valid + layout.pages > p.valid_max || p.free < self.host.gc_start {
             self.paging.gatherer.count.no_room += 1;
             return None;
         }
@@ -116,6 +116,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let cursor =
             self.blocks.open_free(plane, self.seq + 1).expect("a plane that was asked has a free block");
+        self.note_opened(cursor);
         Some(Gathering { cursor, plane, first: layout.first_page(cursor.block(&layout)), ready })
     }
 

@@ -23,12 +23,18 @@ pub(super) struct Host {
     pub page_sectors: u32,
     /// Logical pages.
     pub logical: u32,
-    /// Valid pages that a plane may hold.
-    pub valid_max: u32,
-    /// Free blocks at which clearing begins.
+    /// Blocks of a plane that hold no data of the host's: room to clear blocks, and those of the map.
+    pub reserved: u32,
+    /// Valid pages that the drive must be able to hold: the host's, and records of trims.
+    pub needed: u64,
+    /// Free blocks at which pages begin to move after a write.
     pub gc_start: u32,
     /// Whether a page of which a part is written is read first.
     pub merges: bool,
+    /// Free blocks at which a write waits for whole blocks to be cleared.
+    pub urgent: u32,
+    /// Whether moved pages go to blocks of their own.
+    pub separate: bool,
 }
 
 /// The sectors of one page that a request concerns.
@@ -398,7 +404,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn take_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
         let plane = self.turns.take();
         let p = &mut self.blocks.planes[plane as usize];
-        if p.valid >= self.host.valid_max || p.host.is_full() {
+        if p.valid >= p.valid_max || p.host.is_full() {
             return self.take_host_page_of_new_block(plane, cause, cx);
         }
         p.valid += 1;
@@ -408,7 +414,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The same when `plane` holds as much as it may, or has no block open.
     #[inline(never)]
     fn take_host_page_of_new_block(&mut self, mut plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Taken {
-        if self.blocks.planes[plane as usize].valid >= self.host.valid_max {
+        if !self.blocks.planes[plane as usize].has_room() {
             plane = self.next_plane_with_room();
         }
         if self.blocks.planes[plane as usize].host.is_full() {
@@ -423,7 +429,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn next_plane_with_room(&mut self) -> u32 {
         for _ in 0..self.blocks.planes.len() {
             let plane = self.turns.take();
-            if self.blocks.planes[plane as usize].valid < self.host.valid_max {
+            if self.blocks.planes[plane as usize].has_room() {
                 return plane;
             }
         }
@@ -432,12 +438,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[cold]
     fn open_host_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        // The last free block is for moved pages.
-        while self.blocks.planes[plane as usize].free <= 1 {
+        // At least the last free block is for moved pages. They may have left room in the block that they opened.
+        loop {
+            let p = &self.blocks.planes[plane as usize];
+            if !p.host.is_full() {
+                return;
+            }
+            if p.free > self.host.urgent {
+                break;
+            }
             self.count.clears_forced += 1;
             self.clear_whole_block(plane, cause, cx);
         }
         let cursor = self.blocks.open_free(plane, self.seq + 1).expect("clearing has freed a block");
+        self.note_opened(cursor);
         self.blocks.planes[plane as usize].host = cursor;
     }
 

@@ -29,7 +29,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
         for tp in (0..self.map.translation_pages()).map(Tp) {
             if let Some(ppn) = self.map.translation_page(tp) {
-                self.store_map_page(tp, ppn, u64::from(self.host.logical) + 1 + u64::from(tp.0), window, cx);
+                self.store_map_page(tp, ppn, self.filled_to + 1 + u64::from(tp.0), window, cx);
             }
         }
     }
@@ -67,6 +67,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = layout.first_page(*block).0;
             let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
             !free.contains(block)
+                && !self.blocks.is_bad(*block)
                 && !self.paging.is_anchor(*block)
                 && !self.paging.area.owns(*block)
                 && contents.all(|c| matches!(c, Content::Waste | Content::Free))

@@ -21,18 +21,24 @@
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
-//! Files: `config` the options, `host` reads, writes and trims, `collect` clearing blocks, `journal` trim records,
-//! `recover` the start after a power cut, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are
-//! partly on the flash, `gather` logical blocks that such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
+//! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
+//! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
+//! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
+//! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
+mod aged;
+mod background;
 mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
 mod gather;
+mod gc;
 mod host;
 mod journal;
+mod level;
 mod map_state;
 mod mapping;
 mod recover;
@@ -41,12 +47,16 @@ mod serve;
 mod translate;
 
 pub use config::{kind, PartialWrite, SsdConfig};
+pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
 pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
+use aged::Aged;
+use background::Idle;
 use collect::Clearing;
 use host::Host;
+use level::Leveller;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
     MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
@@ -87,6 +97,7 @@ struct Counts {
     journal_pages: u64,
     erases: u64,
     clears_forced: u64,
+    moves_while_idle: u64,
     blocks_cleared: u64,
     pages_trimmed: u64,
 }
@@ -102,15 +113,24 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     turns: RoundRobin,
     policy: G,
     clearing: Vec<Clearing>,
+    leveller: Leveller,
+    /// What is done while no request comes, if anything.
+    idle: Option<Idle>,
     journal: TrimJournal,
     /// Number of the last program.
     seq: u64,
+    /// Number of the last data page of the first fill.
+    filled_to: u64,
+    /// What is where on a drive that starts aged, until it is stored.
+    aged: Option<Aged>,
     /// Number of the last request, for multi-plane groups.
     serial: u32,
     /// When every program and erase issued so far is complete.
     last_change: Instant,
     /// When every trim record issued so far is complete.
     recorded_at: Instant,
+    /// Something is to be seen to before the next request.
+    attention: bool,
     /// Erases have made the journal long: the next request shortens it.
     renew_is_due: bool,
     /// What the last start took.
@@ -136,6 +156,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
+        leveller: Leveller,
+        idle: Option<Idle>,
         mut queue: Queued,
         cx: &BuildContext<'_>,
     ) -> Ssd<M, G, DEFERS> {
@@ -169,8 +191,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             turns,
             policy,
             clearing: vec![Clearing::IDLE; planes],
+            leveller,
+            attention: idle.is_some(),
+            idle,
             journal: TrimJournal::default(),
             seq: 0,
+            filled_to: 0,
+            aged: None,
             serial: 0,
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,
@@ -182,6 +209,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             queue,
             closing: false,
         }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Sees to what must be seen to before a request; returns its answer when a worn out drive refuses it.
+    #[inline(never)]
+    fn attend(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
+        if self.renew_is_due {
+            self.shorten_journal(id, cx);
+        }
+        self.note_request(cx);
+        let is_worn_out = self.blocks.is_worn_out();
+        self.attention = is_worn_out || self.idle.is_some();
+        let changes = matches!(cx.requests[id].op, Op::Write | Op::Trim | Op::WriteZeroes);
+        (is_worn_out && changes).then(|| cx.fail(id, ErrorKind::ReadOnly))
     }
 }
 
@@ -210,9 +252,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         Step::Idle
     }
 
-    /// The scan after a power cut is complete, or a die may have something to do.
+    /// The scan after a power cut is complete, or the drive may be idle, or a die may have something to do.
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         self.lanes.tick(cx.now);
+        if self.idle.as_ref().is_some_and(|idle| idle.key == key) {
+            self.idle_timer(cx);
+            return Step::Idle;
+        }
         if DEFERS && key.0 > 0 {
             return self.die_is_free(key.0 - 1, cx);
         }
@@ -221,6 +267,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        if let Some(idle) = &self.idle {
+            cx.cancel_wake(idle.key);
+        }
         self.record_trims(cx, nandu_base::TenantId::SYSTEM);
         self.write_map_back(cx);
         if M::PAGED && self.paging.keeper.is_some() {
@@ -244,8 +293,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             Op::Flush => Work::Journal,
             _ => Work::Write,
         });
-        if self.renew_is_due {
-            self.shorten_journal(id, cx);
+        if self.attention {
+            if let Some(step) = self.attend(id, cx) {
+                return step;
+            }
         }
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);
@@ -303,6 +354,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         put("gc_pages_moved", c.pages_moved);
         put("gc_blocks_cleared", c.blocks_cleared);
         put("gc_clears_forced", c.clears_forced);
+        if self.idle.is_some() {
+            put("gc_idle_steps", c.moves_while_idle);
+        }
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);
         put("erase_count", c.erases + self.paging.erased());
@@ -314,6 +368,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             self.map_counters(out);
         }
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
+        self.wear_counters(out);
         self.recovery.counters(out);
     }
 
@@ -345,6 +400,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.lanes.reset_busy();
         self.map.reset_counts();
         self.paging.reset_counters();
+        self.leveller.reset_counters();
     }
 
     fn check(&self) -> Result<(), Violation> {

@@ -16,7 +16,7 @@ use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
-use nandu_ftl::{BlockTable, Lpn, Ppn};
+use nandu_ftl::{Lpn, Ppn};
 
 pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
@@ -67,8 +67,13 @@ pub(super) fn key(content: Content) -> u64 {
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
+        let mut turn = 0;
         for lpn in 0..self.host.logical {
-            let plane = self.turns.nth(u64::from(lpn));
+            while !self.blocks.planes[self.turns.nth(turn) as usize].has_room() {
+                turn += 1;
+            }
+            let plane = self.turns.nth(turn);
+            turn += 1;
             if self.blocks.planes[plane as usize].host.is_full() {
                 let cursor = self.blocks.open_free(plane, self.seq + 1);
                 self.blocks.planes[plane as usize].host = cursor.expect("the host's pages fit the drive");
@@ -79,12 +84,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
             self.blocks.planes[plane as usize].valid += 1;
         }
-        self.turns.skip_to(u64::from(self.host.logical));
+        self.turns.skip_to(turn);
+        self.filled_to = self.seq;
         self.fill_map();
     }
 
     /// Puts the pages of the first fill on the medium: zeros.
     pub(super) fn store_fill(&mut self, cx: &mut Cx<'_>) {
+        if let Some(aged) = self.aged.take() {
+            return self.store_aged(&aged, cx);
+        }
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
         for lpn in 0..self.host.logical {
@@ -135,6 +144,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 end = end.later(self.record_trims(cx, TenantId::SYSTEM));
             }
         }
+        self.blocks.retire_after_start();
+        self.attention |= self.blocks.is_worn_out();
         self.recovery.span = end.since(cx.now);
         end
     }
@@ -144,7 +155,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let layout = *self.blocks.layout();
         self.map.reset();
         self.journal = TrimJournal::default();
-        self.blocks = BlockTable::for_recovery(layout);
+        self.blocks = self.blocks.for_recovery();
+        self.blocks.set_rooms(self.host.reserved, self.host.needed);
         self.clearing.fill(super::collect::Clearing::IDLE);
         self.paging.restart(layout);
     }

@@ -3,11 +3,13 @@
 use super::*;
 use crate::nand::Cells;
 use nandu_base::{
-    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, Medium, Owner, Payload, PayloadPool,
-    Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
+    ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, IoError, Medium, Owner, Payload,
+    PayloadPool, Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
 };
 use std::collections::BTreeSet;
 
+mod collection;
+mod theory;
 mod maps;
 
 /// A drive by itself, driven by hand.
@@ -118,6 +120,18 @@ impl Bench {
         payload: Payload,
         flags: Flags,
     ) -> (ReqId, Instant) {
+        self.try_issue(op, sector, sectors, payload, flags).expect("the drive takes the request")
+    }
+
+    /// The same when the drive may refuse.
+    fn try_issue(
+        &mut self,
+        op: Op,
+        sector: u64,
+        sectors: u64,
+        payload: Payload,
+        flags: Flags,
+    ) -> Result<(ReqId, Instant), IoError> {
         let draft = Draft {
             op,
             flags,
@@ -141,7 +155,12 @@ impl Bench {
                     "I-13: {op:?} takes {} and explains {path}",
                     at.since(self.now)
                 );
-                (id, at)
+                Ok((id, at))
+            }
+            Step::Finish(done) if done == id => {
+                let error = self.requests[id].error.expect("only a request that fails ends at once");
+                self.end(id);
+                Err(error)
             }
             other => panic!("a drive answers with FinishAt, not {other:?}"),
         }
@@ -191,6 +210,8 @@ impl Bench {
 fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let precondition = if rng.below(2) == 0 { Precondition::Empty } else { Precondition::Filled };
+    let precondition =
+        if precondition == Precondition::Filled && seed % 8 > 4 { Precondition::Aged } else { precondition };
     let mut bench = Bench::new(toml, plant, precondition);
     let sectors = bench.machine.limits().capacity.sectors();
     let mut allowed: Vec<Vec<Stamp>> = vec![vec![Stamp::ZERO]; sectors as usize];
@@ -211,7 +232,13 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
             0..=11 => {
                 serial += 1;
                 let stamp = Stamp::new(serial, sector);
-                let (id, end) = bench.issue(Op::Write, sector, count, Payload::run(stamp), Flags::NONE);
+                let answer = bench.try_issue(Op::Write, sector, count, Payload::run(stamp), Flags::NONE);
+                let (id, end) = match answer {
+                    Ok(answer) => answer,
+                    // Worn out: what it has must still be there.
+                    Err(error) if error.kind == ErrorKind::ReadOnly && toml.contains("endurance") => continue,
+                    Err(error) => return Err(error.to_string()),
+                };
                 bench.end(id);
                 for i in 0..count {
                     allowed[(sector + i) as usize].push(Stamp::new(serial, sector + i));
@@ -220,7 +247,11 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
             }
             12..=13 => {
                 let flags = if rng.below(3) == 0 { Flags::FUA } else { Flags::NONE };
-                let (id, end) = bench.issue(Op::Trim, sector, count, Payload::NONE, flags);
+                let (id, end) = match bench.try_issue(Op::Trim, sector, count, Payload::NONE, flags) {
+                    Ok(answer) => answer,
+                    Err(error) if error.kind == ErrorKind::ReadOnly && toml.contains("endurance") => continue,
+                    Err(error) => return Err(error.to_string()),
+                };
                 bench.end(id);
                 for set in &mut allowed[sector as usize..(sector + count) as usize] {
                     set.push(Stamp::ZERO);
@@ -377,6 +408,7 @@ fn every_planted_fault_is_found() {
             "ssd.gathered-although-written" => paged(7),
             "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
             name if name.starts_with("ssd.map-") => paged(2),
+            "ssd.worn-block-used" => format!("{TINY}wear = {{ endurance = 3 }}\n"),
             _ => TINY.to_string(),
         };
         let found = (0..60).find_map(|seed| {

@@ -33,6 +33,10 @@ pub(super) struct Paging {
     comes_at: Vec<Instant>,
     /// The latest of them: from then on no fetch is under way.
     last_comes_at: Instant,
+    /// When the erases of all blocks that were opened so far are complete. A translation page that is complete must not name
+    /// a page of a block whose erase a power cut may still undo: a start would take the block's old page for the one that is
+    /// named.
+    pub opened_from: Instant,
     /// Whether an entry waits until what made room for it is written.
     waits_for_write: bool,
     /// Takes checkpoints, if they are asked for.
@@ -61,6 +65,7 @@ impl Paging {
             area: MapArea::new(layout, quota),
             comes_at: vec![Instant::ZERO; pages as usize],
             last_comes_at: Instant::ZERO,
+            opened_from: Instant::ZERO,
             waits_for_write,
             keeper,
             gatherer: Gatherer::default(),
@@ -94,6 +99,7 @@ impl Paging {
         self.area = MapArea::new(layout, self.area.blocks_per_plane());
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
+        self.opened_from = Instant::ZERO;
         self.ops.clear();
         self.gatherer.restart();
     }
@@ -272,6 +278,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let ppn = self.paging.area.take(plane);
         self.serial = self.serial.wrapping_add(1);
+        let ready = ready.later(self.paging.opened_from);
         let time = self.program(ppn, ready, Content::Map(tp), usage);
         self.paging.count.pages_written += 1;
         if let Some(old) = self.map.place(tp, ppn) {
@@ -298,7 +305,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
-    fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let first = self.blocks.layout().first_page(block).0;
         let mut usage = Usage::default();
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
@@ -318,6 +325,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             medium.erase(u64::from(first), u64::from(self.blocks.layout().pages), Window { start, end });
         }
         self.paging.area.erased(block, &mut self.blocks);
+        self.blocks.keep_until(Ppn(first), end);
+        self.attention |= self.blocks.is_worn_out();
         self.paging.count.blocks_cleared += 1;
         self.erases_ever += 1;
     }
@@ -521,7 +530,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (cause, cx): (TenantId, &mut Cx<'_>),
     ) -> Instant {
         let ppn = self.next_host_page(cause, cx);
-        let came = ready;
+        let (came, issued) = (ready, self.serial);
         let mut before = None;
         if part.is_some() && self.host.merges {
             (before, ready) = self.look_up(lpn, ready, cause, cx);
@@ -534,8 +543,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         let known = self.run_map_ops(ready, cause, cx);
         ready = self.entry_comes(lpn, known);
-        if ready != came {
-            // Pages that begin at different times share no array operation.
+        if part.is_some() || self.serial != issued || ready != came {
+            // Pages that begin at different times share no array operation, nor does one share it with a translation page
+            // that was read for collection before.
             self.serial = self.serial.wrapping_add(1);
         }
         let premerge = read.map(|old| self.premerge(old, ready, usage));

@@ -19,7 +19,7 @@ impl GcPolicy for Greedy {
         for (index, &invalid) in view.invalid.iter().enumerate() {
             if invalid > best && view.may_take(index) {
                 best = invalid;
-                victim = Some(BlockId(view.first.0 + index as u32));
+                victim = Some(view.block(index));
             }
         }
         victim
@@ -28,30 +28,18 @@ impl GcPolicy for Greedy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::blocks;
     use super::*;
     use proptest::prelude::*;
 
-    const NOBODY: [BlockId; 3] = [BlockId(u32::MAX); 3];
-
-    #[test]
-    fn nothing_to_gain_means_no_victim() {
-        let view = PlaneView { invalid: &[0, 0], first: BlockId(4), busy: NOBODY };
-        assert_eq!(Greedy.victim(view), None);
-        let view =
-            PlaneView { invalid: &[0, 3], first: BlockId(4), busy: [BlockId(5), NOBODY[0], NOBODY[0]] };
-        assert_eq!(Greedy.victim(view), None);
-    }
-
     proptest! {
-        /// The obvious model: sort by (most invalid, lowest number) and take the first that is not busy.
+        /// The obvious model: sort by (most invalid, lowest number) and take the first.
         #[test]
-        fn agrees_with_sorting(invalid in prop::collection::vec(0u16..20, 1..40), busy in prop::array::uniform3(0u32..40)) {
-            let busy = busy.map(BlockId);
-            let mut order: Vec<usize> = (0..invalid.len()).collect();
-            order.sort_by_key(|&i| (std::cmp::Reverse(invalid[i]), i));
-            let want = order.into_iter().find(|&i| invalid[i] > 0 && !busy.contains(&BlockId(i as u32)));
-            let view = PlaneView { invalid: &invalid, first: BlockId(0), busy };
-            prop_assert_eq!(Greedy.victim(view), want.map(|i| BlockId(i as u32)));
+        fn agrees_with_sorting(blocks in blocks()) {
+            let mut order = blocks.eligible();
+            order.sort_by_key(|&i| (std::cmp::Reverse(blocks.invalid[i]), i));
+            let want = order.first().map(|&i| blocks.view().block(i));
+            prop_assert_eq!(Greedy.victim(blocks.view()), want);
         }
     }
 }

@@ -1,18 +1,35 @@
 //! Garbage collection: which block to clear next. One file per policy.
 //!
 //! A policy sees a read-only view of one plane and names a block. Moving the pages and erasing is the controller's work.
+//! A victim is chosen once per erase, so a policy may look at every block of the plane, and the controller holds it
+//! behind a pointer: the code of the request path is the same for all of them.
 
+mod cost_benefit;
+mod d_choices;
+mod fifo;
 mod greedy;
+mod windowed;
 
+pub use cost_benefit::CostBenefit;
+pub use d_choices::DChoices;
+pub use fifo::Fifo;
 pub use greedy::Greedy;
+pub use windowed::Windowed;
 
 use crate::address::BlockId;
 
 /// What a policy may look at: the blocks of one plane.
 #[derive(Clone, Copy, Debug)]
 pub struct PlaneView<'a> {
-    /// Pages without valid data in each block of the plane, unwritten pages not counted.
+    /// Pages without valid data in each block of the plane, unwritten pages not counted. Zero for erased blocks, for those
+    /// of a map on the flash and for bad ones.
     pub invalid: &'a [u16],
+    /// Number of the program that each block was opened with; meaningless where `invalid` is zero.
+    pub opened: &'a [u64],
+    /// Number of the drive's last program.
+    pub now: u64,
+    /// Pages of a block.
+    pub pages: u16,
     /// The block of `invalid[0]`.
     pub first: BlockId,
     /// Blocks that must not be taken: those being written, and one already being cleared.
@@ -23,8 +40,23 @@ impl PlaneView<'_> {
     /// Whether the block at `index` may be taken.
     #[inline]
     pub fn may_take(&self, index: usize) -> bool {
-        let block = BlockId(self.first.0 + index as u32);
-        !self.busy.contains(&block)
+        !self.busy.contains(&self.block(index))
+    }
+
+    /// The block at `index`.
+    #[inline]
+    pub fn block(&self, index: usize) -> BlockId {
+        BlockId(self.first.0 + index as u32)
+    }
+
+    /// Pages gained by clearing the block at `index`; zero when it must not be taken.
+    #[inline]
+    pub fn gain(&self, index: usize) -> u16 {
+        match self.invalid[index] {
+            0 => 0,
+            gain if self.may_take(index) => gain,
+            _ => 0,
+        }
     }
 }
 
@@ -32,4 +64,78 @@ impl PlaneView<'_> {
 pub trait GcPolicy: Send {
     /// A block with at least one page to gain, or `None` when there is none.
     fn victim(&mut self, view: PlaneView<'_>) -> Option<BlockId>;
+}
+
+impl GcPolicy for Box<dyn GcPolicy> {
+    fn victim(&mut self, view: PlaneView<'_>) -> Option<BlockId> {
+        (**self).victim(view)
+    }
+}
+
+/// Views for the policies' tests.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Blocks of 20 pages.
+    pub const PAGES: u16 = 20;
+    const NOBODY: BlockId = BlockId(u32::MAX);
+
+    /// A plane of its own.
+    #[derive(Clone, Debug)]
+    pub struct Blocks {
+        pub invalid: Vec<u16>,
+        pub opened: Vec<u64>,
+        pub busy: [BlockId; 3],
+    }
+
+    impl Blocks {
+        pub fn view(&self) -> PlaneView<'_> {
+            let (invalid, opened) = (&self.invalid[..], &self.opened[..]);
+            PlaneView { invalid, opened, now: 1000, pages: PAGES, first: BlockId(64), busy: self.busy }
+        }
+
+        pub fn with(invalid: &[u16], opened: &[u64]) -> Blocks {
+            Blocks { invalid: invalid.into(), opened: opened.into(), busy: [NOBODY; 3] }
+        }
+
+        /// Places of the blocks that may be taken, in order.
+        pub fn eligible(&self) -> Vec<usize> {
+            let free = |&i: &usize| self.invalid[i] > 0 && !self.busy.contains(&BlockId(64 + i as u32));
+            (0..self.invalid.len()).filter(free).collect()
+        }
+    }
+
+    /// Any plane of up to 40 blocks, three of them busy.
+    pub fn blocks() -> impl Strategy<Value = Blocks> {
+        (1usize..40).prop_flat_map(|n| {
+            let busy = prop::array::uniform3(0u32..40);
+            let opened = Just((0..n as u64).map(|i| i * 20 + 1).collect::<Vec<_>>()).prop_shuffle();
+            (prop::collection::vec(0..=PAGES, n), opened, busy).prop_map(|(invalid, opened, busy)| Blocks {
+                invalid,
+                opened,
+                busy: busy.map(|b| BlockId(64 + b)),
+            })
+        })
+    }
+
+    #[test]
+    fn nothing_to_gain_means_no_victim() {
+        let policies: [Box<dyn GcPolicy>; 5] = [
+            Box::new(Greedy),
+            Box::new(CostBenefit),
+            Box::new(DChoices::new(4, 1)),
+            Box::new(Windowed::new(2)),
+            Box::new(Fifo),
+        ];
+        for mut policy in policies {
+            assert_eq!(policy.victim(Blocks::with(&[0, 0], &[1, 21]).view()), None);
+            let mut one_is_open = Blocks::with(&[0, 3], &[1, 21]);
+            one_is_open.busy[0] = BlockId(65);
+            assert_eq!(policy.victim(one_is_open.view()), None);
+            let taken = policy.victim(Blocks::with(&[0, 3], &[1, 21]).view());
+            assert_eq!(taken, Some(BlockId(65)));
+        }
+    }
 }

@@ -393,6 +393,7 @@ fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> 
     let errno = match error.kind {
         ErrorKind::NoSpace => Errno::NoSpc,
         ErrorKind::Unsupported | ErrorKind::BadExtent => Errno::Inval,
+        ErrorKind::ReadOnly => Errno::Perm,
         ErrorKind::Unreadable | ErrorKind::WriteFailed | ErrorKind::Gone | ErrorKind::Lost => Errno::Io,
     };
     let message = format!("{}: {}", op.op.name(), error.kind);

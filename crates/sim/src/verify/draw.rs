@@ -53,6 +53,8 @@ pub enum Drive {
     DelayedReads,
     /// CFTL that gathers blocks as soon as they are read.
     Gathers,
+    /// Page map, and blocks that wear out.
+    Worn,
 }
 
 impl Family {
@@ -65,6 +67,7 @@ impl Family {
         ("ssd-paged", Family::Ssd(Drive::Paged)),
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
+        ("ssd-worn", Family::Ssd(Drive::Worn)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -105,6 +108,12 @@ pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
         }
     }
     unreachable!("nearly every stack that is drawn can be built");
+}
+
+/// Whether all drives of a stack have room to be aged.
+pub(super) fn can_be_aged(toml: &str) -> bool {
+    let options = BuildOptions { precondition: Precondition::Aged, ..BuildOptions::default() };
+    Stack::parse(toml).is_ok_and(|stack| stack.build(&options).is_ok())
 }
 
 struct Draft<'a> {
@@ -316,7 +325,8 @@ impl<'a> Draft<'a> {
             self.put("checkpoint", checkpoint);
         }
         let copyback = self.one_in(2);
-        self.put("gc", format!("{{ kind = \"greedy\", start = {start}, copyback = {copyback} }}"));
+        self.collection(start, copyback, blocks);
+        self.wear();
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
         let queued = arbiter.below(2) == 0;
@@ -332,9 +342,55 @@ impl<'a> Draft<'a> {
         name
     }
 
+    /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.
+    fn collection(&mut self, start: u64, copyback: bool, blocks: u64) {
+        let mut rng = self.rng.fork(7);
+        let kinds = ["greedy", "greedy", "cost-benefit", "d-choices", "windowed", "fifo"];
+        let kind = *rng.pick(&kinds);
+        let mut gc = format!("kind = \"{kind}\", start = {start}, copyback = {copyback}");
+        match kind {
+            "d-choices" => drop(write!(gc, ", choices = {}", rng.between(1, 4))),
+            "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
+            _ => {}
+        }
+        if rng.below(3) == 0 {
+            gc += ", separate = false";
+        }
+        match rng.below(4) {
+            0 => gc += ", pace = \"foreground\"",
+            1 => drop(write!(gc, ", urgent = {}", rng.between(1, start))),
+            _ => {}
+        }
+        if rng.below(3) == 0 {
+            let (target, after) = (rng.between(start + 1, blocks - 1), *rng.pick(&[20, 500, 20_000]));
+            let gain = *rng.pick(&["0", "1/4"]);
+            let _ =
+                write!(gc, ", background = {target}, idle_after = \"{after} us\", idle_gain = \"{gain}\"");
+        }
+        self.put("gc", format!("{{ {gc} }}"));
+    }
+
+    /// How its blocks wear.
+    fn wear(&mut self) {
+        let mut rng = self.rng.fork(8);
+        let order = *rng.pick(&["longest-erased", "least-worn"]);
+        let (spread, every) = (rng.below(4), rng.between(1, 4));
+        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {every}");
+        if rng.below(4) == 0 {
+            wear += ", factory_bad = \"1/20\"";
+        }
+        if self.drive == Drive::Worn {
+            let variation = *rng.pick(&["0", "1/2"]);
+            let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 8));
+        }
+        if rng.below(2) == 0 || self.drive == Drive::Worn {
+            self.put("wear", format!("{{ {wear} }}"));
+        }
+    }
+
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued) {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn) {
             return None;
         }
         let batch = self.rng.between(1, 20);

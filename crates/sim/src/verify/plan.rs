@@ -70,9 +70,13 @@ impl Plan {
         let root = Rng::new(seed);
         let toml = draw::stack(shape, &mut root.fork(1));
         let mut rng = root.fork(2);
-        let precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
+        let mut precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
         let is_trimmed = *shape == Shape::Named(Family::Ssd(Drive::Trimmed));
         let load = if is_trimmed { Load::draw(&mut rng).of_trims() } else { Load::draw(&mut rng) };
+        // A generator of its own: what else a seed draws stays as it was.
+        if precondition == Precondition::Filled && root.fork(3).below(2) == 0 && draw::can_be_aged(&toml) {
+            precondition = Precondition::Aged;
+        }
         let most = if is_trimmed { 16 } else { 4 };
         let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();

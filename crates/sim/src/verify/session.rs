@@ -236,7 +236,8 @@ impl<'a> Session<'a> {
         let (answers, under_way) = (sink.answers, sink.under_way());
         if let Some((op, kind)) = sink.failure.take() {
             let never = matches!(kind, ErrorKind::BadExtent | ErrorKind::Unsupported | ErrorKind::NoSpace);
-            if never || !self.roots.iter().any(|&root| self.watch.explains(root)) {
+            let is_worn = kind == ErrorKind::ReadOnly && Watch::is_worn_out(&self.engine.graph);
+            if !is_worn && (never || !self.roots.iter().any(|&root| self.watch.explains(root))) {
                 return Err(broken("failures", format!("a {} failed without cause: {kind}", op.name())));
             }
         }

@@ -193,6 +193,16 @@ impl Watch {
         }
     }
 
+    /// Whether a drive is worn out: it refuses all changes.
+    pub fn is_worn_out(graph: &Graph) -> bool {
+        let mut counters = Vec::new();
+        (0..graph.len() as u32).any(|node| {
+            counters.clear();
+            graph.machine(node).counters(&mut counters);
+            counters.iter().any(|counter| counter.name == "is_worn_out" && counter.value == 1)
+        })
+    }
+
     /// Whether any fault has struck.
     pub fn has_struck(&self) -> bool {
         self.nodes.iter().any(|n| n.struck)

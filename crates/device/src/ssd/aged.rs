@@ -1,0 +1,173 @@
+//! The state of a drive that was overwritten at random for long, computed: [`Precondition::Aged`].
+//!
+//! The steady state of the drive's own policy says how many valid pages each block has, in the order of opening
+//! ([`nandu_ftl::age`]). The blocks of all planes are laid out in that order, oldest first. Logical pages come in a random order:
+//! each block takes the next ones for its valid pages, and for every other page an old version of one that comes later.
+//! So every page carries the number of its program, versions grow younger with it, and a start after a power cut finds what
+//! it would find on a drive that was really used. Each plane keeps the erased blocks of the steady state and one block open for
+//! the host, half full.
+//!
+//! The seed of the run fixes everything. Blocks count no erases: ageing is not wear. Cost: two random accesses per page.
+//!
+//! [`Precondition::Aged`]: nandu_base::Precondition::Aged
+
+use super::Ssd;
+use nandu_base::{BuildError, Cx, Instant, Oob, Program, Rng, Window};
+use nandu_ftl::age::{Ageing, Steady};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::{Lpn, Ppn};
+
+/// Pages of one block, as they were laid out.
+#[derive(Clone, Copy, Debug)]
+struct Laid {
+    first: Ppn,
+    written: u32,
+    valid: u32,
+}
+
+/// What is where on an aged drive.
+#[derive(Clone, Debug)]
+pub(super) struct Aged {
+    blocks: Vec<Laid>,
+    logical: u32,
+    seed: u64,
+}
+
+/// What a page of an aged drive holds.
+enum Page {
+    Newest(Lpn),
+    Old(Lpn),
+}
+
+impl Aged {
+    /// Calls `visit` for every page that is written, in the order of its program.
+    fn pages(&self, mut visit: impl FnMut(Ppn, Page)) {
+        let mut rng = Rng::new(self.seed);
+        let mut order: Vec<u32> = (0..self.logical).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+        let mut next = 0;
+        for block in &self.blocks {
+            let later = next + block.valid as usize;
+            let mut left = block.valid;
+            for page in 0..block.written {
+                let ppn = Ppn(block.first.0 + page);
+                if rng.below(u64::from(block.written - page)) < u64::from(left) {
+                    visit(ppn, Page::Newest(Lpn(order[next])));
+                    next += 1;
+                    left -= 1;
+                } else {
+                    let at = later + rng.below((order.len() - later) as u64) as usize;
+                    visit(ppn, Page::Old(Lpn(order[at])));
+                }
+            }
+        }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Lays an aged drive out. `policy` is one like the drive's own.
+    pub(super) fn age(&mut self, policy: &mut dyn GcPolicy, free: u32, seed: u64) -> Result<(), BuildError> {
+        let refuse = || BuildError::at("over_provisioning", "too little is spare for a drive that is aged");
+        let shares = self.valid_by_plane();
+        let pages = self.blocks.layout().pages;
+        let mut counts: Vec<Vec<u16>> = Vec::new();
+        let mut known: Option<(Ageing, Steady)> = None;
+        for (plane, &valid) in self.blocks.planes.iter().zip(&shares) {
+            let ageing = Ageing { blocks: plane.free, pages, valid, free, separate: self.host.separate };
+            // Planes that differ by a page or a bad block are in one state.
+            let is_like = |(other, _): &&(Ageing, Steady)| {
+                other.blocks.abs_diff(ageing.blocks) * 50 <= ageing.blocks
+                    && other.valid.abs_diff(valid) * 50 <= valid
+            };
+            if known.as_ref().filter(is_like).is_none() {
+                known = Some((ageing, ageing.steady(policy, seed).ok_or_else(refuse)?));
+            }
+            let (_, steady) = known.as_ref().ok_or_else(refuse)?;
+            let full = plane.free.checked_sub(free + 1).ok_or_else(refuse)?;
+            counts.push(steady.scaled(full, valid.saturating_sub(pages / 2), pages).ok_or_else(refuse)?);
+        }
+        let aged = self.lay_out(&counts, &shares, seed);
+        self.enter(&aged);
+        self.fill_map();
+        self.aged = Some(aged);
+        Ok(())
+    }
+
+    /// The host's pages over the planes, by what they may hold.
+    fn valid_by_plane(&self) -> Vec<u32> {
+        let (logical, room) = (u64::from(self.host.logical), self.blocks.room().max(1));
+        let mut before = 0;
+        let share = |p: &nandu_ftl::Plane| {
+            let from = before * logical / room;
+            before += u64::from(p.valid_max);
+            (before * logical / room - from) as u32
+        };
+        self.blocks.planes.iter().map(share).collect()
+    }
+
+    /// Opens the blocks in order: full ones of all planes in turn, then those that stay open.
+    fn lay_out(&mut self, counts: &[Vec<u16>], shares: &[u32], seed: u64) -> Aged {
+        let pages = self.blocks.layout().pages;
+        let mut blocks = Vec::new();
+        let mut seq = self.seq;
+        let rows = counts.iter().map(Vec::len).max().unwrap_or(0);
+        for row in 0..=rows {
+            for (plane, counts) in (0..).zip(counts) {
+                let valid_before: u32 = counts.iter().map(|&v| u32::from(v)).sum();
+                let (written, valid) = match counts.get(row) {
+                    Some(&valid) => (pages, u32::from(valid)),
+                    // All pages of the open block are valid.
+                    None if row == rows => {
+                        let rest = shares[plane as usize] - valid_before;
+                        (rest, rest)
+                    }
+                    None => continue,
+                };
+                let Some(mut cursor) = self.blocks.open_free(plane, seq + 1) else { continue };
+                let first = cursor.skip(written);
+                seq += u64::from(written);
+                blocks.push(Laid { first, written, valid });
+                if row == rows {
+                    self.blocks.planes[plane as usize].host = cursor;
+                }
+            }
+        }
+        Aged { blocks, logical: self.host.logical, seed }
+    }
+
+    /// Puts map and counters into the state that was laid out.
+    fn enter(&mut self, aged: &Aged) {
+        aged.pages(|ppn, page| {
+            self.seq += 1;
+            match page {
+                Page::Newest(lpn) => {
+                    self.map.set(lpn, ppn);
+                    self.blocks.programmed(ppn, Content::Data(lpn));
+                    let plane = self.blocks.layout().plane(ppn) as usize;
+                    self.blocks.planes[plane].valid += 1;
+                }
+                Page::Old(_) => self.blocks.waste_page(ppn),
+            }
+        });
+        self.filled_to = self.seq;
+    }
+
+    /// Puts the pages that were laid out on the medium: zeros.
+    pub(super) fn store_aged(&mut self, aged: &Aged, cx: &mut Cx<'_>) {
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let window = Window { start: Instant::ZERO, end: Instant::ZERO };
+        let mut seq = 0;
+        aged.pages(|ppn, page| {
+            seq += 1;
+            let (Page::Newest(lpn) | Page::Old(lpn)) = page;
+            let oob = Oob { key: u64::from(lpn.0), seq };
+            let unit = u64::from(ppn.0);
+            medium.program(cx.pool, &Program { unit, base: None, overlay: None, oob, window });
+        });
+        self.store_map_fill(cx);
+    }
+}

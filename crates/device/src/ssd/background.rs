@@ -1,0 +1,98 @@
+//! Collection while the drive is idle.
+//!
+//! A request sets a timer when none is set. When it fires and no request has come for `idle_after`, each plane with too few
+//! free blocks moves one page, or erases a block, if its die has nothing to do; the timer is set for the first die that is
+//! free again. So a request that comes waits for one move or one erase of a die at most, and puts the next one off. When no
+//! plane has anything to do that is worth it the timer is not set again: an idle drive comes to rest.
+//!
+//! It comes to rest because every block that is cleared gains pages, and those are used up by the host only. What it does is
+//! charged to nobody's request: to [`TenantId::SYSTEM`].
+//!
+//! Cost: one event per move; nothing per request but noting the time.
+
+use super::Ssd;
+use nandu_base::{Cx, Instant, Span, TenantId, TimerKey};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+
+/// What a drive knows of its idleness.
+#[derive(Clone, Debug)]
+pub(super) struct Idle {
+    /// Free blocks that each plane should have.
+    pub target: u32,
+    /// Pages that a block must gain.
+    pub least_gain: u32,
+    pub after: Span,
+    pub key: TimerKey,
+    /// When the last request came.
+    last: Instant,
+    is_set: bool,
+}
+
+impl Idle {
+    pub fn new(target: u32, least_gain: u32, after: Span, key: TimerKey) -> Idle {
+        Idle { target, least_gain, after, key, last: Instant::ZERO, is_set: false }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// A request comes.
+    pub(super) fn note_request(&mut self, cx: &mut Cx<'_>) {
+        let Some(idle) = &mut self.idle else { return };
+        idle.last = cx.now;
+        if !idle.is_set {
+            idle.is_set = true;
+            cx.wake_at(idle.key, cx.now + idle.after);
+        }
+    }
+
+    /// The timer has fired.
+    pub(super) fn idle_timer(&mut self, cx: &mut Cx<'_>) {
+        let Some(idle) = &mut self.idle else { return };
+        idle.is_set = false;
+        let (key, quiet_at) = (idle.key, idle.last + idle.after);
+        let next = if cx.now < quiet_at { Some(quiet_at) } else { self.collect_while_idle(cx) };
+        if let (Some(at), Some(idle)) = (next, &mut self.idle) {
+            idle.is_set = true;
+            cx.wake_at(key, at);
+        }
+    }
+
+    /// One step in every plane that needs it; returns when the next one may come, if any.
+    fn collect_while_idle(&mut self, cx: &mut Cx<'_>) -> Option<Instant> {
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            medium.settle(cx.now);
+        }
+        if self.blocks.is_worn_out() || self.closing {
+            return None;
+        }
+        let mut next: Option<Instant> = None;
+        for plane in 0..self.blocks.layout().planes {
+            if !self.is_worth_clearing(plane) {
+                continue;
+            }
+            let die = plane >> self.host.plane_bits;
+            let is_free = self.lanes.free_at(die) <= cx.now && (!DEFERS || self.queue.waiting(die) == (0, 0));
+            if is_free {
+                self.count.moves_while_idle += 1;
+                self.clear_step(plane, TenantId::SYSTEM, cx);
+                if DEFERS {
+                    self.serve(cx);
+                }
+            }
+            // What waits for another die keeps this one: look again later.
+            let pause = if is_free { Span(1) } else { self.idle.as_ref().map_or(Span(1), |idle| idle.after) };
+            let at = self.lanes.free_at(die).later(cx.now + pause);
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+        next
+    }
+
+    /// Whether the plane has too few free blocks and one to clear that gains enough.
+    fn is_worth_clearing(&mut self, plane: u32) -> bool {
+        let Some(idle) = &self.idle else { return false };
+        let (target, least) = (idle.target, idle.least_gain);
+        let p = &self.blocks.planes[plane as usize];
+        p.free < target && (p.clearing || self.choose_victim_that_gains(plane, least))
+    }
+}

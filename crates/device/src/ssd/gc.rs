@@ -1,0 +1,283 @@
+//! The options of garbage collection and of wear.
+
+use nandu_base::{BuildError, Ratio, Span};
+use nandu_ftl::gc::{CostBenefit, DChoices, Fifo, GcPolicy, Greedy, Windowed};
+use nandu_ftl::{FreeOrder, WearRules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Garbage collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GcConfig {
+    /// Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case.
+    #[serde(default)]
+    pub kind: Victim,
+    /// Free blocks of a plane at which clearing begins, at least 2.
+    #[serde(default = "default_start")]
+    pub start: u32,
+    /// Free blocks of a plane at which a write waits until whole blocks are cleared, 1 to `start`.
+    #[serde(default = "one")]
+    pub urgent: u32,
+    /// When pages move.
+    #[serde(default)]
+    pub pace: Pace,
+    /// Free blocks of each plane that an idle drive makes; by default an idle drive does nothing.
+    pub background: Option<u32>,
+    /// How long no request must have come before the drive counts as idle.
+    #[serde(default = "default_idle_after")]
+    pub idle_after: Span,
+    /// Share of a block's pages that an idle drive must gain to clear it.
+    #[serde(default = "default_idle_gain")]
+    pub idle_gain: Ratio,
+    /// Whether moved pages go to blocks of their own, apart from the host's.
+    #[serde(default = "yes")]
+    pub separate: bool,
+    /// Whether pages move inside the die, without crossing the channel.
+    #[serde(default)]
+    pub copyback: bool,
+    /// Blocks that `d-choices` draws, 1 to 1000; by default 10.
+    pub choices: Option<u32>,
+    /// Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's.
+    pub window: Option<u32>,
+}
+
+/// Which block is cleared next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Victim {
+    /// The block with the most invalid pages.
+    #[default]
+    Greedy,
+    /// The block with the largest (1 - u) / 2u x age, u being the share of its valid pages.
+    CostBenefit,
+    /// The block with the most invalid pages of some that are drawn at random.
+    DChoices,
+    /// The block with the most invalid pages among those that were opened longest ago.
+    Windowed,
+    /// The block that was opened longest ago.
+    Fifo,
+}
+
+/// When pages move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// A few after each page that the host writes, from `start` free blocks on.
+    #[default]
+    Incremental,
+    /// Whole blocks while a write waits, until the plane has more than `start` free ones.
+    Foreground,
+}
+
+/// How blocks wear, and how that is levelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WearConfig {
+    /// Which erased block is used next.
+    #[serde(default)]
+    pub order: OrderConfig,
+    /// Cold data is moved when the erases of two blocks of a plane differ by more than this; 0 for never. By default a
+    /// twentieth of the endurance.
+    pub spread: Option<u32>,
+    /// Of so many blocks that are cleared, one may be cleared for its wear.
+    #[serde(default = "default_every")]
+    pub every: u32,
+    /// Erases that a block stands, instead of the profile's; 0 for any number.
+    pub endurance: Option<u32>,
+    /// How far a block's own number lies from that, at most, as a share of it.
+    #[serde(default = "nothing")]
+    pub variation: Ratio,
+    /// Share of the blocks that are bad from the factory, at most 1/10.
+    #[serde(default = "nothing")]
+    pub factory_bad: Ratio,
+    /// Which drive of its make it is: with its name it decides which blocks are bad, and how much each block stands. Not the
+    /// seed of a run: a drive has the same blocks after every start.
+    #[serde(default)]
+    pub serial: u64,
+}
+
+/// Which erased block is used next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OrderConfig {
+    /// The one that was erased longest ago.
+    #[default]
+    LongestErased,
+    /// For the host's pages the least worn, for moved pages the most worn.
+    LeastWorn,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn nothing() -> Ratio {
+    Ratio::new(0, 1)
+}
+
+fn default_start() -> u32 {
+    3
+}
+
+fn default_every() -> u32 {
+    16
+}
+
+fn default_idle_after() -> Span {
+    Span::from_ms(5)
+}
+
+fn default_idle_gain() -> Ratio {
+    Ratio::new(1, 8)
+}
+
+impl Default for GcConfig {
+    fn default() -> GcConfig {
+        GcConfig {
+            kind: Victim::Greedy,
+            start: default_start(),
+            urgent: one(),
+            pace: Pace::Incremental,
+            background: None,
+            idle_after: default_idle_after(),
+            idle_gain: default_idle_gain(),
+            separate: true,
+            copyback: false,
+            choices: None,
+            window: None,
+        }
+    }
+}
+
+impl Default for WearConfig {
+    fn default() -> WearConfig {
+        WearConfig {
+            order: OrderConfig::LongestErased,
+            spread: None,
+            every: default_every(),
+            endurance: None,
+            variation: nothing(),
+            factory_bad: nothing(),
+            serial: 0,
+        }
+    }
+}
+
+fn refuse<T>(key: &'static str, reason: String) -> Result<T, BuildError> {
+    Err(BuildError::at(key, reason))
+}
+
+impl GcConfig {
+    /// Refuses what cannot work on planes of `blocks` blocks.
+    pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
+        let GcConfig { kind, start, urgent, .. } = *self;
+        if start < 2 {
+            return refuse(
+                "gc",
+                format!("start = {start}: clearing needs at least 2 free blocks to begin at"),
+            );
+        }
+        if !(1..=start).contains(&urgent) {
+            return refuse("gc", format!("urgent = {urgent} is not within 1 to start = {start}"));
+        }
+        if self.background.is_some_and(|target| target <= start || target >= blocks) {
+            return refuse(
+                "gc",
+                format!("background must be above start = {start} and below the {blocks} blocks of a plane"),
+            );
+        }
+        if self.idle_after == Span::ZERO || self.idle_gain.num > self.idle_gain.den {
+            return refuse("gc", "idle_after must be above zero, and idle_gain at most 1".into());
+        }
+        if self.choices.is_some() && kind != Victim::DChoices {
+            return refuse("gc", "choices is an option of kind = \"d-choices\"".into());
+        }
+        if self.window.is_some() && kind != Victim::Windowed {
+            return refuse("gc", "window is an option of kind = \"windowed\"".into());
+        }
+        if self.choices.is_some_and(|choices| !(1..=1000).contains(&choices)) || self.window == Some(0) {
+            return refuse("gc", "choices is 1 to 1000, and window at least 1".into());
+        }
+        Ok(())
+    }
+
+    /// The policy for planes of `blocks` blocks.
+    pub(super) fn policy(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
+        match self.kind {
+            Victim::Greedy => Box::new(Greedy),
+            Victim::CostBenefit => Box::new(CostBenefit),
+            Victim::DChoices => Box::new(DChoices::new(self.choices.unwrap_or(10), seed)),
+            Victim::Windowed => Box::new(Windowed::new(self.window.unwrap_or((blocks / 4).max(1)))),
+            Victim::Fifo => Box::new(Fifo),
+        }
+    }
+
+    /// Free blocks of a plane at which pages begin to move after a write.
+    pub(super) fn paced_from(&self) -> u32 {
+        match self.pace {
+            Pace::Incremental => self.start,
+            Pace::Foreground => 0,
+        }
+    }
+
+    /// Free blocks of a plane at which a write waits.
+    pub(super) fn waits_from(&self) -> u32 {
+        match self.pace {
+            Pace::Incremental => self.urgent,
+            Pace::Foreground => self.start,
+        }
+    }
+}
+
+impl WearConfig {
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        if self.every == 0 {
+            return refuse(
+                "wear",
+                "every = 0: at least every block may be cleared for its wear, with 1".into(),
+            );
+        }
+        if self.variation.num >= self.variation.den {
+            return refuse("wear", "variation is a share of the endurance below 1".into());
+        }
+        if u128::from(self.factory_bad.num) * 10 > u128::from(self.factory_bad.den) {
+            return refuse("wear", "factory_bad is at most 1/10 of the blocks".into());
+        }
+        Ok(())
+    }
+
+    /// The rules for the drive `name` of chips made for `endurance` cycles; the first `good_first` blocks of each plane are good.
+    pub(super) fn rules(&self, endurance: u32, good_first: u32, name: &str) -> WearRules {
+        // FNV-1a.
+        let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        let seed = name.bytes().chain(self.serial.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325, hash);
+        WearRules {
+            order: match self.order {
+                OrderConfig::LongestErased => FreeOrder::LongestErased,
+                OrderConfig::LeastWorn => FreeOrder::LeastWorn,
+            },
+            endurance: self.endurance.unwrap_or(endurance),
+            variation: self.variation,
+            factory_bad: self.factory_bad,
+            good_first,
+            seed,
+            keeps_worn: false,
+        }
+    }
+
+    /// The spread of erases from which on cold data is moved, for a chip made for `endurance` cycles.
+    pub(super) fn spread(&self, endurance: u32) -> u32 {
+        let endurance = self.endurance.filter(|&own| own > 0).unwrap_or(endurance);
+        match self.spread {
+            Some(0) => u32::MAX,
+            Some(spread) => spread,
+            None => (endurance / 20).max(8),
+        }
+    }
+}

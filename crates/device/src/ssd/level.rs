@@ -1,0 +1,105 @@
+//! Static wear levelling, the end of a drive's life, and the figures of wear.
+//!
+//! Data that never changes keeps its blocks from wearing while the others wear out. Of every so many blocks that a plane
+//! clears, one may be cleared for its wear: the least worn block with data, if the most worn one of the plane has been erased
+//! more often by more than the allowed spread. Its pages move to the most worn erased block, and nothing else does: among hot
+//! pages they would keep their blocks from ever being empty, which on a small drive doubled the moves. The freed block takes
+//! hot data from then on. A block of the map is cleared for its wear like any other; the blocks of checkpoints are not.
+//!
+//! This gains no room, so it happens only while the plane has two free blocks, and is paced like collection: four moves
+//! after each page of the host.
+//!
+//! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once
+//! as if all blocks wore alike, and once at the measured spread, the most worn block being the first to go. A short run knows
+//! little about the spread.
+//!
+//! Own design, after the dual pools of Chang ("On efficient wear leveling for large-scale flash-memory storage systems", SAC
+//! 2007). Cost: two passes over the plane's blocks for each block that may be cleared for its wear.
+
+use super::Ssd;
+use nandu_base::{Counter, Cx, TenantId};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::BlockId;
+
+/// When static levelling acts.
+#[derive(Clone, Debug)]
+pub(super) struct Leveller {
+    /// Erases that two blocks of a plane may differ by.
+    spread: u32,
+    /// Blocks cleared before one may be cleared for its wear.
+    every: u32,
+    /// Blocks of each plane cleared since.
+    since: Vec<u32>,
+    /// Blocks cleared for their wear since the counters were reset.
+    count: u64,
+}
+
+impl Leveller {
+    pub fn new(spread: u32, every: u32, planes: u32) -> Leveller {
+        Leveller { spread, every, since: vec![0; planes as usize], count: 0 }
+    }
+
+    pub fn reset_counters(&mut self) {
+        self.count = 0;
+    }
+
+    /// Counts a block that is to be cleared; whether it is the turn of one that has worn little.
+    fn is_due(&mut self, plane: u32) -> bool {
+        let since = &mut self.since[plane as usize];
+        *since += 1;
+        if self.spread == u32::MAX || *since < self.every {
+            return false;
+        }
+        *since = 0;
+        true
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
+    pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
+        let p = self.blocks.planes[plane as usize];
+        if p.free < 2 || !self.leveller.is_due(plane) {
+            return None;
+        }
+        let layout = *self.blocks.layout();
+        let gathered = self.paging.gatherer.open_in(plane, &layout).unwrap_or(BlockId(u32::MAX));
+        let open = [p.host.block(&layout), p.moved.block(&layout), gathered];
+        let paging = &self.paging;
+        let is_open =
+            |block: BlockId| open.contains(&block) || paging.is_anchor(block) || paging.area.is_open(block);
+        let block = self.blocks.coldest(plane, self.leveller.spread, is_open)?;
+        self.leveller.count += 1;
+        if M::PAGED && self.paging.area.owns(block) {
+            self.clear_map_block(block, plane, cause, cx);
+            return None;
+        }
+        Some(block)
+    }
+
+    /// The figures of wear.
+    pub(super) fn wear_counters(&self, out: &mut Vec<Counter>) {
+        let layout = self.blocks.layout();
+        let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
+        let most = good().map(|block| self.blocks.erases(block)).max().unwrap_or(0);
+        let least = good().map(|block| self.blocks.erases(block)).min().unwrap_or(0);
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("block_erases_most", u64::from(most));
+        put("block_erases_least", u64::from(least));
+        put("blocks_levelled", self.leveller.count);
+        put("bad_blocks", (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum());
+        put("is_worn_out", u64::from(self.blocks.is_worn_out()));
+        let endurance = u128::from(self.blocks.wear_rules().endurance);
+        let erases = u128::from(self.count.erases + self.paging.erased());
+        let host = u128::from(self.count.host_pages_written) * u128::from(self.limits.preferred);
+        let blocks = good().count() as u128;
+        if endurance > 0 && erases > 0 {
+            let clip = |bytes: u128| bytes.min(u128::from(u64::MAX)) as u64;
+            put("lifetime_host_bytes", clip(host * endurance * blocks / erases));
+            // All blocks end when the most worn one does: the drive gets the mean over the most of its endurance.
+            let (ever, most) = (u128::from(self.erases_ever), u128::from(most.max(1)));
+            put("lifetime_host_bytes_at_spread", clip(host * endurance / erases * ever / most));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Collection policies, their pace and place, collection while idle, and wear, against the same model.
+
+use super::*;
+use nandu_base::{ErrorKind, Ratio};
+
+/// Every way to collect that has an option.
+const WAYS: [&str; 10] = [
+    "kind = \"cost-benefit\"",
+    "kind = \"d-choices\", choices = 2",
+    "kind = \"d-choices\", choices = 1",
+    "kind = \"windowed\", window = 3",
+    "kind = \"fifo\"",
+    "kind = \"fifo\", pace = \"foreground\"",
+    "separate = false",
+    "separate = false, kind = \"fifo\", pace = \"foreground\", start = 2",
+    "urgent = 2, copyback = true",
+    "kind = \"windowed\", separate = false, urgent = 3",
+];
+
+/// Wear that shows within a few hundred requests.
+const WEARS: [&str; 4] = [
+    "order = \"least-worn\", spread = 2, every = 2",
+    "spread = 1, every = 1",
+    "order = \"least-worn\", factory_bad = 1/12, endurance = 0, spread = 3",
+    "variation = 0.5, endurance = 100000, spread = 4, every = 3",
+];
+
+fn wears(place: usize) -> String {
+    format!("wear = {{ {} }}\n", WEARS[place].replace("1/12", "\"1/12\""))
+}
+
+#[test]
+fn every_way_to_collect_agrees_with_the_model() {
+    for (place, way) in WAYS.iter().enumerate() {
+        for seed in 0..24 {
+            let toml = match seed % 4 {
+                0 => format!("{TINY}gc = {{ {way} }}\n{}", wears(place % 4)),
+                1 => format!("{}gc = {{ {way} }}\n", paged(place % 6)),
+                2 => {
+                    let roomy = paged(place % 6)
+                        .replace("blocks = 24", "blocks = 28")
+                        .replace("over_provisioning = 0.5", "over_provisioning = 0.6");
+                    format!("{roomy}gc = {{ {way} }}\n{}checkpoint = 3\n", wears(place % 4))
+                }
+                _ => format!("{TINY}gc = {{ {way} }}\n"),
+            };
+            if let Err(what) = random_run(&toml, seed, None, 600) {
+                panic!("{way}, seed {seed}: {what}");
+            }
+        }
+    }
+}
+
+fn counter(bench: &Bench, name: &str) -> u64 {
+    let mut counters = Vec::new();
+    bench.machine.counters(&mut counters);
+    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+}
+
+/// Writes whole pages at random within the first `hot` pages, without storing anything.
+fn churn(bench: &mut Bench, hot: u64, pages: u64, rng: &mut Rng) {
+    let sectors = (1u64 << bench.page_bits()) / SECTOR;
+    for _ in 0..pages {
+        bench.now += Span(20_000_000);
+        let at = rng.below(hot) * sectors;
+        let (id, _) = bench.issue(Op::Write, at, sectors, Payload::NONE, Flags::NONE);
+        bench.end(id);
+    }
+}
+
+const SMALL: &str = "profile = \"slc-2015\"\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n";
+
+fn worn(options: &str, pages: u64) -> Bench {
+    let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Filled);
+    bench.cells = None;
+    churn(&mut bench, 64, pages, &mut Rng::new(9));
+    bench.machine.check().unwrap();
+    bench
+}
+
+#[test]
+fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
+    // One page in twelve is ever written again: without levelling the others' blocks are never erased.
+    let off = worn("wear = { spread = 0 }\n", 40_000);
+    assert_eq!(counter(&off, "block_erases_least"), 0);
+    assert_eq!(counter(&off, "blocks_levelled"), 0);
+    let unlevelled = counter(&off, "block_erases_most");
+    // Cold data that moves to any block may move again soon; on a worn one it stays.
+    for (order, most) in [("longest-erased", unlevelled / 4), ("least-worn", 12)] {
+        let on = worn(&format!("wear = {{ spread = 10, every = 8, order = \"{order}\" }}\n"), 40_000);
+        let spread = counter(&on, "block_erases_most") - counter(&on, "block_erases_least");
+        assert!(spread <= most, "{order}: the spread is {spread} of {unlevelled}");
+        assert!(counter(&on, "blocks_levelled") > 0);
+        let waf = |bench: &Bench| counter(bench, "nand_pages_programmed") * 1000 / 40_000;
+        println!(
+            "{order}: spread {spread} of {unlevelled}, write amplification {} of {}",
+            waf(&on),
+            waf(&off)
+        );
+        assert!(waf(&on) < waf(&off) * 3 / 2, "{order}: levelling costs {} over {}", waf(&on), waf(&off));
+    }
+}
+
+#[test]
+fn the_lifetime_follows_from_what_was_measured() {
+    let bench = worn("", 20_000);
+    let erases = counter(&bench, "erase_count");
+    let host = 20_000 * 2048;
+    let even = counter(&bench, "lifetime_host_bytes");
+    // 64 blocks of 100,000 erases each.
+    assert_eq!(even, (u128::from(host as u64) * 100_000 * 64 / u128::from(erases)) as u64);
+    let spread = counter(&bench, "lifetime_host_bytes_at_spread");
+    let share = Ratio::new(erases, 64 * counter(&bench, "block_erases_most"));
+    assert!(spread.abs_diff(share.of(even)) <= even / 1000, "{spread} is not {share:?} of {even}");
+}
+
+#[test]
+fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
+    let rng = &mut Rng::new(4);
+    let options = "wear = { endurance = 30, variation = 0.2, spread = 4, factory_bad = 0.02 }\n";
+    let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Empty);
+    let pages = bench.machine.limits().capacity.0 / 2048;
+    let mut newest = vec![Stamp::ZERO; pages as usize];
+    let mut serial = 0;
+    let refused = loop {
+        serial += 1;
+        let page = rng.below(pages);
+        bench.now += Span(20_000_000);
+        let payload = Payload::run(Stamp::new(serial, page * 4));
+        match bench.try_issue(Op::Write, page * 4, 4, payload, Flags::NONE) {
+            Ok((id, _)) => {
+                bench.end(id);
+                newest[page as usize] = Stamp::new(serial, page * 4);
+            }
+            Err(error) => break error,
+        }
+        assert!(serial < 1_000_000, "64 blocks of 30 erases do not last so long");
+    };
+    assert_eq!(refused.kind, ErrorKind::ReadOnly);
+    assert_eq!(counter(&bench, "is_worn_out"), 1);
+    assert!(counter(&bench, "bad_blocks") > 5, "blocks were retired before");
+    bench.machine.check().unwrap();
+    for start in 0..2 {
+        for page in 0..pages {
+            assert_eq!(bench.stamps(page * 4, 1)[0], newest[page as usize], "page {page}, start {start}");
+        }
+        bench.now += Span(1_000_000_000);
+        bench.cut(rng);
+        bench.machine.check().unwrap();
+    }
+}
+
+/// Runs the timers of an idle drive until it sets none.
+fn idle(bench: &mut Bench, mut timers: Vec<(TimerKey, Instant)>) -> u64 {
+    let mut fired = 0;
+    while let Some((key, at)) = timers.pop() {
+        bench.now = bench.now.later(at);
+        fired += 1;
+        assert!(fired < 100_000, "an idle drive does not come to rest");
+        let (_, effects) = bench.call(|m, cx| m.timer(key, cx));
+        for effect in effects {
+            if let Effect::Wake(key, at) = effect {
+                timers.retain(|t| t.0 != key);
+                timers.push((key, at));
+            }
+        }
+    }
+    fired
+}
+
+#[test]
+fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
+    let toml = format!("{SMALL}gc = {{ background = 12, idle_after = \"2 ms\" }}\n");
+    let mut bench = Bench::new(&toml, None, Precondition::Filled);
+    bench.cells = None;
+    let pages = bench.machine.limits().capacity.0 / 2048;
+    churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    let before = counter(&bench, "free_blocks");
+    assert!(before < 6, "{before} blocks are free after random writes");
+    let now = bench.now;
+    let fired = idle(&mut bench, vec![(TimerKey(1), now)]);
+    assert!(
+        counter(&bench, "free_blocks") >= 10,
+        "an idle drive made {before} into {}",
+        counter(&bench, "free_blocks")
+    );
+    assert!(fired > 10);
+    assert!(bench.charges_match(), "I-13");
+    bench.machine.check().unwrap();
+    // At rest, a timer that fires late changes nothing.
+    let now = bench.now;
+    assert_eq!(idle(&mut bench, vec![(TimerKey(1), now)]), 1);
+}
+
+#[test]
+fn a_request_puts_collection_while_idle_off() {
+    let toml = format!("{SMALL}gc = {{ background = 12, idle_after = \"2 ms\" }}\n");
+    let mut bench = Bench::new(&toml, None, Precondition::Filled);
+    bench.cells = None;
+    let pages = bench.machine.limits().capacity.0 / 2048;
+    churn(&mut bench, pages, 2 * pages, &mut Rng::new(2));
+    bench.now += Span::from_ms(1);
+    let steps = counter(&bench, "gc_idle_steps");
+    churn(&mut bench, pages, 1, &mut Rng::new(3));
+    bench.now += Span::from_ms(1);
+    let (_, effects) = bench.call(|m, cx| m.timer(TimerKey(1), cx));
+    assert_eq!(counter(&bench, "gc_idle_steps"), steps, "one millisecond is not two");
+    assert_eq!(effects, vec![Effect::Wake(TimerKey(1), bench.now + Span::from_ms(1))]);
+}
+
+#[test]
+fn options_that_cannot_work_are_refused() {
+    for (options, key) in [
+        ("gc = { start = 1 }", "gc"),
+        ("gc = { start = 3, urgent = 4 }", "gc"),
+        ("gc = { urgent = 0 }", "gc"),
+        ("gc = { background = 3 }", "gc"),
+        ("gc = { kind = \"fifo\", window = 4 }", "gc"),
+        ("gc = { choices = 4 }", "gc"),
+        ("gc = { kind = \"d-choices\", choices = 0 }", "gc"),
+        ("gc = { kind = \"windowed\", window = 0 }", "gc"),
+        ("gc = { idle_after = \"0 ns\", background = 9 }", "gc"),
+        ("wear = { every = 0 }", "wear"),
+        ("wear = { variation = 1 }", "wear"),
+        ("wear = { factory_bad = 0.2 }", "wear"),
+    ] {
+        let config: SsdConfig = toml::from_str(&format!("{SMALL}{options}")).unwrap();
+        let plants = BTreeSet::new();
+        let precondition = Precondition::Empty;
+        let cx =
+            BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let Err(error) = config.build(&cx) else { panic!("accepted: {options}") };
+        assert_eq!(error.key, Some(key), "{options}: {error}");
+    }
+}
