@@ -226,7 +226,8 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
         let mut what = rng.below(20);
         if toml.contains("ram") && rng.below(16) == 0 {
             // All entries of one translation page, which a delayed read can save.
-            (sector, count, what) = (sector / 128 * 128, 128, 0);
+            sector = sector / 128 * 128;
+            (count, what) = (128.min(sectors - sector), 0);
         }
         match what {
             0..=11 => {
