@@ -1,0 +1,601 @@
+//! Reads, writes, flushes and what the arm does between them.
+
+use super::buffer::ReadAhead;
+use super::mechanics::{Access, Piece, Stream, Wanted};
+use super::{refuse, Ahead, Hdd};
+use nandu_base::{
+    ByteLen, Cx, DeviceEvent, Instant, Op, Payload, Phase, ReqId, Resource, Span, Step, TenantId,
+    Window, Work, SECTOR,
+};
+
+/// Blocks from which on a trim is a sweep: 64 MiB.
+const SWEEP: u64 = 1 << 17;
+
+/// A request as the drive sees it.
+#[derive(Clone, Copy)]
+struct Asked {
+    id: ReqId,
+    first: u64,
+    end: u64,
+    payload: Payload,
+    cause: TenantId,
+}
+
+impl Asked {
+    fn blocks(&self) -> u64 {
+        self.end - self.first
+    }
+}
+
+/// What the arm did for a request, for its path.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    queue: Span,
+    spin_up: Span,
+    seek: Span,
+    rotation: Span,
+    transfer: Span,
+}
+
+impl Parts {
+    /// The arm was to set off at `wanted`, was free at `start` and began at `ready`.
+    fn of(wanted: Instant, start: Instant, ready: Instant, access: &Access) -> Parts {
+        Parts {
+            queue: start.since(wanted),
+            spin_up: ready.since(start),
+            seek: access.seek,
+            rotation: access.rotation,
+            transfer: access.transfer,
+        }
+    }
+
+    /// Leaves out what was over before the request came.
+    fn without_first(mut self, mut span: Span) -> Parts {
+        for part in [&mut self.seek, &mut self.rotation, &mut self.transfer] {
+            let cut = Span(part.0.min(span.0));
+            (*part, span) = (*part - cut, span - cut);
+        }
+        self
+    }
+}
+
+/// When the link has carried the last block of a read.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Blocks that are in the buffer already.
+    have: u64,
+    blocks: u64,
+    /// Earliest end so far.
+    end: Instant,
+    /// Blocks that are in the buffer before the transfer begins.
+    watermark: u64,
+    /// Between the watermark and the transfer.
+    reconnect: Span,
+}
+
+impl Hdd {
+    /// Serves a request whose turn it is.
+    #[inline]
+    pub(super) fn serve(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &mut cx.requests[id];
+        request.explain_until(cx.now, Phase::Queue);
+        let first = request.offset.sector();
+        let asked = Asked {
+            id,
+            first,
+            end: first + request.len.sectors(),
+            payload: request.payload,
+            cause: request.cause,
+        };
+        let (op, flags) = (request.op, request.flags);
+        match op {
+            Op::Read => self.read(&asked, cx),
+            Op::Write if self.is_cached(flags, asked.blocks()) => self.write_to_cache(&asked, cx),
+            Op::Write => self.write_through(&asked, cx),
+            Op::Flush => self.flush(id, cx),
+            Op::Trim | Op::WriteZeroes => {
+                self.write_through(&Asked { payload: Payload::NONE, ..asked }, cx)
+            }
+            Op::Reset => refuse(id, cx),
+        }
+    }
+
+    /// The request ends at `end`; what the parts do not explain was the controller and its link.
+    #[inline]
+    fn finish(&mut self, id: ReqId, end: Instant, parts: &Parts, cx: &mut Cx<'_>) -> Step {
+        let path = &mut cx.requests[id].path;
+        let mut rest = end.since(cx.now);
+        for (phase, span) in [
+            (Phase::Queue, parts.queue),
+            (Phase::SpinUp, parts.spin_up),
+            (Phase::Seek, parts.seek),
+            (Phase::Rotation, parts.rotation),
+            (Phase::Transfer, parts.transfer),
+        ] {
+            path.add(phase, span);
+            rest = rest - span;
+        }
+        path.add(Phase::Bus, rest);
+        Step::FinishAt(id, end)
+    }
+
+    /// Lets the arm work from `start` on. Returns when it began, after a rest, and what it did.
+    #[inline]
+    fn work(
+        &mut self,
+        start: Instant,
+        wanted: &Wanted,
+        (cause, charged): (TenantId, bool),
+        cx: &mut Cx<'_>,
+        each: impl FnMut(&Piece),
+    ) -> (Instant, Access) {
+        let ready = self.power.wake(start);
+        if self.power.announced {
+            self.power.announced = false;
+            cx.event(DeviceEvent::Standby(false));
+        }
+        let m = &self.drive.mechanics;
+        let access = if wanted.count >= SWEEP {
+            m.sweep(self.arm, ready, wanted)
+        } else {
+            m.access(self.arm, ready, wanted, each)
+        };
+        let passing = access.rotation + access.transfer;
+        self.power.works(ready, access.seek, passing);
+        self.busy += access.seek + passing;
+        if charged {
+            let work = if wanted.write { Work::Write } else { Work::Read };
+            cx.charge(cause, Resource::Head, work, access.seek + passing);
+        }
+        self.arm = access.arm;
+        self.free_at = access.end;
+        (ready, access)
+    }
+
+    #[inline]
+    fn read(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.count.reads += 1;
+        let joins = match self.ahead {
+            Some(ahead) if self.drive.buffer.joins_stream && ahead.stream.next < ahead.limit => {
+                Some(ahead.segment)
+            }
+            _ => None,
+        };
+        let step = match self.buffer.find(asked.first, joins) {
+            Some(segment) if self.buffer.segment(segment).end >= asked.end => {
+                self.read_from_buffer(segment, asked, cx)
+            }
+            Some(segment) => self.read_partly_from_buffer(segment, asked, cx),
+            None => self.read_from_disk(asked, cx),
+        };
+        self.last_was_read = true;
+        step
+    }
+
+    /// Everything is in the buffer.
+    fn read_from_buffer(&mut self, segment: usize, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.count.read_hits += 1;
+        let c = &self.drive.controller;
+        let begin = cx.now + c.read_hit.after(self.last_was_read) + c.prepare_data;
+        let begin_on_link = begin.later(self.link_free_at);
+        self.link_free_at = begin_on_link + c.to_host(asked.blocks());
+        let end = self.link_free_at + c.read_done;
+        if cx.medium.is_some() {
+            self.buffer.read(segment, cx.pool, asked.first, asked.end, asked.payload);
+        }
+        self.buffer.touch(segment);
+        self.read_on_after_hit(segment, asked, cx);
+        let parts = Parts { queue: begin_on_link.since(begin), ..Parts::default() };
+        self.finish(asked.id, end, &parts, cx)
+    }
+
+    fn read_on_after_hit(&mut self, segment: usize, asked: &Asked, cx: &mut Cx<'_>) {
+        let held = self.buffer.segment(segment);
+        let (start, next) = (held.start, held.end);
+        let limit = self.limit(start, asked.end);
+        match &mut self.ahead {
+            Some(ahead) if ahead.segment == segment && ahead.stream.next < ahead.limit => {
+                ahead.limit = ahead.limit.max(limit);
+            }
+            Some(ahead) if ahead.stream.next < ahead.limit => {}
+            _ if self.drive.buffer.resumes_on_hit && limit > next && self.cache.is_empty() => {
+                self.stop_ahead(cx.now);
+                let miss = self.drive.controller.read_miss.after(self.last_was_read);
+                let at = self.free_at.later(cx.now + miss);
+                self.ahead = Some(Ahead { segment, stream: Stream { arm: self.arm, next, at }, limit });
+            }
+            _ => {}
+        }
+        if !self.drive.buffer.keeps_what_was_read {
+            self.buffer.drop_before(segment, asked.end);
+        }
+    }
+
+    /// The first blocks are in the buffer; the arm is about to read the others, or has to go there again.
+    fn read_partly_from_buffer(&mut self, segment: usize, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.count.read_hits_partial += 1;
+        let next = self.buffer.segment(segment).end;
+        let (have, after_read) = (next - asked.first, self.last_was_read);
+        if have > 0 && cx.medium.is_some() {
+            self.buffer.read(segment, cx.pool, asked.first, next, asked.payload);
+        }
+        let c = self.drive.controller;
+        let wanted = cx.now + c.read_miss.after(after_read);
+        let continues = match self.ahead {
+            Some(ahead) if ahead.segment == segment && ahead.stream.next < ahead.limit => {
+                self.arm = ahead.stream.arm;
+                Some(ahead.stream.at)
+            }
+            _ => None,
+        };
+        let had_to_destage = self.destage_overlapping(next, asked.end, cx);
+        let start = match continues.filter(|_| !had_to_destage) {
+            Some(at) => at,
+            None => {
+                self.stop_ahead(cx.now);
+                self.free_at.later(wanted)
+            }
+        };
+        self.ahead = None;
+        let begin_on_link = (cx.now + c.read_hit.after(after_read) + c.prepare_data).later(self.link_free_at);
+        let link = Link {
+            have,
+            blocks: asked.blocks(),
+            end: begin_on_link + c.to_host(asked.blocks()),
+            watermark: 1,
+            reconnect: Span::ZERO,
+        };
+        let rest = Asked {
+            first: next,
+            payload: asked.payload.slice(ByteLen(have * SECTOR)),
+            ..*asked
+        };
+        let (ready, access, end) = self.read_blocks(segment, &rest, start, link, cx);
+        self.buffer.touch(segment);
+        let wanted = wanted.min(start);
+        let parts = if start < cx.now {
+            Parts::of(start, start, ready, &access).without_first(cx.now.since(start))
+        } else {
+            Parts::of(wanted, start, ready, &access)
+        };
+        self.finish(asked.id, end, &parts, cx)
+    }
+
+    /// Nothing is in the buffer.
+    fn read_from_disk(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.stop_ahead(cx.now);
+        self.destage_overlapping(asked.first, asked.end, cx);
+        let (c, after_read) = (self.drive.controller, self.last_was_read);
+        let wanted = cx.now + c.read_miss.after(after_read);
+        let start = self.free_at.later(wanted);
+        let away = wanted + c.read_disconnect.after(after_read);
+        let reconnect = c.reselect + c.prepare_data;
+        let link = Link {
+            have: 0,
+            blocks: asked.blocks(),
+            end: away.later(self.link_free_at) + reconnect + c.to_host(asked.blocks()),
+            watermark: c.watermark(asked.blocks().min(self.drive.buffer.blocks)),
+            reconnect,
+        };
+        let segment = self.buffer.take_for_read(asked.first);
+        let (ready, access, end) = self.read_blocks(segment, asked, start, link, cx);
+        self.finish(asked.id, end, &Parts::of(wanted, start, ready, &access), cx)
+    }
+
+    /// Reads blocks from the disk behind what a segment holds, and prepares to read on. Returns when the arm began, what
+    /// it did, and when the host has everything.
+    #[inline]
+    fn read_blocks(
+        &mut self,
+        segment: usize,
+        asked: &Asked,
+        start: Instant,
+        mut link: Link,
+        cx: &mut Cx<'_>,
+    ) -> (Instant, Access, Instant) {
+        let c = self.drive.controller;
+        let spec = self.drive.buffer;
+        let wanted = Wanted {
+            first: asked.first,
+            count: asked.blocks(),
+            write: false,
+            any_order: spec.reads_any_order || spec.keeps_what_passes,
+        };
+        let each = |piece: &Piece| link.follow(piece, &c);
+        let (ready, access) = self.work(start, &wanted, (asked.cause, true), cx, each);
+        self.link_free_at = link.end;
+        self.fill(segment, asked, &access, cx);
+        let limit = self.limit(self.buffer.segment(segment).start, asked.end);
+        if limit > asked.end {
+            let stream = Stream { arm: access.arm, next: asked.end, at: access.end };
+            self.ahead = Some(Ahead { segment, stream, limit });
+        }
+        if !spec.keeps_what_was_read {
+            self.buffer.drop_before(segment, asked.end);
+        }
+        (ready, access, link.end + c.read_done)
+    }
+
+    /// What was read goes into the segment, with what passed before it on a new segment's first track.
+    #[inline]
+    fn fill(&mut self, segment: usize, asked: &Asked, access: &Access, cx: &mut Cx<'_>) {
+        let mut from = asked.first;
+        let held = self.buffer.segment(segment);
+        if self.drive.buffer.keeps_what_passes && access.passed_before > 0 && held.start == held.end {
+            let dirty = self.cache.dirty_before(asked.first).unwrap_or(0);
+            from = (asked.first - access.passed_before.min(asked.first)).max(dirty);
+            self.buffer.restart(segment, from);
+        }
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            self.buffer.fill(segment, medium, cx.pool, from, asked.end);
+            let count = asked.blocks() as u32;
+            medium.read(cx.pool, asked.first, 0, count, asked.payload);
+        }
+        self.buffer.extend(segment, asked.end);
+    }
+
+    /// Up to which block the arm reads on after a request that ended at `end`, in a segment that begins at `start`.
+    #[inline]
+    fn limit(&self, start: u64, end: u64) -> u64 {
+        let geometry = &self.drive.mechanics.geometry;
+        let limit = match self.drive.buffer.read_ahead {
+            ReadAhead::None => end,
+            ReadAhead::Blocks { count } => end + u64::from(count),
+            ReadAhead::Track => end - 1 + u64::from(geometry.locate(end - 1).left),
+            ReadAhead::TrackThenNext => {
+                let spot = geometry.locate(end);
+                let track_end = end + u64::from(spot.left);
+                let earned = start + u64::from(spot.sector) < end;
+                track_end + if earned { u64::from(spot.sectors_per_track) } else { 0 }
+            }
+            ReadAhead::Cylinder => {
+                let cylinder = geometry.locate(end - 1).cylinder;
+                let mut next = end;
+                let most = (end + self.drive.buffer.blocks).min(geometry.blocks());
+                while next < most {
+                    let spot = geometry.locate(next);
+                    if spot.cylinder != cylinder {
+                        break;
+                    }
+                    next += u64::from(spot.left);
+                }
+                next
+            }
+        };
+        let limit = limit.min(geometry.blocks()).max(end);
+        if self.cache.is_empty() {
+            return limit;
+        }
+        self.cache.next_dirty(end).map_or(limit, |dirty| dirty.min(limit))
+    }
+
+    /// Brings what is read ahead up to now. True while it goes on.
+    #[inline]
+    pub(super) fn advance_ahead(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(ahead) = &mut self.ahead else { return false };
+        let (from, before) = (ahead.stream.at, ahead.stream.next);
+        if before >= ahead.limit {
+            return false;
+        }
+        let (seek, passing) = ahead.stream.advance(&self.drive.mechanics, cx.now, ahead.limit);
+        let (segment, next, goes_on) = (ahead.segment, ahead.stream.next, ahead.stream.next < ahead.limit);
+        if next > before {
+            (self.arm, self.free_at) = (ahead.stream.arm, self.free_at.later(ahead.stream.at));
+            self.power.works(from, seek, passing);
+            self.count.blocks_read_ahead += next - before;
+            if let Some(medium) = cx.medium.as_deref_mut() {
+                self.buffer.fill(segment, medium, cx.pool, before, next);
+            }
+            self.buffer.extend(segment, next);
+        }
+        goes_on
+    }
+
+    /// The arm is wanted elsewhere.
+    #[inline]
+    fn stop_ahead(&mut self, now: Instant) {
+        let Some(Ahead { stream, limit, .. }) = self.ahead.take() else { return };
+        if stream.next >= limit || stream.at > now {
+            (self.arm, self.free_at) = (stream.arm, self.free_at.later(stream.at));
+        } else if self.drive.buffer.stops_in_sector {
+            self.arm = stream.arm;
+        } else {
+            let (arm, at) = stream.boundary(&self.drive.mechanics, now);
+            (self.arm, self.free_at) = (arm, self.free_at.later(at));
+        }
+    }
+
+    /// New data takes the place of what the buffer and the cache hold.
+    #[inline]
+    fn replace(&mut self, asked: &Asked, cx: &mut Cx<'_>) {
+        self.stop_ahead(cx.now);
+        self.buffer.invalidate(asked.first, asked.end);
+        self.last_was_read = false;
+        self.last_write_end = asked.end;
+    }
+
+    /// Keeps what is written for reads.
+    #[inline]
+    fn keep_written(&mut self, asked: &Asked, cx: &mut Cx<'_>) {
+        let spec = &self.drive.buffer;
+        if spec.hits_on_writes && asked.blocks() <= spec.blocks {
+            let segment = self.buffer.take_for_write(asked.first);
+            if cx.medium.is_some() {
+                self.buffer.put(segment, cx.pool, asked.payload, asked.blocks());
+            }
+            self.buffer.extend(segment, asked.end);
+        }
+    }
+
+    /// A write that is acknowledged when the cache has its data.
+    fn write_to_cache(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.count.writes += 1;
+        self.count.writes_cached += 1;
+        let (c, after_read) = (self.drive.controller, self.last_was_read);
+        self.replace(asked, cx);
+        let mut wanted = cx.now + c.write_cached.after(after_read);
+        let begin = (wanted + c.prepare_data).later(self.link_free_at);
+        let mut link_begins = begin;
+        while let Some(spec) = self.drive.write_cache.filter(|s| !self.cache.has_room(s, asked.blocks())) {
+            debug_assert!(!self.cache.is_empty(), "{spec:?} has room for one write");
+            self.destage(self.cache.next_from(self.sweep), cx);
+            link_begins = link_begins.later(self.free_at);
+            wanted = wanted.later(self.free_at);
+        }
+        self.link_free_at = link_begins + c.from_host(asked.blocks());
+        self.cache.put(
+            super::write_cache::Dirty {
+                first: asked.first,
+                end: asked.end,
+                payload: asked.payload,
+                ready: wanted,
+                data_at: link_begins,
+                cause: asked.cause,
+            },
+            cx.pool,
+        );
+        self.keep_written(asked, cx);
+        let parts = Parts { queue: link_begins.since(begin), ..Parts::default() };
+        self.finish(asked.id, self.link_free_at + c.write_done, &parts, cx)
+    }
+
+    /// A write that is acknowledged when it is on the disk.
+    fn write_through(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
+        self.count.writes += 1;
+        let (c, after_read) = (self.drive.controller, self.last_was_read);
+        let extra = c.extra_disconnect.filter(|_| asked.first != self.last_write_end && self.last_write_end != u64::MAX);
+        self.replace(asked, cx);
+        self.cache.discard(asked.first, asked.end, cx.pool);
+        let (command, data) = match extra {
+            Some(e) => (e.command + e.seek_delay, e.command + e.away + c.reselect + c.prepare_data),
+            None => (c.write.after(after_read), c.write.after(after_read) + c.prepare_data),
+        };
+        let has_data = cx.requests[asked.id].op == Op::Write;
+        let link_begins = (cx.now + data).later(self.link_free_at);
+        if has_data {
+            self.link_free_at = link_begins + c.from_host(asked.blocks());
+        }
+        let wanted = cx.now + command;
+        let start = self.free_at.later(wanted);
+        let (rested, access) = self.write_blocks(asked, start, link_begins, true, cx);
+        self.keep_written(asked, cx);
+        let reselect = extra.map_or(c.reselect, |e| e.reselect);
+        let end = access.end.later(if has_data { self.link_free_at } else { access.end });
+        self.finish(asked.id, end + reselect + c.write_done, &Parts::of(wanted, start, start + rested, &access), cx)
+    }
+
+    /// Writes blocks whose data comes from `data_at` on. The first sector does not pass before its data is there: the head
+    /// waits for the next time it comes round. Returns how long the drive took to wake, and what the arm did.
+    fn write_blocks(
+        &mut self,
+        asked: &Asked,
+        start: Instant,
+        data_at: Instant,
+        charged: bool,
+        cx: &mut Cx<'_>,
+    ) -> (Span, Access) {
+        let wanted = Wanted {
+            first: asked.first,
+            count: asked.blocks(),
+            write: true,
+            any_order: self.drive.buffer.writes_any_order,
+        };
+        let m = &self.drive.mechanics;
+        let spot = m.geometry.locate(asked.first);
+        let seek = m.movement(self.arm, spot.cylinder, spot.head, true);
+        let least = self.drive.controller.least_write_seek;
+        let arrives = (start + seek.longer(least)).later(data_at);
+        let later_by = arrives.since(start + seek);
+        let (ready, access) = self.work(start + later_by, &wanted, (asked.cause, charged), cx, |_| {});
+        let rested = ready.since(start + later_by);
+        self.written_at = self.written_at.later(access.end);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let window = Window { start: access.begin, end: access.end };
+            medium.write(cx.pool, asked.first, asked.blocks(), asked.payload, window);
+        }
+        (rested, access)
+    }
+
+    /// Brings a cached write to the disk.
+    fn destage(&mut self, at: usize, cx: &mut Cx<'_>) {
+        let dirty = self.cache.take(at);
+        self.ahead = None;
+        self.count.destages += 1;
+        let asked = Asked {
+            id: ReqId::NONE,
+            first: dirty.first,
+            end: dirty.end,
+            payload: dirty.payload,
+            cause: dirty.cause,
+        };
+        let start = self.free_at.later(dirty.ready);
+        self.write_blocks(&asked, start, dirty.data_at, !self.planted.uncharged_destage, cx);
+        self.sweep = dirty.end;
+        cx.pool.release(dirty.payload);
+    }
+
+    /// Brings those of these blocks to the disk that wait. True when there were any.
+    #[inline]
+    fn destage_overlapping(&mut self, first: u64, end: u64, cx: &mut Cx<'_>) -> bool {
+        let mut any = false;
+        while let Some(at) = self.cache.overlapping(first, end) {
+            self.stop_ahead(cx.now);
+            self.destage(at, cx);
+            any = true;
+        }
+        any
+    }
+
+    /// Brings to the disk what the arm had time for until now.
+    pub(super) fn destage_until_now(&mut self, cx: &mut Cx<'_>) {
+        while !self.cache.is_empty() && self.ahead.is_none_or(|a| a.stream.next >= a.limit) {
+            let at = self.cache.next_from(self.sweep);
+            if self.free_at.later(self.cache.ready(at)) >= cx.now {
+                break;
+            }
+            self.destage(at, cx);
+        }
+    }
+
+    /// Brings everything to the disk.
+    pub(super) fn destage_all(&mut self, cx: &mut Cx<'_>) {
+        if !self.cache.is_empty() {
+            self.stop_ahead(cx.now);
+        }
+        while !self.cache.is_empty() {
+            self.destage(self.cache.next_from(self.sweep), cx);
+        }
+    }
+
+    fn flush(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.count.flushes += 1;
+        let c = &self.drive.controller;
+        let end = cx.now + c.write.after(self.last_was_read) + c.write_done;
+        if !self.planted.flush_lies {
+            self.destage_all(cx);
+        }
+        let durable = if self.planted.flush_lies { end } else { end.later(self.written_at) };
+        let path = &mut cx.requests[id].path;
+        path.add(Phase::Bus, end.since(cx.now));
+        path.add(Phase::Hold, durable.since(end));
+        Step::FinishAt(id, durable)
+    }
+}
+
+impl Link {
+    /// A part of the read has passed under the head.
+    #[inline]
+    fn follow(&mut self, piece: &Piece, c: &super::drive::Controller) {
+        let left = self.blocks - self.have - piece.before;
+        let first = piece.first_done + self.reconnect + c.to_host(left);
+        let last = piece.end + self.reconnect + c.to_host(self.blocks - self.have - piece.last);
+        self.end = self.end.later(first).later(last);
+        if self.watermark > piece.before && self.watermark <= piece.before + piece.count {
+            // Blocks of a track pass at one speed, from the first to the last.
+            let into = self.watermark - 1 - piece.before;
+            let span = piece.end.0.saturating_sub(piece.first_done.0);
+            let there = piece.first_done + Span(span * into / (piece.count - 1).max(1));
+            self.end = self.end.later(there + self.reconnect + c.to_host(self.blocks - self.have));
+        }
+    }
+}
