@@ -72,13 +72,26 @@ pub struct Controller {
     pub block_from_host_ps: u64,
     /// Share of a read that is in the buffer before its transfer begins, in millionths; at least a block.
     pub read_watermark_ppm: u64,
+    /// Blocks of a write that are in the buffer before its first sector passes: of short writes, and of those from
+    /// [`LONG_WRITE`] blocks on. At least one is.
+    pub blocks_before_write: (u64, u64),
     /// A seek for a write is not faster than this.
     pub least_write_seek: Span,
     /// Set when the controller does so.
     pub extra_disconnect: Option<ExtraDisconnect>,
 }
 
+/// From so many blocks on a write is a long one.
+pub const LONG_WRITE: u64 = 45;
+
 impl Controller {
+    /// Blocks of a write of `blocks` that are in the buffer before its first sector passes.
+    #[inline]
+    pub fn blocks_before_write(&self, blocks: u64) -> u64 {
+        let (short, long) = self.blocks_before_write;
+        (if blocks < LONG_WRITE { short } else { long }).clamp(1, blocks)
+    }
+
     /// The link's time for blocks to the host.
     #[inline]
     pub fn to_host(&self, blocks: u64) -> Span {

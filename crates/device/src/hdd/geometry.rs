@@ -161,6 +161,15 @@ impl Geometry {
         self.cylinders
     }
 
+    /// Cylinders from the first to the last that the blocks in use lie on.
+    pub fn cylinders_in_use(&self) -> u32 {
+        let last = self.locate(self.blocks - 1);
+        let Layout::Surface { band } = self.layout else { return last.cylinder + 1 };
+        let zone = self.zones.iter().rev().find(|z| z.first_cylinder <= last.cylinder);
+        let (first, end) = zone.map_or((0, self.cylinders), |z| (z.first_cylinder, z.first_cylinder + z.cylinders));
+        end.min(first + ((last.cylinder - first) / band + 1) * band)
+    }
+
     /// Heads, one for each surface that holds data.
     pub fn heads(&self) -> u32 {
         self.heads

@@ -88,7 +88,7 @@ impl PowerSpec {
                 let why = format!(
                     "{least} to {most} is no range for the last level, which must stop the spindle and follow the others"
                 );
-                return Err(BuildError::at("adaptive", why));
+                return Err(BuildError::at("spin_down_adaptive", why));
             }
         }
         Ok(())
@@ -440,6 +440,6 @@ mod tests {
         p.wake(start + Span::from_secs(60));
         assert_eq!(p.spec.rest[1].after, Span::from_secs(10));
         let no_stop = PowerSpec { rest: vec![spec().rest[0].clone()], ..spec() };
-        assert_eq!(no_stop.check(Some(bounds)).unwrap_err().key, Some("adaptive"));
+        assert_eq!(no_stop.check(Some(bounds)).unwrap_err().key, Some("spin_down_adaptive"));
     }
 }

@@ -128,7 +128,7 @@ impl HddProfile {
         let single = Span(SeekTable::new(&self.seek, 2)?.time(1));
         let blocks = capacity.0 / SECTOR;
         let geometry = Geometry::new(self.heads, self.layout, self.make_zones(single), Some(blocks))?;
-        let seek = SeekTable::new(&self.seek, geometry.cylinders())?;
+        let seek = SeekTable::of_part(&self.seek, geometry.cylinders(), geometry.cylinders_in_use())?;
         let overhead = ByLast::both(self.command_overhead);
         let block_ps = SECTOR * 1_000_000_000_000 / self.link_bytes_per_second;
         Ok(Drive {

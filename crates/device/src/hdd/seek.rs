@@ -64,6 +64,11 @@ pub struct SeekTable(Vec<u32>);
 impl SeekTable {
     /// The table of a curve for a drive with `cylinders` cylinders.
     pub fn new(curve: &SeekCurve, cylinders: u32) -> Result<SeekTable, BuildError> {
+        SeekTable::of_part(curve, cylinders, cylinders)
+    }
+
+    /// The same for a drive of which only the first `used` cylinders are in use.
+    pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
         check(curve)?;
         let mut next = 0;
         let time = |distance: u32| match curve {
@@ -89,7 +94,7 @@ impl SeekTable {
                 between(points[next.saturating_sub(1)], points[next], distance)
             }
         };
-        let table: Vec<i128> = (0..cylinders).map(time).collect();
+        let table: Vec<i128> = (0..used).map(time).collect();
         match table.iter().position(|t| !(0..=i128::from(u32::MAX)).contains(t)) {
             Some(at) => {
                 let why = format!("a seek over {at} cylinders would take {} ns", table[at]);

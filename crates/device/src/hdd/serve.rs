@@ -449,7 +449,7 @@ impl Hdd {
                 end: asked.end,
                 payload: asked.payload,
                 ready: wanted,
-                data_at: link_begins,
+                data: (link_begins, self.link_free_at),
                 cause: asked.cause,
             },
             cx.pool,
@@ -463,7 +463,7 @@ impl Hdd {
     fn write_through(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
         self.count.writes += 1;
         let (c, after_read) = (self.drive.controller, self.last_was_read);
-        let extra = c.extra_disconnect.filter(|_| asked.first != self.last_write_end && self.last_write_end != u64::MAX);
+        let extra = c.extra_disconnect.filter(|_| !after_read && asked.first != self.last_write_end);
         self.replace(asked, cx);
         self.cache.discard(asked.first, asked.end, cx.pool);
         let (command, data) = match extra {
@@ -472,25 +472,25 @@ impl Hdd {
         };
         let has_data = cx.requests[asked.id].op == Op::Write;
         let link_begins = (cx.now + data).later(self.link_free_at);
-        if has_data {
-            self.link_free_at = link_begins + c.from_host(asked.blocks());
-        }
+        let data_end = if has_data { link_begins + c.from_host(asked.blocks()) } else { cx.now };
+        self.link_free_at = self.link_free_at.later(data_end);
         let wanted = cx.now + command;
         let start = self.free_at.later(wanted);
-        let (rested, access) = self.write_blocks(asked, start, link_begins, true, cx);
+        let (rested, access) = self.write_blocks(asked, start, (link_begins, data_end), true, cx);
         self.keep_written(asked, cx);
         let reselect = extra.map_or(c.reselect, |e| e.reselect);
-        let end = access.end.later(if has_data { self.link_free_at } else { access.end });
+        let end = access.end.later(data_end);
         self.finish(asked.id, end + reselect + c.write_done, &Parts::of(wanted, start, start + rested, &access), cx)
     }
 
-    /// Writes blocks whose data comes from `data_at` on. The first sector does not pass before its data is there: the head
-    /// waits for the next time it comes round. Returns how long the drive took to wake, and what the arm did.
+    /// Writes blocks whose data comes over the link from the first of `data` to the last. No sector passes before its data
+    /// is there: where the link is slower than the platter, the first one must wait until the last will not be late, and
+    /// perhaps come round once more. Returns how long the drive took to wake, and what the arm did.
     fn write_blocks(
         &mut self,
         asked: &Asked,
         start: Instant,
-        data_at: Instant,
+        data: (Instant, Instant),
         charged: bool,
         cx: &mut Cx<'_>,
     ) -> (Span, Access) {
@@ -503,8 +503,11 @@ impl Hdd {
         let m = &self.drive.mechanics;
         let spot = m.geometry.locate(asked.first);
         let seek = m.movement(self.arm, spot.cylinder, spot.head, true);
-        let least = self.drive.controller.least_write_seek;
-        let arrives = (start + seek.longer(least)).later(data_at);
+        let passes = m.pass(asked.blocks() - 1, spot.sectors_per_track);
+        let c = &self.drive.controller;
+        let first_part = c.from_host(c.blocks_before_write(asked.blocks()));
+        let in_time = (data.0 + first_part).later(Instant(data.1 .0.saturating_sub(passes.0)));
+        let arrives = (start + seek.longer(c.least_write_seek)).later(in_time);
         let later_by = arrives.since(start + seek);
         let (ready, access) = self.work(start + later_by, &wanted, (asked.cause, charged), cx, |_| {});
         let rested = ready.since(start + later_by);
@@ -529,7 +532,7 @@ impl Hdd {
             cause: dirty.cause,
         };
         let start = self.free_at.later(dirty.ready);
-        self.write_blocks(&asked, start, dirty.data_at, !self.planted.uncharged_destage, cx);
+        self.write_blocks(&asked, start, dirty.data, !self.planted.uncharged_destage, cx);
         self.sweep = dirty.end;
         cx.pool.release(dirty.payload);
     }

@@ -28,8 +28,8 @@ pub struct Dirty {
     pub payload: Payload,
     /// The arm may set off from here on.
     pub ready: Instant,
-    /// When the data is there.
-    pub data_at: Instant,
+    /// When its data begins to come, and when all of it is there.
+    pub data: (Instant, Instant),
     /// Whose write it was.
     pub cause: TenantId,
 }
@@ -168,7 +168,7 @@ mod tests {
             end: first + count,
             payload: Payload::run(Stamp::new(serial, first)),
             ready: Instant::ZERO,
-            data_at: Instant::ZERO,
+            data: (Instant::ZERO, Instant::ZERO),
             cause: TenantId::SYSTEM,
         }
     }

@@ -8,6 +8,8 @@
 //! ```text
 //! cargo test -p nandu-device --test hdd valid -- --nocapture
 //! ```
+//!
+//! With `NANDU_HDD_EXPLAIN=1` it also prints both means and the demerit by what was asked.
 
 use super::disk::Disk;
 use nandu_base::{Instant, Op, Span};
@@ -125,6 +127,12 @@ fn explain(name: &str, trace: &Trace, measured: &[u64], times: &[u64]) {
     }
     for (class, pairs) in classes {
         let (m, s): (Vec<u64>, Vec<u64>) = pairs.into_iter().unzip();
-        println!("    {name:<10} {class:<9} {:>5} measured {:>7.3} simulated {:>7.3} demerit {:>6.3}", m.len(), mean(&m), mean(&s), demerit(m.clone(), s.clone()) / 1e6);
+        println!(
+            "    {name:<10} {class:<9} {:>5} measured {:>7.3} simulated {:>7.3} demerit {:>6.3}",
+            m.len(),
+            mean(&m),
+            mean(&s),
+            demerit(m.clone(), s.clone()) / 1e6
+        );
     }
 }

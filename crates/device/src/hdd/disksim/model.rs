@@ -84,6 +84,8 @@ fn controller(disk: &Block, blocks: &[Block]) -> Result<Controller, ParamError> 
         block_to_host_ps: slowest("Read block transfer time")? * 1000,
         block_from_host_ps: slowest("Write block transfer time")? * 1000,
         read_watermark_ppm: share,
+        // As DiskSim has it: drives that disconnect once more also wait for some of the data.
+        blocks_before_write: if extra { (10, 15) } else { (1, 1) },
         least_write_seek: time(disk, "Minimum seek delay")?,
         extra_disconnect: if extra { Some(extra_disconnect(disk)?) } else { None },
     })
