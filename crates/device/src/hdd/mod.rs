@@ -93,8 +93,8 @@ struct Hdd {
     arm: Arm,
     /// When the arm is free of what is settled so far.
     free_at: Instant,
-    /// When the link is free.
-    link_free_at: Instant,
+    /// When the link carries data next, or last did.
+    link: (Instant, Instant),
     /// When every write on the timeline is on the disk.
     written_at: Instant,
     ahead: Option<Ahead>,
@@ -125,7 +125,7 @@ impl Hdd {
             limits,
             arm: Arm::default(),
             free_at: Instant::ZERO,
-            link_free_at: Instant::ZERO,
+            link: (Instant::ZERO, Instant::ZERO),
             written_at: Instant::ZERO,
             ahead: None,
             sweep: 0,
@@ -234,10 +234,10 @@ impl Hdd {
     }
 
     fn settle_rest(&mut self, cx: &mut Cx<'_>) {
-        self.advance_ahead(cx);
+        let reads_on = self.advance_ahead(cx);
         self.destage_until_now(cx);
         let now = cx.now + Span(1);
-        if self.power.stands(now) && !self.power.announced {
+        if !reads_on && self.power.stands(now) && !self.power.announced {
             self.power.announced = true;
             cx.event(DeviceEvent::Standby(true));
         }
@@ -264,7 +264,7 @@ impl Machine for Hdd {
     }
 
     fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        (self.free_at, self.link_free_at, self.written_at) = (cx.now, cx.now, cx.now);
+        (self.free_at, self.link, self.written_at) = (cx.now, (cx.now, cx.now), cx.now);
         self.power.begin(cx.now);
         cx.opened(Ok(()));
         Step::Idle

@@ -238,6 +238,10 @@ impl Power {
     /// The arm is wanted at `at`: when it can set off.
     #[inline]
     pub fn wake(&mut self, at: Instant) -> Instant {
+        if at <= self.mark {
+            // It has worked until then.
+            return at;
+        }
         self.rest_until(at);
         if !self.rests() {
             return at;

@@ -1,8 +1,9 @@
 //! Profiles of hard disks: what a data sheet says, and the drive that follows from it.
 //!
-//! A data sheet gives capacity, speed, heads and the transfer rates at both edges, not the zones. They are made from
-//! that: as many zones of equal width as the profile says, the sectors of a track falling evenly from the outermost to the
-//! innermost, as many cylinders as the capacity needs. Skew hides a head switch and a step to the next cylinder.
+//! A data sheet gives capacity, speed, heads and the sustained transfer rates at both edges, not the zones. They are made
+//! from that: as many zones of equal width as the profile says, the sectors of a track falling evenly from the outermost
+//! to the innermost, as many cylinders as the capacity needs. Skew hides a head switch and a step to the next cylinder; a
+//! sustained rate is that of whole tracks with their skew, so a track has the sectors that pass in both.
 //!
 //! A profile is a TOML file in `profiles/` with one source for each figure; a new drive is a new file and one line in
 //! [`PROFILES`].
@@ -39,10 +40,10 @@ pub struct HddProfile {
     pub heads: u32,
     /// Zones.
     pub zones: u32,
-    /// Sectors of 512 B on an outermost track.
-    pub outer_sectors_per_track: u32,
-    /// Sectors of 512 B on an innermost track.
-    pub inner_sectors_per_track: u32,
+    /// Sustained rate at the outer edge, in bytes per second.
+    pub outer_bytes_per_second: u64,
+    /// Sustained rate at the inner edge, in bytes per second.
+    pub inner_bytes_per_second: u64,
     /// Order of the tracks.
     pub layout: Layout,
     /// Arm movement.
@@ -95,8 +96,11 @@ impl HddProfile {
         Span(60_000_000_000 / self.rpm)
     }
 
-    fn sectors_per_track(&self, zone: u32) -> u32 {
-        let (outer, inner) = (u64::from(self.outer_sectors_per_track), u64::from(self.inner_sectors_per_track));
+    /// Sectors on a track of a zone, when the step to the next track takes `step`.
+    fn sectors_per_track(&self, zone: u32, step: Span) -> u32 {
+        let track = u128::from((self.revolution() + step).0);
+        let sectors = |rate: u64| (u128::from(rate) * track / (1_000_000_000 * u128::from(SECTOR))) as u64;
+        let (outer, inner) = (sectors(self.outer_bytes_per_second), sectors(self.inner_bytes_per_second));
         let steps = u64::from(self.zones - 1).max(1);
         (outer - (outer - inner) * u64::from(zone) / steps) as u32
     }
@@ -104,18 +108,19 @@ impl HddProfile {
     /// Zones of equal width that hold the capacity.
     fn make_zones(&self, single: Span) -> Vec<Zone> {
         let blocks = self.capacity.0 / SECTOR;
-        let track: u64 = (0..self.zones).map(|z| u64::from(self.sectors_per_track(z))).sum();
+        let step = single + self.write_settle;
+        let track: u64 = (0..self.zones).map(|z| u64::from(self.sectors_per_track(z, step))).sum();
         let cylinders = blocks.div_ceil(track * u64::from(self.heads)) as u32;
         let (revolution, switch) = (self.revolution(), self.head_switch + self.write_settle);
         let zone = |number: u32| {
-            let sectors = self.sectors_per_track(number);
+            let sectors = self.sectors_per_track(number, step);
             Zone {
                 first_cylinder: number * cylinders,
                 cylinders,
                 sectors_per_track: sectors,
                 first_angle: 0,
                 track_skew: skew_for(switch, revolution, sectors),
-                cylinder_skew: skew_for(single + self.write_settle, revolution, sectors),
+                cylinder_skew: skew_for(step, revolution, sectors),
                 runs: vec![(0, u64::from(sectors) * u64::from(cylinders) * u64::from(self.heads))],
             }
         };
@@ -183,8 +188,8 @@ mod tests {
                 "rpm",
                 "heads",
                 "zones",
-                "outer_sectors_per_track",
-                "inner_sectors_per_track",
+                "outer_bytes_per_second",
+                "inner_bytes_per_second",
                 "layout",
                 "seek",
                 "head_switch",

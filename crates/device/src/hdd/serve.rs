@@ -152,6 +152,17 @@ impl Hdd {
         (ready, access)
     }
 
+    /// Takes the link for `span` from `begin` on, before what it is to carry next when there is time, or after it.
+    #[inline]
+    fn take_link(&mut self, begin: Instant, span: Span) -> Instant {
+        if begin + span <= self.link.0 {
+            return begin;
+        }
+        let start = begin.later(self.link.1);
+        self.link = (start, start + span);
+        start
+    }
+
     #[inline]
     fn read(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
         self.count.reads += 1;
@@ -177,9 +188,10 @@ impl Hdd {
         self.count.read_hits += 1;
         let c = &self.drive.controller;
         let begin = cx.now + c.read_hit.after(self.last_was_read) + c.prepare_data;
-        let begin_on_link = begin.later(self.link_free_at);
-        self.link_free_at = begin_on_link + c.to_host(asked.blocks());
-        let end = self.link_free_at + c.read_done;
+        let carried = c.to_host(asked.blocks());
+        let end_of_read = c.read_done;
+        let begin_on_link = self.take_link(begin, carried);
+        let end = begin_on_link + carried + end_of_read;
         if cx.medium.is_some() {
             self.buffer.read(segment, cx.pool, asked.first, asked.end, asked.payload);
         }
@@ -237,7 +249,7 @@ impl Hdd {
             }
         };
         self.ahead = None;
-        let begin_on_link = (cx.now + c.read_hit.after(after_read) + c.prepare_data).later(self.link_free_at);
+        let begin_on_link = (cx.now + c.read_hit.after(after_read) + c.prepare_data).later(self.link.1);
         let link = Link {
             have,
             blocks: asked.blocks(),
@@ -273,7 +285,7 @@ impl Hdd {
         let link = Link {
             have: 0,
             blocks: asked.blocks(),
-            end: away.later(self.link_free_at) + reconnect + c.to_host(asked.blocks()),
+            end: away.later(self.link.1) + reconnect + c.to_host(asked.blocks()),
             watermark: c.watermark(asked.blocks().min(self.drive.buffer.blocks)),
             reconnect,
         };
@@ -303,7 +315,8 @@ impl Hdd {
         };
         let each = |piece: &Piece| link.follow(piece, &c);
         let (ready, access) = self.work(start, &wanted, (asked.cause, true), cx, each);
-        self.link_free_at = link.end;
+        let carries_from = Instant(link.end.0 - c.to_host(link.blocks).0);
+        self.link = (carries_from, link.end);
         self.fill(segment, asked, &access, cx);
         let limit = self.limit(self.buffer.segment(segment).start, asked.end);
         if limit > asked.end {
@@ -434,29 +447,31 @@ impl Hdd {
         let (c, after_read) = (self.drive.controller, self.last_was_read);
         self.replace(asked, cx);
         let mut wanted = cx.now + c.write_cached.after(after_read);
-        let begin = (wanted + c.prepare_data).later(self.link_free_at);
-        let mut link_begins = begin;
+        let begin = wanted + c.prepare_data;
+        let mut there_is_room = begin;
         while let Some(spec) = self.drive.write_cache.filter(|s| !self.cache.has_room(s, asked.blocks())) {
             debug_assert!(!self.cache.is_empty(), "{spec:?} has room for one write");
             self.destage(self.cache.next_from(self.sweep), cx);
-            link_begins = link_begins.later(self.free_at);
+            there_is_room = there_is_room.later(self.free_at);
             wanted = wanted.later(self.free_at);
         }
-        self.link_free_at = link_begins + c.from_host(asked.blocks());
+        let carried = c.from_host(asked.blocks());
+        let link_begins = self.take_link(there_is_room, carried);
+        let link_ends = link_begins + carried;
         self.cache.put(
             super::write_cache::Dirty {
                 first: asked.first,
                 end: asked.end,
                 payload: asked.payload,
                 ready: wanted,
-                data: (link_begins, self.link_free_at),
+                data: (link_begins, link_ends),
                 cause: asked.cause,
             },
             cx.pool,
         );
         self.keep_written(asked, cx);
         let parts = Parts { queue: link_begins.since(begin), ..Parts::default() };
-        self.finish(asked.id, self.link_free_at + c.write_done, &parts, cx)
+        self.finish(asked.id, link_ends + c.write_done, &parts, cx)
     }
 
     /// A write that is acknowledged when it is on the disk.
@@ -471,9 +486,9 @@ impl Hdd {
             None => (c.write.after(after_read), c.write.after(after_read) + c.prepare_data),
         };
         let has_data = cx.requests[asked.id].op == Op::Write;
-        let link_begins = (cx.now + data).later(self.link_free_at);
-        let data_end = if has_data { link_begins + c.from_host(asked.blocks()) } else { cx.now };
-        self.link_free_at = self.link_free_at.later(data_end);
+        let carried = if has_data { c.from_host(asked.blocks()) } else { Span::ZERO };
+        let link_begins = self.take_link(cx.now + data, carried);
+        let data_end = link_begins + carried;
         let wanted = cx.now + command;
         let start = self.free_at.later(wanted);
         let (rested, access) = self.write_blocks(asked, start, (link_begins, data_end), true, cx);

@@ -53,13 +53,6 @@ impl Disk {
         self.machine.limits().capacity.sectors()
     }
 
-    /// A counter of the disk.
-    pub fn counter(&self, name: &str) -> u64 {
-        let mut counters = Vec::new();
-        self.machine.counters(&mut counters);
-        counters.iter().find(|c| c.name == name).map(|c| c.value).expect("there is such a counter")
-    }
-
     /// The time.
     pub fn now(&self) -> Instant {
         self.now
