@@ -122,7 +122,7 @@ impl<'a> Draft<'a> {
                 self.drive = *drive;
                 self.ssd(0)
             }
-            Shape::Named(Family::Hdd) => self.hdd(0),
+            Shape::Named(Family::Hdd) => self.hdd(0, true),
             Shape::Named(Family::Over("mirror")) => {
                 let families = [
                     Family::MirrorOfSsds,
@@ -233,9 +233,10 @@ impl<'a> Draft<'a> {
     }
 
     fn leaf(&mut self, least: u64) -> String {
-        // A generator of its own: what else a seed draws stays as it was.
-        if self.rng.fork(7).below(8) == 0 {
-            return self.hdd(least);
+        // A generator of its own: what else a seed draws stays as it was. Below a mirror a disk takes longer to be made equal
+        // than a mirror is given here.
+        if least < LEG && self.rng.fork(7).below(8) == 0 {
+            return self.hdd(least, false);
         }
         match self.rng.below(6) {
             0 => self.block("memory", least),
@@ -260,8 +261,9 @@ impl<'a> Draft<'a> {
         name
     }
 
-    /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way.
-    fn hdd(&mut self, least: u64) -> String {
+    /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
+    /// stops takes seconds to start, which is long beside what else happens in a stack.
+    fn hdd(&mut self, least: u64, may_stop: bool) -> String {
         let name = self.begin("hdd");
         let profile = *self.rng.pick(&["samsung-hm080hi", "desktop-2010"]);
         self.put_text("profile", profile);
@@ -283,7 +285,7 @@ impl<'a> Draft<'a> {
             self.put("write_cache_size", cache);
             self.put("write_cache_commands", commands);
         }
-        if self.one_in(3) {
+        if may_stop && self.one_in(3) {
             let stop = *self.rng.pick(&[1, 30, 3000]);
             self.put_text("spin_down", format!("{stop} ms"));
             if self.one_in(2) {
