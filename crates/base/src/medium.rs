@@ -79,14 +79,7 @@ pub trait Medium: Send {
 
     /// Writes `count` sectors from sector `first` of a disk; [`Payload::NONE`] means zeros. The window is that of the whole
     /// write, in which sectors pass in no particular order.
-    fn write(
-        &mut self,
-        _pool: &PayloadPool,
-        first: u64,
-        _count: u64,
-        _payload: Payload,
-        _window: Window,
-    ) {
+    fn write(&mut self, _pool: &PayloadPool, first: u64, _count: u64, _payload: Payload, _window: Window) {
         unreachable!("flash is programmed, not written over, at {first}")
     }
 

@@ -105,7 +105,8 @@ fn profiles() -> Table {
 }
 
 fn disk_profiles() -> Table {
-    let mut table = Table::new(["<disk", "capacity", "rpm", "heads", "outer", "inner", "write cache", "queue"]);
+    let mut table =
+        Table::new(["<disk", "capacity", "rpm", "heads", "outer", "inner", "write cache", "queue"]);
     for p in HddProfile::all() {
         table.row([
             p.name,

@@ -55,11 +55,14 @@ fn yes() -> bool {
 }
 
 const PLANTS: &[Plant] = &[
-    Plant::new("hdd.flush-lies", "I-1", "a flush is acknowledged although the write cache is not empty").within("hdd"),
-    Plant::new("hdd.fua-is-cached", "I-1", "a write with FUA is acknowledged from the write cache").within("hdd"),
+    Plant::new("hdd.flush-lies", "I-1", "a flush is acknowledged although the write cache is not empty")
+        .within("hdd"),
+    Plant::new("hdd.fua-is-cached", "I-1", "a write with FUA is acknowledged from the write cache")
+        .within("hdd"),
     Plant::new("hdd.stale-track-buffer", "I-1", "a write leaves what the track buffer holds of its blocks")
         .within("hdd"),
-    Plant::new("hdd.uncharged-destage", "I-13", "the arm's way for a cached write is charged to nobody").within("hdd"),
+    Plant::new("hdd.uncharged-destage", "I-13", "the arm's way for a cached write is charged to nobody")
+        .within("hdd"),
 ];
 
 /// The machine kind `hdd`.

@@ -166,7 +166,8 @@ impl Geometry {
         let last = self.locate(self.blocks - 1);
         let Layout::Surface { band } = self.layout else { return last.cylinder + 1 };
         let zone = self.zones.iter().rev().find(|z| z.first_cylinder <= last.cylinder);
-        let (first, end) = zone.map_or((0, self.cylinders), |z| (z.first_cylinder, z.first_cylinder + z.cylinders));
+        let (first, end) =
+            zone.map_or((0, self.cylinders), |z| (z.first_cylinder, z.first_cylinder + z.cylinders));
         end.min(first + ((last.cylinder - first) / band + 1) * band)
     }
 
@@ -232,8 +233,7 @@ impl Geometry {
                 let first = track / (band * heads) * band;
                 // The last band of a zone may be narrower.
                 let band_here = band.min(zone.cylinders - first);
-                let (head, turn) =
-                    ((track - first * heads) / band_here, (track - first * heads) % band_here);
+                let (head, turn) = ((track - first * heads) / band_here, (track - first * heads) % band_here);
                 let turn = if head % 2 == 1 { band_here - 1 - turn } else { turn };
                 (first + turn, head, track - (first / band * heads + head))
             }

@@ -352,7 +352,10 @@ mod tests {
         let a = drive(10, 20).access(Arm::default(), Instant::ZERO, &wanted(0, 250), |p| pieces.push(*p));
         // 100 sectors, 10 of skew, 100 sectors, 20 of skew, 50 sectors.
         assert!(near(a.end.since(Instant::ZERO), 28_000), "{a:?}");
-        assert_eq!(pieces.iter().map(|p| (p.before, p.count)).collect::<Vec<_>>(), [(0, 100), (100, 100), (200, 50)]);
+        assert_eq!(
+            pieces.iter().map(|p| (p.before, p.count)).collect::<Vec<_>>(),
+            [(0, 100), (100, 100), (200, 50)]
+        );
         // Without skew, a revolution is lost each time.
         let a = drive(0, 0).access(Arm::default(), Instant::ZERO, &wanted(0, 250), |_| {});
         assert!(near(a.end.since(Instant::ZERO), 45_000), "{a:?}");

@@ -20,8 +20,8 @@
 //! What does not happen here: bad sectors found in use, thermal recalibration, vibration, shingled tracks.
 //!
 //! Files: `geometry`, `seek`, `mechanics` the moving parts; `buffer` and `write_cache` the memory; `queue` who is next;
-//! `power` states and energy; `drive` what a drive is made of, `config` and `profile` its options; `serve` reads,
-//! writes and flushes; `platter` contents; `disksim` parameter files of DiskSim.
+//! `power` states and energy; `drive` what a drive is made of, `config` and `profile` its options; `serve` reads
+//! and the arm, `write` writes and flushes; `platter` contents; `disksim` parameter files of DiskSim.
 
 pub mod buffer;
 mod config;
@@ -35,6 +35,7 @@ mod profile;
 pub mod queue;
 pub mod seek;
 mod serve;
+mod write;
 pub mod write_cache;
 
 pub use config::{kind, HddConfig};
@@ -169,8 +170,8 @@ impl Hdd {
             Op::Flush | Op::Reset => false,
             Op::Read => {
                 let whole = |s: usize| self.buffer.segment(s).end >= first + blocks;
-                self.queue.holds(first, first + blocks, false)
-                    || !self.buffer.find(first, None).is_some_and(whole)
+                !self.buffer.find(first, None).is_some_and(whole)
+                    || self.queue.holds(first, first + blocks, false)
             }
             Op::Write => !self.is_cached(request.flags, blocks),
             Op::Trim | Op::WriteZeroes => true,

@@ -74,7 +74,10 @@ impl PowerSpec {
         let mut reached = Span::ZERO;
         for (at, level) in self.rest.iter().enumerate() {
             if level.after < reached || level.after.0 == 0 {
-                return bad(format!("rest level {at} begins after {}, before the last was reached", level.after));
+                return bad(format!(
+                    "rest level {at} begins after {}, before the last was reached",
+                    level.after
+                ));
             }
             let longest = Span::from_secs(3600);
             if level.enter > longest || level.leave > longest {
@@ -390,7 +393,8 @@ mod tests {
         let ready = p.wake(at);
         assert_eq!(ready, Instant(23_600_000_000));
         assert!(p.is_sound());
-        let mj = [10 * 2300, 90 * 2000, 2000 * 1000, 500 * 1000, 7500 * 800, 1500 * 1000, 8500 * 200, 3500 * 4000];
+        let mj =
+            [10 * 2300, 90 * 2000, 2000 * 1000, 500 * 1000, 7500 * 800, 1500 * 1000, 8500 * 200, 3500 * 4000];
         assert_eq!(p.energy_mj(), mj.iter().sum::<u64>() / 1000);
         assert_eq!(p.starts, 1);
     }

@@ -141,19 +141,16 @@ fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 
 fn check(curve: &SeekCurve) -> Result<(), BuildError> {
     let bad = |why: String| Err(BuildError::at("seek", why));
     match curve {
-        SeekCurve::Points { points } => {
-            if points.first().is_none_or(|p| p.0 == 0) || points.windows(2).any(|w| w[0].0 >= w[1].0) {
-                return bad("points need growing distances from 1".into());
-            }
+        SeekCurve::Points { points }
+            if points.first().is_none_or(|p| p.0 == 0) || points.windows(2).any(|w| w[0].0 >= w[1].0) =>
+        {
+            bad("points need growing distances from 1".into())
         }
-        SeekCurve::ThreePoint { single, average, full } => {
-            if !(single <= average && average <= full) {
-                return bad(format!("{single}, {average} and {full} are not single <= average <= full"));
-            }
+        SeekCurve::ThreePoint { single, average, full } if !(single <= average && average <= full) => {
+            bad(format!("{single}, {average} and {full} are not single <= average <= full"))
         }
-        _ => {}
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Reads, writes, flushes and what the arm does between them.
+//! What a request goes through: reads, what the arm does, and what is read ahead. `write` has writes and flushes.
 
 use super::buffer::ReadAhead;
 use super::mechanics::{Access, Piece, Stream, Wanted};
 use super::{refuse, Ahead, Hdd};
 use nandu_base::{
-    ByteLen, Cx, DeviceEvent, Instant, Op, Payload, Phase, ReqId, Resource, Span, Step, TenantId,
-    Window, Work, SECTOR,
+    ByteLen, Cx, DeviceEvent, Instant, Op, Payload, Phase, ReqId, Resource, Span, Step, TenantId, Work,
+    SECTOR,
 };
 
 /// Blocks from which on a trim is a sweep: 64 MiB.
@@ -13,33 +13,33 @@ const SWEEP: u64 = 1 << 17;
 
 /// A request as the drive sees it.
 #[derive(Clone, Copy)]
-struct Asked {
-    id: ReqId,
-    first: u64,
-    end: u64,
-    payload: Payload,
-    cause: TenantId,
+pub(super) struct Asked {
+    pub id: ReqId,
+    pub first: u64,
+    pub end: u64,
+    pub payload: Payload,
+    pub cause: TenantId,
 }
 
 impl Asked {
-    fn blocks(&self) -> u64 {
+    pub fn blocks(&self) -> u64 {
         self.end - self.first
     }
 }
 
 /// What the arm did for a request, for its path.
 #[derive(Clone, Copy, Default)]
-struct Parts {
-    queue: Span,
-    spin_up: Span,
-    seek: Span,
-    rotation: Span,
-    transfer: Span,
+pub(super) struct Parts {
+    pub queue: Span,
+    pub spin_up: Span,
+    pub seek: Span,
+    pub rotation: Span,
+    pub transfer: Span,
 }
 
 impl Parts {
     /// The arm was to set off at `wanted`, was free at `start` and began at `ready`.
-    fn of(wanted: Instant, start: Instant, ready: Instant, access: &Access) -> Parts {
+    pub fn of(wanted: Instant, start: Instant, ready: Instant, access: &Access) -> Parts {
         Parts {
             queue: start.since(wanted),
             spin_up: ready.since(start),
@@ -93,16 +93,14 @@ impl Hdd {
             Op::Write if self.is_cached(flags, asked.blocks()) => self.write_to_cache(&asked, cx),
             Op::Write => self.write_through(&asked, cx),
             Op::Flush => self.flush(id, cx),
-            Op::Trim | Op::WriteZeroes => {
-                self.write_through(&Asked { payload: Payload::NONE, ..asked }, cx)
-            }
+            Op::Trim | Op::WriteZeroes => self.write_through(&Asked { payload: Payload::NONE, ..asked }, cx),
             Op::Reset => refuse(id, cx),
         }
     }
 
     /// The request ends at `end`; what the parts do not explain was the controller and its link.
     #[inline]
-    fn finish(&mut self, id: ReqId, end: Instant, parts: &Parts, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn finish(&mut self, id: ReqId, end: Instant, parts: &Parts, cx: &mut Cx<'_>) -> Step {
         let path = &mut cx.requests[id].path;
         let mut rest = end.since(cx.now);
         for (phase, span) in [
@@ -113,7 +111,7 @@ impl Hdd {
             (Phase::Transfer, parts.transfer),
         ] {
             path.add(phase, span);
-            rest = rest - span;
+            rest -= span;
         }
         path.add(Phase::Bus, rest);
         Step::FinishAt(id, end)
@@ -121,7 +119,7 @@ impl Hdd {
 
     /// Lets the arm work from `start` on. Returns when it began, after a rest, and what it did.
     #[inline]
-    fn work(
+    pub(super) fn work(
         &mut self,
         start: Instant,
         wanted: &Wanted,
@@ -154,7 +152,7 @@ impl Hdd {
 
     /// Takes the link for `span` from `begin` on, before what it is to carry next when there is time, or after it.
     #[inline]
-    fn take_link(&mut self, begin: Instant, span: Span) -> Instant {
+    pub(super) fn take_link(&mut self, begin: Instant, span: Span) -> Instant {
         if begin + span <= self.link.0 {
             return begin;
         }
@@ -257,11 +255,7 @@ impl Hdd {
             watermark: 1,
             reconnect: Span::ZERO,
         };
-        let rest = Asked {
-            first: next,
-            payload: asked.payload.slice(ByteLen(have * SECTOR)),
-            ..*asked
-        };
+        let rest = Asked { first: next, payload: asked.payload.slice(ByteLen(have * SECTOR)), ..*asked };
         let (ready, access, end) = self.read_blocks(segment, &rest, start, link, cx);
         self.buffer.touch(segment);
         let wanted = wanted.min(start);
@@ -406,7 +400,7 @@ impl Hdd {
 
     /// The arm is wanted elsewhere.
     #[inline]
-    fn stop_ahead(&mut self, now: Instant) {
+    pub(super) fn stop_ahead(&mut self, now: Instant) {
         let Some(Ahead { stream, limit, .. }) = self.ahead.take() else { return };
         if stream.next >= limit || stream.at > now {
             (self.arm, self.free_at) = (stream.arm, self.free_at.later(stream.at));
@@ -416,187 +410,6 @@ impl Hdd {
             let (arm, at) = stream.boundary(&self.drive.mechanics, now);
             (self.arm, self.free_at) = (arm, self.free_at.later(at));
         }
-    }
-
-    /// New data takes the place of what the buffer and the cache hold.
-    #[inline]
-    fn replace(&mut self, asked: &Asked, cx: &mut Cx<'_>) {
-        self.stop_ahead(cx.now);
-        self.buffer.invalidate(asked.first, asked.end);
-        self.last_was_read = false;
-        self.last_write_end = asked.end;
-    }
-
-    /// Keeps what is written for reads.
-    #[inline]
-    fn keep_written(&mut self, asked: &Asked, cx: &mut Cx<'_>) {
-        let spec = &self.drive.buffer;
-        if spec.hits_on_writes && asked.blocks() <= spec.blocks {
-            let segment = self.buffer.take_for_write(asked.first);
-            if cx.medium.is_some() {
-                self.buffer.put(segment, cx.pool, asked.payload, asked.blocks());
-            }
-            self.buffer.extend(segment, asked.end);
-        }
-    }
-
-    /// A write that is acknowledged when the cache has its data.
-    fn write_to_cache(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
-        self.count.writes += 1;
-        self.count.writes_cached += 1;
-        let (c, after_read) = (self.drive.controller, self.last_was_read);
-        self.replace(asked, cx);
-        let mut wanted = cx.now + c.write_cached.after(after_read);
-        let begin = wanted + c.prepare_data;
-        let mut there_is_room = begin;
-        while let Some(spec) = self.drive.write_cache.filter(|s| !self.cache.has_room(s, asked.blocks())) {
-            debug_assert!(!self.cache.is_empty(), "{spec:?} has room for one write");
-            self.destage(self.cache.next_from(self.sweep), cx);
-            there_is_room = there_is_room.later(self.free_at);
-            wanted = wanted.later(self.free_at);
-        }
-        let carried = c.from_host(asked.blocks());
-        let link_begins = self.take_link(there_is_room, carried);
-        let link_ends = link_begins + carried;
-        self.cache.put(
-            super::write_cache::Dirty {
-                first: asked.first,
-                end: asked.end,
-                payload: asked.payload,
-                ready: wanted,
-                data: (link_begins, link_ends),
-                cause: asked.cause,
-            },
-            cx.pool,
-        );
-        self.keep_written(asked, cx);
-        let parts = Parts { queue: link_begins.since(begin), ..Parts::default() };
-        self.finish(asked.id, link_ends + c.write_done, &parts, cx)
-    }
-
-    /// A write that is acknowledged when it is on the disk.
-    fn write_through(&mut self, asked: &Asked, cx: &mut Cx<'_>) -> Step {
-        self.count.writes += 1;
-        let (c, after_read) = (self.drive.controller, self.last_was_read);
-        let extra = c.extra_disconnect.filter(|_| !after_read && asked.first != self.last_write_end);
-        self.replace(asked, cx);
-        self.cache.discard(asked.first, asked.end, cx.pool);
-        let (command, data) = match extra {
-            Some(e) => (e.command + e.seek_delay, e.command + e.away + c.reselect + c.prepare_data),
-            None => (c.write.after(after_read), c.write.after(after_read) + c.prepare_data),
-        };
-        let has_data = cx.requests[asked.id].op == Op::Write;
-        let carried = if has_data { c.from_host(asked.blocks()) } else { Span::ZERO };
-        let link_begins = self.take_link(cx.now + data, carried);
-        let data_end = link_begins + carried;
-        let wanted = cx.now + command;
-        let start = self.free_at.later(wanted);
-        let (rested, access) = self.write_blocks(asked, start, (link_begins, data_end), true, cx);
-        self.keep_written(asked, cx);
-        let reselect = extra.map_or(c.reselect, |e| e.reselect);
-        let end = access.end.later(data_end);
-        self.finish(asked.id, end + reselect + c.write_done, &Parts::of(wanted, start, start + rested, &access), cx)
-    }
-
-    /// Writes blocks whose data comes over the link from the first of `data` to the last. No sector passes before its data
-    /// is there: where the link is slower than the platter, the first one must wait until the last will not be late, and
-    /// perhaps come round once more. Returns how long the drive took to wake, and what the arm did.
-    fn write_blocks(
-        &mut self,
-        asked: &Asked,
-        start: Instant,
-        data: (Instant, Instant),
-        charged: bool,
-        cx: &mut Cx<'_>,
-    ) -> (Span, Access) {
-        let wanted = Wanted {
-            first: asked.first,
-            count: asked.blocks(),
-            write: true,
-            any_order: self.drive.buffer.writes_any_order,
-        };
-        let m = &self.drive.mechanics;
-        let spot = m.geometry.locate(asked.first);
-        let seek = m.movement(self.arm, spot.cylinder, spot.head, true);
-        let passes = m.pass(asked.blocks() - 1, spot.sectors_per_track);
-        let c = &self.drive.controller;
-        let first_part = c.from_host(c.blocks_before_write(asked.blocks()));
-        let in_time = (data.0 + first_part).later(Instant(data.1 .0.saturating_sub(passes.0)));
-        let arrives = (start + seek.longer(c.least_write_seek)).later(in_time);
-        let later_by = arrives.since(start + seek);
-        let (ready, access) = self.work(start + later_by, &wanted, (asked.cause, charged), cx, |_| {});
-        let rested = ready.since(start + later_by);
-        self.written_at = self.written_at.later(access.end);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let window = Window { start: access.begin, end: access.end };
-            medium.write(cx.pool, asked.first, asked.blocks(), asked.payload, window);
-        }
-        (rested, access)
-    }
-
-    /// Brings a cached write to the disk.
-    fn destage(&mut self, at: usize, cx: &mut Cx<'_>) {
-        let dirty = self.cache.take(at);
-        self.ahead = None;
-        self.count.destages += 1;
-        let asked = Asked {
-            id: ReqId::NONE,
-            first: dirty.first,
-            end: dirty.end,
-            payload: dirty.payload,
-            cause: dirty.cause,
-        };
-        let start = self.free_at.later(dirty.ready);
-        self.write_blocks(&asked, start, dirty.data, !self.planted.uncharged_destage, cx);
-        self.sweep = dirty.end;
-        cx.pool.release(dirty.payload);
-    }
-
-    /// Brings those of these blocks to the disk that wait. True when there were any.
-    #[inline]
-    fn destage_overlapping(&mut self, first: u64, end: u64, cx: &mut Cx<'_>) -> bool {
-        let mut any = false;
-        while let Some(at) = self.cache.overlapping(first, end) {
-            self.stop_ahead(cx.now);
-            self.destage(at, cx);
-            any = true;
-        }
-        any
-    }
-
-    /// Brings to the disk what the arm had time for until now.
-    pub(super) fn destage_until_now(&mut self, cx: &mut Cx<'_>) {
-        while !self.cache.is_empty() && self.ahead.is_none_or(|a| a.stream.next >= a.limit) {
-            let at = self.cache.next_from(self.sweep);
-            if self.free_at.later(self.cache.ready(at)) >= cx.now {
-                break;
-            }
-            self.destage(at, cx);
-        }
-    }
-
-    /// Brings everything to the disk.
-    pub(super) fn destage_all(&mut self, cx: &mut Cx<'_>) {
-        if !self.cache.is_empty() {
-            self.stop_ahead(cx.now);
-        }
-        while !self.cache.is_empty() {
-            self.destage(self.cache.next_from(self.sweep), cx);
-        }
-    }
-
-    fn flush(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        self.count.flushes += 1;
-        let c = &self.drive.controller;
-        let end = cx.now + c.write.after(self.last_was_read) + c.write_done;
-        if !self.planted.flush_lies {
-            self.destage_all(cx);
-        }
-        let durable = if self.planted.flush_lies { end } else { end.later(self.written_at) };
-        let path = &mut cx.requests[id].path;
-        path.add(Phase::Bus, end.since(cx.now));
-        path.add(Phase::Hold, durable.since(end));
-        Step::FinishAt(id, durable)
     }
 }
 

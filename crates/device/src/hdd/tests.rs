@@ -115,7 +115,7 @@ fn a_read_after_a_read_finds_what_was_read_ahead() {
     let mut b = Bench::new("");
     let first = b.read(1_000_000, 8);
     assert!(first.phases.iter().any(|p| p.0 == Phase::Seek), "{:?}", first.phases);
-    b.now = b.now + Span::from_ms(20);
+    b.now += Span::from_ms(20);
     let second = b.read(1_000_008, 64);
     assert!(second.took < Span::from_us(400), "{}", second.took);
     assert_eq!(second.phases.iter().map(|p| p.0).collect::<Vec<_>>(), [Phase::Bus]);
@@ -170,7 +170,8 @@ fn a_full_cache_makes_a_write_wait() {
 fn what_is_read_is_what_was_written_last() {
     for seed in 0..60 {
         let mut rng = nandu_base::Rng::new(seed);
-        let mut b = Bench::new("segments = 3\nsegment = \"8 KiB\"\nwrite_cache_commands = 6\ncapacity = \"1 MiB\"");
+        let mut b =
+            Bench::new("segments = 3\nsegment = \"8 KiB\"\nwrite_cache_commands = 6\ncapacity = \"1 MiB\"");
         let mut plain = vec![0u32; 2048];
         for turn in 0..300 {
             let (first, count) = (rng.below(90), rng.between(1, 24));
@@ -189,7 +190,7 @@ fn what_is_read_is_what_was_written_last() {
                 _ => assert_eq!(b.read(first, count).serials, plain[range], "seed {seed}, turn {turn}"),
             }
             if rng.below(3) == 0 {
-                b.now = b.now + Span(rng.below(40_000_000));
+                b.now += Span(rng.below(40_000_000));
             }
         }
     }
@@ -199,7 +200,7 @@ fn what_is_read_is_what_was_written_last() {
 fn a_disk_that_stood_still_starts_first() {
     let mut b = Bench::new("spin_down = \"5 s\"");
     b.read(1_000_000, 8);
-    b.now = b.now + Span::from_secs(60);
+    b.now += Span::from_secs(60);
     let read = b.read(700_000_000, 8);
     assert!(read.phases.contains(&(Phase::SpinUp, Span::from_secs(8))), "{:?}", read.phases);
     assert_eq!(b.counter("spin_ups"), 1);
@@ -245,5 +246,8 @@ fn options_that_cannot_be_are_refused_by_name() {
     assert_eq!(key("profile = \"desktop-2010\"\ncapacity = \"2 TB\""), Some("capacity"));
     assert_eq!(key("profile = \"desktop-2010\"\ndepth = 0"), Some("depth"));
     assert_eq!(key("profile = \"desktop-2010\"\nsegments = 0"), Some("segments"));
-    assert_eq!(key("profile = \"desktop-2010\"\nspin_down_adaptive = { least = \"1 s\", most = \"9 s\" }"), Some("spin_down_adaptive"));
+    assert_eq!(
+        key("profile = \"desktop-2010\"\nspin_down_adaptive = { least = \"1 s\", most = \"9 s\" }"),
+        Some("spin_down_adaptive")
+    );
 }

@@ -1,8 +1,8 @@
 //! A disk without a stack around it: the test is its driver.
 
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Cx, Effect, Flags, Instant, Machine, Op, OpenHow,
-    Owner, Payload, PayloadPool, Peek, Precondition, ReqId, RequestTable, Step, TenantId, TimerKey,
+    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Cx, Effect, Flags, Instant, Machine, Op,
+    OpenHow, Owner, Payload, PayloadPool, Peek, Precondition, ReqId, RequestTable, Step, TenantId, TimerKey,
 };
 use nandu_device::hdd;
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,11 +18,26 @@ struct Sheet {
 
 const SHEETS: &[Sheet] = &[
     // One request: 12 ms and half a turn, 5.6 ms. 32 at a time: no source, what sorting gives such drives.
-    Sheet { profile: "samsung-hm080hi", rates: [45, 25], seek: Span::from_ms(12), iops: [(51, 61), (95, 160)] },
+    Sheet {
+        profile: "samsung-hm080hi",
+        rates: [45, 25],
+        seek: Span::from_ms(12),
+        iops: [(51, 61), (95, 160)],
+    },
     // 8.5 ms and 4.2 ms.
-    Sheet { profile: "desktop-2010", rates: [125, 60], seek: Span::from_us(8500), iops: [(71, 84), (130, 220)] },
+    Sheet {
+        profile: "desktop-2010",
+        rates: [125, 60],
+        seek: Span::from_us(8500),
+        iops: [(71, 84), (130, 220)],
+    },
     // The data sheet states 168 random 4 KiB reads per second with 16 outstanding: more with 32.
-    Sheet { profile: "nearline-2024", rates: [285, 135], seek: Span::from_ms(8), iops: [(74, 90), (160, 240)] },
+    Sheet {
+        profile: "nearline-2024",
+        rates: [285, 135],
+        seek: Span::from_ms(8),
+        iops: [(74, 90), (160, 240)],
+    },
 ];
 
 fn within_a_tenth(got: u64, want: u64, what: &str) {

@@ -145,7 +145,9 @@ fn mechanics(model: &Block) -> Result<Mechanics, ParamError> {
     let order = match layout.whole("LBN-to-PBN mapping scheme")? {
         0 => Layout::Cylinder,
         1 => Layout::CylinderSerpentine,
-        other => return layout.error(format!("`LBN-to-PBN mapping scheme = {other}` is not offered, 0 and 1 are")),
+        other => {
+            return layout.error(format!("`LBN-to-PBN mapping scheme = {other}` is not offered, 0 and 1 are"))
+        }
     };
     let built = |error: BuildError| ParamError { file: model.file.clone(), what: error.to_string() };
     let geometry = Geometry::new(heads, order, zones(layout, heads)?, None).map_err(built)?;
@@ -276,7 +278,8 @@ fn runs(zone: &Block, shape: &Shape) -> Result<Vec<(u64, u64)>, ParamError> {
         9 => lay(&mut runs, 0..sectors, sectors.saturating_sub(spares), &slips),
         10 => lay(&mut runs, 0..sectors, sectors.saturating_sub(spares + slipped), &slips),
         other => {
-            return zone.error(format!("`Sparing scheme used = {other}` is not offered; 0, 1, 7, 8, 9 and 10 are"));
+            return zone
+                .error(format!("`Sparing scheme used = {other}` is not offered; 0, 1, 7, 8, 9 and 10 are"));
         }
     }
     let defects = zone.whole_list("defects")?;

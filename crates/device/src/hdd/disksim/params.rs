@@ -140,7 +140,9 @@ impl Parser {
                 Some(Token::Sign('[')) => {
                     self.list()?;
                 }
-                Some(Token::Sign(sign)) => return self.error(format!("`{sign}` after `{}`", words.join(" "))),
+                Some(Token::Sign(sign)) => {
+                    return self.error(format!("`{sign}` after `{}`", words.join(" ")))
+                }
                 Some(Token::Word(_)) | None => {}
             }
         }

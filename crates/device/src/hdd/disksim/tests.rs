@@ -44,7 +44,12 @@ fn files_within_files_blocks_and_lists_are_read() {
 fn what_is_wrong_is_said_with_its_file() {
     let folder = Folder::new(
         "wrong",
-        &[("open.parv", "a B { x = 1"), ("none.parv", "a B { x = 1 }"), ("lost.parv", "source nowhere.specs"), ("self.parv", "source self.parv")],
+        &[
+            ("open.parv", "a B { x = 1"),
+            ("none.parv", "a B { x = 1 }"),
+            ("lost.parv", "source nowhere.specs"),
+            ("self.parv", "source self.parv"),
+        ],
     );
     let error = |file: &str| super::read(&folder.0.join(file)).unwrap_err().to_string();
     assert!(error("open.parv").contains("`=` is missing"), "{}", error("open.parv"));
@@ -55,7 +60,9 @@ fn what_is_wrong_is_said_with_its_file() {
 
 #[test]
 fn numbers_are_read_exactly() {
-    for (word, value) in [("0.000000", 0), ("1.5", 1_500_000), ("-0.642000", -642_000), ("7", 7_000_000), (".25", 250_000)] {
+    for (word, value) in
+        [("0.000000", 0), ("1.5", 1_500_000), ("-0.642000", -642_000), ("7", 7_000_000), (".25", 250_000)]
+    {
         assert_eq!(millionths(word), Some(value), "{word}");
     }
     for word in ["", "-", "x", "1.x", "1e3", "99999999999999999"] {
