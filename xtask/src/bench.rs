@@ -57,7 +57,27 @@ const COUNTS: &[Count] = &[
         requests: 50_000,
         passes: (1, 3),
     },
+    Count { name: "hdd-fcfs", stack: "hdd-fcfs", precondition: "empty", requests: 50_000, passes: (1, 3) },
+    Count { name: "hdd-queue-of-8", stack: "hdd-8", precondition: "empty", requests: 50_000, passes: (1, 3) },
+    Count {
+        name: "hdd-sptf-candidate",
+        stack: "hdd-32",
+        precondition: "empty",
+        requests: 50_000,
+        passes: (1, 3),
+    },
 ];
+
+/// Disks without a write cache: first come, first served, and two that choose among as many requests as the name says,
+/// which are there all the time, for the trace comes faster than a disk can follow.
+const DISKS: &[(&str, &str)] = &[
+    ("hdd-fcfs", "queue = \"fcfs\"\n"),
+    ("hdd-8", "queue = \"sptf\"\ndepth = 8\npatience = \"1 h\"\n"),
+    ("hdd-32", "queue = \"sptf\"\ndepth = 32\npatience = \"1 h\"\n"),
+];
+
+/// Candidates more in `hdd-32` than in `hdd-8`.
+const CANDIDATES: u64 = 32 - 8;
 
 /// The drive with maps that are partly on the flash: caches with room for the whole map, and one of 65,536 entries, of
 /// which about half of all lookups find nothing.
@@ -126,6 +146,8 @@ fn measure() -> Result<End, String> {
         let mut value = marginal(&program, &folder, count)?;
         match count.name {
             "empty" => base = value,
+            "hdd-queue-of-8" => base = value,
+            "hdd-sptf-candidate" => value = value.saturating_sub(base) / CANDIDATES,
             "child-layer" | "forward-layer" => value = value.saturating_sub(base) / LAYERS,
             "map-fits-tpc" | "map-fits-dftl" => value = value.saturating_sub(base) * 10 / PAGES_TENTHS,
             _ => {}
@@ -179,6 +201,10 @@ fn write_stacks(folder: &Path) -> Result<(), String> {
     for (name, mapping) in MAPS {
         let text = format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{DRIVE}mapping = {mapping}\n");
         texts.push((name, text));
+    }
+    for (name, queue) in DISKS {
+        let disk = format!("kind = \"hdd\"\nprofile = \"desktop-2010\"\nwrite_cache = false\n{queue}");
+        texts.push((name, format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{disk}")));
     }
     texts.iter().try_for_each(|(name, text)| {
         std::fs::write(folder.join(format!("{name}.toml")), text).map_err(|e| e.to_string())

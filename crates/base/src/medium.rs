@@ -2,7 +2,8 @@
 //!
 //! There are two kinds. A *computed* medium ([`Medium`]) belongs to a leaf that models its own time (flash, disk): the
 //! leaf calls it when it issues an operation and names the window in which the operation runs, so that a crash can undo
-//! or tear what had not finished. A *block* medium ([`BlockSpec`]) belongs to a leaf without a model (a file, memory): the
+//! or tear what had not finished. There are two computed media: flash, whose units are programmed and erased, and the
+//! platters of a disk, whose sectors are written over. A *block* medium ([`BlockSpec`]) belongs to a leaf without a model (a file, memory): the
 //! leaf hands the whole request over and the driver finishes it, after real I/O or after a modelled time.
 
 use crate::payload::{Payload, PayloadPool};
@@ -64,7 +65,8 @@ pub struct Program {
     pub window: Window,
 }
 
-/// The contents of a computed medium.
+/// The contents of a computed medium. Programs, erases and states are for flash; `write` is for disks, whose units are
+/// single sectors. A leaf that calls the wrong one panics.
 pub trait Medium: Send {
     /// Programs one unit. Panics when the unit is not erased: the leaf broke the order of flash.
     fn program(&mut self, pool: &PayloadPool, program: &Program);
@@ -74,6 +76,12 @@ pub trait Medium: Send {
 
     /// Reads `count` sectors of `unit` from sector `first` into `into`. False when the unit is torn.
     fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool;
+
+    /// Writes `count` sectors from sector `first` of a disk; [`Payload::NONE`] means zeros. The window is that of the whole
+    /// write, in which sectors pass in no particular order.
+    fn write(&mut self, _pool: &PayloadPool, first: u64, _count: u64, _payload: Payload, _window: Window) {
+        unreachable!("flash is programmed, not written over, at {first}")
+    }
 
     /// Erases `units` units from `first`.
     fn erase(&mut self, first: u64, units: u64, window: Window);
@@ -119,6 +127,11 @@ pub enum MediumSpec {
         unit_sectors: u32,
         /// Page numbers from one erase block to the next.
         units_per_block: u32,
+    },
+    /// Sectors of a disk, which may be written over.
+    Platter {
+        /// Sectors of 512 B.
+        sectors: u64,
     },
     /// Whole requests.
     Block(BlockSpec),

@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod fault;
+pub mod hdd;
 
 pub mod nand;
 pub mod ssd;

@@ -10,6 +10,7 @@ use nandu_base::{
     ByteLen, ByteOffset, Content, Flags, Instant, Medium, MediumSpec, Op, OpenError, OpenHow, Payload,
     PayloadPool, ReqId, Request, RequestTable, Rng, TenantId, TimerKey,
 };
+use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
 use nandu_stack::{Built, Driver, Graph, Stack, StackError};
 
@@ -52,7 +53,8 @@ impl Media {
         for part in &built.parts {
             let (computed, block): (Option<Box<dyn Medium>>, _) = match &part.medium {
                 MediumSpec::None => (None, None),
-                MediumSpec::Flash { .. } if !stores => (None, None),
+                MediumSpec::Flash { .. } | MediumSpec::Platter { .. } if !stores => (None, None),
+                MediumSpec::Platter { sectors } => (Some(Box::new(Platter::new(*sectors))), None),
                 MediumSpec::Flash { units, unit_sectors, units_per_block } => {
                     (Some(Box::new(cells(*units, *unit_sectors, *units_per_block))), None)
                 }

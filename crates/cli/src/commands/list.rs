@@ -7,6 +7,7 @@ use crate::open::BUILTIN;
 use crate::output;
 use crate::source::plain;
 use crate::table::Table;
+use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::{builtin, Stack};
 use nandu_trace::formats::Kind;
@@ -48,7 +49,9 @@ fn name(what: Listed) -> &'static str {
 fn as_text(what: Listed, heading: bool) -> String {
     let table = match what {
         Listed::Machines => machines(),
-        Listed::Profiles => profiles(),
+        Listed::Profiles => {
+            return with_heading(what, heading, &format!("{}\n{}", profiles(), disk_profiles()))
+        }
         Listed::Generators | Listed::Traces => return with_heading(what, heading, &generators()),
         Listed::Formats => formats(),
         Listed::Plants => plants(),
@@ -96,6 +99,24 @@ fn profiles() -> Table {
             time(p.erase.0),
             bandwidth(p.channel_bytes_per_second),
             format!("{} P/E", count(u64::from(p.endurance))),
+        ]);
+    }
+    table
+}
+
+fn disk_profiles() -> Table {
+    let mut table =
+        Table::new(["<disk", "capacity", "rpm", "heads", "outer", "inner", "write cache", "queue"]);
+    for p in HddProfile::all() {
+        table.row([
+            p.name,
+            size(p.capacity.0),
+            p.rpm.to_string(),
+            p.heads.to_string(),
+            bandwidth(p.outer_bytes_per_second),
+            bandwidth(p.inner_bytes_per_second),
+            size(p.write_cache.0),
+            p.queue_depth.to_string(),
         ]);
     }
     table
@@ -185,6 +206,14 @@ fn as_json(what: Listed) -> Value {
                     "source": p.source,
                 })
             })
+            .chain(HddProfile::all().into_iter().map(|p| {
+                json!({
+                    "name": p.name, "capacity_bytes": p.capacity.0, "rpm": p.rpm, "heads": p.heads,
+                    "outer_bytes_per_second": p.outer_bytes_per_second,
+                    "inner_bytes_per_second": p.inner_bytes_per_second,
+                    "write_cache_bytes": p.write_cache.0, "queue_depth": p.queue_depth, "source": p.source,
+                })
+            }))
             .collect(),
         Listed::Generators | Listed::Traces => SYNTHS
             .iter()

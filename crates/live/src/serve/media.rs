@@ -24,7 +24,7 @@ pub(super) fn open(
     for (node, part) in built.parts.iter().enumerate() {
         media.push(match &part.medium {
             MediumSpec::None => None,
-            MediumSpec::Flash { .. } => {
+            MediumSpec::Flash { .. } | MediumSpec::Platter { .. } => {
                 return Err(ServeError::Unserved { device: part.name.clone(), kind: part.kind });
             }
             MediumSpec::Block(spec) => {

@@ -26,6 +26,8 @@ pub enum Family {
     Ssd(Drive),
     /// One machine of this kind over leaves.
     Over(&'static str),
+    /// One hard disk.
+    Hdd,
     /// A mirror of two drives.
     MirrorOfSsds,
     /// A mirror of two drives, each behind `fault`.
@@ -68,6 +70,7 @@ impl Family {
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
+        ("hdd", Family::Hdd),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -134,6 +137,7 @@ impl<'a> Draft<'a> {
                 self.drive = *drive;
                 self.ssd(0)
             }
+            Shape::Named(Family::Hdd) => self.hdd(0, true),
             Shape::Named(Family::Over("mirror")) => {
                 let families = [
                     Family::MirrorOfSsds,
@@ -244,6 +248,11 @@ impl<'a> Draft<'a> {
     }
 
     fn leaf(&mut self, least: u64) -> String {
+        // A generator of its own: what else a seed draws stays as it was. Below a mirror a disk takes longer to be made equal
+        // than a mirror is given here.
+        if least < LEG && self.rng.fork(7).below(8) == 0 {
+            return self.hdd(least, false);
+        }
         match self.rng.below(6) {
             0 => self.block("memory", least),
             1 => self.block("file", least),
@@ -263,6 +272,40 @@ impl<'a> Draft<'a> {
             self.put_text("path", format!("{name}.img"));
             let sector = 512u64 << self.rng.below(4);
             self.put("sector", sector);
+        }
+        name
+    }
+
+    /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
+    /// stops takes seconds to start, which is long beside what else happens in a stack.
+    fn hdd(&mut self, least: u64, may_stop: bool) -> String {
+        let name = self.begin("hdd");
+        let profile = *self.rng.pick(&["samsung-hm080hi", "desktop-2010"]);
+        self.put_text("profile", profile);
+        let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
+        self.put("capacity", size);
+        let queue = *self.rng.pick(&["fcfs", "sstf", "sptf"]);
+        self.put_text("queue", queue);
+        let (depth, patience) = (self.rng.between(1, 8), *self.rng.pick(&[0, 5, 1000]));
+        self.put("depth", depth);
+        self.put_text("patience", format!("{patience} ms"));
+        let (segments, segment) = (self.rng.between(1, 4), 512u64 << self.rng.below(7));
+        self.put("segments", segments);
+        self.put("segment", segment);
+        let (reads_ahead, caches) = (!self.one_in(4), !self.one_in(4));
+        self.put("read_ahead", reads_ahead);
+        self.put("write_cache", caches);
+        if caches {
+            let (cache, commands) = (4096u64 << self.rng.below(6), self.rng.between(1, 12));
+            self.put("write_cache_size", cache);
+            self.put("write_cache_commands", commands);
+        }
+        if may_stop && self.one_in(3) {
+            let stop = *self.rng.pick(&[1, 30, 3000]);
+            self.put_text("spin_down", format!("{stop} ms"));
+            if self.one_in(2) {
+                self.put("spin_down_adaptive", "{ least = \"1 ms\", most = \"10 s\" }");
+            }
         }
         name
     }

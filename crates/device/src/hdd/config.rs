@@ -1,0 +1,174 @@
+//! The options of a hard disk.
+
+use super::drive::Drive;
+use super::power::{Adaptive, Power, PowerSpec};
+use super::profile::HddProfile;
+use super::queue::{Queue, Rule};
+use super::{disksim, limits, Hdd};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span, SECTOR};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A hard disk.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HddConfig {
+    /// The drive: a profile of `nandu list profiles`. Give this or `disksim`.
+    pub profile: Option<String>,
+    /// The drive, from a parameter file of DiskSim (`.parv`) and the files that it names. Give this or `profile`.
+    pub disksim: Option<String>,
+    /// Bytes in use, from the outermost track on: a drive of which only a part is used. Default: the whole drive.
+    pub capacity: Option<ByteLen>,
+    /// Who is next of the requests that wait for the arm. Default: first come, first served.
+    #[serde(default)]
+    pub queue: Rule,
+    /// Requests that the rule sees at once, 1 to 256. Default: the drive's.
+    pub depth: Option<u32>,
+    /// A request that has waited so long goes first. Default 1 s.
+    #[serde(default = "patience")]
+    pub patience: Span,
+    /// Whether writes are acknowledged from a volatile cache. Default: as the drive comes, on where it has one.
+    pub write_cache: Option<bool>,
+    /// Bytes of that cache, instead of the drive's. From one sector.
+    pub write_cache_size: Option<ByteLen>,
+    /// Writes in that cache, instead of the drive's. 1 to 4096.
+    pub write_cache_commands: Option<u32>,
+    /// Segments of the track buffer, instead of the drive's. 1 to 256.
+    pub segments: Option<u32>,
+    /// Size of a segment, instead of the drive's. From one sector to 64 MiB.
+    pub segment: Option<ByteLen>,
+    /// Whether the drive reads on after a read. Default true.
+    #[serde(default = "yes")]
+    pub read_ahead: bool,
+    /// The spindle stops so long after the last command. Default: never.
+    pub spin_down: Option<Span>,
+    /// Bounds within which the drive adapts `spin_down` to how long its pauses last. Default: it stays as it is.
+    pub spin_down_adaptive: Option<Adaptive>,
+}
+
+fn patience() -> Span {
+    Span::from_secs(1)
+}
+
+fn yes() -> bool {
+    true
+}
+
+const PLANTS: &[Plant] = &[
+    Plant::new("hdd.flush-lies", "I-1", "a flush is acknowledged although the write cache is not empty")
+        .within("hdd"),
+    Plant::new("hdd.fua-is-cached", "I-1", "a write with FUA is acknowledged from the write cache")
+        .within("hdd"),
+    Plant::new("hdd.stale-track-buffer", "I-1", "a write leaves what the track buffer holds of its blocks")
+        .within("hdd"),
+    Plant::new("hdd.uncharged-destage", "I-13", "the arm's way for a cached write is charged to nobody")
+        .within("hdd"),
+];
+
+/// The machine kind `hdd`.
+pub fn kind() -> Kind {
+    Kind::of::<HddConfig>("hdd", "a hard disk: arm, spindle, track buffer, write cache, queue, power states")
+        .with_plants(PLANTS)
+}
+
+impl DeviceConfig for HddConfig {
+    fn children(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let (mut drive, depth) = self.drive()?;
+        self.change(&mut drive)?;
+        drive.power = self.power(&drive.power)?;
+        let depth = self.depth.unwrap_or(depth);
+        if !(1..=256).contains(&depth) {
+            return Err(BuildError::at("depth", format!("{depth} is not from 1 to 256")));
+        }
+        let blocks = drive.mechanics.geometry.blocks();
+        let limits = limits(blocks, SECTOR as u32, depth, drive.write_cache.is_some());
+        let power = Power::new(drive.power.clone(), self.spin_down_adaptive);
+        let queue = Queue::new(self.queue, depth, self.patience);
+        Ok(Box::new(Hdd::new(drive, queue, power, limits, cx)))
+    }
+}
+
+impl HddConfig {
+    /// The drive as it comes, and the depth of its queue.
+    fn drive(&self) -> Result<(Drive, u32), BuildError> {
+        let capacity = |whole: ByteLen| {
+            let capacity = self.capacity.unwrap_or(whole);
+            if capacity.0 < 4096 || capacity > whole || !capacity.0.is_multiple_of(SECTOR) {
+                let why = format!("{capacity} is not a number of sectors from 4 KiB to {whole}");
+                return Err(BuildError::at("capacity", why));
+            }
+            Ok(capacity)
+        };
+        match (&self.profile, &self.disksim) {
+            (Some(name), None) => {
+                let profile = HddProfile::named(name)?;
+                Ok((profile.drive(capacity(profile.capacity)?)?, profile.queue_depth))
+            }
+            (None, Some(path)) => {
+                let mut drive = disksim::read(path.as_ref())
+                    .map_err(|error| BuildError::at("disksim", error.to_string()))?;
+                let geometry = &drive.mechanics.geometry;
+                let blocks = capacity(ByteLen(geometry.blocks() * SECTOR))?.0 / SECTOR;
+                drive.mechanics.geometry = geometry.clone().shortened(blocks);
+                Ok((drive, 32))
+            }
+            _ => Err(BuildError::at("profile", "give `profile` or `disksim`, and not both")),
+        }
+    }
+
+    fn change(&self, drive: &mut Drive) -> Result<(), BuildError> {
+        let within = |key: &'static str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(value);
+            }
+            Err(BuildError::at(key, format!("{value} is not from {least} to {most}")))
+        };
+        if let Some(segments) = self.segments {
+            drive.buffer.segments = within("segments", u64::from(segments), 1, 256)? as u32;
+        }
+        if let Some(segment) = self.segment {
+            drive.buffer.blocks = within("segment", segment.0, SECTOR, 64 << 20)? / SECTOR;
+        }
+        if !self.read_ahead {
+            drive.buffer.read_ahead = super::buffer::ReadAhead::None;
+        }
+        if self.write_cache == Some(false) {
+            drive.write_cache = None;
+        }
+        let Some(cache) = &mut drive.write_cache else {
+            if self.write_cache == Some(true) {
+                return Err(BuildError::at("write_cache", "this drive acknowledges no write from its cache"));
+            }
+            return Ok(());
+        };
+        if let Some(size) = self.write_cache_size {
+            cache.blocks = within("write_cache_size", size.0, SECTOR, 1 << 40)? / SECTOR;
+        }
+        if let Some(commands) = self.write_cache_commands {
+            cache.commands = within("write_cache_commands", u64::from(commands), 1, 4096)? as u32;
+        }
+        Ok(())
+    }
+
+    /// The power states that are in use: the spindle stops only where that is asked for.
+    fn power(&self, of_drive: &PowerSpec) -> Result<PowerSpec, BuildError> {
+        let mut power = of_drive.clone();
+        match self.spin_down {
+            None => power.rest.retain(|level| !level.stops),
+            Some(after) => {
+                let Some(stop) = power.rest.iter_mut().find(|level| level.stops) else {
+                    return Err(BuildError::at("spin_down", "nothing is known of how this drive stops"));
+                };
+                stop.after = after;
+                // Levels that would come after the stop are never reached.
+                power.rest.retain(|level| level.stops || level.after + level.enter <= after);
+            }
+        }
+        power.check(self.spin_down_adaptive)?;
+        Ok(power)
+    }
+}

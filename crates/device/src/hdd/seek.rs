@@ -1,0 +1,201 @@
+//! How long the arm takes to another cylinder, by distance.
+//!
+//! Four ways to say it, all turned into one table when the drive is built:
+//!
+//! - `points`: measured distances, linear between them and beyond the last.
+//! - `three-point`: the times of one cylinder, the average and the full stroke. Between them `a sqrt(d-1) + b (d-1) + c`,
+//!   of which the root stands for the distances at which the arm still accelerates (Lee and Katz, *An analytic performance
+//!   model of disk arrays*, SIGMETRICS 1993).
+//! - `hpl`: a root up to a distance, a line from there on, and given times for the first few cylinders (Ruemmler and
+//!   Wilkes, *An introduction to disk drive modeling*, IEEE Computer 1994).
+//! - `constant`: every seek takes the same time.
+//!
+//! Roots are integer roots: the table is the same on every machine. RAM: 4 bytes for each cylinder.
+
+use nandu_base::{BuildError, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A seek curve.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SeekCurve {
+    /// Every seek takes this long.
+    Constant {
+        /// The time.
+        time: Span,
+    },
+    /// From the three figures of a data sheet.
+    ThreePoint {
+        /// To the next cylinder.
+        single: Span,
+        /// The mean over random distances, which is the time of a third of the full stroke.
+        average: Span,
+        /// From the first cylinder to the last.
+        full: Span,
+    },
+    /// A root, then a line.
+    Hpl {
+        /// Distance from which on the line holds.
+        line_from: u32,
+        /// Constant of the root.
+        root: Span,
+        /// Factor of the root.
+        root_factor: Span,
+        /// Constant of the line.
+        line: Span,
+        /// Time for each cylinder of the line.
+        line_factor: Span,
+        /// Times of the first distances, from 1.
+        #[serde(default)]
+        first: Vec<Span>,
+    },
+    /// Measured points, by growing distance.
+    Points {
+        /// Distances in cylinders, from 1, with their times.
+        points: Vec<(u32, Span)>,
+    },
+}
+
+/// Times by distance.
+#[derive(Clone, Debug)]
+pub struct SeekTable(Vec<u32>);
+
+impl SeekTable {
+    /// The table of a curve for a drive with `cylinders` cylinders.
+    pub fn new(curve: &SeekCurve, cylinders: u32) -> Result<SeekTable, BuildError> {
+        SeekTable::of_part(curve, cylinders, cylinders)
+    }
+
+    /// The same for a drive of which only the first `used` cylinders are in use.
+    pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
+        check(curve)?;
+        let mut next = 0;
+        let time = |distance: u32| match curve {
+            _ if distance == 0 => 0,
+            SeekCurve::Constant { time } => time.0 as i128,
+            SeekCurve::ThreePoint { single, average, full } => {
+                three_point(distance, cylinders, [single.0, average.0, full.0])
+            }
+            SeekCurve::Hpl { line_from, root, root_factor, line, line_factor, first } => {
+                match first.get(distance as usize - 1) {
+                    Some(time) => time.0 as i128,
+                    None if distance < *line_from => {
+                        let root_16 = u128::from(distance) << 32;
+                        root.0 as i128 + ((root_16.isqrt() * u128::from(root_factor.0)) >> 16) as i128
+                    }
+                    None => (line.0 + line_factor.0 * u64::from(distance)) as i128,
+                }
+            }
+            SeekCurve::Points { points } => {
+                while next + 1 < points.len() && points[next].0 < distance {
+                    next += 1;
+                }
+                between(points[next.saturating_sub(1)], points[next], distance)
+            }
+        };
+        let table: Vec<i128> = (0..used).map(time).collect();
+        match table.iter().position(|t| !(0..=i128::from(u32::MAX)).contains(t)) {
+            Some(at) => {
+                let why = format!("a seek over {at} cylinders would take {} ns", table[at]);
+                Err(BuildError::at("seek", why))
+            }
+            None => Ok(SeekTable(table.into_iter().map(|t| t as u32).collect())),
+        }
+    }
+
+    /// The time over `distance` cylinders.
+    #[inline]
+    pub fn time(&self, distance: u32) -> u64 {
+        u64::from(self.0[distance as usize])
+    }
+
+    /// The mean over pairs of cylinders drawn at random.
+    pub fn mean(&self) -> Span {
+        let n = self.0.len() as u128;
+        // Of n^2 pairs, 2 (n - d) have the distance d.
+        let sum: u128 = self.0.iter().zip(0..).map(|(&t, d): (_, u128)| u128::from(t) * 2 * (n - d)).sum();
+        Span((sum / (n * n)) as u64)
+    }
+}
+
+/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full.
+fn three_point(distance: u32, cylinders: u32, [single, average, full]: [u64; 3]) -> i128 {
+    let [single, average, full] = [single, average, full].map(i128::from);
+    let (steps, stroke) = (u128::from(distance - 1), u128::from(cylinders.max(2)));
+    let a = -10 * single + 15 * average - 5 * full;
+    let b = 7 * single - 15 * average + 8 * full;
+    let root = ((steps << 32) / stroke).isqrt() as i128;
+    single + ((a * root) >> 16) / 3 + b * steps as i128 / (3 * stroke as i128)
+}
+
+fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 {
+    if d0 == d1 {
+        return i128::from(t1.0);
+    }
+    let step = i128::from(t1.0) - i128::from(t0.0);
+    let part = i128::from(distance) - i128::from(d0);
+    i128::from(t0.0) + step * part / (i128::from(d1) - i128::from(d0))
+}
+
+fn check(curve: &SeekCurve) -> Result<(), BuildError> {
+    let bad = |why: String| Err(BuildError::at("seek", why));
+    match curve {
+        SeekCurve::Points { points }
+            if points.first().is_none_or(|p| p.0 == 0) || points.windows(2).any(|w| w[0].0 >= w[1].0) =>
+        {
+            bad("points need growing distances from 1".into())
+        }
+        SeekCurve::ThreePoint { single, average, full } if !(single <= average && average <= full) => {
+            bad(format!("{single}, {average} and {full} are not single <= average <= full"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(list: &[(u32, u64)]) -> SeekCurve {
+        SeekCurve::Points { points: list.iter().map(|&(d, us)| (d, Span::from_us(us))).collect() }
+    }
+
+    #[test]
+    fn points_are_met_and_lines_between_and_beyond_them() {
+        let table = SeekTable::new(&points(&[(1, 600), (3, 1000), (10, 800), (20, 1800)]), 31).unwrap();
+        let us = |d| table.time(d) / 1000;
+        assert_eq!([0, 1, 2, 3, 10, 15, 20, 30].map(us), [0, 600, 800, 1000, 800, 1300, 1800, 2800]);
+        assert_eq!(us(4), 1000 - 200 / 7 - 1);
+        let error = SeekTable::new(&points(&[(1, 600), (1, 700)]), 31).unwrap_err();
+        assert_eq!(error.key, Some("seek"));
+    }
+
+    #[test]
+    fn three_points_give_the_figures_of_the_data_sheet() {
+        let ms = Span::from_ms;
+        let curve = SeekCurve::ThreePoint { single: ms(2), average: ms(12), full: ms(22) };
+        let table = SeekTable::new(&curve, 60_000).unwrap();
+        assert_eq!(table.time(1), 2_000_000);
+        assert!(table.time(59_999).abs_diff(22_000_000) < 3_000);
+        // The mean over all pairs is close to the time of a third of the stroke; Lee makes it exact for large drives.
+        assert!(table.mean().0.abs_diff(12_000_000) < 200_000, "{}", table.mean());
+    }
+
+    #[test]
+    fn a_root_then_a_line() {
+        let us = Span::from_us;
+        let curve = SeekCurve::Hpl {
+            line_from: 300,
+            root: us(3810),
+            root_factor: us(330),
+            line: us(7750),
+            line_factor: Span(5900),
+            first: vec![us(2890), us(3680)],
+        };
+        let table = SeekTable::new(&curve, 2051).unwrap();
+        assert_eq!([0, 1, 2].map(|d| table.time(d)), [0, 2_890_000, 3_680_000]);
+        assert_eq!(table.time(100), 3_810_000 + 3_300_000);
+        assert_eq!(table.time(1000), 7_750_000 + 5_900_000);
+    }
+}
