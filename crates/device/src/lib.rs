@@ -3,5 +3,6 @@
 pub mod block;
 pub mod fault;
 
+mod log_ssd;
 pub mod nand;
 pub mod ssd;

@@ -4,6 +4,7 @@ use super::checkpoint::Keeper;
 use super::mapping::{self, MapConfig};
 use super::translate::Paging;
 use super::{host::Host, Ssd};
+use crate::log_ssd::{LogMap, Parts, PLANTS as LOG_PLANTS};
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
 use nandu_base::{
@@ -66,6 +67,14 @@ pub struct SsdConfig {
     /// Which operation a die does next.
     #[serde(default)]
     pub arbiter: Arbiter,
+    /// RAM that acknowledges writes before they are programmed; volatile. Only with a log-block map (`block`, `bast`,
+    /// `fast`); none by default.
+    #[serde(default = "no_bytes")]
+    pub write_buffer: ByteLen,
+    /// Speed of the link to the host in bytes per second, which bounds what the write buffer takes: 300 MB/s by default,
+    /// SATA of 3 Gb/s.
+    #[serde(default = "default_link")]
+    pub link_bytes_per_second: u64,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -113,6 +122,14 @@ fn one() -> u32 {
 
 fn default_reads_ahead() -> u32 {
     16
+}
+
+fn no_bytes() -> ByteLen {
+    ByteLen::ZERO
+}
+
+fn default_link() -> u64 {
+    300_000_000
 }
 
 fn default_gc_start() -> u32 {
@@ -174,6 +191,14 @@ const PLANTS: &[Plant] = &[
     .within("ssd-paged"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
+    LOG_PLANTS[0],
+    LOG_PLANTS[1],
+    LOG_PLANTS[2],
+    LOG_PLANTS[3],
+    LOG_PLANTS[4],
+    LOG_PLANTS[5],
+    LOG_PLANTS[6],
+    LOG_PLANTS[7],
 ];
 
 /// The kind for the registry.
@@ -190,6 +215,15 @@ impl DeviceConfig for SsdConfig {
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
+        if let Some((map, interleave)) = self.mapping.log_block() {
+            return self.log_drive(profile, geometry, map, interleave, cx);
+        }
+        if self.write_buffer > ByteLen::ZERO {
+            return Err(BuildError::at(
+                "write_buffer",
+                "only drives with a log-block map have a write buffer",
+            ));
+        }
         let Gc::Greedy { start, copyback } = self.gc;
         let layout = self.layout(&profile, geometry, start)?;
         self.check_checkpoint()?;
@@ -206,6 +240,9 @@ impl DeviceConfig for SsdConfig {
                 Err(BuildError::at("arbiter", why))
             }
             (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
+            (MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. }, None) => {
+                unreachable!("drives with a log-block map are made by themselves")
+            }
             (MapConfig::Dftl { ram, .. }, None) => self.at_once(drive, mapping::dftl(shape, *ram)?, cx),
             (MapConfig::Cftl { ram, .. }, None) => {
                 self.at_once(drive, mapping::cftl(shape, *ram, layout.pages)?, cx)
@@ -242,6 +279,46 @@ impl SsdConfig {
         }
     }
 
+    /// A drive with a log-block map, which is a machine of its own.
+    fn log_drive(
+        &self,
+        profile: Profile,
+        geometry: Geometry,
+        map: LogMap,
+        interleave: u32,
+        cx: &BuildContext<'_>,
+    ) -> Result<Box<dyn Machine>, BuildError> {
+        if self.arbiter != Arbiter::Fcfs {
+            let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+            return Err(BuildError::at("arbiter", why));
+        }
+        self.check_checkpoint()?;
+        check_order(&self.placement)?;
+        let Gc::Greedy { copyback, .. } = self.gc;
+        let layout = self.layout(&profile, geometry, 2)?;
+        let raw = layout.real_pages();
+        let logical = match self.capacity {
+            Some(capacity) => capacity.0 / profile.page.0,
+            None => raw.saturating_sub(self.over_provisioning.of(raw)),
+        };
+        let timing = timing_of(&profile, copyback);
+        let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
+        let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
+        let parts = Parts {
+            geometry,
+            layout,
+            lanes: Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing),
+            order: (0..u64::from(geometry.all_planes())).map(|turn| turns.nth(turn)).collect(),
+            page: profile.page,
+            logical,
+            interleave,
+            map,
+            write_buffer: self.write_buffer,
+            link_bytes_per_second: self.link_bytes_per_second,
+        };
+        crate::log_ssd::assemble(parts, cx)
+    }
+
     /// A drive with the arbiter `fcfs`.
     fn at_once<M: Mapping + 'static>(
         &self,
@@ -261,13 +338,7 @@ impl SsdConfig {
     ) -> Result<Box<dyn Machine>, BuildError> {
         let Drive { profile, geometry, layout, shape, gc_start, copyback } = drive;
         let page_bytes = profile.page.0;
-        let timing = Timing {
-            read: profile.read,
-            program: profile.program,
-            erase: profile.erase,
-            transfer: profile.transfer(),
-            copyback,
-        };
+        let timing = timing_of(&profile, copyback);
         check_order(&self.placement)?;
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
         let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
@@ -449,6 +520,16 @@ impl SsdConfig {
             return Err(BuildError::at("over_provisioning", reason));
         }
         Ok((logical as u32, (most - logical - journal).min(u64::from(u32::MAX)) as u32))
+    }
+}
+
+fn timing_of(profile: &Profile, copyback: bool) -> Timing {
+    Timing {
+        read: profile.read,
+        program: profile.program,
+        erase: profile.erase,
+        transfer: profile.transfer(),
+        copyback,
     }
 }
 

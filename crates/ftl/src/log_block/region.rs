@@ -174,6 +174,13 @@ impl Region {
         block
     }
 
+    /// The tag of a page that holds a version of `page`.
+    pub fn tag(&self, page: u32, spot: u32) -> Tag {
+        let block = self.block_of(spot) as usize;
+        let (role, birth) = (self.role[block], self.birth[block]);
+        Tag { page, role, birth, is_filler: false, is_mark: false, is_last: false }
+    }
+
     /// Takes the next page of `block` for `owner`.
     fn program(&mut self, block: u32, owner: u32, page: u32) -> Taken {
         let position = self.written(block);
@@ -181,9 +188,7 @@ impl Region {
         self.written[block as usize] += 1;
         let spot = self.spot(block, position);
         self.owner[spot as usize] = owner;
-        let (role, birth) = (self.role[block as usize], self.birth[block as usize]);
-        let tag = Tag { page, role, birth, is_filler: false, is_mark: false, is_last: false };
-        Taken { spot, old: None, tag }
+        Taken { spot, old: None, tag: self.tag(page, spot) }
     }
 
     /// Takes the next page of `block` for a new version of `page`.
