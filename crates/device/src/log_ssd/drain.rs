@@ -4,7 +4,7 @@ use super::line::{Entry, Job};
 use super::pages::ones;
 use super::{Done, Life, LogSsd};
 use nandu_base::{
-    ByteLen, Cx, Instant, Oob, Overlay, Program, Resource, Span, TenantId, TimerKey, Window, Work,
+    ByteLen, Cx, Instant, Oob, Overlay, Phase, Program, Resource, Span, TenantId, TimerKey, Window, Work,
 };
 use nandu_ftl::log_block::{LogBlocks, Step, Tag, Taken, Unmapped};
 
@@ -171,9 +171,9 @@ impl<F: LogBlocks> LogSsd<F> {
     /// Issues the first entry of a line, if its page is there.
     fn try_issue(&mut self, plane: u32, entry: &Entry, cx: &mut Cx<'_>) -> Fate {
         if entry.has_begun {
-            let end = self.lines[plane as usize].merge_until.later(cx.now);
-            let done = Done::at(cx.now);
-            return Fate::Issued(Done { time: crate::nand::PageTime::done(end), ..done });
+            let line = &mut self.lines[plane as usize];
+            line.unmapped_until = line.unmapped_until.later(line.merge_until);
+            return Fate::Issued(Done::waiting(cx.now, line.merge_until, Phase::Gc));
         }
         match entry.job {
             Job::Write { local, .. } => match self.lines[plane as usize].map.take(local) {
@@ -182,7 +182,10 @@ impl<F: LogBlocks> LogSsd<F> {
             },
             Job::Unmap { first, end } => match self.lines[plane as usize].map.unmap(first, end) {
                 None => Fate::Waits,
-                Some(Unmapped::Nothing) => Fate::Issued(Done::at(cx.now)),
+                Some(Unmapped::Nothing) => {
+                    let until = self.lines[plane as usize].unmapped_until;
+                    Fate::Issued(Done::waiting(cx.now, until, Phase::Hold))
+                }
                 Some(Unmapped::Merge) => Fate::Merges,
                 Some(Unmapped::Mark(taken)) => {
                     Fate::Issued(self.write_mark(plane, taken, entry, first, end, cx))
@@ -214,7 +217,7 @@ impl<F: LogBlocks> LogSsd<F> {
         let base = old.map(|spot| self.unit(plane, spot));
         let window = Window { start: time.start, end: time.end };
         self.store_entry(plane, taken, entry, base, window, cx);
-        Done { issued: cx.now, premerge, time, is_program: true }
+        Done { issued: cx.now, premerge, time, waits_for: None }
     }
 
     /// Puts the sectors of an entry over those of the version before.
@@ -268,6 +271,8 @@ impl<F: LogBlocks> LogSsd<F> {
         let position = self.lines[plane as usize].map.region().position(taken.spot);
         let (time, die) = self.lanes.program(plane, cx.now, entry.serial, position);
         let bus = self.lanes.timing().transfer;
+        let line = &mut self.lines[plane as usize];
+        line.unmapped_until = line.unmapped_until.later(time.end);
         cx.charges.charge_both(entry.cause, Work::Journal, (Resource::Die, die), (Resource::Channel, bus));
         if cx.medium.is_some() {
             let page = ByteLen(1 << self.pages.bits);
@@ -280,7 +285,7 @@ impl<F: LogBlocks> LogSsd<F> {
             self.store(plane, taken.spot, tag, None, overlay, window, cx);
             cx.pool.release(payload);
         }
-        Done { issued: cx.now, premerge: None, time, is_program: true }
+        Done { issued: cx.now, premerge: None, time, waits_for: None }
     }
 
     #[allow(clippy::too_many_arguments)] // one program of the medium

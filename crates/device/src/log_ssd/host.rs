@@ -187,10 +187,9 @@ impl<F: LogBlocks> LogSsd<F> {
             read.read_path(ready, timing, path);
             ready = read.end;
         }
-        if slowest.is_program {
-            slowest.time.program_path(ready, timing, path);
-        } else {
-            path.add(Phase::Gc, slowest.time.end.since(ready));
+        match slowest.waits_for {
+            None => slowest.time.program_path(ready, timing, path),
+            Some(phase) => path.add(phase, slowest.time.end.since(ready)),
         }
         // What ended before the last page was issued is over already.
         let end = slowest.time.end.later(cx.now);
@@ -209,6 +208,9 @@ impl<F: LogBlocks> LogSsd<F> {
                 whole = whole.start.min(part.lpn)..part.lpn + 1;
             } else if self.may_be_mapped(part.lpn) {
                 self.submit_write(&part, Payload::NONE, pending, cause, cx);
+            } else {
+                let (plane, _) = self.pages.home(part.lpn);
+                self.skip(plane, pending, cx.now);
             }
         }
         if whole.start < whole.end {
@@ -223,12 +225,23 @@ impl<F: LogBlocks> LogSsd<F> {
                     if !line.queue.is_empty() || line.map.region().any_mapped(first, end) {
                         let none = (Payload::NONE, 0, 0);
                         self.submit(plane, Job::Unmap { first, end }, none, pending, cause, cx);
+                    } else {
+                        self.skip(plane, pending, cx.now);
                     }
                     first = end;
                 }
             }
         }
         self.taken_apart(pending, cx)
+    }
+
+    /// There is nothing to unmap: the trim still waits for what has unmapped it.
+    fn skip(&mut self, plane: u32, pending: u32, now: Instant) {
+        let done = Done::waiting(now, self.lines[plane as usize].unmapped_until, Phase::Hold);
+        let slowest = &mut self.pendings[pending as usize].slowest;
+        if done.time.end > slowest.time.end {
+            *slowest = done;
+        }
     }
 
     fn may_be_mapped(&self, lpn: u32) -> bool {

@@ -56,6 +56,8 @@ pub(super) struct Line<F> {
     pub merge_until: Instant,
     /// Whether the merge is counted in the clock of merges.
     pub is_merging: bool,
+    /// When what unmapped pages so far is complete: a trim that finds nothing to do ends no earlier.
+    pub unmapped_until: Instant,
     /// A page of the buffer is being programmed until then.
     pub flying: Option<Instant>,
 }
@@ -69,6 +71,7 @@ impl<F> Line<F> {
             cause: TenantId::SYSTEM,
             merge_until: Instant::ZERO,
             is_merging: false,
+            unmapped_until: Instant::ZERO,
             flying: None,
         }
     }

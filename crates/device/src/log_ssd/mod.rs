@@ -34,7 +34,7 @@ use buffer::Buffer;
 use line::Line;
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, Limits, Machine, MediumSpec, Op, OpenHow, Peek,
-    Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
 };
 use nandu_ftl::log_block::LogBlocks;
 use nandu_ftl::Layout;
@@ -87,13 +87,18 @@ struct Done {
     /// The read of the page of which a part is written.
     premerge: Option<PageTime>,
     time: PageTime,
-    /// Whether `time` is that of a program, and not just an end.
-    is_program: bool,
+    /// What the request waits for until the end of `time`; `None` for a program, which explains itself.
+    waits_for: Option<Phase>,
 }
 
 impl Done {
     fn at(now: Instant) -> Done {
-        Done { issued: now, premerge: None, time: PageTime::done(now), is_program: false }
+        Done::waiting(now, now, Phase::Hold)
+    }
+
+    /// What was issued before and is complete at `end`.
+    fn waiting(now: Instant, end: Instant, phase: Phase) -> Done {
+        Done { issued: now, premerge: None, time: PageTime::done(end.later(now)), waits_for: Some(phase) }
     }
 }
 
