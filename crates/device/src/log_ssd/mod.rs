@@ -185,7 +185,7 @@ pub(crate) struct LogSsd<F> {
     recovery: recover::Figures,
     count: Counts,
     planted: Planted,
-    /// How many blocks the drive was filled with at first, for I-16.
+    /// Whether the drive was filled before the session.
     is_filled: bool,
 }
 
@@ -261,7 +261,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
             }
             (0, Life::Ending) if self.last_change > cx.now => cx.wake_at(key, self.last_change),
             (0, Life::Ending) => cx.closed(),
-            (0, _) | (_, Life::Ending) => {}
+            (0, _) => {}
             (plane, _) => {
                 self.pump(plane - 1, cx);
                 self.progress(cx);
@@ -366,6 +366,3 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
