@@ -202,10 +202,11 @@ impl<F: LogBlocks> LogSsd<F> {
         let request = &cx.requests[id];
         let (offset, len, cause) = (request.offset, request.len, request.cause);
         let pending = self.begin(id, true, cx.now);
-        let mut whole = u32::MAX..0;
+        let mut whole: Option<std::ops::Range<u32>> = None;
         for part in self.pages.parts(offset, len) {
             if self.pages.is_whole(&part) {
-                whole = whole.start.min(part.lpn)..part.lpn + 1;
+                let first = whole.map_or(part.lpn, |pages| pages.start);
+                whole = Some(first..part.lpn + 1);
             } else if self.may_be_mapped(part.lpn) {
                 self.submit_write(&part, Payload::NONE, pending, cause, cx);
             } else {
@@ -213,26 +214,38 @@ impl<F: LogBlocks> LogSsd<F> {
                 self.skip(plane, pending, cx.now);
             }
         }
-        if whole.start < whole.end {
-            self.seal(whole.clone());
-            let ranges: Vec<_> = self.pages.on_planes(whole).collect();
-            let pages = self.layout.pages;
+        if let Some(pages) = whole {
+            self.seal(pages.clone());
+            let ranges: Vec<_> = self.pages.on_planes(pages).collect();
             for (plane, range) in ranges {
-                let mut first = range.start;
-                while first < range.end {
-                    let end = range.end.min((first / pages + 1) * pages);
-                    let line = &self.lines[plane as usize];
-                    if !line.queue.is_empty() || line.map.region().any_mapped(first, end) {
-                        let none = (Payload::NONE, 0, 0);
-                        self.submit(plane, Job::Unmap { first, end }, none, pending, cause, cx);
-                    } else {
-                        self.skip(plane, pending, cx.now);
-                    }
-                    first = end;
-                }
+                self.unmap(plane, range, pending, cause, cx);
             }
         }
         self.taken_apart(pending, cx)
+    }
+
+    /// Puts pages to unmap into the line of their plane, one logical block at a time.
+    fn unmap(
+        &mut self,
+        plane: u32,
+        range: std::ops::Range<u32>,
+        pending: u32,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) {
+        let pages = self.layout.pages;
+        let mut first = range.start;
+        while first < range.end {
+            let end = range.end.min((first / pages + 1) * pages);
+            let line = &self.lines[plane as usize];
+            if !line.queue.is_empty() || line.map.region().any_mapped(first, end) {
+                let none = (Payload::NONE, 0, 0);
+                self.submit(plane, Job::Unmap { first, end }, none, pending, cause, cx);
+            } else {
+                self.skip(plane, pending, cx.now);
+            }
+            first = end;
+        }
     }
 
     /// There is nothing to unmap: the trim still waits for what has unmapped it.

@@ -1,10 +1,12 @@
 //! The options of an SSD, and what follows from them.
 
+mod log_drive;
+
 use super::checkpoint::Keeper;
 use super::mapping::{self, MapConfig};
 use super::translate::Paging;
 use super::{host::Host, Ssd};
-use crate::log_ssd::{LogMap, Parts, PLANTS as LOG_PLANTS};
+use crate::log_ssd::PLANTS as LOG_PLANTS;
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
 use nandu_base::{
@@ -277,46 +279,6 @@ impl SsdConfig {
                 Ok(Some(Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead)))
             }
         }
-    }
-
-    /// A drive with a log-block map, which is a machine of its own.
-    fn log_drive(
-        &self,
-        profile: Profile,
-        geometry: Geometry,
-        map: LogMap,
-        interleave: u32,
-        cx: &BuildContext<'_>,
-    ) -> Result<Box<dyn Machine>, BuildError> {
-        if self.arbiter != Arbiter::Fcfs {
-            let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
-            return Err(BuildError::at("arbiter", why));
-        }
-        self.check_checkpoint()?;
-        check_order(&self.placement)?;
-        let Gc::Greedy { copyback, .. } = self.gc;
-        let layout = self.layout(&profile, geometry, 2)?;
-        let raw = layout.real_pages();
-        let logical = match self.capacity {
-            Some(capacity) => capacity.0 / profile.page.0,
-            None => raw.saturating_sub(self.over_provisioning.of(raw)),
-        };
-        let timing = timing_of(&profile, copyback);
-        let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
-        let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
-        let parts = Parts {
-            geometry,
-            layout,
-            lanes: Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing),
-            order: (0..u64::from(geometry.all_planes())).map(|turn| turns.nth(turn)).collect(),
-            page: profile.page,
-            logical,
-            interleave,
-            map,
-            write_buffer: self.write_buffer,
-            link_bytes_per_second: self.link_bytes_per_second,
-        };
-        crate::log_ssd::assemble(parts, cx)
     }
 
     /// A drive with the arbiter `fcfs`.
