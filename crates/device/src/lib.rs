@@ -4,5 +4,6 @@ pub mod block;
 pub mod fault;
 pub mod hdd;
 
+mod log_ssd;
 pub mod nand;
 pub mod ssd;

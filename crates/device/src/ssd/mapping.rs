@@ -1,5 +1,6 @@
 //! The options of the map.
 
+use crate::log_ssd::LogMap;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::mapping::{
     Cftl, CleanFirst, Dftl, Invalidation, MapShape, SwitchSettings, Tpc, TpcSettings, Tpftl,
@@ -26,6 +27,40 @@ pub enum MapConfig {
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
         write_back: WriteBack,
+    },
+    /// Block map: a page lies at its own position in its block; an overwrite copies the block.
+    Block {
+        /// Replacement blocks that may be open in each plane.
+        #[serde(default = "one")]
+        open: u32,
+        /// Consecutive pages on one plane before the next has its turn.
+        #[serde(default = "one")]
+        interleave: u32,
+    },
+    /// BAST: block map with log blocks, each for the overwrites of one logical block.
+    Bast {
+        /// Log blocks of each plane; by default all blocks that are spare.
+        log_blocks: Option<u32>,
+        /// Whether blocks that no data needs serve as log blocks too.
+        #[serde(default)]
+        borrow: bool,
+        /// Consecutive pages on one plane before the next has its turn.
+        #[serde(default = "one")]
+        interleave: u32,
+    },
+    /// FAST: block map with log blocks that all logical blocks share, and one for sequential writes.
+    Fast {
+        /// Random log blocks of each plane; by default all blocks that are spare.
+        log_blocks: Option<u32>,
+        /// Whether there is a log block for sequential writes.
+        #[serde(default = "yes")]
+        sequential: bool,
+        /// Whether blocks that no data needs serve as log blocks too.
+        #[serde(default)]
+        borrow: bool,
+        /// Consecutive pages on one plane before the next has its turn.
+        #[serde(default = "one")]
+        interleave: u32,
     },
     /// CFTL: runs of pages that lie one behind another are cached, 12 bytes each, and whole blocks, 8 bytes each. Blocks that
     /// are read often and seldom written are gathered. On a drive with several planes only those have runs.
@@ -148,19 +183,39 @@ fn default_window() -> Ratio {
     Ratio::new(1, 4)
 }
 
+fn one() -> u32 {
+    1
+}
+
 fn yes() -> bool {
     true
 }
 
 impl MapConfig {
+    /// The log-block map, if it is one, and how pages are dealt out to planes.
+    pub(super) fn log_block(&self) -> Option<(LogMap, u32)> {
+        match *self {
+            MapConfig::Block { open, interleave } => Some((LogMap::Block { open }, interleave)),
+            MapConfig::Bast { log_blocks, borrow, interleave } => {
+                Some((LogMap::Bast { log_blocks, borrow }, interleave))
+            }
+            MapConfig::Fast { log_blocks, sequential, borrow, interleave } => {
+                Some((LogMap::Fast { log_blocks, sequential, borrow }, interleave))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the map is partly on the flash.
     pub(super) fn is_paged(&self) -> bool {
-        *self != MapConfig::Page
+        *self != MapConfig::Page && self.log_block().is_none()
     }
 
     pub(super) fn waits_for_write(&self) -> bool {
         match *self {
-            MapConfig::Page => false,
+            MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
+                false
+            }
             MapConfig::Dftl { write_back, .. }
             | MapConfig::Cftl { write_back, .. }
             | MapConfig::Tpftl { write_back, .. }
@@ -176,7 +231,7 @@ impl MapConfig {
     /// RAM for the cache.
     pub(super) fn ram(&self) -> u64 {
         match *self {
-            MapConfig::Page => 0,
+            MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => 0,
             MapConfig::Dftl { ram, .. }
             | MapConfig::Cftl { ram, .. }
             | MapConfig::Tpftl { ram, .. }
@@ -192,7 +247,9 @@ impl MapConfig {
         block_pages: u32,
     ) -> Result<MapShape, BuildError> {
         let batch = match *self {
-            MapConfig::Page => None,
+            MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
+                None
+            }
             MapConfig::Dftl { gc_batch, .. }
             | MapConfig::Cftl { gc_batch, .. }
             | MapConfig::Tpftl { gc_batch, .. }

@@ -57,6 +57,8 @@ pub enum Drive {
     Gathers,
     /// Page map, and blocks that wear out.
     Worn,
+    /// A log-block map.
+    LogBlock,
 }
 
 impl Family {
@@ -71,6 +73,7 @@ impl Family {
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
         ("hdd", Family::Hdd),
+        ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
@@ -312,6 +315,12 @@ impl<'a> Draft<'a> {
 
     /// A drive so small and so full that clearing blocks is hard work.
     fn ssd(&mut self, least: u64) -> String {
+        // A generator of its own: what else a seed draws stays as it was.
+        let is_log = self.drive == Drive::Any && self.rng.fork(9).below(8) == 0;
+        if self.drive == Drive::LogBlock || is_log {
+            let rng = Rng::new(self.rng.bits());
+            return self.log_ssd(least, rng);
+        }
         let page = 512u64 << self.rng.below(4);
         let pages = 1u64 << self.rng.between(1, 4);
         let (channels, chips, dies) =
@@ -429,6 +438,48 @@ impl<'a> Draft<'a> {
         if rng.below(2) == 0 || self.drive == Drive::Worn {
             self.put("wear", format!("{{ {wear} }}"));
         }
+    /// A drive with a log-block map whose log blocks are few and small.
+    fn log_ssd(&mut self, least: u64, mut rng: Rng) -> String {
+        let page = 512u64 << rng.below(4);
+        let pages = 1u64 << rng.between(1, 4);
+        let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1 << rng.below(2));
+        let all_planes = channels * dies * planes;
+        let least_blocks = least.max(8192).div_ceil(page * pages * all_planes);
+        let logical = least_blocks + rng.below(8) + 1;
+        let logs = rng.between(1, 4);
+        // Pieces that are dealt out unevenly may take one or two blocks more on the first plane.
+        let blocks = (logical + logs + 5 + rng.below(3)).max(7);
+        let name = self.begin("ssd");
+        self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
+        for (key, value) in [
+            ("channels", channels),
+            ("dies", dies),
+            ("planes", planes),
+            ("blocks", blocks),
+            ("page", page),
+            ("pages_per_block", pages),
+        ] {
+            self.put(key, value);
+        }
+        self.put("over_provisioning", format!("\"{}/{blocks}\"", blocks - logical));
+        let interleave = rng.between(1, 2 * pages);
+        let borrow = rng.below(3) == 0;
+        let mapping = match rng.below(3) {
+            0 => format!("kind = \"block\", open = {}", rng.between(1, logs)),
+            1 => format!("kind = \"bast\", log_blocks = {logs}, borrow = {borrow}"),
+            _ => {
+                let sequential = rng.below(4) > 0;
+                format!("kind = \"fast\", log_blocks = {logs}, borrow = {borrow}, sequential = {sequential}")
+            }
+        };
+        self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
+        if rng.below(2) == 0 {
+            self.put("write_buffer", page * rng.between(1, 40));
+            self.put("link_bytes_per_second", 1u64 << rng.between(20, 30));
+        }
+        let copyback = rng.below(2) == 0;
+        self.put("gc", format!("{{ kind = \"greedy\", copyback = {copyback} }}"));
+        name
     }
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.

@@ -8,6 +8,7 @@ pub mod financial2;
 pub mod fixed;
 pub mod mix;
 pub mod mixed_zipf;
+pub mod small_files;
 pub mod uniform;
 pub mod websearch1;
 pub mod zipf;
@@ -34,12 +35,25 @@ pub struct Synth {
     pub defaults: fn() -> Value,
     /// JSON schema of its parameters.
     pub schema: fn() -> Schema,
-    make: fn(&Value) -> Result<MixParams, TraceError>,
+    make: fn(&Value, u64) -> Result<Source, TraceError>,
+}
+
+/// Where the records come from.
+#[derive(Clone, Debug)]
+enum Source {
+    Mix(Box<Mix>),
+    Files(Box<small_files::Files>),
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 5] =
-    [&financial1::SYNTH, &financial2::SYNTH, &websearch1::SYNTH, &uniform::SYNTH, &mixed_zipf::SYNTH];
+pub static SYNTHS: [&Synth; 6] = [
+    &financial1::SYNTH,
+    &financial2::SYNTH,
+    &websearch1::SYNTH,
+    &uniform::SYNTH,
+    &mixed_zipf::SYNTH,
+    &small_files::SYNTH,
+];
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
 trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
@@ -48,22 +62,22 @@ trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
     fn mix(self) -> MixParams;
 }
 
-fn defaults<P: Params>() -> Value {
+fn defaults<P: Serialize + Default>() -> Value {
     serde_json::to_value(P::default()).expect("parameters are plain values")
 }
 
-fn schema<P: Params>() -> Schema {
+fn schema<P: JsonSchema>() -> Schema {
     schemars::schema_for!(P)
 }
 
-fn make<P: Params>(params: &Value) -> Result<MixParams, TraceError> {
-    let params = if params.is_null() { P::default() } else { read::<P>(params)? };
-    Ok(params.mix())
+fn make<P: Params>(params: &Value, seed: u64) -> Result<Source, TraceError> {
+    let params = if params.is_null() { P::default() } else { read::<P>(P::NAME, params)? };
+    Ok(Source::Mix(Box::new(Mix::new(P::NAME, params.mix(), seed)?)))
 }
 
-fn read<P: Params>(params: &Value) -> Result<P, TraceError> {
+fn read<P: DeserializeOwned>(generator: &'static str, params: &Value) -> Result<P, TraceError> {
     P::deserialize(params).map_err(|e| TraceError::Parameter {
-        generator: P::NAME,
+        generator,
         parameter: "parameters".into(),
         why: e.to_string(),
     })
@@ -87,8 +101,7 @@ impl Synth {
     /// # Errors
     /// [`TraceError::Parameter`]: an unknown field, a bad unit, a value out of bounds.
     pub fn generator(&'static self, params: &Value, seed: u64) -> Result<Generator, TraceError> {
-        let params = (self.make)(params)?;
-        Ok(Generator { synth: self, seed, mix: Mix::new(self.name, params, seed)? })
+        Ok(Generator { synth: self, seed, source: (self.make)(params, seed)? })
     }
 
     /// All records in memory, 16 B each.
@@ -105,7 +118,7 @@ impl Synth {
 pub struct Generator {
     synth: &'static Synth,
     seed: u64,
-    mix: Mix,
+    source: Source,
 }
 
 impl Iterator for Generator {
@@ -113,11 +126,18 @@ impl Iterator for Generator {
 
     #[inline]
     fn next(&mut self) -> Option<Record> {
-        self.mix.next()
+        match &mut self.source {
+            Source::Mix(mix) => mix.next(),
+            Source::Files(files) => files.next(),
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::try_from(self.mix.left()).unwrap_or(usize::MAX);
+        let left = match &self.source {
+            Source::Mix(mix) => mix.left(),
+            Source::Files(files) => files.left(),
+        };
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
         (left, Some(left))
     }
 }

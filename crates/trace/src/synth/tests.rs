@@ -74,6 +74,16 @@ fn mixed_zipf_meets_the_figures_of_the_common_trace() {
 }
 
 #[test]
+fn small_files_meet_the_figures_of_the_paper() {
+    let s = measured("small-files");
+    near("write %", s.write_percent, 100.0, 0.0);
+    near("size KiB", s.size_mean_bytes / 1024.0, 255.0, 0.01 * 255.0);
+    near("inter-arrival ms", s.interarrival_mean_ns.unwrap() / 1e6, 6.25, 0.01 * 6.25);
+    // Every start is aligned, and every second length: 20, 40, ... KiB.
+    near("aligned %", s.aligned_4k_percent, 50.0, 1.5);
+}
+
+#[test]
 fn uniform_has_every_operation_when_asked() {
     let params = json!({"requests": 50_000, "write": "50 %", "flush": 0.1, "trim": "1/10", "fua": 0.5,
                         "space": "64 MiB", "size": "8 KiB"});
@@ -100,12 +110,13 @@ fn the_same_seed_gives_the_same_bytes() {
 /// Golden: first half of each content hash, in the order of [`SYNTHS`]; requests = 10000, other parameters default,
 /// seed 7. Printed by `cargo test -p nandu-trace the_same_seed` when the generators were first written; exact. They
 /// change only together with a generator, and then results made from it are not comparable.
-const GOLDEN: [&str; 5] = [
+const GOLDEN: [&str; 6] = [
     "efb77007995a96c311db594f1abc18c6",
     "201ba6a327cb37621e9d437675401782",
     "31e1fb7e0b13bb7c49a445ec2ade4264",
     "be3ddf66c9b8531c3eddb35417353e94",
     "172e1ca23f0318b3716d3e69f929b520",
+    "5dca7ab0cbaa281f892d53a1322f65fc",
 ];
 
 #[test]

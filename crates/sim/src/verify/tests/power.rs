@@ -1,4 +1,4 @@
-//! Power cuts of drives whose map is on the flash, under collection all the time, with checkpoints and without; and the
+//! Power cuts of drives with a log-block map, and of drives whose map is on the flash, under collection all the time, with checkpoints and without; and the
 //! faults that only such a start can show.
 //!
 //! `nandu verify crates/sim/src/verify/tests/power/FILE --crash --seeds 5000` does the same for longer.
@@ -24,6 +24,33 @@ fn run(stack: &str, seeds: u64, plant: Option<&str>) -> VerifyReport {
         ..VerifyOptions::default()
     };
     verify(&options, |_| {}).expect("the stack can be built")
+}
+
+const LOG_STACKS: [(&str, &str); 3] = [
+    ("block map", include_str!("power/block.toml")),
+    ("bast", include_str!("power/bast.toml")),
+    ("fast", include_str!("power/fast.toml")),
+];
+
+#[test]
+fn every_log_block_map_survives_power_cuts() {
+    for (name, stack) in LOG_STACKS {
+        for stack in [stack.to_string(), stack.replace("write_buffer = \"8 KiB\"\n", "")] {
+            let report = run(&stack, 25, None);
+            assert!(report.failures.is_empty(), "{name}: {:?}", report.failures);
+            assert!(report.crashes > 0, "{name}: no power was cut");
+        }
+    }
+}
+
+#[test]
+fn faults_of_merges_and_buffers_are_found_with_every_log_block_map() {
+    for (name, stack) in LOG_STACKS {
+        for plant in ["ssd.log-erase-too-early", "ssd.log-oldest-wins", "ssd.buffer-ignored-by-flush"] {
+            let report = run(stack, 300, Some(plant));
+            assert!(!report.failures.is_empty(), "{plant} is never found with {name}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,135 @@
+//! Block map: a logical page lies at its own position in its block's data block, always.
+//!
+//! An overwrite opens a *replacement block*: the pages below are copied, the new version is programmed, and further writes
+//! to the same logical block go on behind it as long as they go upwards. A write that goes back, or to another logical block
+//! that needs the replacement block, ends it: the rest is copied and the old data block erased. So one small overwrite costs
+//! a whole block (B2-4), a sequential one nothing extra.
+//!
+//! Source: A. Ban's flash file system patents (US 5,404,485 and 5,937,425) and the block-level map of every FTL survey;
+//! the replacement block is in place here because flash takes the pages of a block in order. A trim copies the block
+//! without the trimmed pages.
+//!
+//! Knob: `open`, replacement blocks that may be open at once. Cost: 4 bytes per block; a write that goes back costs up to
+//! two blocks of copies.
+
+use super::merge::Merge;
+use super::recover::Found;
+use super::region::{Region, NONE};
+use super::tag::Role;
+use super::{LogBlocks, Step, Taken, Unmapped};
+use std::collections::VecDeque;
+
+/// Block map with replacement blocks, for one plane.
+#[derive(Clone, Debug)]
+pub struct BlockMap {
+    region: Region,
+    /// Open replacement blocks with their logical blocks, the oldest first.
+    replacements: VecDeque<(u32, u32)>,
+    open_max: u32,
+    merge: Option<Merge>,
+}
+
+impl BlockMap {
+    /// With at most `open_max` replacement blocks. The region has at least so many blocks and one more than logical ones.
+    pub fn new(region: Region, open_max: u32) -> BlockMap {
+        BlockMap { region, replacements: VecDeque::new(), open_max, merge: None }
+    }
+
+    fn replacement(&self, lbn: u32) -> Option<usize> {
+        self.replacements.iter().position(|&(owner, _)| owner == lbn)
+    }
+
+    fn end_replacement(&mut self, at: usize) {
+        let (lbn, block) = self.replacements.remove(at).expect("a replacement block that is named is open");
+        self.merge = Some(Merge::of(&mut self.region, lbn, block));
+    }
+}
+
+impl LogBlocks for BlockMap {
+    fn region(&self) -> &Region {
+        &self.region
+    }
+
+    fn region_mut(&mut self) -> &mut Region {
+        &mut self.region
+    }
+
+    fn take(&mut self, page: u32) -> Option<Taken> {
+        let pages = self.region.shape().pages;
+        let (lbn, offset) = (page / pages, page % pages);
+        let data = self.region.data(lbn);
+        if let Some(at) = self.replacement(lbn) {
+            let block = self.replacements[at].1;
+            let written = self.region.written(block);
+            if offset == written {
+                return Some(self.region.put(page, block));
+            }
+            if offset > written {
+                self.merge = Some(Merge::advance(lbn, block, offset));
+            } else {
+                self.end_replacement(at);
+            }
+            return None;
+        }
+        if data != NONE && self.region.written(data) == offset {
+            return Some(self.region.put(page, data));
+        }
+        if data != NONE && self.replacements.len() as u32 >= self.open_max {
+            self.end_replacement(0);
+            return None;
+        }
+        let role = if data == NONE { Role::Direct } else { Role::Sequential };
+        let block = self.region.open(role);
+        if data == NONE {
+            self.region.set_data(lbn, block);
+        } else {
+            self.replacements.push_back((lbn, block));
+        }
+        if offset > 0 {
+            self.merge = Some(Merge::advance(lbn, block, offset));
+            return None;
+        }
+        Some(self.region.put(page, block))
+    }
+
+    fn unmap(&mut self, first: u32, end: u32) -> Option<Unmapped> {
+        if !self.region.any_mapped(first, end) {
+            return Some(Unmapped::Nothing);
+        }
+        let lbn = first / self.region.shape().pages;
+        self.region.unmap(first, end);
+        let at = self.replacement(lbn);
+        let log = at.and_then(|at| self.replacements.remove(at)).map_or(NONE, |(_, block)| block);
+        self.merge = Some(Merge::full(&mut self.region, lbn, log));
+        Some(Unmapped::Merge)
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        let step = self.merge.as_mut()?.step(&mut self.region);
+        if step.is_none() {
+            self.merge = None;
+        }
+        step
+    }
+
+    fn is_merging(&self) -> bool {
+        self.merge.is_some()
+    }
+
+    fn logs(&self) -> u32 {
+        self.replacements.len() as u32
+    }
+
+    fn adopt(&mut self, found: &Found) {
+        self.merge = None;
+        self.replacements = found.dedicated.iter().map(|log| (log.lbn, log.block)).collect();
+    }
+
+    fn logs_are_dedicated(&self) -> bool {
+        true
+    }
+
+    fn map_ram(&self) -> u64 {
+        4 * u64::from(self.region.shape().logical) + 8 * u64::from(self.open_max)
+    }
+}

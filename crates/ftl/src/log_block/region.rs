@@ -1,0 +1,389 @@
+//! The blocks of one plane: which logical page lies where, what each block holds, and what is erased.
+//!
+//! Physical pages are numbered `block << page_bits | page` within the plane, logical pages `logical block x pages + offset`.
+//! Erased blocks are used in the order of their erase, so that wear goes round.
+
+use super::tag::{Role, Tag};
+use super::{Counts, Planted, Taken};
+use std::collections::VecDeque;
+
+/// No page, no block.
+pub const NONE: u32 = u32::MAX;
+
+/// What a physical page holds.
+const FREE: u32 = 0;
+const WASTE: u32 = u32::MAX;
+const FILLER: u32 = u32::MAX - 1;
+/// From here on: the mark of a logical block.
+const MARK: u32 = 0x8000_0000;
+
+/// The size of a plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Pages of a block, at most 4096.
+    pub pages: u32,
+    /// Physical blocks.
+    pub blocks: u32,
+    /// Logical blocks.
+    pub logical: u32,
+}
+
+impl Shape {
+    /// log2 of the distance between the first pages of two blocks.
+    pub fn page_bits(&self) -> u32 {
+        u32::BITS - (self.pages.max(2) - 1).leading_zeros()
+    }
+}
+
+/// The blocks of a plane.
+#[derive(Clone, Debug)]
+pub struct Region {
+    shape: Shape,
+    page_bits: u32,
+    /// The newest version of each logical page.
+    at: Vec<u32>,
+    /// The data block of each logical block.
+    data: Vec<u32>,
+    /// Whether a mark of the logical block may still count.
+    marked: Vec<bool>,
+    /// What each physical page holds: a logical page plus one, or one of the words above.
+    owner: Vec<u32>,
+    written: Vec<u16>,
+    valid: Vec<u16>,
+    role: Vec<Role>,
+    birth: Vec<u32>,
+    erases: Vec<u32>,
+    erases_ever: u64,
+    free: VecDeque<u32>,
+    births: u32,
+    datas: u32,
+    /// What happened.
+    pub count: Counts,
+    /// Faults.
+    pub planted: Planted,
+}
+
+impl Region {
+    /// An erased plane.
+    pub fn new(shape: Shape) -> Region {
+        let (bits, blocks) = (shape.page_bits(), shape.blocks as usize);
+        let logical = shape.logical as usize;
+        assert!(
+            u64::from(shape.logical) * u64::from(shape.pages) < u64::from(MARK),
+            "page numbers fit 31 bits"
+        );
+        Region {
+            shape,
+            page_bits: bits,
+            at: vec![NONE; logical * shape.pages as usize],
+            data: vec![NONE; logical],
+            marked: vec![false; logical],
+            owner: vec![FREE; blocks << bits],
+            written: vec![0; blocks],
+            valid: vec![0; blocks],
+            role: vec![Role::Direct; blocks],
+            birth: vec![0; blocks],
+            erases: vec![0; blocks],
+            erases_ever: 0,
+            free: (0..shape.blocks).collect(),
+            births: 0,
+            datas: 0,
+            count: Counts::default(),
+            planted: Planted::default(),
+        }
+    }
+
+    /// The size.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Where the newest version of a logical page lies.
+    #[inline]
+    pub fn at(&self, page: u32) -> Option<u32> {
+        let spot = self.at[page as usize];
+        (spot != NONE).then_some(spot)
+    }
+
+    /// The data block of a logical block, or [`NONE`].
+    #[inline]
+    pub fn data(&self, lbn: u32) -> u32 {
+        self.data[lbn as usize]
+    }
+
+    /// Logical blocks with a data block.
+    pub fn datas(&self) -> u32 {
+        self.datas
+    }
+
+    /// Pages of a block that are programmed.
+    #[inline]
+    pub fn written(&self, block: u32) -> u32 {
+        u32::from(self.written[block as usize])
+    }
+
+    /// Whether a block has no erased page left.
+    #[inline]
+    pub fn is_full(&self, block: u32) -> bool {
+        self.written(block) == self.shape.pages
+    }
+
+    /// Erased blocks.
+    #[inline]
+    pub fn free(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Logical pages that are mapped.
+    pub fn mapped(&self) -> u64 {
+        self.valid.iter().map(|&v| u64::from(v)).sum()
+    }
+
+    /// Erases of each block.
+    pub fn erases(&self) -> &[u32] {
+        &self.erases
+    }
+
+    /// Valid pages of a block.
+    pub fn valid(&self, block: u32) -> u32 {
+        u32::from(self.valid[block as usize])
+    }
+
+    /// The block of a physical page.
+    #[inline]
+    pub fn block_of(&self, spot: u32) -> u32 {
+        spot >> self.page_bits
+    }
+
+    /// The position of a physical page in its block.
+    #[inline]
+    pub fn position(&self, spot: u32) -> u32 {
+        spot & ((1 << self.page_bits) - 1)
+    }
+
+    #[inline]
+    fn spot(&self, block: u32, position: u32) -> u32 {
+        block << self.page_bits | position
+    }
+
+    /// Opens an erased block. The caller has seen that there is one.
+    pub fn open(&mut self, role: Role) -> u32 {
+        let block = self.free.pop_front().expect("blocks are counted before one is opened");
+        self.births += 1;
+        (self.role[block as usize], self.birth[block as usize]) = (role, self.births);
+        block
+    }
+
+    /// The tag of a page that holds a version of `page`.
+    pub fn tag(&self, page: u32, spot: u32) -> Tag {
+        let block = self.block_of(spot) as usize;
+        let (role, birth) = (self.role[block], self.birth[block]);
+        Tag { page, role, birth, is_filler: false, is_mark: false, is_last: false }
+    }
+
+    /// Takes the next page of `block` for `owner`.
+    fn program(&mut self, block: u32, owner: u32, page: u32) -> Taken {
+        let position = self.written(block);
+        assert!(position < self.shape.pages, "a full block takes no page");
+        self.written[block as usize] += 1;
+        let spot = self.spot(block, position);
+        self.owner[spot as usize] = owner;
+        Taken { spot, old: None, tag: self.tag(page, spot) }
+    }
+
+    /// Takes the next page of `block` for a new version of `page`.
+    #[inline]
+    pub fn put(&mut self, page: u32, block: u32) -> Taken {
+        let old = self.forget(page);
+        let taken = self.program(block, page + 1, page);
+        self.at[page as usize] = taken.spot;
+        self.valid[block as usize] += 1;
+        Taken { old, ..taken }
+    }
+
+    /// Takes the next page of `block` for no data: logical page `page` is not mapped.
+    pub fn put_filler(&mut self, page: u32, block: u32) -> Taken {
+        self.count.fillers += 1;
+        let taken = self.program(block, FILLER, page);
+        Taken { tag: Tag { is_filler: true, ..taken.tag }, ..taken }
+    }
+
+    /// Takes the next page of `block` for a mark that pages `first..end` of a logical block are unmapped.
+    pub fn put_mark(&mut self, first: u32, end: u32, block: u32) -> Taken {
+        let lbn = first / self.shape.pages;
+        self.marked[lbn as usize] = true;
+        self.count.marks += 1;
+        self.unmap(first, end);
+        let taken = self.program(block, MARK | lbn, lbn * self.shape.pages);
+        Taken { tag: Tag { is_mark: true, ..taken.tag }, ..taken }
+    }
+
+    /// Unmaps pages `first..end`.
+    pub fn unmap(&mut self, first: u32, end: u32) {
+        for page in first..end {
+            if self.forget(page).is_some() {
+                self.at[page as usize] = NONE;
+                self.count.unmapped += 1;
+            }
+        }
+    }
+
+    /// Whether any of pages `first..end` is mapped.
+    pub fn any_mapped(&self, first: u32, end: u32) -> bool {
+        self.at[first as usize..end as usize].iter().any(|&spot| spot != NONE)
+    }
+
+    #[inline]
+    fn forget(&mut self, page: u32) -> Option<u32> {
+        let old = self.at(page)?;
+        let block = self.block_of(old) as usize;
+        self.valid[block] -= 1;
+        Some(old)
+    }
+
+    /// Makes `block` the data block of a logical block; returns the one before.
+    pub fn set_data(&mut self, lbn: u32, block: u32) -> u32 {
+        let old = std::mem::replace(&mut self.data[lbn as usize], block);
+        self.datas += u32::from(block != NONE);
+        self.datas -= u32::from(old != NONE);
+        old
+    }
+
+    /// A mark of the logical block no longer counts: nothing that it hides is left but in older log blocks.
+    pub fn clear_mark(&mut self, lbn: u32) {
+        self.marked[lbn as usize] = false;
+    }
+
+    /// Gives an erased block back. None of its pages may be valid.
+    pub fn erase(&mut self, block: u32) {
+        let b = block as usize;
+        assert!(self.valid[b] == 0, "block {block} is erased with {} valid pages", self.valid[b]);
+        let first = self.spot(block, 0) as usize;
+        self.owner[first..first + self.shape.pages as usize].fill(FREE);
+        self.written[b] = 0;
+        self.erases[b] += 1;
+        self.erases_ever += 1;
+        self.count.erases += 1;
+        self.free.push_back(block);
+    }
+
+    /// The logical block that must be merged before a page of a log block may go: the page holds the newest version of
+    /// one of its pages, or a mark that may count.
+    pub fn needed_by(&self, spot: u32) -> Option<u32> {
+        match self.owner[spot as usize] {
+            FREE | WASTE | FILLER => None,
+            mark if mark >= MARK => Some(mark - MARK).filter(|&lbn| self.marked[lbn as usize]),
+            page => (self.at[page as usize - 1] == spot).then_some((page - 1) / self.shape.pages),
+        }
+    }
+
+    /// Whether page `i` of the block holds the newest version of page `i` of the logical block, as far as it is written; a
+    /// filler stands for a page that is not mapped.
+    pub fn is_in_place(&self, block: u32, lbn: u32) -> bool {
+        let first = lbn * self.shape.pages;
+        (0..self.written(block)).all(|i| {
+            let (newest, spot) = (self.at[(first + i) as usize], self.spot(block, i));
+            newest == spot || newest == NONE && self.owner[spot as usize] == FILLER
+        })
+    }
+
+    /// Pages of a logical block up to the last that is mapped.
+    pub fn extent(&self, lbn: u32) -> u32 {
+        let first = (lbn * self.shape.pages) as usize;
+        let pages = &self.at[first..first + self.shape.pages as usize];
+        pages.iter().rposition(|&spot| spot != NONE).map_or(0, |last| last as u32 + 1)
+    }
+
+    /// A version of `page` in the data block that is not the newest, for a planted fault.
+    pub fn stale_version(&self, page: u32) -> Option<u32> {
+        let data = self.data(page / self.shape.pages);
+        let spot = (data != NONE).then(|| self.spot(data, page % self.shape.pages))?;
+        (self.owner[spot as usize] == page + 1).then_some(spot)
+    }
+
+    /// Forgets everything but wear, as a loss of power does. All blocks count as erased until [`Region::restore`].
+    pub fn reset(&mut self) {
+        let planted = self.planted;
+        *self = Region { planted, ..Region::new(self.shape) };
+        self.free.clear();
+    }
+
+    /// A block as it was found: how often it was erased, and how much of it is written with what.
+    pub fn restore(&mut self, block: u32, role: Role, birth: u32, erases: u32, owners: &[Owner]) {
+        let b = block as usize;
+        (self.role[b], self.birth[b], self.erases[b]) = (role, birth, erases);
+        self.erases_ever += u64::from(erases);
+        self.births = self.births.max(birth);
+        self.written[b] = owners.len() as u16;
+        for (position, owner) in (0..).zip(owners) {
+            let spot = self.spot(block, position) as usize;
+            self.owner[spot] = match *owner {
+                Owner::Data(page) => page + 1,
+                Owner::Filler => FILLER,
+                Owner::Mark(lbn) => {
+                    self.marked[lbn as usize] = true;
+                    MARK | lbn
+                }
+                Owner::Waste => WASTE,
+            };
+        }
+        if owners.is_empty() {
+            self.free.push_back(block);
+        }
+    }
+
+    /// The newest version of `page` was found at `spot`.
+    pub fn restore_page(&mut self, page: u32, spot: u32) {
+        self.at[page as usize] = spot;
+        let block = self.block_of(spot) as usize;
+        self.valid[block] += 1;
+    }
+
+    /// Checks that maps and counters agree.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check(&self) -> Result<(), String> {
+        let mut valid = vec![0u16; self.valid.len()];
+        for (page, &spot) in (0..).zip(&self.at).filter(|(_, &spot)| spot != NONE) {
+            if self.owner[spot as usize] != page + 1 {
+                return Err(format!("page {page} is mapped to {spot}, which holds something else"));
+            }
+            valid[self.block_of(spot) as usize] += 1;
+        }
+        if valid != self.valid {
+            return Err("the valid pages of a block are miscounted".into());
+        }
+        if let Some(&block) = self.free.iter().find(|&&b| self.written[b as usize] != 0) {
+            return Err(format!("block {block} is free and holds {} pages", self.written(block)));
+        }
+        let datas = self.data.iter().filter(|&&b| b != NONE).count() as u32;
+        if datas != self.datas {
+            return Err(format!("{datas} logical blocks have a data block, {} are counted", self.datas));
+        }
+        Ok(())
+    }
+
+    /// Erases of all blocks and those ever done, which must be equal (I-16).
+    pub fn wear(&self) -> (u64, u64) {
+        (self.erases.iter().map(|&e| u64::from(e)).sum(), self.erases_ever)
+    }
+
+    /// Forgets an erase of a block, for a planted fault.
+    pub fn forget_erase(&mut self, block: u32) {
+        self.erases[block as usize] -= 1;
+    }
+}
+
+/// What a page holds that was found after a power cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// A version of a logical page.
+    Data(u32),
+    /// Nothing.
+    Filler,
+    /// A mark of a logical block.
+    Mark(u32),
+    /// Torn.
+    Waste,
+}

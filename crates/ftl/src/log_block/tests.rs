@@ -1,0 +1,290 @@
+//! The maps against an obvious slow one: a list of which version each page has, and flash that keeps versions in order.
+
+use super::recover::{rebuild, Block, Mark, Page};
+use super::*;
+use nandu_base::Rng;
+use std::collections::BTreeMap;
+
+/// Flash: what each page was programmed with, in the order that flash demands.
+struct Flash {
+    shape: Shape,
+    pages: BTreeMap<u32, (Tag, u64, u64)>,
+    marks: BTreeMap<u32, Vec<u32>>,
+    erases: Vec<u32>,
+    seq: u64,
+}
+
+impl Flash {
+    fn program(&mut self, taken: Taken, value: u64) {
+        let position = taken.spot & ((1 << self.shape.page_bits()) - 1);
+        assert!(position == 0 || self.pages.contains_key(&(taken.spot - 1)), "pages are programmed in order");
+        self.seq += 1;
+        let before = self.pages.insert(taken.spot, (taken.tag, self.seq, value));
+        assert!(before.is_none(), "page {} is programmed twice", taken.spot);
+    }
+
+    fn erase(&mut self, block: u32) {
+        let (first, end) = (block << self.shape.page_bits(), (block + 1) << self.shape.page_bits());
+        self.pages.retain(|spot, _| !(first..end).contains(spot));
+        self.marks.retain(|spot, _| !(first..end).contains(spot));
+        self.erases[block as usize] += 1;
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let bits = self.shape.page_bits();
+        let pages = |block: u32| {
+            let range = block << bits..(block + 1) << bits;
+            self.pages.range(range).map(|(_, &(tag, seq, _))| Page::Tagged(tag, seq)).collect()
+        };
+        let blocks = 0..self.shape.blocks;
+        blocks
+            .map(|block| Block { block, erases: self.erases[block as usize], pages: pages(block) })
+            .collect()
+    }
+
+    fn found_marks(&self) -> Vec<Mark> {
+        let bits = self.shape.page_bits();
+        let mark = |(&spot, pages): (&u32, &Vec<u32>)| Mark {
+            block: spot >> bits,
+            seq: self.pages[&spot].1,
+            pages: pages.clone(),
+        };
+        self.marks.iter().map(mark).collect()
+    }
+}
+
+struct World {
+    map: Box<dyn LogBlocks>,
+    flash: Flash,
+    /// What each logical page must hold; 0 for unmapped.
+    model: Vec<u64>,
+    /// What it may hold beside that, while a trim is under way.
+    value: u64,
+}
+
+const SHAPE: Shape = Shape { pages: 8, blocks: 13, logical: 7 };
+
+fn maps() -> Vec<(&'static str, Box<dyn LogBlocks>)> {
+    let region = || Region::new(SHAPE);
+    vec![
+        ("block map", Box::new(BlockMap::new(region(), 1))),
+        ("block map, 3 open", Box::new(BlockMap::new(region(), 3))),
+        ("bast", Box::new(Bast::new(region(), 4, false))),
+        ("bast, one log", Box::new(Bast::new(region(), 1, false))),
+        ("bast, borrowing", Box::new(Bast::new(region(), 2, true))),
+        ("fast", Box::new(Fast::new(region(), 4, true, false))),
+        ("fast, random only", Box::new(Fast::new(region(), 2, false, false))),
+        ("fast, borrowing", Box::new(Fast::new(region(), 2, true, true))),
+    ]
+}
+
+impl World {
+    fn new(map: Box<dyn LogBlocks>) -> World {
+        let shape = map.region().shape();
+        let erases = vec![0; shape.blocks as usize];
+        let flash = Flash { shape, pages: BTreeMap::new(), marks: BTreeMap::new(), erases, seq: 0 };
+        World { map, flash, model: vec![0; (shape.pages * shape.logical) as usize], value: 0 }
+    }
+
+    /// Does the next step of the merge; false when there is none.
+    fn step(&mut self) -> bool {
+        match self.map.step() {
+            None => return false,
+            Some(Step::Copy { from, to }) => {
+                let value = self.flash.pages[&from].2;
+                self.flash.program(to, value);
+            }
+            Some(Step::Filler(to)) => self.flash.program(to, 0),
+            Some(Step::Erase(block)) => self.flash.erase(block),
+        }
+        true
+    }
+
+    /// Writes a page. `steps_left` operations are done before the power goes; false when it has gone.
+    fn write(&mut self, page: u32, steps_left: &mut u32) -> bool {
+        loop {
+            if *steps_left == 0 {
+                return false;
+            }
+            *steps_left -= 1;
+            if let Some(taken) = self.map.take(page) {
+                self.value += 1;
+                self.flash.program(taken, self.value);
+                self.model[page as usize] = self.value;
+                return true;
+            }
+            if !self.merge(steps_left) {
+                return false;
+            }
+        }
+    }
+
+    fn merge(&mut self, steps_left: &mut u32) -> bool {
+        while self.map.is_merging() {
+            if *steps_left == 0 {
+                return false;
+            }
+            *steps_left -= 1;
+            self.step();
+        }
+        true
+    }
+
+    /// Trims pages of one logical block; false when the power has gone, and then the trim may have happened or not.
+    fn trim(&mut self, first: u32, end: u32, steps_left: &mut u32) -> bool {
+        loop {
+            if *steps_left == 0 {
+                return false;
+            }
+            *steps_left -= 1;
+            let hidden: Vec<u32> = (first..end).filter(|&p| self.map.region().at(p).is_some()).collect();
+            match self.map.unmap(first, end) {
+                Some(Unmapped::Mark(taken)) => {
+                    self.flash.program(taken, 0);
+                    self.flash.marks.insert(taken.spot, hidden);
+                }
+                Some(Unmapped::Merge) => {
+                    if !self.merge(steps_left) {
+                        return false;
+                    }
+                }
+                Some(Unmapped::Nothing) => {}
+                None => {
+                    if !self.merge(steps_left) {
+                        return false;
+                    }
+                    continue;
+                }
+            }
+            self.model[first as usize..end as usize].fill(0);
+            return true;
+        }
+    }
+
+    fn read(&self, page: u32) -> u64 {
+        self.map.region().at(page).map_or(0, |spot| self.flash.pages[&spot].2)
+    }
+
+    fn check(&self, what: &str, may_be_zero: std::ops::Range<u32>) {
+        self.map.region().check().unwrap_or_else(|why| panic!("{what}: {why}"));
+        for (page, &value) in (0..).zip(&self.model) {
+            let found = self.read(page);
+            let allowed = found == value || may_be_zero.contains(&page) && found == 0;
+            assert!(allowed, "{what}: page {page} holds {found}, not {value}");
+        }
+    }
+
+    /// The power goes, and what was found is taken over.
+    fn restart(&mut self) {
+        let (blocks, marks) = (self.flash.blocks(), self.flash.found_marks());
+        let dedicated = self.map.logs_are_dedicated();
+        let region = self.map.region_mut();
+        region.reset();
+        let found = rebuild(region, &blocks, &marks, dedicated, false);
+        assert_eq!(found.seq, blocks.iter().flat_map(|b| &b.pages).map(seq).max().unwrap_or(0));
+        for &block in &found.doomed {
+            self.flash.erase(block);
+            self.map.region_mut().erase(block);
+        }
+        self.map.adopt(&found);
+    }
+}
+
+fn seq(page: &Page) -> u64 {
+    match *page {
+        Page::Tagged(_, seq) => seq,
+        Page::Torn => 0,
+    }
+}
+
+#[test]
+fn each_map_agrees_with_a_list_over_writes_trims_and_power_cuts() {
+    for seed in 0..150 {
+        for (name, map) in maps() {
+            let mut rng = Rng::new(seed);
+            let mut world = World::new(map);
+            let pages = SHAPE.pages * SHAPE.logical;
+            let what = format!("{name}, seed {seed}");
+            for _ in 0..rng.between(1, 6) {
+                let mut steps_left = rng.between(1, 600) as u32;
+                let mut page = 0;
+                let torn = loop {
+                    page = if rng.below(3) > 0 {
+                        (page + 1) % pages
+                    } else {
+                        rng.below(u64::from(pages)) as u32
+                    };
+                    if rng.below(8) == 0 {
+                        let first = page - page % SHAPE.pages + rng.below(8) as u32;
+                        let end = (first / SHAPE.pages + 1) * SHAPE.pages;
+                        let end = rng.between(u64::from(first) + 1, u64::from(end)) as u32;
+                        if !world.trim(first, end, &mut steps_left) {
+                            break first..end;
+                        }
+                    } else if !world.write(page, &mut steps_left) {
+                        break 0..0;
+                    }
+                    world.check(&what, 0..0);
+                };
+                // A trim that was cut off has happened or not, page by page.
+                world.restart();
+                world.check(&what, torn.clone());
+                for page in torn {
+                    world.model[page as usize] = world.read(page);
+                }
+            }
+        }
+    }
+}
+
+fn write_all(world: &mut World, pages: impl Iterator<Item = u32>) {
+    for page in pages {
+        assert!(world.write(page, &mut u32::MAX.clone()));
+    }
+}
+
+fn counts(world: &World) -> [u64; 4] {
+    let c = world.map.region().count;
+    [c.switches, c.partials, c.fulls, c.copies]
+}
+
+#[test]
+fn bast_switches_a_block_that_was_overwritten_in_order() {
+    let mut world = World::new(Box::new(Bast::new(Region::new(SHAPE), 1, false)));
+    write_all(&mut world, 0..16);
+    write_all(&mut world, 0..9);
+    // Page 8 needs the only log block, which is full and in order.
+    assert_eq!(counts(&world), [1, 0, 0, 0]);
+    write_all(&mut world, 0..1);
+    // Its log block holds page 0 of logical block 1: the other seven are copied behind it.
+    assert_eq!(counts(&world), [1, 1, 0, 7]);
+    write_all(&mut world, [3, 8].into_iter());
+    // Logical block 0: pages 0 and 3 in the log are not in order.
+    assert_eq!(counts(&world), [1, 1, 1, 15]);
+}
+
+#[test]
+fn fast_merges_every_logical_block_of_its_victim() {
+    let mut world = World::new(Box::new(Fast::new(Region::new(SHAPE), 1, true, false)));
+    write_all(&mut world, 0..56);
+    // One page of each logical block, none of them the first: the only random log block is full after eight.
+    write_all(&mut world, (0..7).map(|lbn| lbn * 8 + 3).chain([4]));
+    assert_eq!(counts(&world), [0, 0, 0, 0]);
+    write_all(&mut world, [12].into_iter());
+    assert_eq!(counts(&world), [0, 0, 7, 56]);
+    // A sequential overwrite is switched when the next one begins.
+    write_all(&mut world, (0..8).chain([16]));
+    assert_eq!(counts(&world), [1, 0, 7, 56]);
+}
+
+#[test]
+fn a_block_map_copies_the_block_for_one_page() {
+    let mut world = World::new(Box::new(BlockMap::new(Region::new(SHAPE), 1)));
+    write_all(&mut world, 0..16);
+    write_all(&mut world, [3, 11].into_iter());
+    // Three below page 3, four above it, and three below page 11.
+    assert_eq!(counts(&world), [0, 1, 0, 10]);
+    write_all(&mut world, 12..16);
+    write_all(&mut world, 0..1);
+    assert_eq!(counts(&world), [1, 1, 0, 10]);
+}

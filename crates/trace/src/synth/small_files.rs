@@ -1,0 +1,238 @@
+//! `small-files`: streams that write whole small files, the load of the hetero-mirror paper (spec S1-25).
+//!
+//! Per request: the gap (exponential), the stream (evenly), and whether it overwrites (with chance `overwrite`) or writes a
+//! new file. A new file has a length of 1 to `steps` times `step`, evenly, and lies behind the newest file of its stream;
+//! each stream has an equal part of the space, and at the part's end it goes on at the start, over the oldest files. An
+//! overwrite takes one of the stream's files evenly and writes it again as a whole. Every request is a write.
+//!
+//! From the paper (its section 4.1): 40 to 320 writes per second, sizes 10 to 500 KB in steps of 10 KB, random; overwrite
+//! shares of 0, 30 and 70 %. Ours: where files lie, how overwritten files are chosen, and KB as KiB, so that lengths
+//! are whole sectors.
+//!
+//! Cost: 8 bytes for each file that is there.
+
+use super::fixed::exponential;
+use super::{defaults, read, schema, Source, Synth};
+use crate::error::TraceError;
+use crate::record::{Record, MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS};
+use nandu_base::{ByteLen, Op, Ratio, Rng, Span, SECTOR};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::VecDeque;
+
+/// Streams of small files.
+pub static SYNTH: Synth = Synth {
+    name: NAME,
+    summary: "streams that write and overwrite whole files of 10 to 500 KiB",
+    published: "rate 40 to 320/s, sizes 10 to 500 KB evenly, all writes, overwrite share 0, 30 or 70 %",
+    defaults: defaults::<SmallFiles>,
+    schema: schema::<SmallFiles>,
+    make,
+};
+
+const NAME: &str = "small-files";
+
+/// Parameters of `small-files`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SmallFiles {
+    /// Requests to make.
+    pub requests: u64,
+    /// Mean time between arrivals, exponentially distributed: 25 ms to 3.125 ms are 40 to 320 writes per second.
+    pub interarrival: Span,
+    /// Share of requests that write a file again that is there.
+    pub overwrite: Ratio,
+    /// Streams, 1 to 4096, each with its own part of the space.
+    pub streams: u64,
+    /// Files are a multiple of this long, itself a multiple of 512 B.
+    pub step: ByteLen,
+    /// The longest file in steps, at least 1.
+    pub steps: u64,
+    /// Files begin at a multiple of this, a multiple of 512 B.
+    pub align: ByteLen,
+    /// Address space.
+    pub space: ByteLen,
+}
+
+impl Default for SmallFiles {
+    fn default() -> SmallFiles {
+        SmallFiles {
+            requests: 100_000,
+            interarrival: Span::from_us(6_250),
+            overwrite: Ratio::ZERO,
+            streams: 50,
+            step: ByteLen::kib(10),
+            steps: 50,
+            align: ByteLen::kib(4),
+            space: ByteLen::gib(8),
+        }
+    }
+}
+
+fn make(params: &Value, seed: u64) -> Result<Source, TraceError> {
+    let p = if params.is_null() { SmallFiles::default() } else { read::<SmallFiles>(NAME, params)? };
+    check(&p).map_err(|(parameter, why)| TraceError::Parameter {
+        generator: NAME,
+        parameter: parameter.into(),
+        why,
+    })?;
+    Ok(Source::Files(Box::new(Files::new(p, seed))))
+}
+
+/// The first setting out of bounds: its name and what would be right.
+fn check(p: &SmallFiles) -> Result<(), (&'static str, String)> {
+    let fail = |name, why: String| Err((name, why));
+    let whole = |len: ByteLen| len.0 > 0 && len.0.is_multiple_of(SECTOR);
+    if p.overwrite.num > p.overwrite.den {
+        return fail("overwrite", "a share is at most 1; give one such as 0.3".into());
+    }
+    if !whole(p.step) || !whole(p.align) {
+        return fail(if whole(p.step) { "align" } else { "step" }, "a positive multiple of 512 bytes".into());
+    }
+    let longest = p.step.0.checked_mul(p.steps).filter(|&len| len > 0 && len / SECTOR <= MAX_LEN_SECTORS);
+    let Some(longest) = longest else {
+        return fail("steps", "the longest file is one step to 2 GiB - 512 B".into());
+    };
+    if !(1..=4096).contains(&p.streams) {
+        return fail("streams", "1 to 4096".into());
+    }
+    let part = p.space.0 / p.streams;
+    if part < longest.saturating_add(p.align.0) || p.space.0 / SECTOR > MAX_END_SECTORS {
+        let least = (longest + p.align.0) * p.streams;
+        return fail(
+            "space",
+            format!("each stream needs room for its longest file: {least} bytes to 128 TiB"),
+        );
+    }
+    if u128::from(p.requests.max(100)) * u128::from(p.interarrival.0) > u128::from(MAX_TIME_NS / 2) {
+        return fail("requests", "requests times interarrival is at most 26 days; lower one of them".into());
+    }
+    Ok(())
+}
+
+/// One stream: its files from the oldest to the newest, as first sector and sectors within its part.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    files: VecDeque<(u32, u32)>,
+}
+
+/// Yields the records of `small-files`.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    p: SmallFiles,
+    arrivals: Rng,
+    choices: Rng,
+    lengths: Rng,
+    streams: Vec<Stream>,
+    /// Sectors of each stream's part, a multiple of the alignment.
+    part: u64,
+    made: u64,
+    now_ns: u64,
+}
+
+impl Files {
+    fn new(p: SmallFiles, seed: u64) -> Files {
+        let root = Rng::new(seed);
+        let align = p.align.0 / SECTOR;
+        // Places within a part are kept in 32 bits.
+        let part = (p.space.0 / SECTOR / p.streams).min(u64::from(u32::MAX)) / align * align;
+        Files {
+            arrivals: root.fork(1),
+            choices: root.fork(2),
+            lengths: root.fork(3),
+            streams: vec![Stream::default(); p.streams as usize],
+            part,
+            made: 0,
+            now_ns: 0,
+            p,
+        }
+    }
+
+    /// Requests still to come.
+    pub fn left(&self) -> u64 {
+        self.p.requests - self.made
+    }
+
+    /// The place of a new file: behind the newest, or at the start when the part ends. Files in its way are gone.
+    fn new_file(&mut self, stream: usize) -> (u32, u32) {
+        let align = self.p.align.0 / SECTOR;
+        let len = self.p.step.0 / SECTOR * self.lengths.between(1, self.p.steps);
+        let files = &mut self.streams[stream].files;
+        let mut first =
+            files.back().map_or(0, |&(first, len)| u64::from(first + len).next_multiple_of(align));
+        if first + len > self.part {
+            // Older files may still lie between the newest and the end of the part: they are next to go.
+            while files.front().is_some_and(|&(old, _)| u64::from(old) >= first) {
+                files.pop_front();
+            }
+            first = 0;
+        }
+        let meets = |&(old, size): &(u32, u32)| u64::from(old) < first + len && first < u64::from(old + size);
+        while files.front().is_some_and(meets) {
+            files.pop_front();
+        }
+        let file = (first as u32, len as u32);
+        files.push_back(file);
+        file
+    }
+}
+
+impl Iterator for Files {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        if self.made == self.p.requests {
+            return None;
+        }
+        if self.made > 0 {
+            let gap = exponential(self.p.interarrival.0, self.arrivals.bits());
+            self.now_ns = self.now_ns.saturating_add(gap).min(MAX_TIME_NS);
+        }
+        self.made += 1;
+        let stream = self.choices.below(self.p.streams) as usize;
+        let files = self.streams[stream].files.len() as u64;
+        let overwrites = self.choices.chance(self.p.overwrite) && files > 0;
+        let (first, len) = if overwrites {
+            self.streams[stream].files[self.choices.below(files) as usize]
+        } else {
+            self.new_file(stream)
+        };
+        let start = stream as u64 * self.part + u64::from(first);
+        let record = Record::new(self.now_ns, Op::Write, false, start, u64::from(len), 0);
+        Some(record.expect("checked parameters keep every request in bounds"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::by_name;
+    use serde_json::json;
+
+    #[test]
+    fn files_of_a_stream_never_overlap_but_what_is_gone() {
+        let p = SmallFiles { requests: 20_000, streams: 3, space: ByteLen::mib(6), ..SmallFiles::default() };
+        let mut files = Files::new(p, 5);
+        while files.next().is_some() {
+            for stream in &files.streams {
+                let mut places: Vec<_> = stream.files.iter().copied().collect();
+                places.sort_unstable();
+                assert!(places.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "seed 5: {places:?}");
+                assert!(places.iter().all(|&(first, len)| u64::from(first + len) <= files.part));
+            }
+        }
+    }
+
+    #[test]
+    fn the_overwrite_share_is_the_share_of_places_seen_before() {
+        for percent in [0, 30, 70] {
+            let params = json!({"requests": 20_000, "overwrite": format!("{percent} %"), "space": "64 GiB"});
+            let trace = by_name(NAME).unwrap().trace(&params, 3).unwrap();
+            let mut seen = std::collections::BTreeSet::new();
+            let again = trace.records.iter().filter(|r| !seen.insert(r.offset().0)).count();
+            let share = again as f64 / 20_000.0 * 100.0;
+            assert!((share - f64::from(percent)).abs() < 2.0, "seed 3: {share} % of {percent} %");
+        }
+    }
+}
