@@ -438,6 +438,8 @@ impl<'a> Draft<'a> {
         if rng.below(2) == 0 || self.drive == Drive::Worn {
             self.put("wear", format!("{{ {wear} }}"));
         }
+    }
+
     /// A drive with a log-block map whose log blocks are few and small.
     fn log_ssd(&mut self, least: u64, mut rng: Rng) -> String {
         let page = 512u64 << rng.below(4);
