@@ -361,8 +361,10 @@ impl Lanes {
         let (start, ready) = (group.start, group.ready);
         let bus = die.channel_of(channels).book(clock, ready, timing.transfer);
         let end = bus + timing.transfer;
-        let occupied = end.since(before.later(start));
-        die.free_at = end;
+        // A page that joins may find a gap on the channel before those it joins.
+        let until = before.later(start);
+        let occupied = Span(end.0.saturating_sub(until.0));
+        die.free_at = end.later(before);
         die.busy += occupied;
         let time = PageTime { start, bus, end, gc: die.gc };
         if self.tape.is_some() {

@@ -350,7 +350,7 @@ impl SsdConfig {
             Precondition::Empty => {}
             Precondition::Filled => ssd.fill(),
             Precondition::Aged => {
-                let (free, seed) = (self.gc.start, Rng::new(cx.seed).fork(3).bits());
+                let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());
                 ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
             }
         }

@@ -16,7 +16,7 @@ pub struct GcConfig {
     /// Free blocks of a plane at which clearing begins, at least 2.
     #[serde(default = "default_start")]
     pub start: u32,
-    /// Free blocks of a plane at which a write waits until whole blocks are cleared, 1 to `start`.
+    /// Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `start`.
     #[serde(default = "one")]
     pub urgent: u32,
     /// When pages move.
@@ -66,7 +66,7 @@ pub enum Pace {
     /// A few after each page that the host writes, from `start` free blocks on.
     #[default]
     Incremental,
-    /// Whole blocks while a write waits, until the plane has more than `start` free ones.
+    /// Whole blocks while a write waits, until the plane has `start` free ones.
     Foreground,
 }
 
@@ -182,8 +182,8 @@ impl GcConfig {
                 format!("start = {start}: clearing needs at least 2 free blocks to begin at"),
             );
         }
-        if !(1..=start).contains(&urgent) {
-            return refuse("gc", format!("urgent = {urgent} is not within 1 to start = {start}"));
+        if !(1..start).contains(&urgent) {
+            return refuse("gc", format!("urgent = {urgent} is not at least 1 and below start = {start}"));
         }
         if self.background.is_some_and(|target| target <= start || target >= blocks) {
             return refuse(
@@ -229,7 +229,15 @@ impl GcConfig {
     pub(super) fn waits_from(&self) -> u32 {
         match self.pace {
             Pace::Incremental => self.urgent,
-            Pace::Foreground => self.start,
+            Pace::Foreground => self.start - 1,
+        }
+    }
+
+    /// Free blocks of a plane in steady state.
+    pub(super) fn steady_free(&self) -> u32 {
+        match self.pace {
+            Pace::Incremental => self.start,
+            Pace::Foreground => self.waits_from(),
         }
     }
 }

@@ -410,7 +410,7 @@ impl<'a> Draft<'a> {
         }
         match rng.below(4) {
             0 => gc += ", pace = \"foreground\"",
-            1 => drop(write!(gc, ", urgent = {}", rng.between(1, start))),
+            1 => drop(write!(gc, ", urgent = {}", rng.between(1, start - 1))),
             _ => {}
         }
         if rng.below(3) == 0 {

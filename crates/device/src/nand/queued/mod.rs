@@ -212,7 +212,8 @@ impl Queued {
     /// Garbage collection on a die up to `now`.
     fn gc_until(&self, die: u32, now: Instant) -> Span {
         let gc = &self.dies[die as usize].gc;
-        gc.total - Span(gc.end.0.saturating_sub(now.0))
+        // The last of it may have been waiting for the channel: all of it is still to come.
+        Span(gc.total.0.saturating_sub(gc.end.0.saturating_sub(now.0)))
     }
 
     /// Opens the answer to a request: it has its time when all its operations have theirs.

@@ -14,7 +14,7 @@ const WAYS: [&str; 10] = [
     "separate = false",
     "separate = false, kind = \"fifo\", pace = \"foreground\", start = 2",
     "urgent = 2, copyback = true",
-    "kind = \"windowed\", separate = false, urgent = 3",
+    "kind = \"windowed\", separate = false, urgent = 2",
 ];
 
 /// Wear that shows within a few hundred requests.
@@ -39,7 +39,7 @@ fn every_way_to_collect_agrees_with_the_model() {
                 2 => {
                     let roomy = paged(place % 6)
                         .replace("blocks = 24", "blocks = 28")
-                        .replace("over_provisioning = 0.5", "over_provisioning = 0.6");
+                        .replace("over_provisioning = 0.5", "over_provisioning = \"9/14\"");
                     format!("{roomy}gc = {{ {way} }}\n{}checkpoint = 3\n", wears(place % 4))
                 }
                 _ => format!("{TINY}gc = {{ {way} }}\n"),
@@ -212,7 +212,7 @@ fn a_request_puts_collection_while_idle_off() {
 fn options_that_cannot_work_are_refused() {
     for (options, key) in [
         ("gc = { start = 1 }", "gc"),
-        ("gc = { start = 3, urgent = 4 }", "gc"),
+        ("gc = { start = 3, urgent = 3 }", "gc"),
         ("gc = { urgent = 0 }", "gc"),
         ("gc = { background = 3 }", "gc"),
         ("gc = { kind = \"fifo\", window = 4 }", "gc"),

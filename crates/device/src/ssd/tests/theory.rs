@@ -1,6 +1,6 @@
 //! Write amplification under uniformly random page writes, held against published analysis.
 //!
-//! One plane of 4,096 blocks, one frontier (`separate = false`), whole blocks cleared when two are free: what the analysis
+//! One plane of 4,096 blocks, one frontier (`separate = false`), whole blocks cleared when only two are free: what the analysis
 //! assumes. With b pages in a block and rho = logical / raw:
 //!
 //! - *greedy, large blocks*: the victim's share of valid pages x solves ln(1/x) / (1 - x) = 1/rho, that is
@@ -105,7 +105,7 @@ fn measure(case: Case, warm: u64) -> f64 {
     let toml = format!(
         "profile = \"bench-2026\"\nblocks = {BLOCKS}\npages_per_block = {pages}\npage = \"512 B\"\n\
          over_provisioning = \"{}/100\"\nwear = {{ spread = 0, endurance = 0 }}\n\
-         gc = {{ {policy}, start = 2, pace = \"foreground\", separate = false, copyback = true }}\n",
+         gc = {{ {policy}, start = 3, pace = \"foreground\", separate = false, copyback = true }}\n",
         100 - percent
     );
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
