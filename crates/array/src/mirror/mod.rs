@@ -29,10 +29,15 @@
 pub mod config;
 mod copy;
 pub mod decide;
+pub mod delay;
+mod expose;
 mod flush;
+pub mod hetero;
+pub mod lag;
 pub mod layout;
 pub mod leg;
 pub mod locks;
+pub mod lost;
 mod member;
 mod open;
 mod read;
@@ -40,16 +45,21 @@ pub mod region_map;
 pub mod regions;
 mod write;
 
-pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, PLANTS};
+pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, HETERO_PLANTS, PLANTS};
+pub use hetero::{hetero_kind, HeteroConfig};
 
 use config::Planted;
+use delay::{Pace, Policy, Waits};
+use expose::Exposure;
+use lag::Lag;
 use layout::{Gen, Layout, Superblock};
 use leg::{Leg, Place as Standing};
 use locks::{Locks, Pass};
+use lost::Lost;
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Instant, Limits, Machine,
-    Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Flags, Instant, Limits,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use region_map::{Bits, D};
 use regions::Regions;
@@ -62,6 +72,12 @@ const NONE: u32 = u32::MAX;
 const CLEAR: TimerKey = TimerKey(0);
 /// The timer that goes on with a resync.
 const RESYNC: TimerKey = TimerKey(1);
+/// The timer of wait limits.
+const WAIT: TimerKey = TimerKey(2);
+/// The timer of a leg that rests after errors.
+const REST: TimerKey = TimerKey(3);
+/// The timer of exposure.
+const EXPOSE: TimerKey = TimerKey(4);
 
 /// What a child request of the mirror is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +89,7 @@ enum Tag {
     SbWrite,
     MapRead,
     SbRead,
+    Drain,
 }
 
 impl Tag {
@@ -86,7 +103,8 @@ impl Tag {
             2 => Tag::MapWrite,
             3 => Tag::SbWrite,
             4 => Tag::MapRead,
-            _ => Tag::SbRead,
+            5 => Tag::SbRead,
+            _ => Tag::Drain,
         };
         (tag, (cookie >> 40 & 1) as usize, cookie as u32)
     }
@@ -125,11 +143,26 @@ struct Counts {
     refused: u64,
     reads: [u64; 2],
     held_writes: u64,
+    early_acks: u64,
+    over_limit: u64,
+    queued_bytes: u64,
+    queue_max: [u64; 2],
+    queue_bytes_max: [u64; 2],
+    drained: u64,
+    drained_pieces: u64,
+    drained_bytes: u64,
+    queue_reads: u64,
+    split_reads: u64,
+    lost_reads: u64,
+    lost_bytes: u64,
+    exposure_waits: u64,
+    degrades: u64,
 }
 
 /// The machine.
 pub struct Mirror {
     limits: Limits,
+    policy: Policy,
     names: [String; 2],
     layouts: [Layout; 2],
     planted: Planted,
@@ -174,6 +207,24 @@ pub struct Mirror {
     clearing: flush::Clearing,
     resync: copy::Resync,
     repairs: VecDeque<copy::Repair>,
+    /// Copies that wait for delayed writes of their extent.
+    copy_wait: Vec<u32>,
+    /// Number of the newest write.
+    version: u64,
+    /// What each leg lacks, and how it fares as a writer.
+    lag: [Lag; 2],
+    paces: [Pace; 2],
+    waits: Waits,
+    /// Legs that do not know trims.
+    no_trim: [bool; 2],
+    /// Room that is used again: changes of pieces, and operations without any.
+    changes: lag::Changes,
+    complete: Vec<u32>,
+    exposure: Exposure,
+    /// Writes that wait for room within the exposure bound, in order.
+    gated: VecDeque<u32>,
+    lost: Lost,
+    heals: Vec<lost::Heal>,
     /// Something changed that procedures or waiters look at.
     stir: bool,
     /// A batch of some map became durable.
@@ -182,7 +233,13 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    fn new(config: &MirrorConfig, cx: &BuildContext<'_>, layouts: [Layout; 2], planted: Planted) -> Mirror {
+    fn new(
+        config: &MirrorConfig,
+        policy: Policy,
+        cx: &BuildContext<'_>,
+        layouts: [Layout; 2],
+        planted: Planted,
+    ) -> Mirror {
         let shift = config.region.0.trailing_zeros() as u8;
         let (a, b) = (&cx.children[0], &cx.children[1]);
         let capacity = ByteLen(layouts[0].data.0.min(layouts[1].data.0));
@@ -198,7 +255,7 @@ impl Mirror {
             history: [Gen::NONE; 8],
             solo: false,
             leader: 0,
-            strict: true,
+            strict: !policy.fast_flush,
             clean: false,
             leg_bytes: layouts[leg].leg.0,
             region_shift: shift,
@@ -259,6 +316,19 @@ impl Mirror {
             clearing: flush::Clearing::default(),
             resync: copy::Resync::default(),
             repairs: VecDeque::new(),
+            copy_wait: Vec::new(),
+            version: 0,
+            lag: [Lag::default(), Lag::default()],
+            paces: [Pace::new(), Pace::new()],
+            waits: Waits::new(policy.quantile),
+            no_trim: [false; 2],
+            changes: Vec::new(),
+            complete: Vec::new(),
+            exposure: Exposure::default(),
+            gated: VecDeque::new(),
+            lost: Lost::default(),
+            heals: Vec::new(),
+            policy,
             stir: false,
             map_moved: false,
             count: Counts::default(),
@@ -293,6 +363,56 @@ impl Mirror {
         gen
     }
 
+    /// FUA writes of mode `fast-leg` that may have waited for L.
+    fn retry_fua(&mut self, cx: &mut Cx<'_>) {
+        if !self.policy.fast_flush {
+            return;
+        }
+        for i in 0..self.ops.len() as u32 {
+            let op = &self.ops[i as usize];
+            if op.kind == write::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
+                self.settle(i, ReqId::NONE, cx);
+            }
+        }
+    }
+
+    /// Figures of a `hetero-mirror` beside those of a mirror.
+    fn hetero_counters(&self, out: &mut Vec<Counter>) {
+        let (c, e) = (&self.count, &self.exposure);
+        for (name, value) in [
+            ("early_acks", c.early_acks),
+            ("writes_over_wait_limit", c.over_limit),
+            ("leg_a_is_delayed", u64::from(self.paces[0].delayed)),
+            ("leg_b_is_delayed", u64::from(self.paces[1].delayed)),
+            ("leg_a_delays", self.paces[0].delays),
+            ("leg_b_delays", self.paces[1].delays),
+            ("leg_a_delayed_ns", self.paces[0].delayed_for.0),
+            ("leg_b_delayed_ns", self.paces[1].delayed_for.0),
+            ("leg_a_queue_pieces_max", c.queue_max[0]),
+            ("leg_b_queue_pieces_max", c.queue_max[1]),
+            ("leg_a_queue_bytes_max", c.queue_bytes_max[0]),
+            ("leg_b_queue_bytes_max", c.queue_bytes_max[1]),
+            ("leg_a_queue_bytes", self.lag[0].bytes()),
+            ("leg_b_queue_bytes", self.lag[1].bytes()),
+            ("delayed_bytes", c.queued_bytes),
+            ("drained_writes", c.drained),
+            ("drained_pieces", c.drained_pieces),
+            ("drained_bytes", c.drained_bytes),
+            ("reads_from_queue", c.queue_reads),
+            ("reads_split", c.split_reads),
+            ("reads_of_lost_data", c.lost_reads),
+            ("exposed_bytes", e.bytes),
+            ("exposed_bytes_max", e.bytes_max),
+            ("exposed_ns_max", e.age_max.0),
+            ("exposure_waits", c.exposure_waits),
+            ("degrades", c.degrades),
+            ("lost_bytes", self.lost.bytes()),
+            ("lost_bytes_total", c.lost_bytes),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
         while self.stir || !self.ready.is_empty() {
@@ -311,10 +431,19 @@ impl Mirror {
                 }
                 if std::mem::take(&mut self.map_moved) {
                     self.retry_intents(cx);
+                    self.retry_fua(cx);
                 }
+                for leg in 0..2 {
+                    self.pump_drain(leg, cx);
+                }
+                self.pump_heals(cx);
+                self.pump_exposure(cx);
                 self.answer_flushes(ReqId::NONE, cx);
                 self.pump_clear(cx);
                 self.feed_slots(cx);
+                if !self.copy_wait.is_empty() {
+                    self.retry_copies(cx);
+                }
                 self.pump_copies(cx);
             }
         }
@@ -372,6 +501,7 @@ impl Machine for Mirror {
                 self.answer_flushes(id, cx);
             }
             Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
+            Tag::Drain => self.drain_done(id, leg, index, cx),
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
@@ -384,6 +514,9 @@ impl Machine for Mirror {
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         match key {
             CLEAR => self.clear_timer(cx),
+            WAIT => self.limit_timer(cx),
+            REST => self.stir = true,
+            EXPOSE => self.exposure_timer(),
             _ => self.resync_timer(),
         }
         self.advance(cx);
@@ -401,7 +534,8 @@ impl Machine for Mirror {
                 self.legs[leg].back = true;
                 self.stir = true;
             }
-            DeviceEvent::GcPressure(_) | DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
+            DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
+            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
         }
         self.advance(cx);
         only_step(cx)
@@ -460,16 +594,28 @@ impl Machine for Mirror {
         ] {
             out.push(Counter { name, value });
         }
+        if self.policy.lists_lost {
+            self.hetero_counters(out);
+        }
     }
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
+        self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
     }
 
     fn check(&self) -> Result<(), Violation> {
         let broken = |invariant, what: String| Err(Violation { invariant, what });
         if self.phase != Phase::Running || self.proc != Proc::None {
             return Ok(());
+        }
+        if self.exposure.bytes > self.policy.exposed_bytes {
+            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
+            return broken(
+                "exposure_bounded_or_announced",
+                format!("{bytes} B are exposed, at most {most} B may be"),
+            );
         }
         let map = &self.legs[self.leader].map;
         for region in 0..self.region_count {
@@ -483,7 +629,7 @@ impl Machine for Mirror {
             }
         }
         let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
-        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes).sum();
+        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
         if flying != data {
             return broken(
                 "one_in_flight_per_block_and_leg",

@@ -234,7 +234,8 @@ impl<'a> Session<'a> {
         let (answers, under_way) = (sink.answers, sink.under_way());
         if let Some((op, kind)) = sink.failure.take() {
             let never = matches!(kind, ErrorKind::BadExtent | ErrorKind::Unsupported | ErrorKind::NoSpace);
-            if never || !self.roots.iter().any(|&root| self.watch.explains(root)) {
+            let given_up = kind == ErrorKind::Lost && self.watch.has_missed();
+            if never || !given_up && !self.roots.iter().any(|&root| self.watch.explains(root)) {
                 return Err(broken("failures", format!("a {} failed without cause: {kind}", op.name())));
             }
         }
