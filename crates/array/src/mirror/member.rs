@@ -288,7 +288,7 @@ impl Mirror {
                 self.proc = Proc::Solo(SoloStep::Flush(n));
             }
             SoloStep::Flush(n) if self.legs[s].flushed(n) || self.planted.solo_before_drain => {
-                self.declare_on_leader();
+                self.declare_on_leader(true);
                 if !self.lost.is_empty() {
                     self.legs[s].want_lost();
                 }
@@ -300,6 +300,7 @@ impl Mirror {
             }
             SoloStep::Record if self.legs[s].sb_is_settled() => {
                 self.proc = Proc::None;
+                self.declare_on_leader(false);
                 self.count.solos += 1;
                 self.map_moved = true; // writes that wait go on
                 self.stir = true;
@@ -310,8 +311,10 @@ impl Mirror {
         true
     }
 
-    /// D of the leader is exactly what the other leg lacks.
-    pub(super) fn declare_on_leader(&mut self) {
+    /// D of the leader is exactly what the other leg lacks. A leg that was the follower keeps its L until its Solo superblock
+    /// is durable: a start that is cut must not find neither L nor the list of lost data.
+    pub(super) fn declare_on_leader(&mut self, keep_l: bool) {
+        let keep = if keep_l { L } else { 0 };
         let map = &mut self.legs[self.leader].map;
         let set: Vec<u32> = map.any().collect();
         for region in set {
@@ -321,7 +324,7 @@ impl Mirror {
         }
         let mut next = self.stale.next(0);
         while let Some(region) = next {
-            map.put(region, D);
+            map.put(region, D | map.wanted(region) & keep);
             next = self.stale.next(region + 1);
         }
     }

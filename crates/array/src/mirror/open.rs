@@ -149,7 +149,7 @@ impl Mirror {
             if !self.equal_so_far {
                 (0..self.region_count).for_each(|r| self.stale.set(r));
             }
-            self.declare_on_leader();
+            self.declare_on_leader(true);
             return Ok(OpenStep::Settle(start));
         }
         self.open_lost()?;
@@ -171,7 +171,7 @@ impl Mirror {
                 self.legs[leg].map.any().for_each(|r| self.stale.set(r));
             }
         }
-        self.declare_on_leader();
+        self.declare_on_leader(true);
         if let (Start::Pair(_), false) = (start, self.planted.union_on_leader_only) {
             let map = &mut self.legs[1 - y].map;
             let mut next = self.stale.next(0);
@@ -246,6 +246,7 @@ impl Mirror {
                 leg.writes = true;
             }
         }
+        self.declare_on_leader(false);
         self.count.solos += u64::from(matches!(start, Start::Alone(_)));
         self.proc = Proc::None;
         let again = std::mem::replace(&mut self.phase, Phase::Running) == Phase::Failed;

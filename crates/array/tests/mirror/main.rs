@@ -2,6 +2,7 @@
 
 mod cuts;
 mod disk;
+mod forks;
 mod plants;
 mod random;
 mod scenarios;
