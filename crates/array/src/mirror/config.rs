@@ -143,28 +143,16 @@ plants! {
         "row 23: a leg that is not resynced takes over";
     single_slot, "mirror.single-slot", "slot_alternates_after_flush",
         "row 24: each record has one slot only";
-    solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",
-        "row 5: Solo is written before the survivor has drained and flushed", "mirror-of-faulty-ssds";
     serve_before_solo, "mirror.serve-before-solo", "open_durable_before_serve",
         "row 9: a start serves before its superblock is durable";
     union_on_leader_only, "mirror.union-on-leader-only", "open_durable_before_serve",
-        "row 10: a start serves without the follower saying that it may lack data";
-    solo_keeps_gen, "mirror.solo-keeps-generation", "solo_gen_is_fresh",
-        "row 12: a leg goes on alone under the old generation";
-    solo_overwritten, "mirror.solo-overwritten", "solo_gen_is_fresh",
-        "row 13c: a leg that went on alone is overwritten when it returns";
-    pair_before_l, "mirror.pair-before-l", "pair_again_l_covers_d",
-        "row 14: a pair again before the returning leg says what it lacks";
+        "row 10: a start serves without the follower saying that it may lack data", "mirror-of-files";
 
     [HETERO_PLANTS, "Faults that can be planted in a `hetero-mirror` only."]
     flush_without_l, "hetero-mirror.flush-without-l", "flush_alone_needs_l_or_solo",
         "row 4: a flush counts on the leader alone although the follower does not say L";
     flush_past_queue, "hetero-mirror.flush-past-queue", "flush_covers_leader",
         "row 7: a flush does not wait for what a leg still lacks";
-    lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
-        "row 13: lost data are off the list before what was written over them is flushed";
-    answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",
-        "row 13b: a write over lost data is answered before the list without them is durable";
     read_lagging, "hetero-mirror.read-lagging", "read_only_current",
         "row 16: a leg is read although it lags there";
     write_past_queue, "hetero-mirror.write-past-queue", "one_in_flight_per_block_and_leg",
@@ -175,6 +163,20 @@ plants! {
         "row 7: FUA is answered by any leg";
     no_exposure_bound, "hetero-mirror.no-exposure-bound", "exposure_bounded_or_announced",
         "the bounds on exposure are not kept";
+
+    [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or a cut within two steps of another."]
+    solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",
+        "row 5: Solo is written before the survivor has drained and flushed";
+    solo_keeps_gen, "mirror.solo-keeps-generation", "solo_gen_is_fresh",
+        "row 12: a leg goes on alone under the old generation";
+    solo_overwritten, "mirror.solo-overwritten", "solo_gen_is_fresh",
+        "row 13c: a leg that went on alone is overwritten when it returns";
+    pair_before_l, "mirror.pair-before-l", "pair_again_l_covers_d",
+        "row 14: a pair again before the returning leg says what it lacks";
+    lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
+        "row 13: lost data are off the list before what was written over them is flushed";
+    answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",
+        "row 13b: a write over lost data is answered before the list without them is durable";
 }
 
 /// The machine kind `mirror`.

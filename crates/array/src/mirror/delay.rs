@@ -78,6 +78,8 @@ pub struct Policy {
     pub exposed_time: Span,
     /// Whether the late leg is left out past that time.
     pub degrade: bool,
+    /// A read that takes longer is also sent to the other leg; zero for never.
+    pub hedge: Span,
 }
 
 impl Policy {
@@ -98,6 +100,7 @@ impl Policy {
         exposed_bytes: u64::MAX,
         exposed_time: Span(u64::MAX),
         degrade: false,
+        hedge: Span(0),
     };
 }
 

@@ -120,6 +120,10 @@ pub struct HeteroConfig {
     /// What happens then. Default "block".
     #[serde(default = "default_on_limit")]
     pub on_limit: OnLimit,
+    /// A read that a leg has not returned after this time is sent to the other one too. Costs a copy of each read. Default
+    /// 0: never; otherwise 1 us to 10 s.
+    #[serde(default)]
+    pub hedge_after: Span,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -218,6 +222,7 @@ impl HeteroConfig {
             max_exposed_bytes: default_max_exposed_bytes(),
             max_exposed_time: default_max_exposed_time(),
             on_limit: default_on_limit(),
+            hedge_after: Span::ZERO,
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -291,6 +296,12 @@ impl HeteroConfig {
         bound("max_exposed_bytes", bytes.0 >= 64 << 10, format!("{bytes} is less than 64 KiB"))?;
         let times = Span::from_ms(1)..=Span::from_secs(3600);
         bound("max_exposed_time", times.contains(&time), format!("{time} is out of bounds: 1 ms to 1 h"))?;
+        let (hedge, hedges) = (self.hedge_after, Span::from_us(1)..=Span::from_secs(10));
+        bound(
+            "hedge_after",
+            hedge == Span::ZERO || hedges.contains(&hedge),
+            format!("{hedge} is out of bounds: 0, or 1 us to 10 s"),
+        )?;
         Ok(Policy {
             ack: match self.ack {
                 AckMode::First => Ack::First,
@@ -315,6 +326,7 @@ impl HeteroConfig {
             exposed_bytes: bytes.0,
             exposed_time: time,
             degrade: self.on_limit == OnLimit::Degrade,
+            hedge: self.hedge_after,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::leg::Place;
 use super::open::OpenStep;
 use super::region_map::{D, L};
 use super::write::{Kind, Part};
-use super::{Mirror, Phase, CLEAR, EXPOSE, REST, RESYNC, WAIT};
+use super::{Mirror, Phase, CLEAR, EXPOSE, HEDGE, REST, RESYNC, WAIT};
 use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
 
 /// The procedure under way.
@@ -266,7 +266,8 @@ impl Mirror {
         self.exposure.reset();
         self.exposure.disarm();
         self.waits.forget();
-        for key in [WAIT, REST, EXPOSE] {
+        self.hedges.forget();
+        for key in [WAIT, REST, EXPOSE, HEDGE] {
             cx.cancel_wake(key);
         }
         self.stop_clear();

@@ -32,6 +32,7 @@ pub mod decide;
 pub mod delay;
 mod expose;
 mod flush;
+mod hedge;
 pub mod hetero;
 pub mod lag;
 pub mod layout;
@@ -45,7 +46,7 @@ pub mod region_map;
 pub mod regions;
 mod write;
 
-pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, HETERO_PLANTS, PLANTS};
+pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, HETERO_PLANTS, PLANTS, STORY_PLANTS};
 pub use hetero::{hetero_kind, HeteroConfig};
 
 use config::Planted;
@@ -78,6 +79,8 @@ const WAIT: TimerKey = TimerKey(2);
 const REST: TimerKey = TimerKey(3);
 /// The timer of exposure.
 const EXPOSE: TimerKey = TimerKey(4);
+/// The timer of reads that are late.
+const HEDGE: TimerKey = TimerKey(5);
 
 /// What a child request of the mirror is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,6 +160,7 @@ struct Counts {
     lost_bytes: u64,
     exposure_waits: u64,
     degrades: u64,
+    hedges: u64,
 }
 
 /// The machine.
@@ -215,6 +219,7 @@ pub struct Mirror {
     lag: [Lag; 2],
     paces: [Pace; 2],
     waits: Waits,
+    hedges: hedge::Hedges,
     /// Legs that do not know trims.
     no_trim: [bool; 2],
     /// Room that is used again: changes of pieces, and operations without any.
@@ -321,6 +326,7 @@ impl Mirror {
             lag: [Lag::default(), Lag::default()],
             paces: [Pace::new(), Pace::new()],
             waits: Waits::new(policy.quantile),
+            hedges: hedge::Hedges::default(),
             no_trim: [false; 2],
             changes: Vec::new(),
             complete: Vec::new(),
@@ -400,6 +406,7 @@ impl Mirror {
             ("drained_bytes", c.drained_bytes),
             ("reads_from_queue", c.queue_reads),
             ("reads_split", c.split_reads),
+            ("reads_hedged", c.hedges),
             ("reads_of_lost_data", c.lost_reads),
             ("exposed_bytes", e.bytes),
             ("exposed_bytes_max", e.bytes_max),
@@ -516,6 +523,7 @@ impl Machine for Mirror {
             CLEAR => self.clear_timer(cx),
             WAIT => self.limit_timer(cx),
             REST => self.stir = true,
+            HEDGE => self.hedge_timer(cx),
             EXPOSE => self.exposure_timer(),
             _ => self.resync_timer(),
         }

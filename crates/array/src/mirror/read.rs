@@ -49,7 +49,7 @@ impl Mirror {
     }
 
     /// The leader lacks the data: it may be in the memory of a delay queue.
-    fn read_queue(&mut self, i: u32, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn read_queue(&mut self, i: u32, cx: &mut Cx<'_>) -> bool {
         let op = &self.ops[i as usize];
         let Some(held) = self.lag.iter().find_map(|lag| lag.holder(op.at, op.upto)) else { return false };
         let (to, len) = (op.payload.slice(ByteLen(op.at - op.start)), ByteLen(op.upto - op.at));
@@ -80,7 +80,7 @@ impl Mirror {
     }
 
     /// Whether a leg may be read for this extent.
-    fn is_current(&self, leg: usize, start: u64, end: u64) -> bool {
+    pub(super) fn is_current(&self, leg: usize, start: u64, end: u64) -> bool {
         if self.legs[leg].place != Place::Member {
             return false;
         }
@@ -121,9 +121,13 @@ impl Mirror {
         }
     }
 
-    fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
-        let op = &mut self.ops[i as usize];
+    pub(super) fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
         debug_assert!(op.at < op.upto);
+        let to = op.payload.slice(ByteLen(op.at - op.start));
+        let buffer = self.read_buffer(to, op.upto - op.at, cx);
+        let first = op.flying == 0;
+        let op = &mut self.ops[i as usize];
         op.flying += 1;
         op.parts[leg] = Part::Flying;
         let draft = Draft {
@@ -131,23 +135,33 @@ impl Mirror {
             flags: op.flags,
             offset: ByteOffset(op.at),
             len: ByteLen(op.upto - op.at),
-            payload: op.payload.slice(ByteLen(op.at - op.start)),
+            payload: buffer,
             cookie: Tag::Data.cookie(leg, i),
         };
         let parent = op.parent;
         self.legs[leg].reads += 1;
         self.count.reads[leg] += 1;
         self.send(leg, parent, draft, cx);
+        self.sent_buffer(buffer, to, cx);
+        if first {
+            self.start_hedge(i, cx);
+        }
     }
 
     pub(super) fn read_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        let left = std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying;
+        let asks_other = self.ops[i as usize].parts[1 - leg] == Part::Flying;
+        if left && asks_other {
+            return;
+        }
         self.explain(i, id, cx);
-        if std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying {
+        if left {
             // The leg has left since, and may have answered from what was left of it.
             self.read_begin(i, cx);
             return;
         }
         let Some(error) = cx.requests[id].error else {
+            self.take_buffer(i, id, cx);
             self.read_good(i, cx);
             return;
         };
@@ -162,7 +176,9 @@ impl Mirror {
         } else {
             self.count.read_errors[leg] += 1;
         }
-        self.read_begin(i, cx);
+        if !asks_other {
+            self.read_begin(i, cx);
+        }
     }
 
     /// The extent, or the block of it that was asked for, is there.

@@ -3,6 +3,7 @@
 mod cuts;
 mod disk;
 mod forks;
+mod hetero;
 mod plants;
 mod random;
 mod scenarios;

@@ -2,7 +2,7 @@
 
 use crate::random::{hetero_setup, live, setup, Mix, ALL};
 use crate::world::Setup;
-use nandu_array::mirror::{HETERO_PLANTS, PLANTS};
+use nandu_array::mirror::{HETERO_PLANTS, PLANTS, STORY_PLANTS};
 use nandu_base::Plant;
 
 /// Lives that may pass before a fault must have shown itself.
@@ -45,4 +45,9 @@ fn every_planted_fault_of_a_hetero_mirror_is_found() {
     all_found(HETERO_PLANTS, |name| {
         find(name, hetero_setup, ALL).or_else(|| crate::cuts::finds(name, 4, true))
     });
+}
+
+#[test]
+fn every_planted_fault_that_needs_a_story_is_found() {
+    all_found(STORY_PLANTS, |name| crate::forks::finds(name).or_else(|| crate::cuts::finds(name, 4, true)));
 }

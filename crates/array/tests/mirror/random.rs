@@ -271,6 +271,7 @@ pub fn hetero_setup(seed: u64) -> Setup {
         h.resume_below = Some(ByteLen::kib(rng.below(64)));
         h.max_exposed_bytes = ByteLen::kib(*rng.pick(&[64, 64, 256, 4096]));
         h.max_exposed_time = Span::from_ms(*rng.pick(&[1, 1, 5, 1000]));
+        h.hedge_after = *rng.pick(&[Span::ZERO, Span::from_us(1), Span::from_us(20)]);
         h.on_limit = *rng.pick(&[OnLimit::Block, OnLimit::Degrade]);
     })
 }
@@ -339,6 +340,7 @@ fn random_hetero_lives_end_well() {
         "reads_of_lost_data",
         "exposure_waits",
         "degrades",
+        "reads_hedged",
         "lost_bytes_total",
         "solos",
         "rejoins",

@@ -542,6 +542,13 @@ impl World {
         }
     }
 
+    /// Lets `span` pass.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.events.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end.0) && self.step() {}
+        self.now = self.now.later(end);
+    }
+
     /// Waits until these requests are answered.
     pub fn wait(&mut self, cookies: &[u64]) {
         for _ in 0..100_000 {

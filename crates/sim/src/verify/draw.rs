@@ -482,6 +482,8 @@ impl<'a> Draft<'a> {
         self.put("delay_depth", depth);
         let resume = self.rng.below(32 << 10);
         self.put("resume_below", resume);
+        let hedge = *self.rng.pick(&[0, 100, 2000]);
+        self.put_text("hedge_after", format!("{hedge} us"));
         let bytes = 65_536u64 << self.rng.below(4);
         self.put("max_exposed_bytes", bytes);
         let time = *self.rng.pick(&[1, 10, 100, 1000]);
