@@ -78,6 +78,8 @@ pub struct Policy {
     pub exposed_time: Span,
     /// Whether the late leg is left out past that time.
     pub degrade: bool,
+    /// Whether one request is served at a time.
+    pub serial: bool,
     /// A read that takes longer is also sent to the other leg; zero for never.
     pub hedge: Span,
 }
@@ -100,6 +102,7 @@ impl Policy {
         exposed_bytes: u64::MAX,
         exposed_time: Span(u64::MAX),
         degrade: false,
+        serial: false,
         hedge: Span(0),
     };
 }
@@ -278,6 +281,8 @@ impl Mirror {
                 continue;
             }
             op.waited = true;
+            self.release_serial(i);
+            let op = &self.ops[i as usize];
             if let Some(leg) = op.parts.iter().position(|p| matches!(p, Part::Flying | Part::Queued)) {
                 self.count.over_limit += 1;
                 self.delay(leg, cx.now);

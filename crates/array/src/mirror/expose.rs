@@ -6,6 +6,8 @@
 //! and a write is acknowledged by both legs only; with `on_limit = "degrade"` the late leg is left out, which is announced
 //! by the figures `leg_a_is_member` and `degrades`, and taken back as soon as it answers again.
 //!
+//! With `degrade` a leader is also left out when a write has waited as long for its mark.
+//!
 //! A trim counts at most the bound: it has no data that could be lost. While one leg is out nothing is counted: the whole
 //! device has one copy, and says so.
 //!
@@ -97,7 +99,13 @@ impl Mirror {
 
     fn exposed_since(&self) -> Option<Instant> {
         let lags = self.lag.iter().filter_map(|l| l.since());
-        lags.chain(self.exposure.records.front().map(|r| r.since)).min()
+        lags.chain(self.exposure.records.front().map(|r| r.since)).chain(self.blocked_since()).min()
+    }
+
+    /// How long a write has waited for the leader's D, where the leader may be left out for that.
+    fn blocked_since(&self) -> Option<Instant> {
+        let first = self.intent_wait.first().filter(|_| self.policy.degrade)?;
+        Some(self.ops[*first as usize].sent)
     }
 
     /// Keeps within the bounds.
@@ -168,10 +176,10 @@ impl Mirror {
         let late = match since[0].cmp(&since[1]) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Greater => 1,
-            std::cmp::Ordering::Equal => {
-                let Some(r) = self.exposure.records.front() else { return };
-                usize::from(self.legs[0].flushed(r.need[0]))
-            }
+            std::cmp::Ordering::Equal => match self.exposure.records.front() {
+                Some(r) => usize::from(self.legs[0].flushed(r.need[0])),
+                None => self.leader, // it does not take its records
+            },
         };
         if late == self.leader && self.stale.count() > 0 {
             return;

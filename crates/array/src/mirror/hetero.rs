@@ -70,6 +70,16 @@ pub enum OnLimit {
     Degrade,
 }
 
+/// How many requests the manager has in hand (O1-5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Manager {
+    /// One: the next one is taken when a write is on both legs or its wait limit is over. The paper's step 3.
+    Serial,
+    /// All; only overlapping ones wait for each other.
+    Pipelined,
+}
+
 /// Options of `hetero-mirror`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -79,6 +89,9 @@ pub struct HeteroConfig {
     /// When a write without FUA is acknowledged. Default "first".
     #[serde(default = "default_ack")]
     pub ack: AckMode,
+    /// How many requests are served at once. Default "pipelined".
+    #[serde(default = "default_manager")]
+    pub manager: Manager,
     /// What a flush covers. Default "strict".
     #[serde(default = "default_flush")]
     pub flush: FlushMode,
@@ -157,6 +170,9 @@ pub struct HeteroConfig {
 fn default_ack() -> AckMode {
     AckMode::First
 }
+fn default_manager() -> Manager {
+    Manager::Pipelined
+}
 fn default_flush() -> FlushMode {
     FlushMode::Strict
 }
@@ -209,6 +225,7 @@ impl HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
             ack: default_ack(),
+            manager: default_manager(),
             flush: default_flush(),
             wait_limit: default_wait_limit(),
             wait_ratio: default_wait_ratio(),
@@ -326,6 +343,7 @@ impl HeteroConfig {
             exposed_bytes: bytes.0,
             exposed_time: time,
             degrade: self.on_limit == OnLimit::Degrade,
+            serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
         })
     }

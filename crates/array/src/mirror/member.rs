@@ -219,6 +219,10 @@ impl Mirror {
             self.end(i, cx);
         }
         self.ready.clear();
+        for id in std::mem::take(&mut self.op_queue) {
+            cx.requests[id].fail(ErrorKind::Gone);
+            cx.finish(id);
+        }
         self.forget_work(cx);
         while let Some(id) = self.take_flush() {
             cx.requests[id].fail(ErrorKind::Gone);
@@ -522,7 +526,7 @@ impl Mirror {
                 self.proc = Proc::None;
                 cx.closed();
             }
-            CloseStep::Drain if self.ops_alive() == 0 && !self.is_clearing() => {
+            CloseStep::Drain if self.ops_alive() == 0 && self.op_queue.is_empty() && !self.is_clearing() => {
                 self.stop_copies(cx);
                 let mut need = [0; 2];
                 for (leg, n) in

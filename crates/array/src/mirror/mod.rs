@@ -230,6 +230,9 @@ pub struct Mirror {
     gated: VecDeque<u32>,
     lost: Lost,
     heals: Vec<lost::Heal>,
+    /// Requests that wait for the one that a serial manager is busy with.
+    op_queue: VecDeque<ReqId>,
+    serial: Option<u32>,
     /// Something changed that procedures or waiters look at.
     stir: bool,
     /// A batch of some map became durable.
@@ -334,6 +337,8 @@ impl Mirror {
             gated: VecDeque::new(),
             lost: Lost::default(),
             heals: Vec::new(),
+            op_queue: VecDeque::new(),
+            serial: None,
             policy,
             stir: false,
             map_moved: false,
@@ -367,6 +372,23 @@ impl Mirror {
         let gen = Gen { epoch, tag: rng.bits() };
         assert!(gen != sb.gen && !sb.history.contains(&gen), "solo_gen_is_fresh: {gen:?}");
         gen
+    }
+
+    /// The serial manager of the paper (S1-8): one request at a time, a write until its wait limit is over.
+    fn next_serial(&mut self, cx: &mut Cx<'_>) {
+        if self.serial.is_none() {
+            if let Some(id) = self.op_queue.pop_front() {
+                self.serial = Some(self.admit(id, cx));
+            }
+        }
+    }
+
+    /// The manager is done with operation `i`.
+    fn release_serial(&mut self, i: u32) {
+        if self.serial == Some(i) {
+            self.serial = None;
+            self.stir |= !self.op_queue.is_empty();
+        }
     }
 
     /// FUA writes of mode `fast-leg` that may have waited for L.
@@ -440,6 +462,7 @@ impl Mirror {
                     self.retry_intents(cx);
                     self.retry_fua(cx);
                 }
+                self.next_serial(cx);
                 for leg in 0..2 {
                     self.pump_drain(leg, cx);
                 }
@@ -490,7 +513,11 @@ impl Machine for Mirror {
             Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
             Op::Flush => self.client_flush(id, cx),
             _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ => self.admit(id, cx),
+            _ if self.policy.serial => {
+                self.op_queue.push_back(id);
+                self.stir = true;
+            }
+            _ => drop(self.admit(id, cx)),
         }
         self.advance(cx);
         only_step(cx)

@@ -148,14 +148,14 @@ impl Operation {
 
 impl Mirror {
     /// A client's read, write, trim or write-zeroes.
-    pub(super) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+    pub(super) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) -> u32 {
         let r = &cx.requests[id];
         let kind = if r.op == Op::Read { Kind::Read } else { Kind::Write };
         let end = r.offset.0 + r.len.0;
         let mut op = Operation::new(kind, r.op, r.flags, r.payload, r.offset.0, end);
         (op.parent, op.cause) = (id, r.cause);
         let claim = if kind == Kind::Read { Claim::Read } else { Claim::Write };
-        self.enter(op, claim);
+        self.enter(op, claim)
     }
 
     /// Puts an operation into the table; it begins when it has its extent.
@@ -197,6 +197,7 @@ impl Mirror {
         op.parts = [Part::None; 2];
         op.tries = [0; 2];
         op.issued = false;
+        op.sent = Instant::ZERO;
         self.slot_wait.push_back(i);
         self.feed_slots(cx);
     }
@@ -242,6 +243,11 @@ impl Mirror {
         if self.is_held() || !durable && !self.planted.data_before_intent {
             self.count.intent_waits += 1;
             self.intent_wait.push(i);
+            let op = &mut self.ops[i as usize];
+            if op.sent == Instant::ZERO {
+                op.sent = cx.now;
+                self.stir |= self.policy.degrade;
+            }
         } else {
             self.issue(i, cx);
         }
@@ -472,6 +478,9 @@ impl Mirror {
             cx.finish(parent);
         }
         self.locks.leave(i, &mut self.ready);
+        if self.lag.iter().all(|lag| lag.direct(i).is_none()) {
+            self.release_serial(i); // else when the wait limit is over
+        }
     }
 
     fn gate(&mut self, i: u32) {
@@ -608,6 +617,7 @@ impl Mirror {
         if !op.acked {
             self.locks.leave(i, &mut self.ready);
         }
+        self.release_serial(i);
         self.free_if_back(i, cx);
     }
 

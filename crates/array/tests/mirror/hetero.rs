@@ -1,7 +1,7 @@
 //! Single stories of a hetero-mirror: who lags, who freezes, what is exposed.
 
 use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, OnLimit, WaitLimit};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit};
 use nandu_array::mirror::HeteroConfig;
 use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
 
@@ -253,4 +253,33 @@ fn trims_are_delayed_like_writes_also_where_a_leg_does_not_know_them() {
     assert_eq!(w.answers[&r].data[21], Stamp::ZERO);
     quiet(&mut w);
     assert!(w.is_pair());
+}
+
+#[test]
+fn a_leader_that_does_not_take_its_records_is_left_out() {
+    let mut w = made(slow(|h| {
+        h.max_exposed_time = Span::from_ms(1);
+        h.on_limit = OnLimit::Degrade;
+    }));
+    w.freeze(A, Span::from_ms(10));
+    let a = w.write(0, 8); // the region has no mark yet
+    let span = took(&mut w, a);
+    assert!(span < 3_000_000, "the write takes {span} ns");
+    assert_eq!((w.counter("degrades"), w.counter("leader_leg")), (1, 1));
+    quiet(&mut w);
+    assert!(w.is_pair());
+}
+
+#[test]
+fn a_serial_manager_takes_the_next_request_when_the_wait_limit_is_over() {
+    let mut w = made(slow(|h| h.manager = Manager::Serial));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_ms(1));
+    let (a, b) = (w.write(0, 4), w.write(20, 4));
+    let first = took(&mut w, a);
+    assert!(!w.answers.contains_key(&b));
+    let second = took(&mut w, b);
+    assert!(second > first, "the second write waits for the limit of the first: {first} and {second} ns");
+    assert_eq!(w.disk(A).pending(), 0);
+    quiet(&mut w);
 }

@@ -1,7 +1,7 @@
 //! Random lives of a mirror: everything at once, from a seed.
 
 use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, OnLimit, WaitLimit, WaitReading};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
 use nandu_base::{ByteLen, Op, OpenHow, Rng, Span};
 use std::collections::BTreeMap;
 
@@ -272,6 +272,7 @@ pub fn hetero_setup(seed: u64) -> Setup {
         h.max_exposed_bytes = ByteLen::kib(*rng.pick(&[64, 64, 256, 4096]));
         h.max_exposed_time = Span::from_ms(*rng.pick(&[1, 1, 5, 1000]));
         h.hedge_after = *rng.pick(&[Span::ZERO, Span::from_us(1), Span::from_us(20)]);
+        h.manager = *rng.pick(&[Manager::Serial, Manager::Pipelined, Manager::Pipelined]);
         h.on_limit = *rng.pick(&[OnLimit::Block, OnLimit::Degrade]);
     })
 }

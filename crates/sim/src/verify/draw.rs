@@ -465,6 +465,7 @@ impl<'a> Draft<'a> {
     fn delays(&mut self) {
         for (key, values) in [
             ("ack", &["first", "first", "wait-limit", "both"][..]),
+            ("manager", &["pipelined", "pipelined", "serial"]),
             ("flush", &["strict", "fast-leg"]),
             ("wait_limit", &["ratio", "quantile", "gc-hint"]),
             ("wait_reading", &["additional", "total"]),
