@@ -207,7 +207,7 @@ impl Mirror {
     /// Whether a write of this extent has to join the delay queue of the leg.
     #[inline]
     pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
-        let late = self.paces[leg].delayed && !(self.paces[1 - leg].delayed || !self.legs[1 - leg].writes);
+        let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
         late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
     }
 

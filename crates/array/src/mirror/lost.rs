@@ -97,9 +97,9 @@ impl Mirror {
         if self.planted.lost_cleared_before_flush {
             need = [0; 2];
         }
-        for leg in 0..2 {
+        for (leg, n) in need.into_iter().enumerate() {
             if self.legs[leg].is_in() {
-                self.want_flush(leg, need[leg], cx);
+                self.want_flush(leg, n, cx);
             }
         }
         self.heals.push(Heal { op: i, need: Some(need) });

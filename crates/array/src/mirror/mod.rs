@@ -1,36 +1,50 @@
-//! `mirror`: two legs with the same data, equal in rights.
+//! `mirror` and `hetero-mirror`: two legs with the same data.
 //!
-//! **The algorithm** (hetero-mirror.md sections 1 to 5, mode `strict`). One leg leads: its content decides after a crash.
-//! Before data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that
-//! wait share one map write and flush. A write goes to both members at once and is acknowledged when both have it.
-//! Overlapping writes keep the order of their arrival on both legs (R-ONE). A flush covers both members. D is cleared
-//! lazily, when nothing is under way in the region and both legs have flushed what they hold (R-CLEAR). A leg that is
-//! lost, or fails to write or flush, is left out: the survivor drains, flushes, and writes a Solo superblock with a fresh
-//! generation, while new writes and flushes wait (R-SOLO). A leg that returns gets the survivor's map as D and L, becomes
-//! a member, and is resynced region by region (R-LOCK); until then it is neither read there nor may it lead (R-HALF).
-//! At open both legs are flushed and the table of section 5 decides (R-OPEN).
+//! **The algorithm** (docs/mirror-protocol.md sections 1 to 5). One leg leads: its content decides after a crash. Before
+//! data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that wait
+//! share one map write and flush. A write goes to both members at once. Overlapping writes keep the order of their arrival
+//! on both legs (R-ONE). D is cleared lazily, when nothing is under way in the region and both legs have flushed what they
+//! hold (R-CLEAR). A leg that is lost, or fails to write or flush, is left out: the survivor drains, flushes, and writes a
+//! Solo superblock with a fresh generation, while new writes and flushes wait (R-SOLO). A leg that returns gets the
+//! survivor's map as D and L, becomes a member, and is resynced region by region (R-LOCK); until then it is neither read
+//! there nor may it lead (R-HALF). At open both legs are flushed and the table of section 5 decides (R-OPEN).
 //!
-//! **Where it differs from that page.** Acknowledged by both, always: no L for flushes, no exposure, no delay queue. L is
-//! written for a region that is resynced, and a leg with L does not start alone: it would report lost regions, and the
-//! lost list is laid out but not used. A flush does not wait for a resync: a region under resync has its only promised
+//! **`mirror`**: a write is acknowledged when both have it, and a flush covers both. L is written for a region that is
+//! resynced, and a leg with L does not start alone: it would have to report lost regions.
+//!
+//! **`hetero-mirror`** (paper S1: S. Byun, "A Hetero-Mirroring Scheme", 2010, section 3.3; spec S1-1 to S1-25): a write may be
+//! acknowledged when either leg has it. The other leg's share is then in its delay queue, which keeps the bytes and says
+//! where that leg is not current: for reads, copies, flushes and takeovers. The first leg of a new set leads; roles swap
+//! only when the leader leaves. Where the paper would lose or mix data this differs: it reads the SSD although it may lag, and
+//! says nothing of flushes, crashes, and legs that fail while the queue is not empty.
+//!
+//! **Where both differ from the protocol.** A flush does not wait for a resync: a region under resync has its only promised
 //! copy on the leader, which L on the follower says durably. When the leader goes while the follower is not resynced, the
-//! mirror fails all requests until the leader is back. A write that fails on both legs makes its regions copied from the
-//! leader. Client writes that need a new D wait during steps 1 to 5 of a rejoin, so that L covers D without a race.
-//! Not done: declaring the next regions of a sequential stream early, rewriting the other slot when idle.
+//! mirror fails all requests until the leader is back, instead of reporting those regions lost. Bytes of delayed writes are
+//! never dropped. A read error with no other current leg is answered as such and not put on the lost list: the leg says it
+//! again. A write that fails on both legs makes its regions copied from the leader. Client writes that need a new D wait
+//! during steps 1 to 5 of a rejoin, so that L covers D without a race.
+//!
+//! **Not done.** Declaring the next regions of a sequential stream early; rewriting the other slot when idle; a scrub; a
+//! planned swap of the roles; the histogram of the legs' latency ratio.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`],
-//! [`read`], [`flush`] what clients ask for; [`copy`] resync and repair; [`open`], [`member`] the procedures.
+//! [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`] how far it may be,
+//! [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
-//! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 56 B for each active region,
-//! 200 B for each request under way, and `resync_depth` chunks.
+//! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 64 B for each active region,
+//! 250 B for each request under way or share that a leg lacks, the bytes of these shares (`max_exposed_bytes`, and those of
+//! requests that are not answered), and `resync_depth` chunks.
 
+mod ack;
 pub mod config;
 mod copy;
 pub mod decide;
 pub mod delay;
 mod expose;
+mod figures;
 mod flush;
 mod hedge;
 pub mod hetero;
@@ -52,6 +66,7 @@ pub use hetero::{hetero_kind, HeteroConfig};
 use config::Planted;
 use delay::{Pace, Policy, Waits};
 use expose::Exposure;
+use figures::Counts;
 use lag::Lag;
 use layout::{Gen, Layout, Superblock};
 use leg::{Leg, Place as Standing};
@@ -126,41 +141,6 @@ enum Phase {
     Failed,
     /// Being closed.
     Closing,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    leg_flushes: [u64; 2],
-    map_writes: u64,
-    superblock_writes: u64,
-    intent_waits: u64,
-    clears: u64,
-    resync_bytes: u64,
-    resync_regions: u64,
-    resync_unreadable: u64,
-    read_errors: [u64; 2],
-    write_errors: [u64; 2],
-    repairs: u64,
-    solos: u64,
-    rejoins: u64,
-    refused: u64,
-    reads: [u64; 2],
-    held_writes: u64,
-    early_acks: u64,
-    over_limit: u64,
-    queued_bytes: u64,
-    queue_max: [u64; 2],
-    queue_bytes_max: [u64; 2],
-    drained: u64,
-    drained_pieces: u64,
-    drained_bytes: u64,
-    queue_reads: u64,
-    split_reads: u64,
-    lost_reads: u64,
-    lost_bytes: u64,
-    exposure_waits: u64,
-    degrades: u64,
-    hedges: u64,
 }
 
 /// The machine.
@@ -404,44 +384,6 @@ impl Mirror {
         }
     }
 
-    /// Figures of a `hetero-mirror` beside those of a mirror.
-    fn hetero_counters(&self, out: &mut Vec<Counter>) {
-        let (c, e) = (&self.count, &self.exposure);
-        for (name, value) in [
-            ("early_acks", c.early_acks),
-            ("writes_over_wait_limit", c.over_limit),
-            ("leg_a_is_delayed", u64::from(self.paces[0].delayed)),
-            ("leg_b_is_delayed", u64::from(self.paces[1].delayed)),
-            ("leg_a_delays", self.paces[0].delays),
-            ("leg_b_delays", self.paces[1].delays),
-            ("leg_a_delayed_ns", self.paces[0].delayed_for.0),
-            ("leg_b_delayed_ns", self.paces[1].delayed_for.0),
-            ("leg_a_queue_pieces_max", c.queue_max[0]),
-            ("leg_b_queue_pieces_max", c.queue_max[1]),
-            ("leg_a_queue_bytes_max", c.queue_bytes_max[0]),
-            ("leg_b_queue_bytes_max", c.queue_bytes_max[1]),
-            ("leg_a_queue_bytes", self.lag[0].bytes()),
-            ("leg_b_queue_bytes", self.lag[1].bytes()),
-            ("delayed_bytes", c.queued_bytes),
-            ("drained_writes", c.drained),
-            ("drained_pieces", c.drained_pieces),
-            ("drained_bytes", c.drained_bytes),
-            ("reads_from_queue", c.queue_reads),
-            ("reads_split", c.split_reads),
-            ("reads_hedged", c.hedges),
-            ("reads_of_lost_data", c.lost_reads),
-            ("exposed_bytes", e.bytes),
-            ("exposed_bytes_max", e.bytes_max),
-            ("exposed_ns_max", e.age_max.0),
-            ("exposure_waits", c.exposure_waits),
-            ("degrades", c.degrades),
-            ("lost_bytes", self.lost.bytes()),
-            ("lost_bytes_total", c.lost_bytes),
-        ] {
-            out.push(Counter { name, value });
-        }
-    }
-
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
         while self.stir || !self.ready.is_empty() {
@@ -597,41 +539,7 @@ impl Machine for Mirror {
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
-        for (name, value) in [
-            ("leg_a_is_member", member(0)),
-            ("leg_b_is_member", member(1)),
-            ("leader_leg", self.leader as u64),
-            ("active_regions", u64::from(self.regions.in_use())),
-            ("stale_regions", self.stale.count()),
-            ("dirty_regions", self.legs[self.leader].map.count_d()),
-            ("intent_waits", c.intent_waits),
-            ("held_writes", c.held_writes),
-            ("map_page_writes", c.map_writes),
-            ("superblock_writes", c.superblock_writes),
-            ("regions_cleared", c.clears),
-            ("leg_a_flushes", c.leg_flushes[0]),
-            ("leg_b_flushes", c.leg_flushes[1]),
-            ("leg_a_reads", c.reads[0]),
-            ("leg_b_reads", c.reads[1]),
-            ("leg_a_read_errors", c.read_errors[0]),
-            ("leg_b_read_errors", c.read_errors[1]),
-            ("leg_a_write_errors", c.write_errors[0]),
-            ("leg_b_write_errors", c.write_errors[1]),
-            ("repairs", c.repairs),
-            ("resync_bytes", c.resync_bytes),
-            ("resync_regions", c.resync_regions),
-            ("resync_unreadable_chunks", c.resync_unreadable),
-            ("solos", c.solos),
-            ("rejoins", c.rejoins),
-            ("rejoins_refused", c.refused),
-        ] {
-            out.push(Counter { name, value });
-        }
-        if self.policy.lists_lost {
-            self.hetero_counters(out);
-        }
+        self.put_figures(out);
     }
 
     fn reset_counters(&mut self) {
