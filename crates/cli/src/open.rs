@@ -22,6 +22,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),
     ("stripe", include_str!("../../../stacks/stripe.toml")),
     ("mirror-of-files", include_str!("../../../stacks/mirror-of-files.toml")),
+    ("hetero-mirror", include_str!("../../../stacks/hetero-mirror.toml")),
+    ("hetero-mirror-of-files", include_str!("../../../stacks/hetero-mirror-of-files.toml")),
     ("faulty", include_str!("../../../stacks/faulty.toml")),
 ];
 

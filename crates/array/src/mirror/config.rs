@@ -1,5 +1,6 @@
 //! Options of `mirror`, and the faults that can be planted in it.
 
+use super::delay::Policy;
 use super::layout::{Layout, PAGE};
 use super::Mirror;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
@@ -63,51 +64,53 @@ pub struct MirrorConfig {
     pub fresh: Fresh,
 }
 
-fn default_region() -> ByteLen {
+pub(super) fn default_region() -> ByteLen {
     ByteLen::mib(1)
 }
-fn default_clear_after() -> Span {
+pub(super) fn default_clear_after() -> Span {
     Span::from_secs(5)
 }
-fn default_active_regions() -> u32 {
+pub(super) fn default_active_regions() -> u32 {
     1024
 }
-fn default_resync_chunk() -> ByteLen {
+pub(super) fn default_resync_chunk() -> ByteLen {
     ByteLen::kib(256)
 }
-fn default_resync_depth() -> u32 {
+pub(super) fn default_resync_depth() -> u32 {
     2
 }
-fn default_read() -> ReadPolicy {
+pub(super) fn default_read() -> ReadPolicy {
     ReadPolicy::Balanced
 }
-fn default_write_retries() -> u8 {
+pub(super) fn default_write_retries() -> u8 {
     1
 }
-fn default_fresh() -> Fresh {
+pub(super) fn default_fresh() -> Fresh {
     Fresh::Copy
 }
 
 macro_rules! plants {
-    ($($field:ident, $name:literal, $breaks:literal, $summary:literal $(, $family:literal)?;)*) => {
-        /// Faults that can be planted: the rows of hetero-mirror.md section 7 that concern this mode.
-        pub const PLANTS: &[Plant] = &[$(Plant::new($name, $breaks, $summary)$(.within($family))?),*];
+    ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal
+        $(, $family:literal)?;)*)*) => {
+        $(#[doc = $about]
+        pub const $list: &[Plant] = &[$(Plant::new($name, $breaks, $summary)$(.within($family))?),*];)*
 
         /// Which faults are planted, read once.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Planted {
-            $(#[doc = $summary] pub $field: bool,)*
+            $($(#[doc = $summary] pub $field: bool,)*)*
         }
 
         impl Planted {
-            fn of(cx: &BuildContext<'_>) -> Planted {
-                Planted { $($field: cx.planted($name)),* }
+            pub(super) fn of(cx: &BuildContext<'_>) -> Planted {
+                Planted { $($($field: cx.planted($name)),*),* }
             }
         }
     };
 }
 
 plants! {
+    [PLANTS, "Faults that can be planted in any mirror, by the rows of docs/mirror-protocol.md section 7."]
     data_before_intent, "mirror.data-before-intent", "intent_before_data",
         "row 1: data goes to the legs before the region's D is durable";
     clear_after_leader_flush, "mirror.clear-after-leader-flush", "clear_needs_both_flushed",
@@ -140,6 +143,40 @@ plants! {
         "row 23: a leg that is not resynced takes over";
     single_slot, "mirror.single-slot", "slot_alternates_after_flush",
         "row 24: each record has one slot only";
+    serve_before_solo, "mirror.serve-before-solo", "open_durable_before_serve",
+        "row 9: a start serves before its superblock is durable";
+    union_on_leader_only, "mirror.union-on-leader-only", "open_durable_before_serve",
+        "row 10: a start serves without the follower saying that it may lack data", "mirror-of-files";
+
+    [HETERO_PLANTS, "Faults that can be planted in a `hetero-mirror` only."]
+    flush_without_l, "hetero-mirror.flush-without-l", "flush_alone_needs_l_or_solo",
+        "row 4: a flush counts on the leader alone although the follower does not say L";
+    flush_past_queue, "hetero-mirror.flush-past-queue", "flush_covers_leader",
+        "row 7: a flush does not wait for what a leg still lacks";
+    read_lagging, "hetero-mirror.read-lagging", "read_only_current",
+        "row 16: a leg is read although it lags there";
+    write_past_queue, "hetero-mirror.write-past-queue", "one_in_flight_per_block_and_leg",
+        "row 18: a write overtakes an older one in the leg's queue";
+    payload_dropped, "hetero-mirror.payload-dropped", "payload_held_until_acked",
+        "row 22: the bytes of a delayed write are not kept";
+    fua_any_leg, "hetero-mirror.fua-any-leg", "flush_covers_leader",
+        "row 7: FUA is answered by any leg";
+    no_exposure_bound, "hetero-mirror.no-exposure-bound", "exposure_bounded_or_announced",
+        "the bounds on exposure are not kept";
+
+    [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or a cut within two steps of another."]
+    solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",
+        "row 5: Solo is written before the survivor has drained and flushed";
+    solo_keeps_gen, "mirror.solo-keeps-generation", "solo_gen_is_fresh",
+        "row 12: a leg goes on alone under the old generation";
+    solo_overwritten, "mirror.solo-overwritten", "solo_gen_is_fresh",
+        "row 13c: a leg that went on alone is overwritten when it returns";
+    pair_before_l, "mirror.pair-before-l", "pair_again_l_covers_d",
+        "row 14: a pair again before the returning leg says what it lacks";
+    lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
+        "row 13: lost data are off the list before what was written over them is flushed";
+    answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",
+        "row 13b: a write over lost data is answered before the list without them is durable";
 }
 
 /// The machine kind `mirror`.
@@ -165,7 +202,7 @@ impl MirrorConfig {
         }
     }
 
-    fn check(&self) -> Result<(), BuildError> {
+    pub(super) fn check(&self) -> Result<(), BuildError> {
         let between = |key, value: u64, low: u64, high: u64, unit: &str| {
             if (low..=high).contains(&value) {
                 return Ok(());
@@ -211,6 +248,17 @@ impl DeviceConfig for MirrorConfig {
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        self.build_with(Policy::MIRROR, cx)
+    }
+}
+
+impl MirrorConfig {
+    /// The machine that these options make under `policy`.
+    pub(super) fn build_with(
+        &self,
+        policy: Policy,
+        cx: &BuildContext<'_>,
+    ) -> Result<Box<dyn Machine>, BuildError> {
         self.check()?;
         let shift = self.region.0.trailing_zeros() as u8;
         let mut layouts = Vec::with_capacity(2);
@@ -225,6 +273,6 @@ impl DeviceConfig for MirrorConfig {
                 .ok_or_else(|| BuildError::too_small("legs", limits.capacity, Layout::smallest()))?;
             layouts.push(layout);
         }
-        Ok(Box::new(Mirror::new(self, cx, [layouts[0], layouts[1]], Planted::of(cx))))
+        Ok(Box::new(Mirror::new(self, policy, cx, [layouts[0], layouts[1]], Planted::of(cx))))
     }
 }

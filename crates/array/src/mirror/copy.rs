@@ -79,7 +79,7 @@ impl Mirror {
             self.clear_early(cx);
             return false;
         }
-        self.regions.enter(region);
+        self.regions.enter(region, self.version);
         let start = u64::from(region) << self.shift;
         let end = (start + (1 << self.shift)).min(self.limits.capacity.0);
         self.resync.region = Some((region, start, end));
@@ -156,24 +156,8 @@ impl Mirror {
 
     fn start_copy(&mut self, from: usize, start: u64, end: u64, repair: bool, cx: &mut Cx<'_>) {
         let payload = cx.pool.allocate(ByteLen(end - start));
-        let op = Operation {
-            kind: Kind::Copy { from, repair },
-            parent: ReqId::NONE,
-            op: Op::Write,
-            flags: Flags::BACKGROUND,
-            payload,
-            start,
-            end,
-            at: start,
-            upto: end,
-            parts: [Part::None; 2],
-            tries: [0; 2],
-            legs: 0,
-            flying: 0,
-            issued: false,
-            over: false,
-            error: None,
-        };
+        let kind = Kind::Copy { from, repair };
+        let op = Operation::new(kind, Op::Write, Flags::BACKGROUND, payload, start, end);
         self.enter(op, Claim::Copy);
     }
 
@@ -186,7 +170,21 @@ impl Mirror {
             self.copy_over(i, false, cx); // the resync rewrites it, or the source lacks it
             return;
         }
+        // Neither a source that lacks data nor a write of the same block under way at the target.
+        if self.lag.iter().any(|lag| lag.lacks(op.start, op.end)) {
+            self.copy_wait.push(i);
+            return;
+        }
         self.send_copy(i, from, Op::Read, cx);
+    }
+
+    /// Copies that waited for delayed writes of their extent.
+    pub(super) fn retry_copies(&mut self, cx: &mut Cx<'_>) {
+        for i in std::mem::take(&mut self.copy_wait) {
+            if !self.ops[i as usize].over {
+                self.copy_begin(i, cx);
+            }
+        }
     }
 
     fn send_copy(&mut self, i: u32, leg: usize, what: Op, cx: &mut Cx<'_>) {
@@ -282,6 +280,7 @@ impl Mirror {
             self.exit_region(region, cx);
         }
         self.repairs.clear();
+        self.copy_wait.clear();
         let armed = self.resync.armed;
         self.resync = Resync { armed, ..Resync::default() };
     }

@@ -131,16 +131,19 @@ fn precedes(gen: Gen, newer: &Superblock) -> bool {
 }
 
 /// What a leg that comes back to leader `y` lacks, or why it cannot.
-pub fn returns(x: &Found, y: &Superblock, create: bool) -> Result<Lacks, &'static str> {
+///
+/// `merges` is a planted fault: a leg that went on alone is overwritten.
+pub fn returns(x: &Found, y: &Superblock, create: bool, merges: bool) -> Result<Lacks, &'static str> {
     match x {
         Found::Absent => Err("its records cannot be read"),
         Found::Blank if create => Ok(Lacks::All),
         Found::Blank => Err("it is blank"),
         Found::Foreign => Err("it holds something else"),
         Found::Valid(x) if x.set != y.set || x.leg == y.leg => Err("it belongs to another mirror"),
-        Found::Valid(x) if x.solo => Err("it went on alone (split brain)"),
+        Found::Valid(x) if x.solo && !merges => Err("it went on alone (split brain)"),
         Found::Valid(x) if x.gen == y.gen || (y.base != Gen::NONE && x.gen == y.base) => Ok(Lacks::Dirty),
         Found::Valid(x) if precedes(x.gen, y) => Ok(Lacks::All),
+        Found::Valid(_) if merges => Ok(Lacks::All),
         Found::Valid(_) => Err("its history is another (split brain)"),
     }
 }

@@ -1,12 +1,16 @@
 //! Client flushes, and the lazy clearing of D.
 //!
-//! **Flush.** On each leg that counts, a flush waits for the number that covers everything complete so far; what was
-//! acknowledged is complete on both. While a leg takes Solo nothing is answered (`solo_before_lone_ack`).
+//! **Flush.** On each leg that counts, a flush waits until nothing older than itself is in the leg's delay queue, then for
+//! the leg flush that covers everything complete by then. It never counts a mixture of blocks here and blocks there. In
+//! mode `fast-leg` the follower counts by its map instead: every region in use since before the flush says L there,
+//! durably, or is flushed there (`flush_alone_needs_l_or_solo`). While a leg takes Solo nothing is answered
+//! (`solo_before_lone_ack`), and nothing before the list of lost data is durable.
 //!
 //! **Clear (R-CLEAR).** A cycle looks at regions idle for `clear_after`, oldest first: both legs flush until their last
 //! writes are covered on both, then D is cleared where nothing has begun meanwhile. When the active regions run out, a
 //! cycle begins early and takes every idle region.
 
+use super::region_map::L;
 use super::{at_least, Mirror, Phase, CLEAR};
 use nandu_base::{Cx, Instant, ReqId};
 
@@ -14,9 +18,15 @@ use nandu_base::{Cx, Instant, ReqId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     id: ReqId,
-    /// The number that each leg must have flushed; zero when the leg does not count.
+    /// Every write up to this version is covered.
+    version: u64,
+    /// The number that each leg must have flushed; zero when the leg does not count, [`LATER`] as long as its queue holds
+    /// older writes.
     need: [u64; 2],
 }
+
+/// Not known before the delay queue holds nothing older.
+const LATER: u64 = u64::MAX;
 
 /// The clearing cycle.
 #[derive(Debug, Default)]
@@ -43,22 +53,51 @@ impl Mirror {
     }
 
     pub(super) fn client_flush(&mut self, id: ReqId, cx: &mut Cx<'_>) {
-        let mut need = [0; 2];
-        for (leg, need) in need.iter_mut().enumerate() {
+        let mut w = Waiting { id, version: self.version, need: [0; 2] };
+        for leg in 0..2 {
             let skipped = self.planted.flush_one_leg && leg != self.leader;
             if self.counts(leg) && !skipped {
-                *need = self.cover(leg);
-                self.want_flush(leg, *need, cx);
+                w.need[leg] = LATER;
+                self.cover_leg(&mut w, leg, cx);
             }
         }
-        self.flushes.push_back(Waiting { id, need });
+        self.flushes.push_back(w);
         self.answer_flushes(ReqId::NONE, cx);
+    }
+
+    /// Asks for the leg flush, once the leg's queue holds nothing that the flush covers.
+    fn cover_leg(&mut self, w: &mut Waiting, leg: usize, cx: &mut Cx<'_>) {
+        let by_map = self.policy.fast_flush && leg != self.leader;
+        let drained = self.lag[leg].floor() > w.version || self.planted.flush_past_queue;
+        if w.need[leg] == LATER && !by_map && drained {
+            w.need[leg] = self.cover(leg);
+            self.want_flush(leg, w.need[leg], cx);
+        }
+    }
+
+    /// Whether the follower says L, durably, wherever it may lack what the flush covers.
+    fn is_listed(&self, version: u64) -> bool {
+        let follower = &self.legs[self.follower()];
+        if follower.map.is_settled() || self.planted.flush_without_l {
+            return true; // every region in use has its L wanted since its first write
+        }
+        self.regions.iter().all(|r| {
+            let flushed = r.busy == 0 && follower.flushed(r.need[self.follower()]);
+            r.entered > version || flushed || follower.map.is_durable(r.region, L)
+        })
+    }
+
+    fn covers(&self, w: &Waiting, leg: usize) -> bool {
+        match self.policy.fast_flush && leg != self.leader {
+            true => self.is_listed(w.version),
+            false => self.legs[leg].flushed(w.need[leg]),
+        }
     }
 
     /// From the issue of the Pair superblock on, waiting flushes need the other leg too.
     pub(super) fn flushes_need(&mut self, leg: usize, cx: &mut Cx<'_>) {
-        if self.flushes.is_empty() {
-            return;
+        if self.flushes.is_empty() || self.policy.fast_flush {
+            return; // or its L, which covers all of D by now
         }
         let n = self.legs[leg].dirty;
         self.flushes.iter_mut().for_each(|w| w.need[leg] = n);
@@ -67,12 +106,27 @@ impl Mirror {
 
     /// Answers flushes whose cover is complete. `id` is the leg flush that is just back, if it is one.
     pub(super) fn answer_flushes(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+        if !self.lag.iter().all(|l| l.is_empty()) || self.flushes.iter().any(|w| w.need.contains(&LATER)) {
+            for at in 0..self.flushes.len() {
+                let mut w = self.flushes[at];
+                for leg in 0..2 {
+                    if self.counts(leg) {
+                        self.cover_leg(&mut w, leg, cx);
+                    }
+                }
+                self.flushes[at] = w;
+            }
+        }
         while let Some(&w) = self.flushes.front() {
-            let held = self.is_held() && !self.planted.lone_flush_before_solo;
-            let covered = (0..2).all(|leg| !self.counts(leg) || self.legs[leg].flushed(w.need[leg]));
+            let held = self.is_held() && !self.planted.lone_flush_before_solo || !self.lost_is_durable();
+            let covered = (0..2).all(|leg| !self.counts(leg) || self.covers(&w, leg));
             if held || !covered {
                 return;
             }
+            assert!(
+                w.need[self.leader] != LATER,
+                "flush_covers_leader: the leader lacks what the flush covers"
+            );
             self.flushes.pop_front();
             if id != ReqId::NONE {
                 cx.absorb(w.id, id);

@@ -2,7 +2,7 @@
 //!
 //! Everything is found from the leg's own size. From the end: superblock slot 1 is the last whole 4 KiB block, slot 0
 //! lies 64 KiB before it, then downwards the lost list (one page, two slots) and the region map (two slots for each page).
-//! Data begins at offset 0. All numbers are little-endian. The same layout serves `mirror` and a later `hetero-mirror`.
+//! Data begins at offset 0. All numbers are little-endian. The same layout serves `mirror` and `hetero-mirror`.
 
 use nandu_base::{ByteLen, ByteOffset};
 
@@ -19,6 +19,8 @@ const MAP_MAGIC: u32 = 0x504D_4D48;
 const LOST_MAGIC: u32 = 0x4C4D_4D48;
 const VERSION: u16 = 1;
 const HEADER: usize = 32;
+/// Most extents in the lost list.
+pub const LOST_EXTENTS: usize = 250;
 /// Where the superblock's checksum stands: it covers everything before.
 const CHECKSUM_AT: usize = 508;
 
@@ -221,16 +223,23 @@ pub fn page_words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes[HEADER..].chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().expect("eight bytes")))
 }
 
-/// Writes an empty lost list.
-pub fn encode_empty_lost(seq: u64, set_tag: u64, out: &mut [u8]) {
+/// Writes a lost list: extents as first byte and one past the last, at most [`LOST_EXTENTS`].
+pub fn encode_lost(seq: u64, set_tag: u64, extents: &[(u64, u64)], out: &mut [u8]) {
     header(LOST_MAGIC, 0, seq, set_tag, out);
+    for (chunk, (start, end)) in out[HEADER..].chunks_exact_mut(16).zip(extents) {
+        chunk[..8].copy_from_slice(&start.to_le_bytes());
+        chunk[8..].copy_from_slice(&(end - start).to_le_bytes());
+    }
     seal(out);
 }
 
-/// Reads a lost list slot: its seq, and whether it names extents.
-pub fn decode_lost(set_tag: u64, bytes: &[u8]) -> Option<(u64, bool)> {
+/// Reads a lost list slot: its seq, and the extents.
+pub fn decode_lost(set_tag: u64, bytes: &[u8]) -> Option<(u64, Vec<(u64, u64)>)> {
     let seq = opened(LOST_MAGIC, 0, set_tag, bytes)?;
-    Some((seq, bytes[HEADER..].iter().any(|&b| b != 0)))
+    let number = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("eight bytes"));
+    let extents = bytes[HEADER..].chunks_exact(16).map(|c| (number(&c[..8]), number(&c[8..])));
+    let some = extents.take(LOST_EXTENTS).filter(|&(_, len)| len > 0);
+    Some((seq, some.map(|(start, len)| (start, start.saturating_add(len))).collect()))
 }
 
 fn header(magic: u32, page: u32, seq: u64, set_tag: u64, out: &mut [u8]) {

@@ -8,7 +8,7 @@
 //! and only then may the next update of that record start.
 
 use super::decide::Found;
-use super::layout::{decode_lost, encode_empty_lost, Layout, Superblock, PAGE};
+use super::layout::{decode_lost, encode_lost, Layout, Superblock, PAGE};
 use super::region_map::LegMap;
 use super::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, OpenError, Payload, ReqId, TenantId};
@@ -73,8 +73,12 @@ pub struct Leg {
     pub map: LegMap,
     /// The update of the map under way.
     pub map_io: Update,
-    /// Whether an empty lost list must be written with the next batch of the map.
+    /// Whether the lost list must be written with the next batch of the map.
     pub lost_to_write: bool,
+    /// Whether it is part of the batch under way.
+    lost_in_batch: bool,
+    /// Drained writes among the data writes.
+    pub drains: u32,
     /// Its newest superblock.
     pub sb: Superblock,
     sb_slot: u8,
@@ -84,7 +88,10 @@ pub struct Leg {
     load_next: u32,
     load_end: u32,
     slots: [Slot; 2],
-    lost_found: Option<(u64, bool)>,
+    /// Number and slot of the newest lost list.
+    lost_newest: Option<(u64, u8)>,
+    /// What it was found to name.
+    pub lost_found: Vec<(u64, u64)>,
     lost_unreadable: bool,
     /// How often a write of a record may still fail before the leg is given up.
     record_retries: u8,
@@ -119,6 +126,8 @@ impl Leg {
             map: LegMap::new(layout.pages, regions),
             map_io: Update::Idle,
             lost_to_write: false,
+            lost_in_batch: false,
+            drains: 0,
             sb,
             sb_slot: 1,
             sb_io: Update::Idle,
@@ -126,7 +135,8 @@ impl Leg {
             load_next: 0,
             load_end: 0,
             slots: [Slot::Unreadable; 2],
-            lost_found: None,
+            lost_newest: None,
+            lost_found: Vec::new(),
             lost_unreadable: false,
             record_retries: 0,
         }
@@ -162,7 +172,7 @@ impl Leg {
         self.map_io = Update::Idle;
         self.sb_io = Update::Idle;
         self.loading = 0;
-        self.lost_to_write = false;
+        (self.lost_to_write, self.lost_in_batch) = (false, false);
         self.map.clear();
     }
 
@@ -203,17 +213,24 @@ impl Leg {
         Found::Valid(sb)
     }
 
-    /// Where an empty lost list goes, and its number.
-    fn lost_slot(&self) -> (u8, u64) {
-        match self.lost_found {
-            Some((seq, _)) => (1, seq + 1),
-            None => (0, 1),
-        }
+    /// The lost list has changed.
+    pub fn want_lost(&mut self) {
+        self.lost_to_write = true;
+    }
+
+    /// Whether the list that was wanted last is durable.
+    pub fn lost_is_durable(&self) -> bool {
+        !self.lost_to_write && !self.lost_in_batch
     }
 
     /// Whether the lost list names extents, or may do so.
     pub fn names_lost(&self) -> bool {
-        self.lost_unreadable || self.lost_found.is_some_and(|(_, some)| some)
+        self.lost_unreadable || !self.lost_found.is_empty()
+    }
+
+    /// Whether a slot of the lost list could not be read: it may name more.
+    pub fn hides_lost(&self) -> bool {
+        self.lost_unreadable
     }
 }
 
@@ -305,6 +322,7 @@ impl Mirror {
             }
             Update::Flushing(n) if l.flushed(n) => {
                 l.map.finish();
+                l.lost_in_batch = false;
                 l.map_io = Update::Idle;
                 self.map_moved = true;
                 true
@@ -325,8 +343,10 @@ impl Mirror {
         if std::mem::take(&mut self.legs[leg].lost_to_write) {
             writes += 1;
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
-            let (slot, seq) = self.legs[leg].lost_slot();
-            encode_empty_lost(seq, tag, cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+            let l = &mut self.legs[leg];
+            let (seq, slot) = l.lost_newest.map_or((1, 0), |(seq, slot)| (seq + 1, 1 - slot));
+            (l.lost_newest, l.lost_in_batch) = (Some((seq, slot)), true);
+            encode_lost(seq, tag, self.lost.extents(), cx.pool.bytes_mut(payload, ByteLen(PAGE)));
             let at = self.layouts[leg].lost_slot(slot);
             self.record(leg, Op::Write, at, payload, Tag::MapWrite.cookie(leg, LOST), cx);
         }
@@ -391,7 +411,7 @@ impl Mirror {
             l.record_retries -= 1;
             let at = match (sb, index) {
                 (true, _) => ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]),
-                (false, LOST) => self.layouts[leg].lost_slot(l.lost_slot().0),
+                (false, LOST) => self.layouts[leg].lost_slot(l.lost_newest.map_or(0, |(_, slot)| slot)),
                 (false, page) => self.layouts[leg].page(page, l.map.newest(page)),
             };
             cx.renew(id);
@@ -423,7 +443,8 @@ impl Mirror {
     pub(super) fn load_maps(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let l = &mut self.legs[leg];
         l.map.clear();
-        (l.lost_found, l.lost_unreadable) = (None, false);
+        (l.lost_newest, l.lost_unreadable) = (None, false);
+        l.lost_found.clear();
         l.load_next = 0;
         l.load_end = l.map.pages() * 2 + 2;
         for _ in 0..WINDOW {
@@ -476,7 +497,13 @@ impl Mirror {
         match bytes {
             Some(bytes) if page < l.map.pages() => l.map.offer(page, slot, tag, bytes),
             None if page < l.map.pages() => l.map.offer_nothing(page, slot),
-            Some(bytes) => l.lost_found = l.lost_found.max(decode_lost(tag, bytes)),
+            Some(bytes) => {
+                if let Some((seq, extents)) = decode_lost(tag, bytes) {
+                    if l.lost_newest.is_none_or(|(newest, _)| seq > newest) {
+                        (l.lost_newest, l.lost_found) = (Some((seq, slot)), extents);
+                    }
+                }
+            }
             None => l.lost_unreadable = true,
         }
         self.load_one(leg, cx);
@@ -495,7 +522,7 @@ impl Mirror {
             let why = format!("leg `{name}` had {} when it was made", ByteLen(sb.leg_bytes));
             return refuse(why, "give it that size again");
         }
-        if !sb.strict {
+        if !sb.strict && !self.policy.lists_lost {
             return refuse(format!("leg `{name}` belongs to a hetero-mirror"), "open it as that kind");
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::leg::Place;
 use super::open::OpenStep;
 use super::region_map::{D, L};
 use super::write::{Kind, Part};
-use super::{Mirror, Phase, CLEAR, RESYNC};
+use super::{Mirror, Phase, CLEAR, EXPOSE, HEDGE, REST, RESYNC, WAIT};
 use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
 
 /// The procedure under way.
@@ -172,7 +172,19 @@ impl Mirror {
             _ => Proc::Solo(SoloStep::Drain),
         };
         self.map_moved = true;
+        self.exposure.reset();
+        self.ops.iter_mut().for_each(|op| op.exposed = 0);
+        self.forget_lag(leg, cx);
         self.drop_parts(leg, cx);
+    }
+
+    /// Nothing waits for a leg that is out, and the other one need not keep apart from it.
+    fn forget_lag(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let mut gone = Vec::new();
+        self.lag[leg].clear(&mut gone, cx.pool);
+        gone.iter().for_each(|piece| self.ops[piece.writer as usize].pieces[leg] = 0);
+        self.paces.iter_mut().for_each(|p| p.resume(cx.now));
+        (self.paces[leg].pressed, self.no_trim[leg]) = (false, false);
     }
 
     /// Marks reset (R-RESET): the leg that left lacks, as far as anybody knows, every region in use.
@@ -191,9 +203,12 @@ impl Mirror {
         let phase = std::mem::replace(&mut self.phase, Phase::Failed);
         self.proc = Proc::None;
         self.let_go();
+        for leg in 0..2 {
+            self.forget_lag(leg, cx);
+        }
         for i in 0..self.ops.len() as u32 {
             let op = &mut self.ops[i as usize];
-            op.parts = [Part::None; 2];
+            (op.parts, op.pieces) = ([Part::None; 2], [0; 2]);
             let waits_for_data = op.kind == Kind::Read && op.flying > 0;
             if op.kind == Kind::Free || op.over || waits_for_data {
                 continue;
@@ -204,6 +219,10 @@ impl Mirror {
             self.end(i, cx);
         }
         self.ready.clear();
+        for id in std::mem::take(&mut self.op_queue) {
+            cx.requests[id].fail(ErrorKind::Gone);
+            cx.finish(id);
+        }
         self.forget_work(cx);
         while let Some(id) = self.take_flush() {
             cx.requests[id].fail(ErrorKind::Gone);
@@ -245,6 +264,16 @@ impl Mirror {
         self.regions.clear();
         self.stale.clear();
         self.repairs.clear();
+        self.copy_wait.clear();
+        self.gated.clear();
+        self.heals.clear();
+        self.exposure.reset();
+        self.exposure.disarm();
+        self.waits.forget();
+        self.hedges.forget();
+        for key in [WAIT, REST, EXPOSE, HEDGE] {
+            cx.cancel_wake(key);
+        }
         self.stop_clear();
         self.forget_resync();
         self.disarm_clear();
@@ -255,12 +284,19 @@ impl Mirror {
     fn run_solo(&mut self, step: SoloStep, cx: &mut Cx<'_>) -> bool {
         let s = self.leader;
         match step {
-            SoloStep::Drain if self.legs[s].data_writes == 0 && self.legs[s].sb_is_settled() => {
+            SoloStep::Drain
+                if self.legs[s].sb_is_settled()
+                    && (self.planted.solo_before_drain
+                        || self.legs[s].data_writes == 0 && self.lag[s].is_empty()) =>
+            {
                 let n = self.flush_anew(s, cx);
                 self.proc = Proc::Solo(SoloStep::Flush(n));
             }
-            SoloStep::Flush(n) if self.legs[s].flushed(n) => {
-                self.declare_on_leader();
+            SoloStep::Flush(n) if self.legs[s].flushed(n) || self.planted.solo_before_drain => {
+                self.declare_on_leader(true);
+                if !self.lost.is_empty() {
+                    self.legs[s].want_lost();
+                }
                 self.proc = Proc::Solo(SoloStep::Map);
             }
             SoloStep::Map if self.legs[s].map_is_settled() => {
@@ -269,6 +305,7 @@ impl Mirror {
             }
             SoloStep::Record if self.legs[s].sb_is_settled() => {
                 self.proc = Proc::None;
+                self.declare_on_leader(false);
                 self.count.solos += 1;
                 self.map_moved = true; // writes that wait go on
                 self.stir = true;
@@ -279,8 +316,10 @@ impl Mirror {
         true
     }
 
-    /// D of the leader is exactly what the other leg lacks.
-    pub(super) fn declare_on_leader(&mut self) {
+    /// D of the leader is exactly what the other leg lacks. A leg that was the follower keeps its L until its Solo superblock
+    /// is durable: a start that is cut must not find neither L nor the list of lost data.
+    pub(super) fn declare_on_leader(&mut self, keep_l: bool) {
+        let keep = if keep_l { L } else { 0 };
         let map = &mut self.legs[self.leader].map;
         let set: Vec<u32> = map.any().collect();
         for region in set {
@@ -290,15 +329,22 @@ impl Mirror {
         }
         let mut next = self.stale.next(0);
         while let Some(region) = next {
-            map.put(region, D);
+            map.put(region, D | map.wanted(region) & keep);
             next = self.stale.next(region + 1);
         }
     }
 
     /// Writes the superblock of a leg that goes on alone, with a fresh generation.
     pub(super) fn write_solo(&mut self, s: usize, cx: &mut Cx<'_>) {
-        assert!(self.legs[s].data_writes == 0, "solo_after_drain_and_flush");
-        let gen = self.fresh_gen(s);
+        assert!(
+            self.planted.solo_before_drain || self.legs[s].data_writes == 0 && self.lag[s].is_empty(),
+            "solo_after_drain_and_flush"
+        );
+        let gen = if self.planted.solo_keeps_gen && self.legs[s].sb.gen != Gen::NONE {
+            self.legs[s].sb.gen
+        } else {
+            self.fresh_gen(s)
+        };
         self.write_sb(
             s,
             |sb| {
@@ -328,11 +374,12 @@ impl Mirror {
                 self.follow_map(x, blank);
                 self.proc = Proc::Join(JoinStep::Follow);
             }
-            JoinStep::Follow if self.legs[x].map_is_settled() => {
+            JoinStep::Follow if self.legs[x].map_is_settled() || self.planted.pair_before_l => {
                 let from = self.legs[y].sb;
                 let paired = |sb: &mut Superblock| {
                     (sb.set, sb.gen, sb.history) = (from.set, from.gen, from.history);
                     (sb.base, sb.solo, sb.leader, sb.clean) = (Gen::NONE, false, from.leg, false);
+                    sb.strict = from.strict;
                 };
                 self.write_sb(x, paired, cx);
                 self.proc = Proc::Join(JoinStep::Record);
@@ -353,7 +400,7 @@ impl Mirror {
             }
         }
         let y = self.legs[self.leader].sb;
-        match returns(&found, &y, self.how.create) {
+        match returns(&found, &y, self.how.create, self.planted.solo_overwritten) {
             Err(why) => {
                 let why = format!("leg `{}` cannot rejoin: {why}", self.names[x]);
                 self.refuse(x, OpenError::Refused { why, remedy: "replace it by the right leg".into() }, cx);
@@ -365,8 +412,14 @@ impl Mirror {
                 }
                 if found == Found::Blank {
                     let own = self.legs[x].sb;
-                    let sb =
-                        Superblock { leg: 1 - y.leg, set: y.set, seq: 0, together: 0, strict: true, ..own };
+                    let sb = Superblock {
+                        leg: 1 - y.leg,
+                        set: y.set,
+                        seq: 0,
+                        together: 0,
+                        strict: y.strict,
+                        ..own
+                    };
                     self.legs[x].begin_anew(sb);
                 }
                 self.load_maps(x, cx);
@@ -388,7 +441,7 @@ impl Mirror {
 
     fn join_maps(&mut self, x: usize, all: bool, cx: &mut Cx<'_>) {
         let blank = self.legs[x].sb.seq == 0;
-        if self.legs[x].names_lost() && !blank {
+        if self.legs[x].names_lost() && !blank && !self.policy.lists_lost {
             let why = format!("leg `{}` has a list of lost data", self.names[x]);
             self.refuse(x, OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() }, cx);
             return;
@@ -417,7 +470,9 @@ impl Mirror {
         leader.any().for_each(|r| own.put(r, D | L));
         if blank {
             own.touch_all();
-            self.legs[x].lost_to_write = true;
+        }
+        if blank || !self.lost.is_empty() || self.legs[x].names_lost() {
+            self.legs[x].want_lost();
         }
     }
 
@@ -427,7 +482,10 @@ impl Mirror {
         let [a, b] = &self.legs;
         let (own, leader) = if x == 0 { (&a.map, &b.map) } else { (&b.map, &a.map) };
         let covered = leader.any().all(|r| own.is_durable(r, D | L));
-        assert!(covered, "pair_again_l_covers_d: the leader has D where the returning leg has no L");
+        assert!(
+            covered || self.planted.pair_before_l,
+            "pair_again_l_covers_d: the leader has D where the returning leg has no L"
+        );
         self.legs[x].writes = true;
         let now = cx.now.0;
         self.write_sb(y, |sb| (sb.solo, sb.base, sb.together) = (false, Gen::NONE, now), cx);
@@ -468,7 +526,7 @@ impl Mirror {
                 self.proc = Proc::None;
                 cx.closed();
             }
-            CloseStep::Drain if self.ops_alive() == 0 && !self.is_clearing() => {
+            CloseStep::Drain if self.ops_alive() == 0 && self.op_queue.is_empty() && !self.is_clearing() => {
                 self.stop_copies(cx);
                 let mut need = [0; 2];
                 for (leg, n) in

@@ -1,38 +1,58 @@
-//! `mirror`: two legs with the same data, equal in rights.
+//! `mirror` and `hetero-mirror`: two legs with the same data.
 //!
-//! **The algorithm** (hetero-mirror.md sections 1 to 5, mode `strict`). One leg leads: its content decides after a crash.
-//! Before data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that
-//! wait share one map write and flush. A write goes to both members at once and is acknowledged when both have it.
-//! Overlapping writes keep the order of their arrival on both legs (R-ONE). A flush covers both members. D is cleared
-//! lazily, when nothing is under way in the region and both legs have flushed what they hold (R-CLEAR). A leg that is
-//! lost, or fails to write or flush, is left out: the survivor drains, flushes, and writes a Solo superblock with a fresh
-//! generation, while new writes and flushes wait (R-SOLO). A leg that returns gets the survivor's map as D and L, becomes
-//! a member, and is resynced region by region (R-LOCK); until then it is neither read there nor may it lead (R-HALF).
-//! At open both legs are flushed and the table of section 5 decides (R-OPEN).
+//! **The algorithm** (docs/mirror-protocol.md sections 1 to 5). One leg leads: its content decides after a crash. Before
+//! data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that wait
+//! share one map write and flush. A write goes to both members at once. Overlapping writes keep the order of their arrival
+//! on both legs (R-ONE). D is cleared lazily, when nothing is under way in the region and both legs have flushed what they
+//! hold (R-CLEAR). A leg that is lost, or fails to write or flush, is left out: the survivor drains, flushes, and writes a
+//! Solo superblock with a fresh generation, while new writes and flushes wait (R-SOLO). A leg that returns gets the
+//! survivor's map as D and L, becomes a member, and is resynced region by region (R-LOCK); until then it is neither read
+//! there nor may it lead (R-HALF). At open both legs are flushed and the table of section 5 decides (R-OPEN).
 //!
-//! **Where it differs from that page.** Acknowledged by both, always: no L for flushes, no exposure, no delay queue. L is
-//! written for a region that is resynced, and a leg with L does not start alone: it would report lost regions, and the
-//! lost list is laid out but not used. A flush does not wait for a resync: a region under resync has its only promised
+//! **`mirror`**: a write is acknowledged when both have it, and a flush covers both. L is written for a region that is
+//! resynced, and a leg with L does not start alone: it would have to report lost regions.
+//!
+//! **`hetero-mirror`** (paper S1: S. Byun, "A Hetero-Mirroring Scheme", 2010, section 3.3; spec S1-1 to S1-25): a write may be
+//! acknowledged when either leg has it. The other leg's share is then in its delay queue, which keeps the bytes and says
+//! where that leg is not current: for reads, copies, flushes and takeovers. The first leg of a new set leads; roles swap
+//! only when the leader leaves. Where the paper would lose or mix data this differs: it reads the SSD although it may lag, and
+//! says nothing of flushes, crashes, and legs that fail while the queue is not empty.
+//!
+//! **Where both differ from the protocol.** A flush does not wait for a resync: a region under resync has its only promised
 //! copy on the leader, which L on the follower says durably. When the leader goes while the follower is not resynced, the
-//! mirror fails all requests until the leader is back. A write that fails on both legs makes its regions copied from the
-//! leader. Client writes that need a new D wait during steps 1 to 5 of a rejoin, so that L covers D without a race.
-//! Not done: declaring the next regions of a sequential stream early, rewriting the other slot when idle.
+//! mirror fails all requests until the leader is back, instead of reporting those regions lost. Bytes of delayed writes are
+//! never dropped. A read error with no other current leg is answered as such and not put on the lost list: the leg says it
+//! again. A write that fails on both legs makes its regions copied from the leader. Client writes that need a new D wait
+//! during steps 1 to 5 of a rejoin, so that L covers D without a race.
+//!
+//! **Not done.** Declaring the next regions of a sequential stream early; rewriting the other slot when idle; a scrub; a
+//! planned swap of the roles; the histogram of the legs' latency ratio.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`],
-//! [`read`], [`flush`] what clients ask for; [`copy`] resync and repair; [`open`], [`member`] the procedures.
+//! [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`] how far it may be,
+//! [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
-//! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 56 B for each active region,
-//! 200 B for each request under way, and `resync_depth` chunks.
+//! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 64 B for each active region,
+//! 250 B for each request under way or share that a leg lacks, the bytes of these shares (`max_exposed_bytes`, and those of
+//! requests that are not answered), and `resync_depth` chunks.
 
+mod ack;
 pub mod config;
 mod copy;
 pub mod decide;
+pub mod delay;
+mod expose;
+mod figures;
 mod flush;
+mod hedge;
+pub mod hetero;
+pub mod lag;
 pub mod layout;
 pub mod leg;
 pub mod locks;
+pub mod lost;
 mod member;
 mod open;
 mod read;
@@ -40,16 +60,22 @@ pub mod region_map;
 pub mod regions;
 mod write;
 
-pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, PLANTS};
+pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, HETERO_PLANTS, PLANTS, STORY_PLANTS};
+pub use hetero::{hetero_kind, HeteroConfig};
 
 use config::Planted;
+use delay::{Pace, Policy, Waits};
+use expose::Exposure;
+use figures::Counts;
+use lag::Lag;
 use layout::{Gen, Layout, Superblock};
 use leg::{Leg, Place as Standing};
 use locks::{Locks, Pass};
+use lost::Lost;
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Instant, Limits, Machine,
-    Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Flags, Instant, Limits,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
 };
 use region_map::{Bits, D};
 use regions::Regions;
@@ -62,6 +88,14 @@ const NONE: u32 = u32::MAX;
 const CLEAR: TimerKey = TimerKey(0);
 /// The timer that goes on with a resync.
 const RESYNC: TimerKey = TimerKey(1);
+/// The timer of wait limits.
+const WAIT: TimerKey = TimerKey(2);
+/// The timer of a leg that rests after errors.
+const REST: TimerKey = TimerKey(3);
+/// The timer of exposure.
+const EXPOSE: TimerKey = TimerKey(4);
+/// The timer of reads that are late.
+const HEDGE: TimerKey = TimerKey(5);
 
 /// What a child request of the mirror is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +107,7 @@ enum Tag {
     SbWrite,
     MapRead,
     SbRead,
+    Drain,
 }
 
 impl Tag {
@@ -86,7 +121,8 @@ impl Tag {
             2 => Tag::MapWrite,
             3 => Tag::SbWrite,
             4 => Tag::MapRead,
-            _ => Tag::SbRead,
+            5 => Tag::SbRead,
+            _ => Tag::Drain,
         };
         (tag, (cookie >> 40 & 1) as usize, cookie as u32)
     }
@@ -107,29 +143,10 @@ enum Phase {
     Closing,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    leg_flushes: [u64; 2],
-    map_writes: u64,
-    superblock_writes: u64,
-    intent_waits: u64,
-    clears: u64,
-    resync_bytes: u64,
-    resync_regions: u64,
-    resync_unreadable: u64,
-    read_errors: [u64; 2],
-    write_errors: [u64; 2],
-    repairs: u64,
-    solos: u64,
-    rejoins: u64,
-    refused: u64,
-    reads: [u64; 2],
-    held_writes: u64,
-}
-
 /// The machine.
 pub struct Mirror {
     limits: Limits,
+    policy: Policy,
     names: [String; 2],
     layouts: [Layout; 2],
     planted: Planted,
@@ -174,6 +191,28 @@ pub struct Mirror {
     clearing: flush::Clearing,
     resync: copy::Resync,
     repairs: VecDeque<copy::Repair>,
+    /// Copies that wait for delayed writes of their extent.
+    copy_wait: Vec<u32>,
+    /// Number of the newest write.
+    version: u64,
+    /// What each leg lacks, and how it fares as a writer.
+    lag: [Lag; 2],
+    paces: [Pace; 2],
+    waits: Waits,
+    hedges: hedge::Hedges,
+    /// Legs that do not know trims.
+    no_trim: [bool; 2],
+    /// Room that is used again: changes of pieces, and operations without any.
+    changes: lag::Changes,
+    complete: Vec<u32>,
+    exposure: Exposure,
+    /// Writes that wait for room within the exposure bound, in order.
+    gated: VecDeque<u32>,
+    lost: Lost,
+    heals: Vec<lost::Heal>,
+    /// Requests that wait for the one that a serial manager is busy with.
+    op_queue: VecDeque<ReqId>,
+    serial: Option<u32>,
     /// Something changed that procedures or waiters look at.
     stir: bool,
     /// A batch of some map became durable.
@@ -182,7 +221,13 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    fn new(config: &MirrorConfig, cx: &BuildContext<'_>, layouts: [Layout; 2], planted: Planted) -> Mirror {
+    fn new(
+        config: &MirrorConfig,
+        policy: Policy,
+        cx: &BuildContext<'_>,
+        layouts: [Layout; 2],
+        planted: Planted,
+    ) -> Mirror {
         let shift = config.region.0.trailing_zeros() as u8;
         let (a, b) = (&cx.children[0], &cx.children[1]);
         let capacity = ByteLen(layouts[0].data.0.min(layouts[1].data.0));
@@ -198,7 +243,7 @@ impl Mirror {
             history: [Gen::NONE; 8],
             solo: false,
             leader: 0,
-            strict: true,
+            strict: !policy.fast_flush,
             clean: false,
             leg_bytes: layouts[leg].leg.0,
             region_shift: shift,
@@ -259,6 +304,22 @@ impl Mirror {
             clearing: flush::Clearing::default(),
             resync: copy::Resync::default(),
             repairs: VecDeque::new(),
+            copy_wait: Vec::new(),
+            version: 0,
+            lag: [Lag::default(), Lag::default()],
+            paces: [Pace::new(), Pace::new()],
+            waits: Waits::new(policy.quantile),
+            hedges: hedge::Hedges::default(),
+            no_trim: [false; 2],
+            changes: Vec::new(),
+            complete: Vec::new(),
+            exposure: Exposure::default(),
+            gated: VecDeque::new(),
+            lost: Lost::default(),
+            heals: Vec::new(),
+            op_queue: VecDeque::new(),
+            serial: None,
+            policy,
             stir: false,
             map_moved: false,
             count: Counts::default(),
@@ -293,6 +354,36 @@ impl Mirror {
         gen
     }
 
+    /// The serial manager of the paper (S1-8): one request at a time, a write until its wait limit is over.
+    fn next_serial(&mut self, cx: &mut Cx<'_>) {
+        if self.serial.is_none() {
+            if let Some(id) = self.op_queue.pop_front() {
+                self.serial = Some(self.admit(id, cx));
+            }
+        }
+    }
+
+    /// The manager is done with operation `i`.
+    fn release_serial(&mut self, i: u32) {
+        if self.serial == Some(i) {
+            self.serial = None;
+            self.stir |= !self.op_queue.is_empty();
+        }
+    }
+
+    /// FUA writes of mode `fast-leg` that may have waited for L.
+    fn retry_fua(&mut self, cx: &mut Cx<'_>) {
+        if !self.policy.fast_flush {
+            return;
+        }
+        for i in 0..self.ops.len() as u32 {
+            let op = &self.ops[i as usize];
+            if op.kind == write::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
+                self.settle(i, ReqId::NONE, cx);
+            }
+        }
+    }
+
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
         while self.stir || !self.ready.is_empty() {
@@ -311,10 +402,20 @@ impl Mirror {
                 }
                 if std::mem::take(&mut self.map_moved) {
                     self.retry_intents(cx);
+                    self.retry_fua(cx);
                 }
+                self.next_serial(cx);
+                for leg in 0..2 {
+                    self.pump_drain(leg, cx);
+                }
+                self.pump_heals(cx);
+                self.pump_exposure(cx);
                 self.answer_flushes(ReqId::NONE, cx);
                 self.pump_clear(cx);
                 self.feed_slots(cx);
+                if !self.copy_wait.is_empty() {
+                    self.retry_copies(cx);
+                }
                 self.pump_copies(cx);
             }
         }
@@ -354,7 +455,11 @@ impl Machine for Mirror {
             Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
             Op::Flush => self.client_flush(id, cx),
             _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ => self.admit(id, cx),
+            _ if self.policy.serial => {
+                self.op_queue.push_back(id);
+                self.stir = true;
+            }
+            _ => drop(self.admit(id, cx)),
         }
         self.advance(cx);
         only_step(cx)
@@ -372,6 +477,7 @@ impl Machine for Mirror {
                 self.answer_flushes(id, cx);
             }
             Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
+            Tag::Drain => self.drain_done(id, leg, index, cx),
             Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
         }
         if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
@@ -384,6 +490,10 @@ impl Machine for Mirror {
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         match key {
             CLEAR => self.clear_timer(cx),
+            WAIT => self.limit_timer(cx),
+            REST => self.stir = true,
+            HEDGE => self.hedge_timer(cx),
+            EXPOSE => self.exposure_timer(),
             _ => self.resync_timer(),
         }
         self.advance(cx);
@@ -401,7 +511,8 @@ impl Machine for Mirror {
                 self.legs[leg].back = true;
                 self.stir = true;
             }
-            DeviceEvent::GcPressure(_) | DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
+            DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
+            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
         }
         self.advance(cx);
         only_step(cx)
@@ -428,48 +539,26 @@ impl Machine for Mirror {
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
-        for (name, value) in [
-            ("leg_a_is_member", member(0)),
-            ("leg_b_is_member", member(1)),
-            ("leader_leg", self.leader as u64),
-            ("active_regions", u64::from(self.regions.in_use())),
-            ("stale_regions", self.stale.count()),
-            ("dirty_regions", self.legs[self.leader].map.count_d()),
-            ("intent_waits", c.intent_waits),
-            ("held_writes", c.held_writes),
-            ("map_page_writes", c.map_writes),
-            ("superblock_writes", c.superblock_writes),
-            ("regions_cleared", c.clears),
-            ("leg_a_flushes", c.leg_flushes[0]),
-            ("leg_b_flushes", c.leg_flushes[1]),
-            ("leg_a_reads", c.reads[0]),
-            ("leg_b_reads", c.reads[1]),
-            ("leg_a_read_errors", c.read_errors[0]),
-            ("leg_b_read_errors", c.read_errors[1]),
-            ("leg_a_write_errors", c.write_errors[0]),
-            ("leg_b_write_errors", c.write_errors[1]),
-            ("repairs", c.repairs),
-            ("resync_bytes", c.resync_bytes),
-            ("resync_regions", c.resync_regions),
-            ("resync_unreadable_chunks", c.resync_unreadable),
-            ("solos", c.solos),
-            ("rejoins", c.rejoins),
-            ("rejoins_refused", c.refused),
-        ] {
-            out.push(Counter { name, value });
-        }
+        self.put_figures(out);
     }
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
+        self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
     }
 
     fn check(&self) -> Result<(), Violation> {
         let broken = |invariant, what: String| Err(Violation { invariant, what });
         if self.phase != Phase::Running || self.proc != Proc::None {
             return Ok(());
+        }
+        if self.exposure.bytes > self.policy.exposed_bytes {
+            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
+            return broken(
+                "exposure_bounded_or_announced",
+                format!("{bytes} B are exposed, at most {most} B may be"),
+            );
         }
         let map = &self.legs[self.leader].map;
         for region in 0..self.region_count {
@@ -483,7 +572,7 @@ impl Machine for Mirror {
             }
         }
         let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
-        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes).sum();
+        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
         if flying != data {
             return broken(
                 "one_in_flight_per_block_and_leg",

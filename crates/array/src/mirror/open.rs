@@ -8,6 +8,7 @@ use super::config::Fresh;
 use super::decide::{decide, Found, Start};
 use super::layout::{Gen, Superblock};
 use super::leg::Place;
+use super::lost::Lost;
 use super::member::{stores, Proc};
 use super::region_map::{D, L};
 use super::{Mirror, Phase};
@@ -53,7 +54,9 @@ impl Mirror {
             OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => {
                 Ok(self.open_record(start, cx))
             }
-            OpenStep::Record(start) if all(&|l| self.legs[l].sb_is_settled()) => {
+            OpenStep::Record(start)
+                if all(&|l| self.legs[l].sb_is_settled()) || self.planted.serve_before_solo =>
+            {
                 self.open_serve(start, cx);
                 return true;
             }
@@ -146,19 +149,16 @@ impl Mirror {
             if !self.equal_so_far {
                 (0..self.region_count).for_each(|r| self.stale.set(r));
             }
-            self.declare_on_leader();
+            self.declare_on_leader(true);
             return Ok(OpenStep::Settle(start));
         }
-        for leg in 0..2 {
-            if self.legs[leg].is_in() && self.legs[leg].names_lost() {
-                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
-                return Err(OpenError::Refused { why, remedy: "open it as a hetero-mirror".into() });
-            }
-        }
+        self.open_lost()?;
         let was_leader = self.legs[y].sb.leader == self.legs[y].sb.leg;
         let unknown = |bits| if stored { bits } else { 0 };
         self.legs[y].map.loaded(unknown(if was_leader { D } else { D | L }));
-        if matches!(start, Start::Alone(_)) && !was_leader && self.legs[y].map.any_l() {
+        if matches!(start, Start::Alone(_)) && !was_leader && self.policy.lists_lost {
+            self.give_up_listed(y);
+        } else if matches!(start, Start::Alone(_)) && !was_leader && self.legs[y].map.any_l() {
             let why = format!("leg `{}` was not resynced when it was last used", self.names[y]);
             return Err(OpenError::Refused { why, remedy: "add the other leg, which holds the data".into() });
         }
@@ -171,8 +171,8 @@ impl Mirror {
                 self.legs[leg].map.any().for_each(|r| self.stale.set(r));
             }
         }
-        self.declare_on_leader();
-        if let Start::Pair(_) = start {
+        self.declare_on_leader(true);
+        if let (Start::Pair(_), false) = (start, self.planted.union_on_leader_only) {
             let map = &mut self.legs[1 - y].map;
             let mut next = self.stale.next(0);
             while let Some(region) = next {
@@ -183,12 +183,53 @@ impl Mirror {
         Ok(OpenStep::Settle(start))
     }
 
+    /// What was lost before is lost still, whichever leg says so.
+    fn open_lost(&mut self) -> Result<(), OpenError> {
+        self.lost = Lost::default();
+        for leg in 0..2 {
+            if !self.legs[leg].is_in() || !self.legs[leg].names_lost() {
+                continue;
+            }
+            let refuse = |why: String, remedy: &str| Err(OpenError::Refused { why, remedy: remedy.into() });
+            if !self.policy.lists_lost {
+                let why = format!("leg `{}` has a list of lost data", self.names[leg]);
+                return refuse(why, "open it as a hetero-mirror");
+            }
+            if self.legs[leg].hides_lost() {
+                let why = format!("the list of lost data on leg `{}` cannot be read", self.names[leg]);
+                return refuse(why, "leave that leg out");
+            }
+            for &(start, end) in &self.legs[leg].lost_found {
+                self.lost.add(start, end);
+            }
+        }
+        if !self.lost.is_empty() {
+            self.legs.iter_mut().filter(|l| l.is_in()).for_each(|l| l.want_lost());
+        }
+        Ok(())
+    }
+
+    /// A former follower goes on without the leader: what it may lack of promised data is lost.
+    fn give_up_listed(&mut self, y: usize) {
+        let map = &self.legs[y].map;
+        let listed: Vec<u32> = map.any().filter(|&r| map.wanted(r) & L != 0).collect();
+        for region in listed {
+            let start = u64::from(region) << self.shift;
+            let end = (start + (1 << self.shift)).min(self.limits.capacity.0);
+            self.lost.add(start, end);
+            self.count.lost_bytes += end - start;
+            self.legs[y].want_lost();
+        }
+    }
+
     fn open_record(&mut self, start: Start, cx: &mut Cx<'_>) -> OpenStep {
         match start {
             Start::Pair(_) | Start::Solo(_) => {
                 for leg in 0..2 {
-                    if self.legs[leg].is_in() && self.legs[leg].sb.clean {
-                        self.write_sb(leg, |sb| sb.clean = false, cx);
+                    let sb = &self.legs[leg].sb;
+                    if self.legs[leg].is_in() && (sb.clean || sb.strict == self.policy.fast_flush) {
+                        let strict = !self.policy.fast_flush;
+                        self.write_sb(leg, |sb| (sb.clean, sb.strict) = (false, strict), cx);
                     }
                 }
             }
@@ -205,6 +246,7 @@ impl Mirror {
                 leg.writes = true;
             }
         }
+        self.declare_on_leader(false);
         self.count.solos += u64::from(matches!(start, Start::Alone(_)));
         self.proc = Proc::None;
         let again = std::mem::replace(&mut self.phase, Phase::Running) == Phase::Failed;

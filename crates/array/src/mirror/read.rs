@@ -1,7 +1,9 @@
 //! Reads: from a member that is current, and from the other one when the first cannot return its data.
 //!
 //! A read waits for every earlier write of its extent and holds later ones back, so that no write is in flight there and
-//! every member that is not stale holds the newest data (`read_only_current`). An extent that fails on both legs is read
+//! every member that is not stale and does not lag there holds the newest data (`read_only_current`). What the leader
+//! lacks is read from memory when one entry of a delay queue has all of it. When no leg is current for the whole extent the
+//! read is split where that changes. An extent that fails on both legs is read
 //! again block by block: two legs with different bad sectors still return everything. What one leg could not return is
 //! copied back to it from the other one ([`super::copy`]).
 
@@ -14,15 +16,75 @@ use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId};
 
 impl Mirror {
     pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
-        match self.choose(i, cx) {
+        if !self.lost.is_empty() && self.read_lost(i, cx) {
+            return;
+        }
+        let leg = self.choose(i, cx);
+        if leg != Some(self.leader) && self.lag.iter().any(|l| !l.is_empty()) {
+            if self.read_queue(i, cx) {
+                return;
+            }
+            if leg.is_none() && self.shorten(i) {
+                self.read_begin(i, cx);
+                return;
+            }
+        }
+        match leg {
             Some(leg) => self.read_from(i, leg, cx),
             None => self.read_nowhere(i, cx),
         }
     }
 
+    /// Lost data are an error, never what some leg still holds (`lost_never_read`).
+    fn read_lost(&mut self, i: u32, cx: &mut Cx<'_>) -> bool {
+        let op = &self.ops[i as usize];
+        let Some((from, to)) = self.lost.first(op.at, op.upto) else { return false };
+        let error = IoError { kind: ErrorKind::Lost, at: ByteLen(from - op.start), len: ByteLen(to - from) };
+        if op.parent != ReqId::NONE {
+            cx.requests[op.parent].error = Some(error);
+        }
+        self.count.lost_reads += 1;
+        self.end(i, cx);
+        true
+    }
+
+    /// The leader lacks the data: it may be in the memory of a delay queue.
+    pub(super) fn read_queue(&mut self, i: u32, cx: &mut Cx<'_>) -> bool {
+        let op = &self.ops[i as usize];
+        let Some(held) = self.lag.iter().find_map(|lag| lag.holder(op.at, op.upto)) else { return false };
+        let (to, len) = (op.payload.slice(ByteLen(op.at - op.start)), ByteLen(op.upto - op.at));
+        match held {
+            Some(payload) => cx.pool.copy(payload, to, len),
+            None => cx.pool.zero(to, len),
+        }
+        self.count.queue_reads += 1;
+        self.read_good(i, cx);
+        true
+    }
+
+    /// No leg can return all of it: the read goes on up to the next border between what the legs lack. False when there is
+    /// none.
+    fn shorten(&mut self, i: u32) -> bool {
+        let op = &self.ops[i as usize];
+        let mut upto = op.upto.min(self.lag[0].border(op.at)).min(self.lag[1].border(op.at));
+        if self.stale.count() > 0 {
+            upto = upto.min(((op.at >> self.shift) + 1) << self.shift);
+        }
+        let is_shorter = upto < op.upto;
+        self.count.split_reads += u64::from(is_shorter);
+        if is_shorter {
+            let op = &mut self.ops[i as usize];
+            (op.upto, op.legs) = (upto, 0);
+        }
+        is_shorter
+    }
+
     /// Whether a leg may be read for this extent.
-    fn is_current(&self, leg: usize, start: u64, end: u64) -> bool {
+    pub(super) fn is_current(&self, leg: usize, start: u64, end: u64) -> bool {
         if self.legs[leg].place != Place::Member {
+            return false;
+        }
+        if self.lag[leg].lacks(start, end) && !self.planted.read_lagging {
             return false;
         }
         leg == self.leader
@@ -59,9 +121,13 @@ impl Mirror {
         }
     }
 
-    fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
-        let op = &mut self.ops[i as usize];
+    pub(super) fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
         debug_assert!(op.at < op.upto);
+        let to = op.payload.slice(ByteLen(op.at - op.start));
+        let buffer = self.read_buffer(to, op.upto - op.at, cx);
+        let first = op.flying == 0;
+        let op = &mut self.ops[i as usize];
         op.flying += 1;
         op.parts[leg] = Part::Flying;
         let draft = Draft {
@@ -69,23 +135,33 @@ impl Mirror {
             flags: op.flags,
             offset: ByteOffset(op.at),
             len: ByteLen(op.upto - op.at),
-            payload: op.payload.slice(ByteLen(op.at - op.start)),
+            payload: buffer,
             cookie: Tag::Data.cookie(leg, i),
         };
         let parent = op.parent;
         self.legs[leg].reads += 1;
         self.count.reads[leg] += 1;
         self.send(leg, parent, draft, cx);
+        self.sent_buffer(buffer, to, cx);
+        if first {
+            self.start_hedge(i, cx);
+        }
     }
 
     pub(super) fn read_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        let left = std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying;
+        let asks_other = self.ops[i as usize].parts[1 - leg] == Part::Flying;
+        if left && asks_other {
+            return;
+        }
         self.explain(i, id, cx);
-        if std::mem::replace(&mut self.ops[i as usize].parts[leg], Part::None) != Part::Flying {
+        if left {
             // The leg has left since, and may have answered from what was left of it.
             self.read_begin(i, cx);
             return;
         }
         let Some(error) = cx.requests[id].error else {
+            self.take_buffer(i, id, cx);
             self.read_good(i, cx);
             return;
         };
@@ -100,7 +176,9 @@ impl Mirror {
         } else {
             self.count.read_errors[leg] += 1;
         }
-        self.read_begin(i, cx);
+        if !asks_other {
+            self.read_begin(i, cx);
+        }
     }
 
     /// The extent, or the block of it that was asked for, is there.
@@ -119,7 +197,9 @@ impl Mirror {
             self.end(i, cx);
             return;
         }
-        (op.at, op.upto) = (op.upto, op.end.min(op.upto + PAGE));
+        // After an error block by block, otherwise as far as one leg is current.
+        let next = if op.error.is_some() { op.end.min(op.upto + PAGE) } else { op.end };
+        (op.at, op.upto) = (op.upto, next);
         op.legs = 0;
         self.read_begin(i, cx);
     }

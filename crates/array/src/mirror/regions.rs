@@ -1,7 +1,7 @@
 //! The regions in use: at most `active_regions` of them, found by a small chained table, the idle ones in order of use.
 //!
 //! A region is *busy* while a write or copy inside it is under way, then *idle* until its D bit is cleared. Each keeps,
-//! for both legs, the number of the leg flush that will cover its last write. RAM: 56 B for each active region.
+//! for both legs, the number of the leg flush that will cover its last write. RAM: 64 B for each active region.
 
 use nandu_base::Instant;
 
@@ -18,6 +18,8 @@ pub struct Active {
     pub need: [u64; 2],
     /// When it became idle.
     pub used: Instant,
+    /// The last write before it got its slot.
+    pub entered: u64,
     chain: u32,
     older: u32,
     newer: u32,
@@ -44,6 +46,7 @@ impl Regions {
             busy: 0,
             need: [0; 2],
             used: Instant::ZERO,
+            entered: 0,
             chain: NIL,
             older: NIL,
             newer: NIL,
@@ -105,8 +108,8 @@ impl Regions {
         self.idle
     }
 
-    /// One more write or copy in `region`, which gets a slot if it has none. The caller has checked that there is room.
-    pub fn enter(&mut self, region: u32) {
+    /// One more write or copy in `region`, which gets a slot if it has none; `version` writes were issued before. The caller has checked that there is room.
+    pub fn enter(&mut self, region: u32, version: u64) {
         let at = match self.find(region) {
             Some(at) => {
                 if self.slots[at as usize].busy == 0 {
@@ -114,12 +117,12 @@ impl Regions {
                 }
                 at
             }
-            None => self.insert(region),
+            None => self.insert(region, version),
         };
         self.slots[at as usize].busy += 1;
     }
 
-    fn insert(&mut self, region: u32) -> u32 {
+    fn insert(&mut self, region: u32, version: u64) -> u32 {
         let at = self.free.pop().expect("the caller has checked that there is room");
         let bucket = self.bucket(region);
         self.slots[at as usize] = Active {
@@ -127,6 +130,7 @@ impl Regions {
             busy: 0,
             need: [0; 2],
             used: Instant::ZERO,
+            entered: version,
             chain: self.heads[bucket],
             older: NIL,
             newer: NIL,
@@ -228,7 +232,7 @@ mod tests {
             let region = rng.below(40) as u32;
             match rng.below(3) {
                 0 if model.contains_key(&region) || regions.room() > 0 => {
-                    regions.enter(region);
+                    regions.enter(region, 0);
                     *model.entry(region).or_default() += 1;
                     idle.retain(|&r| r != region);
                 }

@@ -2,14 +2,26 @@
 //!
 //! A write claims its extent (R-ONE) and then goes on in pieces of a bounded number of regions; all but huge trims are
 //! one piece. For each piece: a place among the active regions, D durable on the leader (R-INTENT), the data to every leg
-//! that takes writes, an answer from each. A leg that fails a write that the other leg took is out. The request keeps the
-//! payload until the end (R-PAYLOAD).
+//! that takes writes, directly or through its delay queue ([`super::delay`]), an answer from each.
+//!
+//! **Acknowledged early.** With `ack` other than `both` the client is answered when one leg has the data, or one has it and
+//! the wait limit of the other is over. Then the extent is free for others; the operation stays, without it, until the
+//! other leg has its share too, and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and
+//! says which leg is not current. FUA is answered when both legs have it durably, in mode `fast-leg` when the leader has
+//! and the follower says L.
+//!
+//! **Errors.** A leg that fails a write that the other leg took is out. What fails after the client was answered goes back
+//! to the queue. The request keeps the payload until the answer.
 
+use super::delay::Ack;
+use super::lag::Piece;
 use super::leg::Place;
 use super::locks::Claim;
-use super::region_map::D;
+use super::region_map::{D, L};
 use super::{Mirror, Phase, Tag, NONE};
-use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, IoError, Op, Payload, ReqId};
+use nandu_base::{
+    ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId, TenantId,
+};
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +42,8 @@ pub(super) enum Kind {
 pub(super) enum Part {
     /// None, or the leg has left.
     None,
+    /// In the leg's delay queue, waiting or under way.
+    Queued,
     Flying,
     Done,
     Failed,
@@ -59,10 +73,73 @@ pub(super) struct Operation {
     pub(super) issued: bool,
     /// Whether the operation has ended and only waits for stragglers.
     pub(super) over: bool,
+    /// Whether the client has its answer; the extent is free then.
+    pub(super) acked: bool,
+    /// Whether the wait limit is over.
+    pub(super) waited: bool,
+    /// Whether it waits for room within the exposure bound.
+    pub(super) gated: bool,
+    /// Number of this write among all.
+    pub(super) version: u64,
+    /// When it was issued, and when the first leg had it.
+    pub(super) sent: Instant,
+    pub(super) first: Instant,
+    /// Pieces in the delay queue of each leg.
+    pub(super) pieces: [u32; 2],
+    /// Bytes that count as exposed.
+    pub(super) exposed: u64,
+    pub(super) cause: TenantId,
     pub(super) error: Option<IoError>,
 }
 
 impl Operation {
+    /// An operation on `start..end` that has not begun.
+    pub(super) fn new(kind: Kind, op: Op, flags: Flags, payload: Payload, start: u64, end: u64) -> Operation {
+        Operation {
+            kind,
+            parent: ReqId::NONE,
+            op,
+            flags,
+            payload,
+            start,
+            end,
+            at: start,
+            upto: end,
+            parts: [Part::None; 2],
+            tries: [0; 2],
+            legs: 0,
+            flying: 0,
+            issued: false,
+            over: false,
+            acked: false,
+            waited: false,
+            gated: false,
+            version: 0,
+            sent: Instant::ZERO,
+            first: Instant::ZERO,
+            pieces: [0; 2],
+            exposed: 0,
+            cause: TenantId::SYSTEM,
+            error: None,
+        }
+    }
+
+    /// The share of a leg in the piece under way, for its delay queue.
+    pub(super) fn piece(&self, i: u32, leg: usize) -> Piece {
+        let zeroes = self.op == Op::Trim && self.legs >> leg & 1 != 0;
+        Piece {
+            start: self.at,
+            end: self.upto,
+            oldest: self.version,
+            since: self.sent,
+            op: if zeroes { Op::WriteZeroes } else { self.op },
+            fua: self.flags.has(Flags::FUA),
+            payload: self.payload.slice(ByteLen(self.at - self.start)),
+            writer: i,
+            cause: self.cause,
+        }
+    }
+
     /// The client's request, as long as it is not answered.
     pub(super) fn client(&self) -> Option<ReqId> {
         (self.parent != ReqId::NONE).then_some(self.parent)
@@ -71,29 +148,14 @@ impl Operation {
 
 impl Mirror {
     /// A client's read, write, trim or write-zeroes.
-    pub(super) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) {
+    pub(super) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) -> u32 {
         let r = &cx.requests[id];
         let kind = if r.op == Op::Read { Kind::Read } else { Kind::Write };
-        let op = Operation {
-            kind,
-            parent: id,
-            op: r.op,
-            flags: r.flags,
-            payload: r.payload,
-            start: r.offset.0,
-            end: r.offset.0 + r.len.0,
-            at: r.offset.0,
-            upto: r.offset.0 + r.len.0,
-            parts: [Part::None; 2],
-            tries: [0; 2],
-            legs: 0,
-            flying: 0,
-            issued: false,
-            over: false,
-            error: None,
-        };
+        let end = r.offset.0 + r.len.0;
+        let mut op = Operation::new(kind, r.op, r.flags, r.payload, r.offset.0, end);
+        (op.parent, op.cause) = (id, r.cause);
         let claim = if kind == Kind::Read { Claim::Read } else { Claim::Write };
-        self.enter(op, claim);
+        self.enter(op, claim)
     }
 
     /// Puts an operation into the table; it begins when it has its extent.
@@ -117,6 +179,9 @@ impl Mirror {
 
     /// An operation has its extent.
     pub(super) fn begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        if self.ops[i as usize].over {
+            return; // a copy that was given up in the same moment
+        }
         match self.ops[i as usize].kind {
             Kind::Read => self.read_begin(i, cx),
             Kind::Write => self.next_piece(i, cx),
@@ -132,6 +197,7 @@ impl Mirror {
         op.parts = [Part::None; 2];
         op.tries = [0; 2];
         op.issued = false;
+        op.sent = Instant::ZERO;
         self.slot_wait.push_back(i);
         self.feed_slots(cx);
     }
@@ -158,7 +224,7 @@ impl Mirror {
                 return;
             }
             self.slot_wait.pop_front();
-            range.for_each(|r| self.regions.enter(r));
+            range.for_each(|r| self.regions.enter(r, self.version));
             self.intend(i, cx);
         }
     }
@@ -170,14 +236,34 @@ impl Mirror {
         let map = &mut self.legs[self.leader].map;
         let durable = range.clone().all(|r| map.is_durable(r, D));
         if !durable && !self.proc.holds_new_regions() {
-            range.for_each(|r| map.set(r, D));
+            range.clone().for_each(|r| map.set(r, D));
             self.stir = true;
         }
+        self.list_on_follower(range);
         if self.is_held() || !durable && !self.planted.data_before_intent {
             self.count.intent_waits += 1;
             self.intent_wait.push(i);
+            let op = &mut self.ops[i as usize];
+            if op.sent == Instant::ZERO {
+                op.sent = cx.now;
+                self.stir |= self.policy.degrade;
+            }
         } else {
             self.issue(i, cx);
+        }
+    }
+
+    /// Mode `fast-leg`: L goes to the follower's map as early as D to the leader's, so that a flush finds it there.
+    fn list_on_follower(&mut self, range: std::ops::RangeInclusive<u32>) {
+        let follower = self.follower();
+        let leg = &mut self.legs[follower];
+        if self.policy.fast_flush && leg.writes && !self.proc.holds_new_regions() {
+            for region in range {
+                if leg.map.wanted(region) & L == 0 {
+                    leg.map.set(region, D | L);
+                    self.stir = true;
+                }
+            }
         }
     }
 
@@ -197,8 +283,11 @@ impl Mirror {
     }
 
     fn issue(&mut self, i: u32, cx: &mut Cx<'_>) {
+        self.version += 1;
         let op = &mut self.ops[i as usize];
-        op.issued = true;
+        (op.issued, op.waited) = (true, false);
+        (op.version, op.sent) = (self.version, cx.now);
+        let (at, upto) = (op.at, op.upto);
         let range = (op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32;
         let map = &self.legs[self.leader].map;
         assert!(
@@ -209,9 +298,13 @@ impl Mirror {
         if !self.legs[follower].writes {
             range.for_each(|r| self.stale.set(r));
         }
+        self.take_hints(at, upto, cx);
+        let late = [0, 1].map(|leg| self.is_delayed(leg, at, upto));
         for leg in [self.leader, follower] {
-            if self.legs[leg].writes {
-                self.send_piece(i, leg, cx);
+            match self.legs[leg].writes {
+                true if late[leg] => self.queue_piece(i, leg, cx),
+                true => self.send_piece(i, leg, cx),
+                false => {}
             }
         }
     }
@@ -257,6 +350,12 @@ impl Mirror {
     }
 
     fn write_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        if self.ops[i as usize].acked {
+            if let Some(slot) = self.lag[leg].direct(i) {
+                self.flight_back(id, leg, slot, cx);
+            }
+            return;
+        }
         if self.ops[i as usize].parts[leg] != Part::Flying {
             return; // the leg has left
         }
@@ -271,6 +370,16 @@ impl Mirror {
         self.legs[leg].wrote();
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Done;
+        let (span, other) = (cx.now.since(op.sent), op.parts[1 - leg]);
+        let apart = (other == Part::Done).then(|| cx.now.since(op.first));
+        if other != Part::Done {
+            op.first = cx.now;
+        }
+        self.sample(leg, span, apart);
+        if other == Part::Flying && self.policy.ack != Ack::Both {
+            self.start_limit(i, cx);
+        }
+        let op = &mut self.ops[i as usize];
         let (range, parent) =
             ((op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32, op.parent);
         let early = self.planted.read_any_leg && op.upto == op.end && parent != ReqId::NONE;
@@ -312,12 +421,19 @@ impl Mirror {
         }
     }
 
-    /// Ends the piece when every leg has answered.
+    /// Ends the piece when every leg has answered, and answers the client as early as it may be.
     pub(super) fn settle(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        if op.over || !op.issued || op.parts.contains(&Part::Flying) {
+        if op.over || !op.issued {
             return;
         }
+        if op.parts.iter().any(|p| matches!(p, Part::Flying | Part::Queued)) {
+            if !op.acked && self.may_answer(i) {
+                self.answer(i, id, cx);
+            }
+            return;
+        }
+        let op = &self.ops[i as usize];
         let has = |part| op.parts.iter().position(|&p| p == part);
         match (has(Part::Done), has(Part::Failed)) {
             // A leader that alone holds some regions cannot be left out for one write: the client hears of it.
@@ -344,13 +460,27 @@ impl Mirror {
     }
 
     fn piece_done(&mut self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        if op.upto == op.end && !op.acked {
+            if !self.has_room(i) {
+                self.gate(i);
+                return;
+            }
+            self.expose(i);
+        }
+        self.await_flush(i);
         self.explain(i, id, cx);
         self.exit_regions(i, cx);
         let op = &mut self.ops[i as usize];
         op.issued = false;
         op.at = op.upto;
+        let op = *op;
         if op.at < op.end {
             self.next_piece(i, cx);
+        } else if op.acked {
+            self.end(i, cx);
+        } else if self.lost.touches(op.start, op.end) {
+            self.start_heal(i, cx);
         } else if op.flags.has(Flags::FUA) && self.is_held() {
             self.solo_wait.push(i); // solo_before_lone_ack
         } else {
@@ -406,12 +536,16 @@ impl Mirror {
     /// An operation is over: its client hears of it, and its extent is free.
     pub(super) fn end(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
+        assert!(op.pieces == [0; 2], "payload_held_until_acked: a share is in a queue when its write ends");
         let parent = std::mem::replace(&mut op.parent, ReqId::NONE);
-        op.over = true;
+        (op.over, op.gated) = (true, false);
         if parent != ReqId::NONE {
             cx.finish(parent);
         }
-        self.locks.leave(i, &mut self.ready);
+        if !op.acked {
+            self.locks.leave(i, &mut self.ready);
+        }
+        self.release_serial(i);
         self.free_if_back(i, cx);
     }
 
@@ -440,7 +574,7 @@ impl Mirror {
             let op = &mut self.ops[i as usize];
             if matches!(op.kind, Kind::Write | Kind::Read) && !op.over {
                 op.parts[leg] = Part::None;
-                if op.issued {
+                if op.issued && op.kind == Kind::Write {
                     self.settle(i, ReqId::NONE, cx);
                 }
             }

@@ -1,8 +1,10 @@
 //! Cuts at every step: each story is told again and again, and the power is cut one event later every time.
 
 use crate::random::seeds;
+use crate::scenarios::newest as superblock;
 use crate::world::{Setup, World, A, B};
-use nandu_base::{Op, OpenHow, Rng};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode};
+use nandu_base::{Op, OpenHow, Rng, Span};
 
 type Story = fn(&mut World);
 
@@ -160,21 +162,63 @@ fn recover(w: &mut World, lost: Option<usize>, how: OpenHow, rng: &mut Rng) -> R
     w.wrong.take().map_or(Ok(()), Err)
 }
 
-const STORIES: [(&str, Story); 5] = [
+/// Writes and flushes while one leg is far behind, then it is left alone.
+fn behind(w: &mut World) {
+    for round in 0..3 {
+        let a = w.write(round * 3, 12);
+        let b = w.write(130 + round, 2);
+        wait(w, &[a, b]);
+        let f = w.flush();
+        wait(w, &[f]);
+        let c = w.write(2, 3);
+        let r = w.read(0, 20);
+        wait(w, &[c, r]);
+    }
+    w.lose(A);
+    let d = w.write(1, 2);
+    let f = w.flush();
+    wait(w, &[d, f]);
+    rest(w);
+}
+
+/// The setups that every story is told in: a mirror, and a hetero-mirror whose follower or leader lags.
+fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
+    let lagging = |leg, flush, ack, queue| {
+        let mut setup = Setup::small(seed);
+        (setup.slow, setup.slow_leg) = (30, leg);
+        setup.hetero(|h| {
+            (h.flush, h.ack, h.delay_queue) = (flush, ack, queue);
+            h.max_exposed_time = Span::from_ms(1);
+        })
+    };
+    use {AckMode::*, DelayQueue::*, FlushMode::*};
+    vec![
+        ("mirror", Setup::small(seed)),
+        ("strict, the follower lags", lagging(1, Strict, First, Elevator)),
+        ("strict, the leader lags", lagging(0, Strict, WaitLimit, Fifo)),
+        ("fast-leg, the follower lags", lagging(1, FastLeg, First, Elevator)),
+        ("fast-leg, the leader lags", lagging(0, FastLeg, First, Fifo)),
+    ]
+}
+
+const STORIES: [(&str, Story); 6] = [
     ("idle", idle),
     ("plain", plain),
     ("leader leaves", leader_leaves),
     ("follower leaves", follower_leaves),
     ("replaced", replaced),
+    ("behind", behind),
 ];
 
 #[test]
 fn a_cut_at_any_step_loses_nothing_promised() {
     for seed in seeds(1) {
         for (name, story) in STORIES {
-            for twice in [false, true] {
-                if let Err(wrong) = cut_everywhere(story, &Setup::small(seed), twice) {
-                    panic!("story `{name}`, twice {twice}: {wrong}");
+            for (options, setup) in setups(seed) {
+                for twice in [false, true] {
+                    if let Err(wrong) = cut_everywhere(story, &setup, twice) {
+                        panic!("{options}, story `{name}`, twice {twice}: {wrong}");
+                    }
                 }
             }
         }
@@ -221,21 +265,155 @@ fn lose_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String
 fn a_leg_may_leave_at_any_step() {
     for seed in seeds(1) {
         for (name, story) in STORIES {
-            for leg in [A, B] {
-                if let Err(wrong) = lose_everywhere(story, leg, &Setup::small(seed)) {
-                    panic!("story `{name}`: {wrong}");
+            for (options, setup) in setups(seed) {
+                for leg in [A, B] {
+                    if let Err(wrong) = lose_everywhere(story, leg, &setup) {
+                        panic!("{options}, story `{name}`: {wrong}");
+                    }
                 }
             }
         }
     }
 }
 
-/// Faults with a narrow window are found by cutting everywhere.
-pub fn finds(plant: &str, patience: u64) -> Option<(u64, String)> {
-    STORIES.iter().find_map(|(_, story)| {
-        (0..patience).find_map(|seed| {
-            let setup = Setup::small(seed).plant(plant);
-            cut_everywhere(*story, &setup, false).err().map(|wrong| (seed, wrong))
-        })
-    })
+/// Every cut of a story in which one leg dies with the power, and the other is told to start alone. When both were of one
+/// generation it knows what it may lack, and shows nothing older than what was flushed.
+fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String> {
+    let create = OpenHow { create: true, ..OpenHow::default() };
+    for n in 1.. {
+        let mut w = World::new(setup.clone());
+        w.fuse = Some(n);
+        if w.open(create).is_ok() && !w.is_over() {
+            story(&mut w);
+        }
+        let ended = !w.is_over();
+        w.cut();
+        let gens = [A, B].map(|l| superblock(&w, l).map(|sb| sb.gen));
+        if gens[0].is_some() && gens[0] == gens[1] {
+            (w.disk(leg).lost, w.disk(1 - leg).lost) = (true, false);
+            w.may_lose = true;
+            let alone = OpenHow { alone: true, ..OpenHow::default() };
+            let mut rng = Rng::new(setup.seed ^ n);
+            if rng.below(2) == 0 {
+                w.boot(alone);
+                w.run(rng.between(1, 40) as usize);
+                w.cut();
+            }
+            if w.open(alone).is_ok() {
+                w.read_all();
+            }
+            let told = |e| format!("seed {}, leg {leg} dies after {n} events: {e}", setup.seed);
+            w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        }
+        if ended {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Data that died with the leader is written again, and the power is cut at every step of that.
+fn heal_everywhere(setup: &Setup) -> Result<(), String> {
+    let how = OpenHow { create: true, ..OpenHow::default() };
+    for n in 1.. {
+        let mut w = World::new(setup.clone());
+        w.open(how).map_err(|e| e.to_string())?;
+        let a = w.write(0, 20);
+        let b = w.write(130, 20);
+        w.wait(&[a, b]);
+        rest(&mut w);
+        let a = w.write(0, 20);
+        w.wait(&[a]);
+        let f = w.flush();
+        w.wait(&[f]);
+        w.disk(B).hold_back();
+        w.cut();
+        w.disk(A).lost = true;
+        w.may_lose = true;
+        w.open(OpenHow { alone: true, ..OpenHow::default() }).map_err(|e| e.to_string())?;
+        if w.counter("lost_bytes") == 0 {
+            return Err("nothing is lost when the leader dies".into());
+        }
+        w.fuse = Some(n);
+        let c = w.change(Op::Write, 4, 6, true);
+        wait(&mut w, &[c]);
+        let d = w.write(8, 8);
+        wait(&mut w, &[d]);
+        let f = w.flush();
+        wait(&mut w, &[f]);
+        let healed = [w.is_ok(c), w.is_ok(d) && w.is_ok(f)];
+        let ended = !w.is_over();
+        let wrong = w.wrong.take();
+        w.cut();
+        let told = |e| format!("seed {}, cut after {n} events: {e}", setup.seed);
+        wrong.map_or(Ok(()), Err).map_err(told)?;
+        w.open(OpenHow::default()).map_err(|e| told(e.to_string()))?;
+        for (healed, first, count) in [(healed[0], 4, 4), (healed[1], 8, 8)] {
+            let r = w.read(first, count);
+            w.wait(&[r]);
+            if healed && !w.is_ok(r) {
+                return Err(told(format!("sectors {first}+{count} were flushed and are lost again")));
+            }
+        }
+        w.read_all();
+        // The leader is back, and must not bring its own data along.
+        w.back(A);
+        rest(&mut w);
+        w.read_all();
+        if w.wrong.is_none() {
+            w.check_equal();
+        }
+        w.wrong.take().map_or(Ok(()), Err).map_err(told)?;
+        if ended {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn healing(seed: u64) -> Setup {
+    let mut setup = Setup::small(seed);
+    setup.slow = 30;
+    setup.hetero(|h| h.flush = FlushMode::FastLeg)
+}
+
+#[test]
+fn a_leg_that_goes_on_alone_shows_nothing_older_than_flushed() {
+    for seed in seeds(1) {
+        for (name, story) in STORIES {
+            for (options, setup) in setups(seed) {
+                for leg in [A, B] {
+                    if let Err(wrong) = die_everywhere(story, leg, &setup) {
+                        panic!("{options}, story `{name}`: {wrong}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_data_written_again_stays_written() {
+    for seed in seeds(4) {
+        heal_everywhere(&healing(seed)).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
+/// Faults with a narrow window are found by cutting everywhere: in every story of a mirror, or of a hetero-mirror too.
+pub fn finds(plant: &str, patience: u64, hetero: bool) -> Option<(u64, String)> {
+    let told = |seed: u64, result: Result<(), String>| result.err().map(|wrong| (seed, wrong));
+    let kinds = if hetero { 5 } else { 1 };
+    let in_story = |name: &str, story: Story, seed: u64| {
+        let mut setups = setups(seed).into_iter().take(kinds).map(|(_, setup)| setup.plant(plant));
+        let by_cut = |setup: &Setup| {
+            cut_everywhere(story, setup, false).and_then(|()| match name {
+                "behind" | "follower leaves" => die_everywhere(story, A, setup),
+                _ => Ok(()),
+            })
+        };
+        setups.find_map(|setup| told(seed, by_cut(&setup)))
+    };
+    let stories = |seed| STORIES.iter().find_map(|(name, story)| in_story(name, *story, seed));
+    let heals = |seed| told(seed, heal_everywhere(&healing(seed).plant(plant)));
+    (0..patience).find_map(stories).or_else(|| (0..20 * patience).filter(|_| hetero).find_map(heals))
 }

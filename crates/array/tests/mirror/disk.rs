@@ -5,8 +5,8 @@
 //! issued: the least that a drive may do.
 
 use nandu_base::{
-    ByteLen, Cx, DeviceEvent, ErrorKind, Flags, IoError, Limits, Machine, Op, Payload, PayloadPool, ReqId,
-    Rng, Sector, Stamp, Step, TimerKey, SECTOR,
+    ByteLen, Cx, DeviceEvent, ErrorKind, Flags, Instant, IoError, Limits, Machine, Op, Payload, PayloadPool,
+    ReqId, Rng, Sector, Stamp, Step, TimerKey, SECTOR,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,8 @@ pub struct Disk {
     pub rng: Rng,
     /// Longest delay of a request.
     pub delay: u64,
+    /// Answers nothing before this time.
+    pub frozen_until: Instant,
     /// Does not answer.
     pub lost: bool,
     /// Sectors that cannot be read until they are written.
@@ -74,6 +76,7 @@ impl Disk {
             completed: 0,
             rng: Rng::new(seed),
             delay: 1000,
+            frozen_until: Instant::ZERO,
             lost: false,
             bad: BTreeSet::new(),
             fail_writes: 0,
@@ -275,6 +278,11 @@ impl Machine for Leg {
 
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         let mut disk = self.disk.lock().expect("no panic inside");
+        if cx.now < disk.frozen_until && disk.pending.contains_key(&key.0) {
+            let after = disk.rng.below(1000);
+            cx.wake_at(key, disk.frozen_until + nandu_base::Span(after));
+            return Step::Idle;
+        }
         let Some(p) = disk.pending.remove(&key.0) else { return Step::Idle };
         self.free.push(key.0);
         let id = p.id;

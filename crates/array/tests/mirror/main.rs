@@ -2,6 +2,8 @@
 
 mod cuts;
 mod disk;
+mod forks;
+mod hetero;
 mod plants;
 mod random;
 mod scenarios;

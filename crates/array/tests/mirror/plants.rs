@@ -1,24 +1,53 @@
-//! Each planted fault is found by the random lives, which all end well without it.
+//! Each planted fault is found by the stories and the random lives, which all end well without it.
 
-use crate::random::{live, setup, Mix, ALL};
-use nandu_array::mirror::PLANTS;
+use crate::random::{hetero_setup, live, setup, Mix, ALL};
+use crate::world::Setup;
+use nandu_array::mirror::{HETERO_PLANTS, PLANTS, STORY_PLANTS};
+use nandu_base::Plant;
 
 /// Lives that may pass before a fault must have shown itself.
 const PATIENCE: u64 = 120;
 
-fn find(name: &str, mix: Mix) -> Option<(u64, String)> {
-    (0..PATIENCE).find_map(|seed| live(setup(seed).plant(name), mix, 150).err().map(|wrong| (seed, wrong)))
+fn find(name: &str, make: fn(u64) -> Setup, mix: Mix) -> Option<(u64, String)> {
+    (0..PATIENCE).find_map(|seed| live(make(seed).plant(name), mix, 150).err().map(|wrong| (seed, wrong)))
 }
 
-#[test]
-fn every_planted_fault_is_found() {
+/// What the finder says, or the assertion that it ran into.
+fn caught(find: impl FnOnce() -> Option<(u64, String)>) -> Option<(u64, String)> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(find)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        Some((0, format!("panic: {}", text.unwrap_or_default())))
+    })
+}
+
+fn all_found(plants: &'static [Plant], find: impl Fn(&'static str) -> Option<(u64, String)>) {
     let mut missed = Vec::new();
-    for plant in PLANTS {
-        let found = crate::cuts::finds(plant.name, 4).or_else(|| find(plant.name, ALL));
-        match found {
+    for plant in plants {
+        match caught(|| find(plant.name)) {
             Some((seed, wrong)) => println!("{}: seed {seed}: {wrong}", plant.name),
             None => missed.push(plant.name),
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    all_found(PLANTS, |name| {
+        let early = crate::cuts::finds(name, 1, false).or_else(|| crate::forks::finds(name));
+        early.or_else(|| find(name, setup, ALL)).or_else(|| crate::cuts::finds(name, 2, true))
+    });
+}
+
+#[test]
+fn every_planted_fault_of_a_hetero_mirror_is_found() {
+    all_found(HETERO_PLANTS, |name| {
+        find(name, hetero_setup, ALL).or_else(|| crate::cuts::finds(name, 4, true))
+    });
+}
+
+#[test]
+fn every_planted_fault_that_needs_a_story_is_found() {
+    all_found(STORY_PLANTS, |name| crate::forks::finds(name).or_else(|| crate::cuts::finds(name, 4, true)));
 }

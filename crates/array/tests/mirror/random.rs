@@ -1,7 +1,9 @@
 //! Random lives of a mirror: everything at once, from a seed.
 
 use crate::world::{Setup, World, A, B};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
 use nandu_base::{ByteLen, Op, OpenHow, Rng, Span};
+use std::collections::BTreeMap;
 
 /// What may happen.
 #[derive(Clone, Copy)]
@@ -11,12 +13,20 @@ pub struct Mix {
     pub losses: bool,
     pub bad_sectors: bool,
     pub bad_writes: bool,
+    pub freezes: bool,
     /// A cut after which one leg stays away and the other is started alone.
     pub alone: bool,
 }
 
-pub const ALL: Mix =
-    Mix { cuts: true, deaths: true, losses: true, bad_sectors: true, bad_writes: true, alone: true };
+pub const ALL: Mix = Mix {
+    cuts: true,
+    deaths: true,
+    losses: true,
+    bad_sectors: true,
+    bad_writes: true,
+    freezes: true,
+    alone: true,
+};
 
 struct Life {
     world: World,
@@ -29,6 +39,16 @@ struct Life {
 
 /// One life; the first thing that went wrong.
 pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
+    live_and_count(setup, mix, steps, &mut BTreeMap::new())
+}
+
+/// As [`live`]; adds up the figures of the mirror.
+fn live_and_count(
+    setup: Setup,
+    mix: Mix,
+    steps: u32,
+    figures: &mut BTreeMap<&'static str, u64>,
+) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
     let mut life = Life { world: World::new(setup), rng, mix, lost: None, hurt: false };
     let create = OpenHow { create: true, ..OpenHow::default() };
@@ -42,6 +62,10 @@ pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
         }
     }
     life.finish();
+    life.world.keep_figures();
+    for (name, value) in &life.world.figures {
+        *figures.entry(name).or_default() += value;
+    }
     life.world.wrong.take().map_or(Ok(()), Err)
 }
 
@@ -81,6 +105,10 @@ impl Life {
                 self.hurt = true;
             }
             38 if self.mix.bad_writes && self.lost.is_none() && self.rng.below(4) == 0 => self.bad_write(),
+            39 if self.mix.freezes => {
+                let (leg, ms) = (self.rng.below(2) as usize, self.rng.between(1, 20));
+                self.world.freeze(leg, Span::from_us(ms * ms * 50));
+            }
             _ => self.world.run(30),
         }
     }
@@ -94,6 +122,7 @@ impl Life {
             _ => disk.fail_flush = true,
         }
         drop(disk);
+        self.world.may_lose = true;
         self.hurt = true;
     }
 
@@ -130,6 +159,7 @@ impl Life {
                 let leg = self.rng.below(2) as usize;
                 self.world.disk(leg).lost = true;
                 self.lost = Some(leg);
+                self.world.may_lose = true;
                 alone = true;
             }
             None => {}
@@ -224,6 +254,29 @@ pub fn seeds(default: u64) -> std::ops::Range<u64> {
     first..first + read("NANDU_MIRROR_SEEDS").unwrap_or(default)
 }
 
+/// As [`setup`], a `hetero-mirror` in any of its modes. Either leg may be the slow one.
+pub fn hetero_setup(seed: u64) -> Setup {
+    let mut rng = Rng::new(seed ^ 0x4E7);
+    let mut setup = setup(seed);
+    setup.slow = *rng.pick(&[1, 5, 20, 100]);
+    setup.slow_leg = rng.below(2);
+    setup.hetero(|h| {
+        h.ack = *rng.pick(&[AckMode::First, AckMode::First, AckMode::WaitLimit, AckMode::Both]);
+        h.flush = *rng.pick(&[FlushMode::Strict, FlushMode::FastLeg]);
+        h.wait_limit = *rng.pick(&[WaitLimit::Ratio, WaitLimit::Quantile, WaitLimit::GcHint]);
+        h.wait_reading = *rng.pick(&[WaitReading::Additional, WaitReading::Total]);
+        h.delay_queue = *rng.pick(&[DelayQueue::Fifo, DelayQueue::Elevator]);
+        h.delay_batch = ByteLen::kib(4 << rng.below(5));
+        h.delay_depth = Some(rng.between(1, 4) as u32);
+        h.resume_below = Some(ByteLen::kib(rng.below(64)));
+        h.max_exposed_bytes = ByteLen::kib(*rng.pick(&[64, 64, 256, 4096]));
+        h.max_exposed_time = Span::from_ms(*rng.pick(&[1, 1, 5, 1000]));
+        h.hedge_after = *rng.pick(&[Span::ZERO, Span::from_us(1), Span::from_us(20)]);
+        h.manager = *rng.pick(&[Manager::Serial, Manager::Pipelined, Manager::Pipelined]);
+        h.on_limit = *rng.pick(&[OnLimit::Block, OnLimit::Degrade]);
+    })
+}
+
 /// A setup that differs in its options from seed to seed.
 pub fn setup(seed: u64) -> Setup {
     let mut setup = Setup::small(seed);
@@ -257,5 +310,44 @@ fn random_lives_end_well() {
         if let Err(wrong) = live(setup(seed), ALL, 150) {
             panic!("seed {seed} (NANDU_MIRROR_SEED={seed} NANDU_MIRROR_SEEDS=1): {wrong}");
         }
+    }
+}
+
+#[test]
+fn random_hetero_lives_end_well() {
+    let mut figures = BTreeMap::new();
+    let all = seeds(150);
+    for seed in all.clone() {
+        let setup = hetero_setup(seed);
+        let options = format!("{:?}", setup.hetero);
+        if let Err(wrong) = live_and_count(setup, ALL, 150, &mut figures) {
+            panic!("seed {seed} (NANDU_MIRROR_SEED={seed} NANDU_MIRROR_SEEDS=1): {wrong}\n{options}");
+        }
+    }
+    println!("{figures:#?}");
+    if all.end - all.start < 100 {
+        return;
+    }
+    // Lives in which nothing is delayed, split, exposed or lost would prove nothing.
+    for name in [
+        "early_acks",
+        "writes_over_wait_limit",
+        "leg_a_delays",
+        "leg_b_delays",
+        "delayed_bytes",
+        "drained_pieces",
+        "reads_from_queue",
+        "reads_split",
+        "reads_of_lost_data",
+        "exposure_waits",
+        "degrades",
+        "reads_hedged",
+        "lost_bytes_total",
+        "solos",
+        "rejoins",
+        "resync_bytes",
+        "repairs",
+    ] {
+        assert!(figures.get(name).is_some_and(|&n| n > 0), "no life has `{name}`");
     }
 }

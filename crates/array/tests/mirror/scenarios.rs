@@ -52,9 +52,14 @@ fn refusal(result: Result<(), OpenError>) -> String {
     }
 }
 
-fn superblock(w: &World, leg: usize) -> Superblock {
+/// The newest superblock of a leg, if it has one.
+pub fn newest(w: &World, leg: usize) -> Option<Superblock> {
     let slots = w.layout.slots.map(|at| Superblock::decode(&w.disk(leg).record(at)));
-    slots.into_iter().flatten().max_by_key(|sb| sb.seq).expect("a superblock")
+    slots.into_iter().flatten().max_by_key(|sb| sb.seq)
+}
+
+fn superblock(w: &World, leg: usize) -> Superblock {
+    newest(w, leg).expect("a superblock")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::disk::{lose, Disk, Leg, Shared};
 use nandu_array::mirror::layout::Layout;
-use nandu_array::mirror::MirrorConfig;
+use nandu_array::mirror::{HeteroConfig, MirrorConfig};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op,
     OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector, Span,
@@ -113,13 +113,16 @@ struct Job {
 #[derive(Clone)]
 pub struct Setup {
     pub config: MirrorConfig,
+    /// A `hetero-mirror` with these options and those of `config`.
+    pub hetero: Option<HeteroConfig>,
     pub data: ByteLen,
     pub seed: u64,
     pub plants: BTreeSet<String>,
     /// Data sectors hold rubbish before the mirror is made.
     pub soiled: bool,
-    /// Leg b is that many times slower.
+    /// One leg is that many times slower: leg b, or the other one.
     pub slow: u64,
+    pub slow_leg: u64,
     /// Whether payloads and drives hold anything.
     pub content: Content,
 }
@@ -134,13 +137,24 @@ impl Setup {
         config.fresh = nandu_array::mirror::Fresh::Equal;
         Setup {
             config,
+            hetero: None,
             data: ByteLen::kib(256),
             seed,
             plants: BTreeSet::new(),
             soiled: false,
             slow: 1,
+            slow_leg: 1,
             content: Content::Stamps,
         }
+    }
+
+    /// The same as a `hetero-mirror`.
+    pub fn hetero(mut self, change: impl FnOnce(&mut HeteroConfig)) -> Setup {
+        let mut hetero = HeteroConfig::over(self.config.clone());
+        hetero.wait_floor = Span(0);
+        change(&mut hetero);
+        self.hetero = Some(hetero);
+        self
     }
 
     pub fn plant(mut self, name: &str) -> Setup {
@@ -176,6 +190,10 @@ pub struct World {
     pub ambush: Option<(u64, usize)>,
     /// After so many events nothing happens any more: a cut will follow.
     pub fuse: Option<u64>,
+    /// Data may be lost: a leg was given up, or errors hit the only one.
+    pub may_lose: bool,
+    /// The figures of earlier sessions, added up.
+    pub figures: BTreeMap<&'static str, u64>,
     /// The first thing that was wrong.
     pub wrong: Option<String>,
 }
@@ -188,7 +206,9 @@ impl World {
         assert_eq!(layout.data, setup.data);
         let disk = |k: u64| {
             let mut disk = Disk::new(size, layout.data, setup.seed * 2 + k);
-            disk.delay *= 1 + k * (setup.slow - 1);
+            if k == setup.slow_leg {
+                disk.delay *= setup.slow;
+            }
             disk.forgets = setup.content == Content::Nothing;
             if setup.soiled {
                 disk.soil(900 + k as u32);
@@ -210,6 +230,8 @@ impl World {
             doubts: 0,
             ambush: None,
             fuse: None,
+            may_lose: false,
+            figures: BTreeMap::new(),
             wrong: None,
             setup,
         }
@@ -249,7 +271,12 @@ impl World {
             planted: &self.setup.plants,
             precondition: Precondition::Empty,
         };
-        let mirror = self.setup.config.build(&cx).expect("the options are right");
+        let config = &self.setup.config;
+        let mirror = match &self.setup.hetero {
+            None => config.build(&cx),
+            Some(h) => h.with_mirror(config.clone()).build(&cx),
+        };
+        let mirror = mirror.expect("the options are right");
         let leg = |k: usize| Part {
             name: ["a", "b"][k].into(),
             machine: Box::new(Leg::new(Arc::clone(&self.disks[k]))),
@@ -468,7 +495,8 @@ impl World {
 
     fn judge_read(&mut self, job: &Job, answer: &Answer) {
         if let Some(error) = answer.error {
-            let allowed = matches!(error.kind, ErrorKind::Gone | ErrorKind::Unreadable);
+            let allowed = matches!(error.kind, ErrorKind::Gone | ErrorKind::Unreadable)
+                || self.may_lose && error.kind == ErrorKind::Lost;
             if !allowed || error.at.0 + error.len.0 > job.count * SECTOR {
                 self.complain(format!("a read failed oddly: {error:?}"));
             }
@@ -514,6 +542,13 @@ impl World {
         }
     }
 
+    /// Lets `span` pass.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.events.queue.first_key_value().is_some_and(|((at, _), _)| *at <= end.0) && self.step() {}
+        self.now = self.now.later(end);
+    }
+
     /// Waits until these requests are answered.
     pub fn wait(&mut self, cookies: &[u64]) {
         for _ in 0..100_000 {
@@ -531,7 +566,17 @@ impl World {
         self.answers.get(&cookie).is_some_and(|a| a.error.is_none())
     }
 
+    /// Adds the figures of this session to those of earlier ones.
+    pub fn keep_figures(&mut self) {
+        let mut out = Vec::new();
+        if let Some(graph) = &self.graph {
+            graph.machine(MIRROR).counters(&mut out);
+        }
+        out.iter().for_each(|c| *self.figures.entry(c.name).or_default() += c.value);
+    }
+
     fn forget_session(&mut self) {
+        self.keep_figures();
         self.graph = None;
         self.events = Events::default();
         self.jobs.clear();
@@ -546,7 +591,11 @@ impl World {
         self.fuse = None;
         tell!(self, "cut");
         self.forget_session();
-        self.disks.iter().for_each(|d| d.lock().expect("no panic inside").cut());
+        for disk in &self.disks {
+            let mut disk = disk.lock().expect("no panic inside");
+            disk.frozen_until = Instant::ZERO;
+            disk.cut();
+        }
     }
 
     /// The process dies, the drives keep their caches.
@@ -585,6 +634,13 @@ impl World {
             graph.device_event(leg as u32, DeviceEvent::Lost, self.now, &mut self.events);
             self.hear();
         }
+    }
+
+    /// A leg answers nothing for a while.
+    pub fn freeze(&mut self, leg: usize, span: Span) {
+        tell!(self, "leg {leg} freezes for {span}");
+        let until = self.now + span;
+        self.disk(leg).frozen_until = until;
     }
 
     /// A leg comes back with what it held durably.

@@ -36,6 +36,25 @@ pub enum Family {
     MirrorOfCaches,
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
+    /// A hetero-mirror over any legs, or as one of the mirrors above.
+    Hetero(Legs),
+}
+
+/// What a hetero-mirror stands on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Legs {
+    /// Any of these.
+    Any,
+    /// As [`Family::MirrorOfSsds`].
+    Ssds,
+    /// As [`Family::MirrorOfFaultySsds`].
+    FaultySsds,
+    /// As [`Family::MirrorOfCaches`].
+    Caches,
+    /// As [`Family::MirrorOfFiles`].
+    Files,
+    /// A quick leaf and a slow one, each behind `fault`.
+    Unlike,
 }
 
 /// What is settled of a drawn drive.
@@ -83,6 +102,12 @@ impl Family {
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
         ("mirror-of-caches", Family::MirrorOfCaches),
         ("mirror-of-files", Family::MirrorOfFiles),
+        ("hetero-mirror", Family::Hetero(Legs::Any)),
+        ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),
+        ("hetero-mirror-of-faulty-ssds", Family::Hetero(Legs::FaultySsds)),
+        ("hetero-mirror-of-caches", Family::Hetero(Legs::Caches)),
+        ("hetero-mirror-of-files", Family::Hetero(Legs::Files)),
+        ("hetero-mirror-of-unlike", Family::Hetero(Legs::Unlike)),
     ];
 }
 
@@ -125,13 +150,15 @@ pub(super) fn can_be_aged(toml: &str) -> bool {
 struct Draft<'a> {
     rng: &'a mut Rng,
     drive: Drive,
+    /// Mirrors are hetero-mirrors.
+    hetero: bool,
     text: String,
     devices: u32,
 }
 
 impl<'a> Draft<'a> {
     fn new(rng: &'a mut Rng) -> Draft<'a> {
-        Draft { rng, drive: Drive::Any, text: String::new(), devices: 0 }
+        Draft { rng, drive: Drive::Any, hetero: false, text: String::new(), devices: 0 }
     }
 
     fn whole(mut self, shape: &Shape) -> String {
@@ -149,6 +176,28 @@ impl<'a> Draft<'a> {
                     Family::MirrorOfFiles,
                 ];
                 let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::Hetero(legs)) => {
+                self.hetero = true;
+                let family = match legs {
+                    Legs::Any => {
+                        let all = [
+                            Legs::Ssds,
+                            Legs::FaultySsds,
+                            Legs::Caches,
+                            Legs::Files,
+                            Legs::Unlike,
+                            Legs::Unlike,
+                        ];
+                        Family::Hetero(*self.rng.pick(&all))
+                    }
+                    Legs::Ssds => Family::MirrorOfSsds,
+                    Legs::FaultySsds => Family::MirrorOfFaultySsds,
+                    Legs::Caches => Family::MirrorOfCaches,
+                    Legs::Files => Family::MirrorOfFiles,
+                    Legs::Unlike => return self.unlike(),
+                };
                 return self.whole(&Shape::Named(family));
             }
             Shape::Named(Family::MirrorOfFiles) => {
@@ -179,6 +228,22 @@ impl<'a> Draft<'a> {
                 self.device(depth, true, 0)
             }
         };
+        format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
+    }
+
+    /// A hetero-mirror of a quick and a slow leaf, each behind `fault`; either may be the first.
+    fn unlike(mut self) -> String {
+        let slow = self.rng.below(2);
+        let legs = [0, 1].map(|leg| {
+            let name = self.begin("memory");
+            let size = LEG + 4096 * self.rng.below(16);
+            self.put("size", size);
+            let latency =
+                if leg == slow { *self.rng.pick(&[300, 1000, 3000]) } else { self.rng.between(1, 200) };
+            self.put_text("latency", format!("{latency} us"));
+            self.fault(name)
+        });
+        let root = self.mirror(legs);
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
@@ -569,9 +634,42 @@ impl<'a> Draft<'a> {
         name
     }
 
+    /// Options of `hetero-mirror` beside those of `mirror`.
+    fn delays(&mut self) {
+        for (key, values) in [
+            ("ack", &["first", "first", "wait-limit", "both"][..]),
+            ("manager", &["pipelined", "pipelined", "serial"]),
+            ("flush", &["strict", "fast-leg"]),
+            ("wait_limit", &["ratio", "quantile", "gc-hint"]),
+            ("wait_reading", &["additional", "total"]),
+            ("delay_queue", &["fifo", "elevator"]),
+            ("on_limit", &["block", "degrade"]),
+        ] {
+            let value = *self.rng.pick(values);
+            self.put_text(key, value);
+        }
+        let floor = *self.rng.pick(&[0, 10, 1000]);
+        self.put_text("wait_floor", format!("{floor} us"));
+        let batch = 4096u64 << self.rng.below(5);
+        self.put("delay_batch", batch);
+        let depth = self.rng.between(1, 4);
+        self.put("delay_depth", depth);
+        let resume = self.rng.below(32 << 10);
+        self.put("resume_below", resume);
+        let hedge = *self.rng.pick(&[0, 100, 2000]);
+        self.put_text("hedge_after", format!("{hedge} us"));
+        let bytes = 65_536u64 << self.rng.below(4);
+        self.put("max_exposed_bytes", bytes);
+        let time = *self.rng.pick(&[1, 10, 100, 1000]);
+        self.put_text("max_exposed_time", format!("{time} ms"));
+    }
+
     fn mirror(&mut self, legs: [String; 2]) -> String {
-        let name = self.begin("mirror");
+        let name = self.begin(if self.hetero { "hetero-mirror" } else { "mirror" });
         self.put("legs", format!("{legs:?}"));
+        if self.hetero {
+            self.delays();
+        }
         self.put_text("region", "64 KiB");
         let clear = *self.rng.pick(&[1, 3, 20, 200]);
         self.put_text("clear_after", format!("{clear} ms"));

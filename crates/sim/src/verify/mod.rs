@@ -26,7 +26,7 @@ mod watch;
 mod window;
 
 pub use digest::Digest;
-pub use draw::{Drive, Family, Shape};
+pub use draw::{Drive, Family, Legs, Shape};
 pub use host::{run_verified, Verified, VerifiedError};
 pub use plan::Plan;
 pub(crate) use watch::check_charges;

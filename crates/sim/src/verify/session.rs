@@ -237,7 +237,9 @@ impl<'a> Session<'a> {
         if let Some((op, kind)) = sink.failure.take() {
             let never = matches!(kind, ErrorKind::BadExtent | ErrorKind::Unsupported | ErrorKind::NoSpace);
             let is_worn = kind == ErrorKind::ReadOnly && Watch::is_worn_out(&self.engine.graph);
-            if !is_worn && (never || !self.roots.iter().any(|&root| self.watch.explains(root))) {
+            let given_up = kind == ErrorKind::Lost && self.watch.has_missed();
+            let is_explained = || self.roots.iter().any(|&root| self.watch.explains(root));
+            if !is_worn && (never || !given_up && !is_explained()) {
                 return Err(broken("failures", format!("a {} failed without cause: {kind}", op.name())));
             }
         }

@@ -22,6 +22,14 @@ struct Node {
     /// Of a mirror: which legs are members and lack nothing.
     members: [bool; 2],
     leader: usize,
+    /// Of a mirror: it has left a leg out that only was late. An error of the other one may be on its way by then.
+    degraded: bool,
+}
+
+impl Node {
+    fn is_mirror(&self) -> bool {
+        matches!(self.kind, "mirror" | "hetero-mirror")
+    }
 }
 
 /// What has happened at a device since the last look.
@@ -50,6 +58,7 @@ impl Fresh {
 pub(super) struct Watch {
     nodes: Vec<Node>,
     has_faults: bool,
+    has_missed: bool,
     counters: Vec<Counter>,
 }
 
@@ -70,21 +79,27 @@ impl Watch {
                 strikes: 0,
                 members: [false; 2],
                 leader: 0,
+                degraded: false,
             })
             .collect();
-        Watch { has_faults: nodes.iter().any(|n| n.kind == "fault"), nodes, counters: Vec::new() }
+        Watch {
+            has_faults: nodes.iter().any(|n| n.kind == "fault"),
+            nodes,
+            has_missed: false,
+            counters: Vec::new(),
+        }
     }
 
     /// Mirrors with their legs.
     pub fn mirrors(&self) -> impl Iterator<Item = (u32, [u32; 2])> + '_ {
-        let mirrors = (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "mirror");
+        let mirrors = (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror());
         mirrors.map(|(at, n)| (at, [n.children[0], n.children[1]]))
     }
 
     /// Leader and follower of the only mirror, when both lack nothing. With several mirrors nobody can say which may start
     /// alone.
     pub fn current_legs(&self) -> Option<[u32; 2]> {
-        let mut mirrors = self.nodes.iter().filter(|n| n.kind == "mirror");
+        let mut mirrors = self.nodes.iter().filter(|n| n.is_mirror());
         let only = mirrors.next().filter(|n| n.members == [true; 2])?;
         let leader = only.leader;
         mirrors.next().is_none().then_some([only.children[leader], only.children[1 - leader]])
@@ -93,12 +108,18 @@ impl Watch {
     /// A device is missing from now on: that explains failures like an error of its own.
     pub fn misses(&mut self, at: u32) {
         self.nodes[at as usize].struck = true;
+        self.has_missed = true;
+    }
+
+    /// Whether a mirror was told to start without a leg: it may report what only that leg had.
+    pub fn has_missed(&self) -> bool {
+        self.has_missed
     }
 
     /// Whether the stack is a mirror over two files: what a read finds there after a start is flushed, so it may not come
     /// undone even when only the process had died.
     pub fn is_mirror_of_files(&self) -> bool {
-        matches!(&self.nodes[..], [a, b, mirror] if (a.kind, b.kind, mirror.kind) == ("file", "file", "mirror"))
+        matches!(&self.nodes[..], [a, b, m] if (a.kind, b.kind) == ("file", "file") && m.is_mirror())
     }
 
     /// One change of a block is under way at a leg of a mirror: two would end in an order that nobody knows. Requests
@@ -148,7 +169,7 @@ impl Watch {
                 node.children.iter().fold(Fresh::default(), |sum, &c| sum.with(fresh[c as usize]));
             fresh[at] = match (node.kind, &node.children[..]) {
                 ("fault", _) => self.look_at_fault(graph, at).with(below),
-                ("mirror", &[a, b]) => {
+                ("mirror" | "hetero-mirror", &[a, b]) => {
                     let [a, b] = [a, b].map(|leg| fresh[leg as usize]);
                     a.beside(b, node.members[1]).with(b.beside(a, node.members[0]))
                 }
@@ -172,12 +193,13 @@ impl Watch {
     }
 
     fn look_at_mirrors(&mut self, graph: &Graph) {
-        for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.kind == "mirror") {
+        for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
             self.counters.clear();
             graph.machine(at as u32).counters(&mut self.counters);
             let is_current = figure(&self.counters, "stale_regions") == 0;
             let leader = figure(&self.counters, "leader_leg");
             node.leader = usize::from(leader == 1);
+            node.degraded |= figure(&self.counters, "degrades") > 0;
             node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
                 .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
         }
@@ -188,7 +210,8 @@ impl Watch {
         let node = &self.nodes[at as usize];
         let mut below = node.children.iter().map(|&c| self.explains(c));
         match node.kind {
-            "mirror" => node.struck || below.all(|struck| struck),
+            "mirror" | "hetero-mirror" if node.degraded => node.struck || below.any(|struck| struck),
+            "mirror" | "hetero-mirror" => node.struck || below.all(|struck| struck),
             _ => node.struck || below.any(|struck| struck),
         }
     }

@@ -1,0 +1,524 @@
+//! The leg that lags: when to stop waiting for it, its delay queue, and when it is written directly again.
+//!
+//! **Wait limit** (S1-13 to S1-16, O1-2, O1-16). The first leg completes a write after `wt`; the other one has so much
+//! time more: `wait_ratio` times `wt` (the paper's 1.3), or a quantile of the time by which legs were apart so far, and
+//! at least `wait_floor`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
+//! delay queue ([`super::lag`]). With `gc-hint` a leg that reports pressure, or expects to take longer than that beside
+//! the other, is delayed before it is late. A write that meets one that the leg still lacks joins the queue in any mode
+//! (W1-5). When both legs are late, both are written directly: one is enough (O1-9).
+//!
+//! **Drain** (S1-17 to S1-19). At most `delay_depth` requests at once while there are pieces. The leg is *in step* again
+//! when its queue is empty, or is below `resume_below` and the last drained request took less than twice the median
+//! (O1-8).
+//!
+//! **Errors** (O1-18). What fails waits again. After `write_retries` failures in a row the leg is out. A leader that alone
+//! holds some regions rests for `clear_after` instead. When no other leg has the data they are lost, and reported.
+//!
+//! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
+
+use super::lag::{Changes, Piece};
+use super::write::Part;
+use super::{Mirror, Tag, REST, WAIT};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, Ratio, ReqId, Span};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// When a write is acknowledged that does not say FUA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ack {
+    /// When either leg has it.
+    First,
+    /// When both have it, or one has and the wait limit is over.
+    WaitLimit,
+    /// When both have it; then no leg is ever delayed.
+    Both,
+}
+
+/// What sets the wait limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// A multiple of the faster leg's time.
+    Ratio,
+    /// A quantile of the differences seen.
+    Quantile,
+    /// As `Ratio`, and what the leg says of itself.
+    GcHint,
+}
+
+/// How writes are delayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// When a write is acknowledged.
+    pub ack: Ack,
+    /// Whether a flush may count on the leader alone where the follower says L.
+    pub fast_flush: bool,
+    /// Whether lost data are listed and reported; a `mirror` refuses instead.
+    pub lists_lost: bool,
+    /// What sets the wait limit.
+    pub limit: Limit,
+    /// The ratio of `Limit::Ratio`.
+    pub ratio: Ratio,
+    /// Whether the ratio counts from the issue instead of the first completion.
+    pub total: bool,
+    /// The quantile of `Limit::Quantile`.
+    pub quantile: Ratio,
+    /// The least wait limit.
+    pub floor: Span,
+    /// Ascending batches instead of the oldest first.
+    pub sweep: bool,
+    /// Drained requests under way at once.
+    pub depth: u32,
+    /// Bytes of a batch.
+    pub batch: u64,
+    /// Bytes below which a leg may be in step again.
+    pub resume: u64,
+    /// Most bytes that only one leg has durably.
+    pub exposed_bytes: u64,
+    /// Longest time that only one leg has them.
+    pub exposed_time: Span,
+    /// Whether the late leg is left out past that time.
+    pub degrade: bool,
+    /// Whether one request is served at a time.
+    pub serial: bool,
+    /// A read that takes longer is also sent to the other leg; zero for never.
+    pub hedge: Span,
+}
+
+impl Policy {
+    /// What `mirror` does: nothing is delayed.
+    pub const MIRROR: Policy = Policy {
+        ack: Ack::Both,
+        fast_flush: false,
+        lists_lost: false,
+        limit: Limit::Ratio,
+        ratio: Ratio { num: 13, den: 10 },
+        total: false,
+        quantile: Ratio { num: 4, den: 5 },
+        floor: Span(1_000_000),
+        sweep: true,
+        depth: 1,
+        batch: 0,
+        resume: 0,
+        exposed_bytes: u64::MAX,
+        exposed_time: Span(u64::MAX),
+        degrade: false,
+        serial: false,
+        hedge: Span(0),
+    };
+}
+
+/// An integer estimate of a quantile, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantile {
+    at: u64,
+    part: Ratio,
+}
+
+impl Quantile {
+    /// Of `part`, for example 4/5, from nothing known.
+    pub fn new(part: Ratio) -> Quantile {
+        Quantile { at: 0, part }
+    }
+
+    /// A sample.
+    pub fn add(&mut self, sample: Span) {
+        if self.at == 0 {
+            self.at = sample.0;
+            return;
+        }
+        let step = self.at / 16 + 1;
+        let Ratio { num, den } = self.part;
+        if sample.0 > self.at {
+            self.at += (step * num).div_ceil(den);
+        } else {
+            self.at = self.at.saturating_sub((step * (den - num)).div_ceil(den));
+        }
+    }
+
+    /// The estimate; zero when nothing is known.
+    pub fn value(&self) -> Span {
+        Span(self.at)
+    }
+}
+
+/// A leg as a writer.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    /// New writes go to the delay queue.
+    pub(super) delayed: bool,
+    delayed_at: Instant,
+    median: Quantile,
+    last: Span,
+    /// It says that garbage collection is in its way.
+    pub(super) pressed: bool,
+    /// Failures in a row.
+    failures: u8,
+    /// Nothing is drained before.
+    rests_until: Instant,
+    /// Times it became delayed, and the time it was so.
+    pub(super) delays: u64,
+    pub(super) delayed_for: Span,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace {
+            delayed: false,
+            delayed_at: Instant::ZERO,
+            median: Quantile::new(Ratio { num: 1, den: 2 }),
+            last: Span::ZERO,
+            pressed: false,
+            failures: 0,
+            rests_until: Instant::ZERO,
+            delays: 0,
+            delayed_for: Span::ZERO,
+        }
+    }
+
+    /// In step again, or out.
+    pub(super) fn resume(&mut self, now: Instant) {
+        if std::mem::take(&mut self.delayed) {
+            self.delayed_for += now.since(self.delayed_at);
+        }
+    }
+}
+
+/// The wait limits that are not over.
+#[derive(Debug)]
+pub(super) struct Waits {
+    due: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    armed: Option<Instant>,
+    apart: Quantile,
+}
+
+impl Waits {
+    pub(super) fn new(part: Ratio) -> Waits {
+        Waits { due: BinaryHeap::new(), armed: None, apart: Quantile::new(part) }
+    }
+
+    /// The timer was cancelled.
+    pub(super) fn forget(&mut self) {
+        self.due.clear();
+        self.armed = None;
+    }
+}
+
+impl Mirror {
+    /// Whether a write of this extent has to join the delay queue of the leg.
+    #[inline]
+    pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
+        let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
+        late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
+    }
+
+    /// What the legs say of themselves delays them before they are late.
+    pub(super) fn take_hints(&mut self, at: u64, upto: u64, cx: &mut Cx<'_>) {
+        if self.policy.limit != Limit::GcHint || self.policy.ack == Ack::Both || !self.is_pair() {
+            return;
+        }
+        let expects =
+            [0u8, 1].map(|leg| cx.peek.expected_latency(leg, Op::Write, ByteOffset(at), ByteLen(upto - at)));
+        for leg in 0..2 {
+            let limit = self.limit_after(expects[1 - leg]);
+            if self.paces[leg].pressed || expects[leg] > expects[1 - leg] + limit {
+                self.delay(leg, cx.now);
+            }
+        }
+    }
+
+    fn delay(&mut self, leg: usize, now: Instant) {
+        let pace = &mut self.paces[leg];
+        if !pace.delayed {
+            (pace.delayed, pace.delayed_at) = (true, now);
+            pace.delays += 1;
+        }
+    }
+
+    /// How long the other leg has from the first completion, which came after `wt`.
+    fn limit_after(&self, wt: Span) -> Span {
+        let p = &self.policy;
+        let span = match p.limit {
+            Limit::Quantile => self.waits.apart.value(),
+            Limit::Ratio | Limit::GcHint => {
+                let times =
+                    Span((u128::from(wt.0) * u128::from(p.ratio.num) / u128::from(p.ratio.den)) as u64);
+                if p.total {
+                    Span(times.0.saturating_sub(wt.0))
+                } else {
+                    times
+                }
+            }
+        };
+        span.longer(p.floor)
+    }
+
+    /// One leg has completed a write that the other one has under way.
+    pub(super) fn start_limit(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let due = cx.now + self.limit_after(cx.now.since(op.sent));
+        self.waits.due.push(Reverse((due, op.version, i)));
+        self.arm_limit(cx);
+    }
+
+    fn arm_limit(&mut self, cx: &mut Cx<'_>) {
+        let Some(&Reverse((due, ..))) = self.waits.due.peek() else { return };
+        if self.waits.armed.is_none_or(|at| due < at) {
+            self.waits.armed = Some(due);
+            cx.wake_at(WAIT, due);
+        }
+    }
+
+    /// Some wait limit is over.
+    pub(super) fn limit_timer(&mut self, cx: &mut Cx<'_>) {
+        self.waits.armed = None;
+        while let Some(&Reverse((due, version, i))) = self.waits.due.peek() {
+            if due > cx.now {
+                break;
+            }
+            self.waits.due.pop();
+            let op = &mut self.ops[i as usize];
+            if op.version != version || op.over || !op.issued {
+                continue;
+            }
+            op.waited = true;
+            self.release_serial(i);
+            let op = &self.ops[i as usize];
+            if let Some(leg) = op.parts.iter().position(|p| matches!(p, Part::Flying | Part::Queued)) {
+                self.count.over_limit += 1;
+                self.delay(leg, cx.now);
+            }
+            self.settle(i, ReqId::NONE, cx);
+        }
+        self.arm_limit(cx);
+    }
+
+    /// A leg has completed a write `span` after it was sent; `apart` after the other leg had.
+    pub(super) fn sample(&mut self, leg: usize, span: Span, apart: Option<Span>) {
+        if self.policy.ack == Ack::Both {
+            return;
+        }
+        let pace = &mut self.paces[leg];
+        pace.failures = 0;
+        pace.last = span;
+        pace.median.add(span);
+        if let Some(apart) = apart {
+            self.waits.apart.add(apart);
+        }
+    }
+
+    /// The leg's share of a write waits in its delay queue.
+    pub(super) fn queue_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::Queued;
+        let mut piece = op.piece(i, leg);
+        if self.planted.payload_dropped {
+            piece.payload = nandu_base::Payload::NONE;
+        }
+        self.count.queued_bytes += piece.end - piece.start;
+        let mut changes = std::mem::take(&mut self.changes);
+        self.lag[leg].push(piece, &mut changes, cx.pool);
+        self.count.queue_bytes_max[leg] = self.count.queue_bytes_max[leg].max(self.lag[leg].bytes());
+        self.count.queue_max[leg] = self.count.queue_max[leg].max(self.lag[leg].waiting() as u64);
+        self.stir = true;
+        self.apply(leg, changes, ReqId::NONE, cx);
+    }
+
+    /// Counts the pieces of operations anew; those that have none left are settled.
+    fn apply(&mut self, leg: usize, mut changes: Changes, id: ReqId, cx: &mut Cx<'_>) {
+        let mut complete = std::mem::take(&mut self.complete);
+        for (writer, n) in changes.drain(..) {
+            let op = &mut self.ops[writer as usize];
+            op.pieces[leg] = op.pieces[leg].checked_add_signed(n).expect("pieces are counted");
+            if op.pieces[leg] == 0 && op.parts[leg] == Part::Queued {
+                complete.push(writer);
+            }
+        }
+        self.changes = changes;
+        // A piece may be replaced by several parts: only now is it known which operations have none.
+        for i in complete.drain(..) {
+            let op = &mut self.ops[i as usize];
+            if op.pieces[leg] == 0 && op.parts[leg] == Part::Queued {
+                op.parts[leg] = Part::Done;
+                self.settle(i, id, cx);
+            }
+        }
+        self.complete = complete;
+    }
+
+    /// Drains as far as the depth allows.
+    pub(super) fn pump_drain(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        if self.lag[leg].is_empty() {
+            self.paces[leg].resume(cx.now);
+            return;
+        }
+        if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {
+            return;
+        }
+        if cx.now < self.paces[leg].rests_until {
+            return;
+        }
+        let order = match self.policy.sweep && !self.exposure.is_late {
+            true => super::lag::Order::Sweep(self.policy.batch),
+            false => super::lag::Order::Oldest,
+        };
+        while self.lag[leg].draining() < self.policy.depth {
+            let mut changes = std::mem::take(&mut self.changes);
+            let took = self.lag[leg].take(order, self.limits.max_io.0, cx.now, &mut changes, cx.pool);
+            self.apply(leg, changes, ReqId::NONE, cx);
+            let Some(slot) = took else { return };
+            self.send_flight(leg, slot, cx);
+        }
+    }
+
+    fn send_flight(&mut self, leg: usize, slot: u32, cx: &mut Cx<'_>) {
+        let flight = self.lag[leg].flight(slot).expect("it was just taken");
+        let background = Flags::BACKGROUND;
+        let zeroes = flight.op == Op::Trim && self.no_trim[leg];
+        let draft = Draft {
+            op: if zeroes { Op::WriteZeroes } else { flight.op },
+            flags: if flight.fua { background.with(Flags::FUA) } else { background },
+            offset: ByteOffset(flight.start),
+            len: ByteLen(flight.end - flight.start),
+            payload: flight.payload,
+            cookie: Tag::Drain.cookie(leg, slot),
+        };
+        let cause = flight.pieces[0].cause;
+        self.count.drained += 1;
+        self.count.drained_pieces += flight.pieces.len() as u64;
+        self.count.drained_bytes += flight.end - flight.start;
+        self.legs[leg].data_writes += 1;
+        self.legs[leg].drains += 1;
+        let id = cx.own(cause, draft);
+        self.legs[leg].in_flight += 1;
+        cx.send(leg as u8, id);
+    }
+
+    /// A drained request is back.
+    pub(super) fn drain_done(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
+        self.legs[leg].data_writes -= 1;
+        self.legs[leg].drains -= 1;
+        self.stir = true;
+        if self.legs[leg].is_in() && self.lag[leg].flight(slot).is_some() {
+            self.flight_back(id, leg, slot, cx);
+        }
+    }
+
+    /// A flight is back, drained or direct.
+    pub(super) fn flight_back(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
+        let flight = self.lag[leg].flight(slot).expect("the caller has checked");
+        let (start, end, sent) = (flight.start, flight.end, flight.sent);
+        self.stir = true;
+        self.legs[leg].wrote();
+        self.needs_flush(leg, self.regions_of(start, end));
+        let mut changes = std::mem::take(&mut self.changes);
+        match cx.requests[id].error {
+            None => {
+                let apart = self.apart_of(leg, slot, cx.now);
+                self.sample(leg, cx.now.since(sent), apart);
+                self.lag[leg].land(slot, &mut changes, cx.pool);
+                self.apply(leg, changes, id, cx);
+                self.may_resume(leg, cx.now);
+            }
+            Some(error) => {
+                self.count.write_errors[leg] += 1;
+                self.lag[leg].put_back(slot, &mut changes, cx.pool);
+                self.apply(leg, changes, ReqId::NONE, cx);
+                self.flight_failed(leg, error.kind, cx);
+            }
+        }
+    }
+
+    fn apart_of(&self, leg: usize, slot: u32, now: Instant) -> Option<Span> {
+        let flight = self.lag[leg].flight(slot).filter(|f| f.direct)?;
+        let op = &self.ops[flight.pieces[0].writer as usize];
+        Some(now.since(op.first))
+    }
+
+    fn may_resume(&mut self, leg: usize, now: Instant) {
+        let (pace, lag) = (&mut self.paces[leg], &self.lag[leg]);
+        let quick = pace.last.0 < 2 * pace.median.value().0;
+        if pace.delayed && !pace.pressed && lag.bytes() < self.policy.resume && quick {
+            pace.resume(now);
+        }
+    }
+
+    fn flight_failed(&mut self, leg: usize, kind: ErrorKind, cx: &mut Cx<'_>) {
+        if kind == ErrorKind::Gone {
+            self.leave(leg, cx);
+            return;
+        }
+        if kind == ErrorKind::Unsupported && !self.no_trim[leg] {
+            self.no_trim[leg] = true; // trims are sent as write-zeroes from now on
+            return;
+        }
+        self.paces[leg].failures += 1;
+        if self.paces[leg].failures <= self.write_retries {
+            return;
+        }
+        self.paces[leg].failures = 0;
+        if !self.is_member(1 - leg) {
+            self.lose_queue(leg, cx);
+        } else if leg == self.leader && self.stale.count() > 0 {
+            self.paces[leg].rests_until = cx.now + self.clear_after;
+            cx.wake_at(REST, self.paces[leg].rests_until);
+        } else {
+            self.leave(leg, cx);
+        }
+    }
+
+    /// The only leg does not take what was acknowledged: it is lost, and on record before any flush says otherwise.
+    fn lose_queue(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        let mut gone = Vec::new();
+        self.lag[leg].clear(&mut gone, cx.pool);
+        for piece in &gone {
+            self.lost.add(piece.start, piece.end);
+            self.count.lost_bytes += piece.end - piece.start;
+        }
+        self.legs[leg].want_lost();
+        self.drop_pieces(leg, gone, cx);
+    }
+
+    /// Pieces that are in the queue no longer: their operations need not wait for this leg.
+    pub(super) fn drop_pieces(&mut self, leg: usize, gone: Vec<Piece>, cx: &mut Cx<'_>) {
+        for piece in &gone {
+            self.ops[piece.writer as usize].pieces[leg] = 0;
+        }
+        for piece in &gone {
+            let op = &mut self.ops[piece.writer as usize];
+            if op.parts[leg] == Part::Queued {
+                op.parts[leg] = Part::Failed;
+                if !op.acked {
+                    op.error = Some(nandu_base::IoError {
+                        kind: ErrorKind::WriteFailed,
+                        at: ByteLen::ZERO,
+                        len: ByteLen(op.end - op.start),
+                    });
+                } else {
+                    op.parts[leg] = Part::Done; // on record as lost
+                }
+                self.settle(piece.writer, ReqId::NONE, cx);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Rng;
+
+    #[test]
+    fn the_quantile_comes_near_the_true_one() {
+        for (part, low, high) in [(Ratio { num: 4, den: 5 }, 700, 900), (Ratio { num: 1, den: 2 }, 400, 600)]
+        {
+            let (mut rng, mut q) = (Rng::new(3), Quantile::new(part));
+            let mut sum = 0;
+            for n in 0..20_000 {
+                q.add(Span(1 + rng.below(1000)));
+                sum += if n >= 10_000 { q.value().0 } else { 0 };
+            }
+            let mean = sum / 10_000;
+            assert!((low..=high).contains(&mean), "{part:?}: {mean}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The figures of a mirror (spec 6.4): members, marks, records, errors; for a `hetero-mirror` also how the legs keep step, the
+//! delay queues, reads past a late leg, exposure and what is lost.
+
+use super::leg::Place as Standing;
+use super::Mirror;
+use nandu_base::Counter;
+
+/// What is counted since the counters were reset.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) leg_flushes: [u64; 2],
+    pub(super) map_writes: u64,
+    pub(super) superblock_writes: u64,
+    pub(super) intent_waits: u64,
+    pub(super) clears: u64,
+    pub(super) resync_bytes: u64,
+    pub(super) resync_regions: u64,
+    pub(super) resync_unreadable: u64,
+    pub(super) read_errors: [u64; 2],
+    pub(super) write_errors: [u64; 2],
+    pub(super) repairs: u64,
+    pub(super) solos: u64,
+    pub(super) rejoins: u64,
+    pub(super) refused: u64,
+    pub(super) reads: [u64; 2],
+    pub(super) held_writes: u64,
+    pub(super) early_acks: u64,
+    pub(super) over_limit: u64,
+    pub(super) queued_bytes: u64,
+    pub(super) queue_max: [u64; 2],
+    pub(super) queue_bytes_max: [u64; 2],
+    pub(super) drained: u64,
+    pub(super) drained_pieces: u64,
+    pub(super) drained_bytes: u64,
+    pub(super) queue_reads: u64,
+    pub(super) split_reads: u64,
+    pub(super) lost_reads: u64,
+    pub(super) lost_bytes: u64,
+    pub(super) exposure_waits: u64,
+    pub(super) degrades: u64,
+    pub(super) hedges: u64,
+}
+
+impl Mirror {
+    /// Every figure, in a stated order.
+    pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
+        let c = &self.count;
+        let member = |leg: usize| u64::from(self.legs[leg].place == Standing::Member);
+        for (name, value) in [
+            ("leg_a_is_member", member(0)),
+            ("leg_b_is_member", member(1)),
+            ("leader_leg", self.leader as u64),
+            ("active_regions", u64::from(self.regions.in_use())),
+            ("stale_regions", self.stale.count()),
+            ("dirty_regions", self.legs[self.leader].map.count_d()),
+            ("intent_waits", c.intent_waits),
+            ("held_writes", c.held_writes),
+            ("map_page_writes", c.map_writes),
+            ("superblock_writes", c.superblock_writes),
+            ("regions_cleared", c.clears),
+            ("leg_a_flushes", c.leg_flushes[0]),
+            ("leg_b_flushes", c.leg_flushes[1]),
+            ("leg_a_reads", c.reads[0]),
+            ("leg_b_reads", c.reads[1]),
+            ("leg_a_read_errors", c.read_errors[0]),
+            ("leg_b_read_errors", c.read_errors[1]),
+            ("leg_a_write_errors", c.write_errors[0]),
+            ("leg_b_write_errors", c.write_errors[1]),
+            ("repairs", c.repairs),
+            ("resync_bytes", c.resync_bytes),
+            ("resync_regions", c.resync_regions),
+            ("resync_unreadable_chunks", c.resync_unreadable),
+            ("solos", c.solos),
+            ("rejoins", c.rejoins),
+            ("rejoins_refused", c.refused),
+        ] {
+            out.push(Counter { name, value });
+        }
+        if self.policy.lists_lost {
+            self.hetero_counters(out);
+        }
+    }
+
+    /// Figures of a `hetero-mirror` beside those of a mirror.
+    fn hetero_counters(&self, out: &mut Vec<Counter>) {
+        let (c, e) = (&self.count, &self.exposure);
+        for (name, value) in [
+            ("early_acks", c.early_acks),
+            ("writes_over_wait_limit", c.over_limit),
+            ("leg_a_is_delayed", u64::from(self.paces[0].delayed)),
+            ("leg_b_is_delayed", u64::from(self.paces[1].delayed)),
+            ("leg_a_delays", self.paces[0].delays),
+            ("leg_b_delays", self.paces[1].delays),
+            ("leg_a_delayed_ns", self.paces[0].delayed_for.0),
+            ("leg_b_delayed_ns", self.paces[1].delayed_for.0),
+            ("leg_a_queue_pieces_max", c.queue_max[0]),
+            ("leg_b_queue_pieces_max", c.queue_max[1]),
+            ("leg_a_queue_bytes_max", c.queue_bytes_max[0]),
+            ("leg_b_queue_bytes_max", c.queue_bytes_max[1]),
+            ("leg_a_queue_bytes", self.lag[0].bytes()),
+            ("leg_b_queue_bytes", self.lag[1].bytes()),
+            ("delayed_bytes", c.queued_bytes),
+            ("drained_writes", c.drained),
+            ("drained_pieces", c.drained_pieces),
+            ("drained_bytes", c.drained_bytes),
+            ("reads_from_queue", c.queue_reads),
+            ("reads_split", c.split_reads),
+            ("reads_hedged", c.hedges),
+            ("reads_of_lost_data", c.lost_reads),
+            ("exposed_bytes", e.bytes),
+            ("exposed_bytes_max", e.bytes_max),
+            ("exposed_ns_max", e.age_max.0),
+            ("exposure_waits", c.exposure_waits),
+            ("degrades", c.degrades),
+            ("lost_bytes", self.lost.bytes()),
+            ("lost_bytes_total", c.lost_bytes),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Hedged reads: past a leg that is frozen.
+//!
+//! A read that has not come back after `hedge_after` is sent to the other leg too, or answered from the memory of a delay
+//! queue, if one of them is current by then; otherwise it is looked at again as long afterwards. The first good answer
+//! counts. What comes back later finds its own buffer and nobody who waits: with hedging on, every read of a leg goes
+//! into a buffer of its own and is copied on its way up, so that a straggler never writes into memory that the client
+//! has back.
+//!
+//! Only a read of its last part is hedged, and none that goes block by block after an error. Cost: one buffer and one copy
+//! for each read, and a timer entry of 24 B until it is due.
+
+use super::write::{Kind, Part};
+use super::{Mirror, HEDGE};
+use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Reads that may be hedged, by when.
+#[derive(Debug, Default)]
+pub(super) struct Hedges {
+    due: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    armed: Option<Instant>,
+}
+
+impl Hedges {
+    /// The timer was cancelled.
+    pub(super) fn forget(&mut self) {
+        self.due.clear();
+        self.armed = None;
+    }
+}
+
+impl Mirror {
+    /// Whether reads of a leg have buffers of their own.
+    #[inline]
+    pub(super) fn hedges(&self) -> bool {
+        self.policy.hedge > Span::ZERO
+    }
+
+    /// The buffer for a read of a leg; the request that gets it is its only holder after [`Mirror::sent_buffer`].
+    pub(super) fn read_buffer(&self, to: Payload, len: u64, cx: &mut Cx<'_>) -> Payload {
+        match self.hedges() && !to.is_metadata() {
+            true => cx.pool.allocate_unfilled(ByteLen(len)),
+            false => to,
+        }
+    }
+
+    pub(super) fn sent_buffer(&self, buffer: Payload, to: Payload, cx: &mut Cx<'_>) {
+        if self.hedges() && !to.is_metadata() {
+            cx.pool.release(buffer);
+        }
+    }
+
+    /// A read from a buffer of its own is good.
+    pub(super) fn take_buffer(&self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let to = op.payload.slice(ByteLen(op.at - op.start));
+        if self.hedges() && !to.is_metadata() {
+            let from = cx.requests[id].payload;
+            cx.pool.copy(from, to, ByteLen(op.upto - op.at));
+        }
+    }
+
+    /// A read was sent to a leg.
+    pub(super) fn start_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        if !self.hedges() || op.payload.is_metadata() || op.upto != op.end || op.error.is_some() {
+            return;
+        }
+        self.version += 1;
+        self.ops[i as usize].version = self.version;
+        self.hedges.due.push(Reverse((cx.now + self.policy.hedge, self.version, i)));
+        self.arm_hedge(cx);
+    }
+
+    fn arm_hedge(&mut self, cx: &mut Cx<'_>) {
+        let Some(&Reverse((due, ..))) = self.hedges.due.peek() else { return };
+        if self.hedges.armed.is_none_or(|at| due < at) {
+            self.hedges.armed = Some(due);
+            cx.wake_at(HEDGE, due);
+        }
+    }
+
+    /// Some reads are late.
+    pub(super) fn hedge_timer(&mut self, cx: &mut Cx<'_>) {
+        self.hedges.armed = None;
+        while let Some(&Reverse((due, version, i))) = self.hedges.due.peek() {
+            if due > cx.now {
+                break;
+            }
+            self.hedges.due.pop();
+            let op = &self.ops[i as usize];
+            if op.kind == Kind::Read && op.version == version && !op.over && op.error.is_none() {
+                self.hedge(i, cx);
+            }
+        }
+        self.arm_hedge(cx);
+    }
+
+    fn hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let free = |leg: &usize| op.parts[*leg] != Part::Flying && op.legs >> leg & 1 == 0;
+        let (at, upto, version) = (op.at, op.upto, op.version);
+        if op.flying == 2 {
+            return; // both are asked
+        }
+        let other = (0..2).filter(free).find(|&leg| self.is_current(leg, at, upto));
+        self.count.hedges += 1;
+        match other {
+            Some(leg) => self.read_from(i, leg, cx),
+            None if self.read_queue(i, cx) => {}
+            None => {
+                self.count.hedges -= 1;
+                self.hedges.due.push(Reverse((cx.now + self.policy.hedge, version, i)));
+            }
+        }
+    }
+}

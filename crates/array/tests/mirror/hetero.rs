@@ -1,0 +1,285 @@
+//! Single stories of a hetero-mirror: who lags, who freezes, what is exposed.
+
+use crate::world::{Setup, World, A, B};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit};
+use nandu_array::mirror::HeteroConfig;
+use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
+
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+
+fn made(setup: Setup) -> World {
+    let mut w = World::new(setup);
+    w.open(CREATE).expect("two blank legs become a mirror");
+    w
+}
+
+/// Leg b is 100 times slower.
+fn slow(change: impl FnOnce(&mut HeteroConfig)) -> Setup {
+    let mut setup = Setup::small(1);
+    setup.slow = 100;
+    setup.config.clear_after = Span::from_secs(5);
+    setup.hetero(change)
+}
+
+/// Has the region of `first` marked, so that a write there waits for no record.
+fn marked(w: &mut World, first: u64) {
+    let a = w.write(first, 1);
+    w.wait(&[a]);
+    w.pass(Span::from_us(500));
+}
+
+fn took(w: &mut World, request: u64) -> u64 {
+    let before = w.now.0;
+    w.wait(&[request]);
+    w.now.0 - before
+}
+
+fn quiet(w: &mut World) {
+    w.run(100_000);
+    w.read_all();
+    w.run(100_000);
+    w.check_equal();
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_write_is_answered_by_the_faster_leg_and_read_where_it_is() {
+    let mut w = made(slow(|_| ()));
+    marked(&mut w, 0);
+    let a = w.write(0, 8);
+    assert!(took(&mut w, a) <= 1001, "leg a takes 1 us at most, leg b 100 us");
+    let r = w.read(0, 8);
+    w.wait(&[r]);
+    assert_eq!(w.answers[&r].data[3].sector(), 3);
+    assert_eq!(w.counter("leg_b_reads"), 0);
+    quiet(&mut w);
+}
+
+#[test]
+fn with_ack_both_nothing_is_delayed() {
+    let mut w = made(slow(|h| h.ack = AckMode::Both));
+    for first in [0, 3, 6] {
+        let a = w.write(first, 8);
+        w.wait(&[a]);
+    }
+    assert_eq!((w.counter("early_acks"), w.counter("delayed_bytes"), w.counter("leg_b_delays")), (0, 0, 0));
+    quiet(&mut w);
+}
+
+#[test]
+fn past_the_wait_limit_a_leg_is_delayed_and_later_in_step_again() {
+    for wait_limit in [WaitLimit::Ratio, WaitLimit::Quantile] {
+        let mut w = made(slow(|h| h.wait_limit = wait_limit));
+        marked(&mut w, 0);
+        w.freeze(B, Span::from_us(500));
+        for _ in 0..80 {
+            let a = w.write(2, 4);
+            w.wait(&[a]);
+            w.pass(Span::from_us(3));
+        }
+        assert_eq!(w.counter("leg_b_is_delayed"), 1);
+        assert!(w.counter("delayed_bytes") > 0);
+        quiet(&mut w);
+        assert_eq!(w.counter("leg_b_is_delayed"), 0);
+        assert!(w.counter("leg_b_delayed_ns") > 100_000);
+    }
+}
+
+#[test]
+fn the_limit_of_ack_wait_limit_is_kept() {
+    // The first leg needs at most 1 us, the second one is frozen: the answer comes after 2.3 times that.
+    let mut w = made(slow(|h| h.ack = AckMode::WaitLimit));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_ms(1));
+    let before = w.counter("writes_over_wait_limit");
+    let a = w.write(0, 8);
+    let span = took(&mut w, a);
+    assert!(span <= 2304, "{span} ns");
+    assert_eq!(w.counter("writes_over_wait_limit"), before + 1);
+    quiet(&mut w);
+}
+
+#[test]
+fn an_elevator_joins_what_a_fifo_writes_one_by_one() {
+    let drained = |delay_queue| {
+        let mut w = made(slow(|h| (h.delay_queue, h.delay_depth) = (delay_queue, Some(1))));
+        marked(&mut w, 0);
+        w.freeze(B, Span::from_us(900));
+        for first in [40, 8, 32, 16, 24, 8, 40] {
+            let a = w.write(first, 8);
+            w.wait(&[a]);
+            w.pass(Span::from_us(2));
+        }
+        quiet(&mut w);
+        (w.counter("drained_writes"), w.counter("drained_pieces"))
+    };
+    let (fifo, sweep) = (drained(DelayQueue::Fifo), drained(DelayQueue::Elevator));
+    assert_eq!(fifo.0, fifo.1);
+    assert!(sweep.0 < sweep.1 && sweep.0 < fifo.0, "fifo {fifo:?}, elevator {sweep:?}");
+}
+
+#[test]
+fn a_flush_in_fast_leg_mode_does_not_wait_for_the_slow_leg() {
+    let flush = |flush| {
+        let mut w = made(slow(|h| h.flush = flush));
+        marked(&mut w, 0);
+        w.pass(Span::from_us(100));
+        w.freeze(B, Span::from_ms(2));
+        let a = w.write(0, 8);
+        w.wait(&[a]);
+        let f = w.flush();
+        let span = took(&mut w, f);
+        quiet(&mut w);
+        span
+    };
+    let fast = flush(FlushMode::FastLeg);
+    assert!(fast <= 1001, "{fast} ns");
+    assert!(flush(FlushMode::Strict) > 1_900_000, "a strict flush is what both legs have");
+}
+
+#[test]
+fn a_frozen_leader_stops_neither_writes_nor_reads() {
+    let mut w = made(slow(|h| h.hedge_after = Span::from_us(50)));
+    marked(&mut w, 0);
+    let old = w.write(60, 4);
+    w.wait(&[old]);
+    w.pass(Span::from_ms(1));
+    marked(&mut w, 0);
+    w.freeze(A, Span::from_ms(20));
+    let a = w.write(0, 8); // by the follower
+    let span = took(&mut w, a);
+    assert!(span < 200_000, "the write takes {span} ns");
+    let r = w.read(60, 4); // sent to the leader, then to the follower
+    let span = took(&mut w, r);
+    assert!(span < 300_000, "the read takes {span} ns");
+    let r = w.read(2, 4); // the leader lacks it
+    let span = took(&mut w, r);
+    assert!(span < 300_000, "the read takes {span} ns");
+    assert!(w.counter("reads_hedged") >= 1);
+    w.freeze(A, Span(0));
+    quiet(&mut w);
+}
+
+#[test]
+fn a_leg_that_is_late_for_too_long_is_left_out_and_taken_back() {
+    for leg in [A, B] {
+        let mut w = made(slow(|h| {
+            h.max_exposed_time = Span::from_ms(1);
+            h.on_limit = OnLimit::Degrade;
+        }));
+        marked(&mut w, 0);
+        w.freeze(leg, Span::from_ms(10));
+        let a = w.write(0, 8);
+        w.wait(&[a]);
+        let f = w.flush();
+        let span = took(&mut w, f);
+        assert!(span < 3_000_000, "leg {leg} is frozen for 10 ms, the flush takes {span} ns");
+        assert_eq!((w.counter("degrades"), w.counter("solos")), (1, 1));
+        assert_eq!(w.counter("leader_leg"), 1 - leg as u64);
+        quiet(&mut w);
+        assert!(w.is_pair(), "it rejoins by itself when its requests have ended");
+    }
+}
+
+#[test]
+fn writes_wait_when_too_much_is_exposed() {
+    let mut setup = slow(|h| {
+        h.max_exposed_bytes = ByteLen::kib(64);
+        h.max_exposed_time = Span::from_secs(3600);
+    });
+    setup.data = ByteLen::mib(1);
+    let mut w = made(setup);
+    (0..16).for_each(|region| marked(&mut w, region * 128));
+    w.freeze(B, Span::from_ms(5));
+    let all: Vec<u64> = (0..40).map(|i| w.write(i * 40, 16)).collect();
+    let end = w.now.0 + 4_000_000;
+    while w.now.0 < end && w.step() {
+        assert!(w.counter("exposed_bytes") <= 64 << 10);
+    }
+    let answered = all.iter().filter(|a| w.answers.contains_key(a)).count();
+    assert!((4..=8).contains(&answered), "{answered} of 8 KiB each are answered");
+    w.wait(&all);
+    assert!(w.counter("exposure_waits") > 0);
+    quiet(&mut w);
+    assert_eq!(w.counter("exposed_bytes"), 0);
+}
+
+#[test]
+fn what_is_old_is_flushed_on_both_legs_although_nobody_asks() {
+    let setup = slow(|h| h.max_exposed_time = Span::from_ms(2));
+    let mut w = made(setup);
+    let a = w.write(0, 8);
+    w.wait(&[a]);
+    while w.counter("exposed_bytes") > 0 {
+        assert!(w.step(), "nothing flushes");
+    }
+    assert!(w.now.0 < 2_000_000, "{}", w.now);
+    assert!([A, B].iter().all(|&leg| w.disk(leg).unflushed().next().is_none()));
+}
+
+#[test]
+fn a_read_over_what_each_leg_lacks_is_split() {
+    let mut w = made(slow(|h| h.delay_depth = Some(1)));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_us(300));
+    let a = w.write(0, 4);
+    w.wait(&[a]);
+    w.freeze(A, Span::from_ms(1));
+    w.pass(Span::from_us(320)); // leg b is back
+    let b = w.write(8, 4);
+    w.wait(&[b]);
+    w.freeze(B, Span::from_ms(1));
+    let c = w.write(4, 2);
+    let r = w.read(0, 16);
+    w.wait(&[c, r]);
+    assert!(w.is_ok(r));
+    quiet(&mut w);
+}
+
+#[test]
+fn trims_are_delayed_like_writes_also_where_a_leg_does_not_know_them() {
+    let mut w = made(slow(|_| ()));
+    w.disk(B).trims_unsupported = true;
+    let a = w.write(0, 64);
+    w.wait(&[a]);
+    w.freeze(B, Span::from_us(500));
+    for first in [4, 20, 36] {
+        let t = w.change(Op::Trim, first, 8, false);
+        w.wait(&[t]);
+        w.pass(Span::from_us(3));
+    }
+    let r = w.read(0, 64);
+    w.wait(&[r]);
+    assert_eq!(w.answers[&r].data[21], Stamp::ZERO);
+    quiet(&mut w);
+    assert!(w.is_pair());
+}
+
+#[test]
+fn a_leader_that_does_not_take_its_records_is_left_out() {
+    let mut w = made(slow(|h| {
+        h.max_exposed_time = Span::from_ms(1);
+        h.on_limit = OnLimit::Degrade;
+    }));
+    w.freeze(A, Span::from_ms(10));
+    let a = w.write(0, 8); // the region has no mark yet
+    let span = took(&mut w, a);
+    assert!(span < 3_000_000, "the write takes {span} ns");
+    assert_eq!((w.counter("degrades"), w.counter("leader_leg")), (1, 1));
+    quiet(&mut w);
+    assert!(w.is_pair());
+}
+
+#[test]
+fn a_serial_manager_takes_the_next_request_when_the_wait_limit_is_over() {
+    let mut w = made(slow(|h| h.manager = Manager::Serial));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_ms(1));
+    let (a, b) = (w.write(0, 4), w.write(20, 4));
+    let first = took(&mut w, a);
+    assert!(!w.answers.contains_key(&b));
+    let second = took(&mut w, b);
+    assert!(second > first, "the second write waits for the limit of the first: {first} and {second} ns");
+    assert_eq!(w.disk(A).pending(), 0);
+    quiet(&mut w);
+}
