@@ -150,19 +150,19 @@ plants! {
 
     [HETERO_PLANTS, "Faults that can be planted in a `hetero-mirror` only."]
     flush_without_l, "hetero-mirror.flush-without-l", "flush_alone_needs_l_or_solo",
-        "row 4: a flush counts on the leader alone although the follower does not say L";
+        "row 4: a flush counts on the leader alone although the follower does not say L", "hetero-mirror-of-unlike";
     flush_past_queue, "hetero-mirror.flush-past-queue", "flush_covers_leader",
-        "row 7: a flush does not wait for what a leg still lacks";
+        "row 7: a flush does not wait for what a leg still lacks", "hetero-mirror-of-unlike";
     read_lagging, "hetero-mirror.read-lagging", "read_only_current",
-        "row 16: a leg is read although it lags there";
+        "row 16: a leg is read although it lags there", "hetero-mirror-of-unlike";
     write_past_queue, "hetero-mirror.write-past-queue", "one_in_flight_per_block_and_leg",
-        "row 18: a write overtakes an older one in the leg's queue";
+        "row 18: a write overtakes an older one in the leg's queue", "hetero-mirror-of-unlike";
     payload_dropped, "hetero-mirror.payload-dropped", "payload_held_until_acked",
-        "row 22: the bytes of a delayed write are not kept";
+        "row 22: the bytes of a delayed write are not kept", "hetero-mirror-of-unlike";
     fua_any_leg, "hetero-mirror.fua-any-leg", "flush_covers_leader",
-        "row 7: FUA is answered by any leg";
+        "row 7: FUA is answered by any leg", "hetero-mirror-of-unlike";
     no_exposure_bound, "hetero-mirror.no-exposure-bound", "exposure_bounded_or_announced",
-        "the bounds on exposure are not kept";
+        "the bounds on exposure are not kept", "hetero-mirror-of-unlike";
 
     [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or a cut within two steps of another."]
     solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",

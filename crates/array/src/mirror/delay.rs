@@ -16,12 +16,17 @@
 //!
 //! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
 
-use super::lag::{Changes, Piece};
+use super::lag::Changes;
 use super::write::Part;
 use super::{Mirror, Tag, REST, WAIT};
-use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, Ratio, ReqId, Span};
+use nandu_base::{
+    ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
+};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// In place of tries: some of a write that nobody was told of is lost in the queue.
+const LOST: u8 = u8::MAX;
 
 /// When a write is acknowledged that does not say FUA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -338,7 +343,7 @@ impl Mirror {
         for i in complete.drain(..) {
             let op = &mut self.ops[i as usize];
             if op.pieces[leg] == 0 && op.parts[leg] == Part::Queued {
-                op.parts[leg] = Part::Done;
+                op.parts[leg] = if op.tries[leg] == LOST { Part::Failed } else { Part::Done };
                 self.settle(i, id, cx);
             }
         }
@@ -466,39 +471,28 @@ impl Mirror {
         }
     }
 
-    /// The only leg does not take what was acknowledged: it is lost, and on record before any flush says otherwise.
+    /// The only leg does not take what was acknowledged: what waits is lost, and on record before any flush says otherwise.
+    /// What is under way goes on: until it is back nothing else may be sent to its place.
     fn lose_queue(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let mut gone = Vec::new();
-        self.lag[leg].clear(&mut gone, cx.pool);
+        self.lag[leg].drop_waiting(&mut gone, cx.pool);
+        let mut changes = std::mem::take(&mut self.changes);
         for piece in &gone {
             self.lost.add(piece.start, piece.end);
             self.count.lost_bytes += piece.end - piece.start;
+            let op = &mut self.ops[piece.writer as usize];
+            if !op.acked {
+                op.tries[leg] = LOST;
+                op.error = Some(IoError {
+                    kind: ErrorKind::WriteFailed,
+                    at: ByteLen::ZERO,
+                    len: ByteLen(op.end - op.start),
+                });
+            }
+            changes.push((piece.writer, -1));
         }
         self.legs[leg].want_lost();
-        self.drop_pieces(leg, gone, cx);
-    }
-
-    /// Pieces that are in the queue no longer: their operations need not wait for this leg.
-    pub(super) fn drop_pieces(&mut self, leg: usize, gone: Vec<Piece>, cx: &mut Cx<'_>) {
-        for piece in &gone {
-            self.ops[piece.writer as usize].pieces[leg] = 0;
-        }
-        for piece in &gone {
-            let op = &mut self.ops[piece.writer as usize];
-            if op.parts[leg] == Part::Queued {
-                op.parts[leg] = Part::Failed;
-                if !op.acked {
-                    op.error = Some(nandu_base::IoError {
-                        kind: ErrorKind::WriteFailed,
-                        at: ByteLen::ZERO,
-                        len: ByteLen(op.end - op.start),
-                    });
-                } else {
-                    op.parts[leg] = Part::Done; // on record as lost
-                }
-                self.settle(piece.writer, ReqId::NONE, cx);
-            }
-        }
+        self.apply(leg, changes, ReqId::NONE, cx);
     }
 }
 

@@ -396,7 +396,7 @@ impl Lag {
         self.free.push(slot);
     }
 
-    /// The leg has left, or cannot take them: every piece goes, waiting or under way. What is under way comes back as a
+    /// The leg has left: every piece goes, waiting or under way. What is under way comes back as a
     /// straggler that no flight knows.
     pub fn clear(&mut self, gone: &mut Vec<Piece>, pool: &mut PayloadPool) {
         for slot in 0..self.flights.len() as u32 {
@@ -407,6 +407,11 @@ impl Lag {
                 });
             }
         }
+        self.drop_waiting(gone, pool);
+    }
+
+    /// Every piece that waits goes; what is under way stays.
+    pub fn drop_waiting(&mut self, gone: &mut Vec<Piece>, pool: &mut PayloadPool) {
         for (_, piece) in std::mem::take(&mut self.waiting) {
             pool.release(piece.payload);
             gone.push(piece);

@@ -34,6 +34,8 @@ pub struct Disk {
     pub delay: u64,
     /// Answers nothing before this time.
     pub frozen_until: Instant,
+    /// Two changes of one sector were under way at once.
+    pub met: bool,
     /// Does not answer.
     pub lost: bool,
     /// Sectors that cannot be read until they are written.
@@ -77,6 +79,7 @@ impl Disk {
             rng: Rng::new(seed),
             delay: 1000,
             frozen_until: Instant::ZERO,
+            met: false,
             lost: false,
             bad: BTreeSet::new(),
             fail_writes: 0,
@@ -269,6 +272,10 @@ impl Machine for Leg {
             count: r.len.0 / SECTOR,
             covers: disk.completed,
         };
+        let change = |p: &Pending| p.op.changes_data();
+        let meets =
+            |p: &Pending| p.first < pending.first + pending.count && pending.first < p.first + p.count;
+        disk.met |= change(&pending) && disk.pending.values().any(|p| change(p) && meets(p));
         disk.pending.insert(slot, pending);
         let delay = 1 + disk.delay;
         let delay = disk.rng.below(delay) + 1;

@@ -283,3 +283,40 @@ fn a_serial_manager_takes_the_next_request_when_the_wait_limit_is_over() {
     assert_eq!(w.disk(A).pending(), 0);
     quiet(&mut w);
 }
+
+/// What was in flight was forgotten together with the queue: a new write was sent to its place at once.
+#[test]
+fn what_the_last_leg_cannot_store_is_an_error_until_it_is_written_again() {
+    let mut any = 0;
+    for seed in 0..20 {
+        let mut setup = slow(|h| h.delay_depth = Some(3));
+        setup.seed = seed;
+        let mut w = made(setup);
+        marked(&mut w, 0);
+        w.freeze(B, Span::from_us(300));
+        for i in 0..10 {
+            let a = w.write(i * 12, 8);
+            w.wait(&[a]);
+            w.pass(Span::from_us(3));
+        }
+        w.may_lose = true;
+        w.disk(B).fail_writes = 4;
+        w.lose(A);
+        let all: Vec<u64> = (0..10).map(|i| w.write(i * 12 + 2, 3)).collect();
+        w.wait(&all);
+        w.pass(Span::from_ms(1));
+        w.disk(B).fail_writes = 0;
+        let lost = w.counter("lost_bytes");
+        any += lost;
+        let f = w.flush();
+        let r = w.read(0, 120);
+        w.wait(&[f, r]);
+        assert_eq!(w.is_ok(r), lost == 0);
+        let all: Vec<u64> = (0..10).map(|i| w.write(i * 12, 12)).collect();
+        w.wait(&all);
+        assert_eq!(w.counter("lost_bytes"), 0);
+        w.back(A);
+        quiet(&mut w);
+    }
+    assert!(any > 0, "no seed has lost anything");
+}

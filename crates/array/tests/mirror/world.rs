@@ -365,6 +365,11 @@ impl World {
         if !self.setup.plants.is_empty() {
             return;
         }
+        if let Some(leg) = [A, B].into_iter().find(|&leg| self.disk(leg).met) {
+            self.complain(format!(
+                "one_in_flight_per_block_and_leg: leg {leg} has two changes of one sector"
+            ));
+        }
         let unflushed = [A, B].into_iter().find_map(|leg| self.disk(leg).unflushed().next());
         if let Some(sector) = unflushed {
             if self.opened() == Some(Ok(())) && self.is_pair() && self.counter("dirty_regions") == 0 {
@@ -593,7 +598,7 @@ impl World {
         self.forget_session();
         for disk in &self.disks {
             let mut disk = disk.lock().expect("no panic inside");
-            disk.frozen_until = Instant::ZERO;
+            (disk.frozen_until, disk.met) = (Instant::ZERO, false);
             disk.cut();
         }
     }
