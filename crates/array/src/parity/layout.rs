@@ -189,6 +189,8 @@ pub struct Superblock {
     pub data: u64,
     /// How far each leg is current and durable: [`OUT`], or a leg offset; `data` for a full member.
     pub upto: [u64; MOST],
+    /// The epoch in which each leg was taken in: it has no parts of earlier journal entries.
+    pub since: [u64; MOST],
 }
 
 impl Superblock {
@@ -204,7 +206,7 @@ impl Superblock {
         for value in [self.before.epoch, self.before.tag, self.floor, self.data] {
             w.u64(value);
         }
-        self.upto.iter().for_each(|&u| w.u64(u));
+        self.upto.iter().chain(&self.since).for_each(|&u| w.u64(u));
         seal(out);
     }
 
@@ -219,8 +221,21 @@ impl Superblock {
         let before = Gen { epoch: r.u64(), tag: r.u64() };
         let (floor, data) = (r.u64(), r.u64());
         let upto = std::array::from_fn(|_| r.u64());
+        let since = std::array::from_fn(|_| r.u64());
         let sane = usize::from(leg) < MOST && gen.epoch < 1 << 23;
-        sane.then_some(Superblock { leg, shape, set, seq, gen, before, floor, clean: clean != 0, data, upto })
+        sane.then_some(Superblock {
+            leg,
+            shape,
+            set,
+            seq,
+            gen,
+            before,
+            floor,
+            clean: clean != 0,
+            data,
+            upto,
+            since,
+        })
     }
 }
 
@@ -367,6 +382,7 @@ mod tests {
             clean: true,
             data: 1 << 20,
             upto: std::array::from_fn(|i| i as u64),
+            since: std::array::from_fn(|i| 30 + i as u64),
         };
         let entry = Entry { set: [7, 8], seq: 12, start: 4096, end: 8192, legs: 5, zeros: true, sum: 77 };
         let (mut a, mut b) = (vec![0; RECORD], vec![0; RECORD]);

@@ -45,7 +45,21 @@ struct Joining {
     leg: usize,
     /// Reads that are not back.
     left: u8,
-    refused: bool,
+    /// What its slots have shown.
+    seen: Seen,
+}
+
+/// What the slots of a leg that wants to join show; of two the greater counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Seen {
+    /// Nothing was ever written there.
+    Blank,
+    /// No superblock: torn, when the other slot has one.
+    Unknown,
+    /// A superblock of this leg.
+    Ours,
+    /// It cannot be read, or belongs to another set.
+    Refused,
 }
 
 /// A checkpoint under way.
@@ -79,6 +93,7 @@ const BLANK: Superblock = Superblock {
     clean: false,
     data: 0,
     upto: [OUT; 16],
+    since: [0; 16],
 };
 
 impl Default for Members {
@@ -292,7 +307,7 @@ impl Parity {
         if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
             return;
         }
-        self.members.joining = Some(Joining { leg, left: 2, refused: false });
+        self.members.joining = Some(Joining { leg, left: 2, seen: Seen::Blank });
         self.load_superblocks(leg, cx);
     }
 
@@ -307,7 +322,7 @@ impl Parity {
     }
 
     /// A leg that waits to join has shown one slot. It may be stale or blank; one of another set is not touched.
-    pub(super) fn join_seen(&mut self, leg: usize, foreign: bool, epoch: u64) {
+    pub(super) fn join_seen(&mut self, leg: usize, seen: Seen, epoch: u64) {
         self.members.epoch = self.members.epoch.max(epoch);
         self.stir = true;
         let Some(joining) = &mut self.members.joining else { return };
@@ -315,15 +330,16 @@ impl Parity {
             return;
         }
         joining.left -= 1;
-        joining.refused |= foreign;
+        joining.seen = joining.seen.max(seen);
         if joining.left > 0 {
             return;
         }
-        let able = !joining.refused && self.run == Run::Running;
+        let able = matches!(joining.seen, Seen::Blank | Seen::Ours) && self.run == Run::Running;
         self.members.joining = None;
         if able && !self.legs[leg].failed && !self.legs[leg].lost {
             self.legs[leg].upto = 0;
             self.legs[leg].durable = 0;
+            self.members.sb.since[leg] = self.members.epoch + 1;
             self.members.version += 1;
             self.count.legs_taken_in += 1;
             self.rebuild.len = u64::MAX;

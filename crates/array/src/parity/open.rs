@@ -1,11 +1,12 @@
 //! The start: which legs are current, what the journal says, and only then requests.
 //!
 //! The superblock with the highest generation that can be right is believed: every leg that it calls a full member and that is
-//! present carries the same generation or the one before it (a cut between two legs leaves that). All but one of its full
+//! present carries the same generation or the one before it (a cut between two legs leaves that; they are made the same
+//! before anything else is written). All but one of its full
 //! members must be present. A leg that it does not call current, and a blank one where that is allowed, is rebuilt.
 //!
 //! Then every slot of the journal is read. An entry counts when its number is not below the floor and each of its legs
-//! that is present and current has its part whole. Those entries are written to their places in order, all legs are
+//! that is present and was a leg already when it was written has its part whole. Those entries are written to their places in order, all legs are
 //! flushed, and new superblocks with a new generation say that the journal is empty. A cut on the way changes nothing: the
 //! same is found again.
 //!
@@ -14,6 +15,7 @@
 use super::config::Fresh;
 use super::journal::sum_of;
 use super::layout::{Entry, Superblock, OUT, PAGE};
+use super::member::Seen;
 use super::write::FLUSH;
 use super::{bits, Parity, Run, Tag};
 use nandu_base::{
@@ -43,6 +45,8 @@ enum Step {
     Superblocks,
     /// A new set is written down for the first time.
     Create,
+    /// Legs that were one generation behind get the one that is believed: they are never two apart.
+    Agree,
     Headers,
     /// Parts of the current entry are read.
     Load,
@@ -118,6 +122,7 @@ impl Parity {
             Step::Begin if self.is_quiet() => Ok(self.open_begin(cx)),
             Step::Superblocks => self.decide(cx),
             Step::Create | Step::Redo => Ok(self.next_entry(cx)),
+            Step::Agree => Ok(self.read_journal(cx)),
             Step::Headers => Ok(self.order_entries(cx)),
             Step::Load => Ok(self.redo(cx)),
             Step::Flush => Ok(self.open_record(cx)),
@@ -201,12 +206,14 @@ impl Parity {
             None => Slot::Foreign,
         };
         if self.opening.step != Step::Superblocks {
-            let foreign = match found {
-                Slot::Valid(sb) => sb.set != self.members.sb.set || usize::from(sb.leg) != leg,
-                other => error.is_some() || other == Slot::Foreign,
+            let ours = |sb: &Superblock| sb.set == self.members.sb.set && usize::from(sb.leg) == leg;
+            let (seen, epoch) = match found {
+                _ if error.is_some() => (Seen::Refused, 0),
+                Slot::Valid(sb) => (if ours(&sb) { Seen::Ours } else { Seen::Refused }, sb.gen.epoch),
+                Slot::Foreign => (Seen::Unknown, 0),
+                Slot::Blank => (Seen::Blank, 0),
             };
-            let epoch = if let Slot::Valid(sb) = found { sb.gen.epoch } else { 0 };
-            return self.join_seen(leg, foreign, epoch);
+            return self.join_seen(leg, seen, epoch);
         }
         if let Some(error) = error {
             if self.once_more(id, leg, error.kind, cx) {
@@ -284,7 +291,11 @@ impl Parity {
             refused(why, "add the legs that were used last")
         })?;
         self.adopt(sb, &found, blank)?;
-        Ok(if self.journaled { self.read_headers(cx) } else { self.open_flush(cx) })
+        if bits(self.legs_in()).any(|l| found[l].is_some_and(|other| other.gen != sb.gen)) {
+            self.write_superblocks(cx);
+            return Ok(Step::Agree);
+        }
+        Ok(self.read_journal(cx))
     }
 
     /// The superblock that is right: see the module's page.
@@ -348,6 +359,7 @@ impl Parity {
         let mut rng = Rng::new(self.seed);
         self.members.sb.set = [rng.bits(), rng.bits()];
         self.members.sb.seq = 0;
+        self.members.sb.since = [0; 16];
         let data = self.geometry.data;
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.slot) = (data, data, 1));
         if self.fresh == Fresh::Compute && !self.how.assume_clean {
@@ -364,7 +376,10 @@ impl Parity {
         Ok(Step::Create)
     }
 
-    fn read_headers(&mut self, cx: &mut Cx<'_>) -> Step {
+    fn read_journal(&mut self, cx: &mut Cx<'_>) -> Step {
+        if !self.journaled {
+            return self.open_flush(cx);
+        }
         for leg in bits(self.legs_in()) {
             for _ in 0..AHEAD {
                 self.read_header(leg, cx);
@@ -425,16 +440,21 @@ impl Parity {
             let current: Vec<Part> = self.opening.parts.drain(from..).collect();
             let there = current.iter().fold(0u16, |m, p| m | 1 << p.leg);
             let bounds = entry.end <= self.geometry.data && entry.end - entry.start <= self.piece;
-            if bounds
-                && entry.legs & self.legs_in() == there
-                && current.iter().all(|p| same(&p.entry, &entry))
-            {
+            let due = entry.legs & self.legs_since(entry.seq);
+            if bounds && there & due == due && current.iter().all(|p| same(&p.entry, &entry)) {
                 self.opening.current = current;
+                self.opening.current.retain(|p| due >> p.leg & 1 != 0);
                 self.load_parts(cx);
                 return Step::Load;
             }
         }
         self.open_flush(cx)
+    }
+
+    /// The legs that are in and were so when entry `seq` was written. One that came later may have come blank.
+    fn legs_since(&self, seq: u64) -> u16 {
+        let since = &self.members.sb.since;
+        bits(self.legs_in()).filter(|&l| since[l] <= seq >> 40).fold(0, |m, l| m | 1 << l)
     }
 
     fn load_parts(&mut self, cx: &mut Cx<'_>) {

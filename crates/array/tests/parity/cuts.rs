@@ -106,6 +106,9 @@ fn recover(w: &mut World, rng: &mut Rng) -> Result<(), String> {
     if w.wrong.is_none() {
         w.check_parity();
     }
+    if let Some(wrong) = w.wrong.take() {
+        return Err(wrong);
+    }
     w.cut();
     let other = (leg + 1 + rng.below(w.legs() as u64 - 1) as usize) % w.legs();
     w.disk(other).lost = true;

@@ -134,7 +134,8 @@ fn a_blank_leg_is_rebuilt_and_the_mark_survives_a_cut() {
     assert!(left > 0, "the rebuild is not over");
     w.cut();
     w.open(OpenHow::default()).expect("all legs are there");
-    assert!(w.counter("bytes_to_rebuild") <= left, "it goes on where it was");
+    // What is between two checkpoints may be done again.
+    assert!(w.counter("bytes_to_rebuild") <= left + (64 << 10), "it goes on where it was");
     w.run(100_000);
     w.read_all();
     w.check_parity();
