@@ -127,6 +127,8 @@ plants! {
         "room in the journal is used again before the legs were flushed";
     stale_leg_believed, "parity.stale-leg-believed", "I-1",
         "a leg that was out is taken for a current one at the start";
+    no_flush_at_open, "parity.no-flush-at-open", "I-1",
+        "a start believes what lies in caches, which a cut can still remove";
     answered_before_out, "parity.answered-before-out", "I-1",
         "a write that a lost leg lacks is acknowledged before the others durably say that the leg is out";
 }

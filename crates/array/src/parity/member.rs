@@ -157,8 +157,9 @@ impl Parity {
         self.members.sb.seq += 1;
         self.members.writing = self.members.version;
         let mut upto = [OUT; 16];
-        for (to, leg) in upto.iter_mut().zip(&self.legs) {
+        for (to, leg) in upto.iter_mut().zip(&mut self.legs) {
             *to = leg.durable;
+            leg.naming = leg.durable;
         }
         for leg in bits(self.legs_in()) {
             let l = &mut self.legs[leg];
@@ -187,6 +188,9 @@ impl Parity {
         self.stir = true;
         if let Some(error) = cx.requests[id].error {
             self.give_up(leg, error.kind, cx);
+        }
+        if self.members.flying == 0 {
+            self.legs.iter_mut().for_each(|l| l.recorded = l.naming);
         }
     }
 
@@ -259,11 +263,12 @@ impl Parity {
 
     pub(super) fn checkpoint_flushed(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
         self.stir = true;
-        if let Some(error) = cx.requests[id].error {
-            self.give_up(leg, error.kind, cx);
-        }
+        let error = cx.requests[id].error.map(|e| e.kind);
         if self.opening.is_flushing() {
-            return self.opening_flushed();
+            return self.opening_flushed(leg, error);
+        }
+        if let Some(kind) = error {
+            self.give_up(leg, kind, cx);
         }
         let Checkpoint::Flushing { left, floor, version } = self.members.checkpoint else { return };
         if version == self.members.version {

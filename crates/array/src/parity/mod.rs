@@ -136,6 +136,9 @@ struct Leg {
     lost: bool,
     /// What the flush of a checkpoint covers.
     covered: u64,
+    /// What the superblocks being written say of it, and what they all say.
+    naming: u64,
+    recorded: u64,
     /// Whether it has come back and waits to be taken in.
     back: bool,
     /// Requests that are not back, stragglers included.
@@ -237,6 +240,8 @@ impl Parity {
             failed: false,
             lost: false,
             covered: 0,
+            naming: OUT,
+            recorded: OUT,
             back: false,
             in_flight: 0,
             slot: 1,
@@ -472,7 +477,7 @@ impl Machine for Parity {
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let data = self.geometry.data;
-        let full = self.legs.iter().filter(|l| l.durable == data).count() as u64;
+        let full = self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count() as u64;
         for (name, value) in [
             ("full_legs", full),
             ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),

@@ -1,6 +1,6 @@
 //! The start: which legs are current, what the journal says, and only then requests.
 //!
-//! The superblock with the highest generation that can be right is believed: every leg that it calls a full member and that is
+//! All legs are flushed first, so that what is read stays. The superblock with the highest generation that can be right is believed: every leg that it calls a full member and that is
 //! present carries the same generation or the one before it (a cut between two legs leaves that; they are made the same
 //! before anything else is written). All but one of its full
 //! members must be present. A leg that it does not call current, and a blank one where that is allowed, is rebuilt.
@@ -42,6 +42,8 @@ enum Step {
     None,
     /// Stragglers come back.
     Begin,
+    /// All legs flush: after a process died their caches hold what a cut could still remove.
+    Settle,
     Superblocks,
     /// A new set is written down for the first time.
     Create,
@@ -88,7 +90,7 @@ impl Opening {
     }
 
     pub(super) fn is_flushing(&self) -> bool {
-        self.step == Step::Flush
+        matches!(self.step, Step::Settle | Step::Flush)
     }
 }
 
@@ -120,6 +122,7 @@ impl Parity {
         }
         let next = match self.opening.step {
             Step::Begin if self.is_quiet() => Ok(self.open_begin(cx)),
+            Step::Settle => Ok(self.read_superblocks(cx)),
             Step::Superblocks => self.decide(cx),
             Step::Create | Step::Redo => Ok(self.next_entry(cx)),
             Step::Agree => Ok(self.read_journal(cx)),
@@ -147,6 +150,16 @@ impl Parity {
         for leg in 0..self.legs.len() {
             let l = &mut self.legs[leg];
             (l.upto, l.durable, l.back) = (OUT, OUT, false);
+            if self.is_usable(leg, cx) && !self.planted.no_flush_at_open {
+                self.opening.left += 1;
+                self.send(leg, ReqId::NONE, Draft { cookie: Tag::Checkpoint.cookie(leg, 0), ..FLUSH }, cx);
+            }
+        }
+        Step::Settle
+    }
+
+    fn read_superblocks(&mut self, cx: &mut Cx<'_>) -> Step {
+        for leg in 0..self.legs.len() {
             if self.is_usable(leg, cx) {
                 self.opening.left += 2;
                 self.load_superblocks(leg, cx);
@@ -502,8 +515,14 @@ impl Parity {
         Step::Flush
     }
 
-    pub(super) fn opening_flushed(&mut self) {
+    /// A flush of a start is back. One that failed is not tried again: success would prove nothing.
+    pub(super) fn opening_flushed(&mut self, leg: usize, error: Option<ErrorKind>) {
         self.opening.left -= 1;
+        if let Some(kind) = error {
+            self.legs[leg].failed |= kind != ErrorKind::Gone;
+            self.legs[leg].lost |= kind == ErrorKind::Gone;
+            self.opening.again = true;
+        }
     }
 
     fn open_record(&mut self, cx: &mut Cx<'_>) -> Step {
