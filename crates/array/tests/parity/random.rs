@@ -114,10 +114,10 @@ impl Life {
         let back = !self.lost.is_empty() && self.rng.below(3) > 0;
         if back {
             let leg = self.lost.swap_remove(0);
-            if self.lost.is_empty()
-                && self.rng.below(4) == 0
-                && self.world.counter("full_legs") + 1 == self.world.legs() as u64
-            {
+            // A new drive in the place of the old one gets none of the old one's requests.
+            let others_are_full = self.world.counter("full_legs") + 1 == self.world.legs() as u64;
+            let is_quiet = self.world.disk(leg).pending() == 0;
+            if self.lost.is_empty() && self.rng.below(4) == 0 && others_are_full && is_quiet {
                 self.world.disk(leg).wipe();
             }
             self.world.back(leg);

@@ -449,7 +449,7 @@ impl<'a> Draft<'a> {
         if self.one_in(4) {
             self.put_text("resync_rate", "4 MiB");
         }
-        let read = *self.rng.pick(&["leader", "balanced"]);
+        let read = *self.rng.pick(&["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"]);
         self.put_text("read", read);
         let retries = self.rng.below(3);
         self.put("write_retries", retries);
