@@ -3,5 +3,6 @@
 pub mod concat;
 mod legs;
 pub mod mirror;
+pub mod parity;
 pub mod slice;
 pub mod stripe;

@@ -9,13 +9,19 @@ use serde::Deserialize;
 
 /// Which member serves a read when both can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum ReadPolicy {
     /// The leader.
     Leader,
     /// The one that is less busy, then the one expected to be faster, then the one with fewer reads under way, then the
     /// leader.
     Balanced,
+    /// Both in turn.
+    RoundRobin,
+    /// The one with fewer reads under way, then the leader.
+    ShortestQueue,
+    /// The one expected to be faster, by what the device itself says, then as `shortest-queue`.
+    LatencyAware,
 }
 
 /// What is known of two blank legs that become a mirror.

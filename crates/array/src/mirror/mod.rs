@@ -161,6 +161,8 @@ pub struct Mirror {
     depth: u32,
     rate: u64,
     read_policy: ReadPolicy,
+    /// The leg that was read last.
+    last_read: usize,
     write_retries: u8,
     fresh: Fresh,
 
@@ -279,6 +281,7 @@ impl Mirror {
             depth: config.resync_depth,
             rate: config.resync_rate.0,
             read_policy: config.read,
+            last_read: 1,
             write_retries: config.write_retries,
             fresh: config.fresh,
             phase: Phase::Closed,

@@ -12,7 +12,7 @@ use super::layout::PAGE;
 use super::leg::Place;
 use super::write::Part;
 use super::{Mirror, Tag};
-use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId, Span};
 
 impl Mirror {
     pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
@@ -106,13 +106,19 @@ impl Mirror {
     }
 
     fn route(&self, at: u64, upto: u64, cx: &Cx<'_>) -> usize {
-        if self.read_policy == ReadPolicy::Leader {
-            return self.leader;
-        }
+        let expected =
+            |leg: usize| cx.peek.expected_latency(leg as u8, Op::Read, ByteOffset(at), ByteLen(upto - at));
+        let is_busy = |leg: usize| cx.peek.is_busy(leg as u8);
         let cost = |leg: usize| {
-            let (child, len) = (leg as u8, ByteLen(upto - at));
-            let latency = cx.peek.expected_latency(child, Op::Read, ByteOffset(at), len);
-            (cx.peek.is_busy(child), latency, self.legs[leg].reads, leg != self.leader)
+            let l = &self.legs[leg];
+            let (busy, latency, queue) = match self.read_policy {
+                ReadPolicy::Leader => (false, Span::ZERO, 0),
+                ReadPolicy::Balanced => (is_busy(leg), expected(leg), l.reads),
+                ReadPolicy::RoundRobin => (self.last_read == leg, Span::ZERO, 0),
+                ReadPolicy::ShortestQueue => (false, Span::ZERO, l.reads),
+                ReadPolicy::LatencyAware => (false, expected(leg), l.reads),
+            };
+            (busy, latency, queue, leg != self.leader)
         };
         if cost(0) < cost(1) {
             0
@@ -141,6 +147,7 @@ impl Mirror {
         let parent = op.parent;
         self.legs[leg].reads += 1;
         self.count.reads[leg] += 1;
+        self.last_read = leg;
         self.send(leg, parent, draft, cx);
         self.sent_buffer(buffer, to, cx);
         if first {

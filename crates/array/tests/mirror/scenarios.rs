@@ -652,3 +652,66 @@ fn the_kind_knows_its_options_and_its_faults() {
     assert!(schema.contains("active_regions") && schema.contains("additionalProperties\":false"));
     assert!(k.plants.iter().all(|p| p.name.starts_with("mirror.")));
 }
+
+/// Reads of each leg when `count` reads are sent at once, or one after the other; leg b is 50 times slower.
+fn reads_of(read: ReadPolicy, count: u64, at_once: bool) -> [u64; 2] {
+    let mut setup = Setup::small(41);
+    setup.slow = 50;
+    setup.config.read = read;
+    let mut w = made(setup);
+    written(&mut w, 0, 100);
+    w.run(20_000);
+    let before = [w.counter("leg_a_reads"), w.counter("leg_b_reads")];
+    let mut all = Vec::new();
+    for k in 0..count {
+        all.push(w.read(k, 1));
+        if !at_once {
+            w.wait(&all);
+        }
+    }
+    w.wait(&all);
+    assert_eq!(w.wrong, None);
+    [w.counter("leg_a_reads") - before[0], w.counter("leg_b_reads") - before[1]]
+}
+
+#[test]
+fn each_read_policy_chooses_its_leg() {
+    assert_eq!(reads_of(ReadPolicy::Leader, 20, true), [20, 0]);
+    assert_eq!(reads_of(ReadPolicy::RoundRobin, 20, true), [10, 10]);
+    assert_eq!(reads_of(ReadPolicy::RoundRobin, 20, false), [10, 10]);
+    // Equal queues are filled evenly; a queue that is always empty leaves the choice to the leader.
+    assert_eq!(reads_of(ReadPolicy::ShortestQueue, 20, true), [10, 10]);
+    assert_eq!(reads_of(ReadPolicy::ShortestQueue, 20, false), [20, 0]);
+    // The test legs do not know how long they take: all that is left is the queue.
+    assert_eq!(reads_of(ReadPolicy::LatencyAware, 20, true), [10, 10]);
+}
+
+#[test]
+fn a_latency_aware_mirror_reads_from_the_faster_leg() {
+    use nandu_base::{Flags, Op};
+    use nandu_stack::{builtin, testbed::Testbed, BuildOptions};
+    let reads = |policy: &str| {
+        let mut stack = format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\
+             fresh = \"equal\"\nread = \"{policy}\"\n"
+        );
+        for (name, latency) in [("a", 90), ("b", 10)] {
+            stack += &format!(
+                "[device.{name}]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"{latency} us\"\n"
+            );
+        }
+        let mut bed =
+            Testbed::new(&stack, &builtin(), BuildOptions::default()).expect("a mirror of two leaves");
+        for k in 0..12 {
+            bed.submit(0, Op::Read, Flags::NONE, k * 4096, 4096);
+            bed.settle();
+        }
+        let mut counters = Vec::new();
+        bed.graph().machine(2).counters(&mut counters);
+        let figure = |name| counters.iter().find(|c| c.name == name).expect("a counter of the mirror").value;
+        [figure("leg_a_reads"), figure("leg_b_reads")]
+    };
+    assert_eq!(reads("latency-aware"), [0, 12], "leg b answers nine times as fast");
+    assert_eq!(reads("shortest-queue"), [12, 0], "nothing is under way: the leader");
+    assert_eq!(reads("round-robin"), [6, 6]);
+}

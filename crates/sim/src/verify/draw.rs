@@ -34,6 +34,12 @@ pub enum Family {
     MirrorOfFaultySsds,
     /// A mirror of two leaves with slow volatile caches, and no other fault.
     MirrorOfCaches,
+    /// A parity array of leaves that never fail.
+    ParityOfLeaves,
+    /// A parity array of leaves with slow volatile caches, and no other fault.
+    ParityOfCaches,
+    /// A parity array of drives and leaves, each behind `fault`.
+    ParityOfFaultySsds,
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
@@ -108,6 +114,10 @@ impl Family {
         ("hetero-mirror-of-caches", Family::Hetero(Legs::Caches)),
         ("hetero-mirror-of-files", Family::Hetero(Legs::Files)),
         ("hetero-mirror-of-unlike", Family::Hetero(Legs::Unlike)),
+        ("parity", Family::Over("parity")),
+        ("parity-of-leaves", Family::ParityOfLeaves),
+        ("parity-of-caches", Family::ParityOfCaches),
+        ("parity-of-faulty-ssds", Family::ParityOfFaultySsds),
     ];
 }
 
@@ -199,6 +209,35 @@ impl<'a> Draft<'a> {
                     Legs::Unlike => return self.unlike(),
                 };
                 return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::Over("parity")) => {
+                let families = [Family::ParityOfLeaves, Family::ParityOfCaches, Family::ParityOfFaultySsds];
+                let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::ParityOfLeaves) => {
+                let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfCaches) => {
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let leaf = self.block("memory", LEG);
+                        self.cache(leaf)
+                    })
+                    .collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfFaultySsds) => {
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let leaf = self.leaf(LEG);
+                        self.fault(leaf)
+                    })
+                    .collect();
+                self.parity(legs, true)
             }
             Shape::Named(Family::MirrorOfFiles) => {
                 let legs = [0; 2].map(|_| self.block("file", LEG));
@@ -681,11 +720,43 @@ impl<'a> Draft<'a> {
         if self.one_in(4) {
             self.put_text("resync_rate", "4 MiB");
         }
-        let read = *self.rng.pick(&["leader", "balanced"]);
+        let read = *self.rng.pick(&["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"]);
         self.put_text("read", read);
         let retries = self.rng.below(3);
         self.put("write_retries", retries);
         let fresh = *self.rng.pick(&["copy", "equal"]);
+        self.put_text("fresh", fresh);
+        name
+    }
+}
+
+impl Draft<'_> {
+    /// Without a journal a parity array bears a cut or the loss of a leg, not both.
+    fn parity(&mut self, legs: Vec<String>, may_fail: bool) -> String {
+        let name = self.begin("parity");
+        self.put("legs", format!("{legs:?}"));
+        if self.one_in(4) {
+            self.put("level", 3);
+        } else {
+            let layouts = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
+            let layout = *self.rng.pick(&layouts);
+            self.put_text("layout", layout);
+        }
+        let chunk = 4096u64 << self.rng.below(3);
+        self.put("chunk", chunk);
+        let slots = self.rng.between(8, 16);
+        self.put("journal", slots * (4096 + chunk));
+        if !may_fail && self.one_in(4) {
+            self.put_text("write_hole", "resync");
+        }
+        let rebuild = 4096u64 << self.rng.below(5);
+        self.put("rebuild_chunk", rebuild);
+        if self.one_in(4) {
+            self.put_text("rebuild_rate", "4 MiB");
+        }
+        let retries = self.rng.below(2);
+        self.put("write_retries", retries);
+        let fresh = *self.rng.pick(&["compute", "zeros"]);
         self.put_text("fresh", fresh);
         name
     }

@@ -1,0 +1,254 @@
+//! The options of `parity`, the faults that can be planted in it, and its building.
+
+use super::layout::{Geometry, LegLayout, Rotation, PAGE};
+use super::Parity;
+use crate::legs::narrowest;
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Fewest and most legs.
+pub const LEGS: std::ops::RangeInclusive<usize> = 3..=16;
+/// Longest piece of a leg that one write of a stripe covers.
+const PIECE_MOST: u64 = 128 << 10;
+
+/// How the write hole is dealt with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteHole {
+    /// Closed: every leg keeps what it is about to store in its own journal, durably, before any leg stores it. After a
+    /// cut all of a stripe is there or nothing of it, whichever leg is lost with the cut. Every write goes out twice.
+    Journal,
+    /// Open while a leg is lost together with a cut: nothing is written twice, and after an unclean end the parity of
+    /// the whole array is computed anew. Until that is done a lost leg is not made up for there, and an array that is
+    /// both unclean and short of a leg starts only when `alone` is said.
+    Resync,
+}
+
+/// What is known of blank legs that become an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fresh {
+    /// Nothing: the parity is computed, unless whoever starts the stack says `assume_clean`.
+    Compute,
+    /// They read as zeros everywhere, so that the parity is right already.
+    Zeros,
+}
+
+/// Options of `parity`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ParityConfig {
+    /// The devices it is made of, in order. From 3 to 16.
+    pub legs: Vec<String>,
+    /// 5: the parity rotates over the legs. 3: the last leg holds all parity, and one request is served at a time.
+    /// Default 5.
+    #[serde(default = "default_level")]
+    pub level: u8,
+    /// Where the parity of each row lies at level 5. Default "left-symmetric".
+    #[serde(default)]
+    pub layout: Rotation,
+    /// Bytes on one leg before the next one follows. Default 64 KiB at level 5 and 4 KiB at level 3; a power of two from
+    /// 4 KiB to 1 MiB.
+    pub chunk: Option<ByteLen>,
+    /// How the write hole is dealt with. Default "journal".
+    #[serde(default = "default_write_hole")]
+    pub write_hole: WriteHole,
+    /// Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
+    /// 128 KiB, and 4 KiB.
+    #[serde(default = "default_journal")]
+    pub journal: ByteLen,
+    /// Bytes that one request of a rebuild covers. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
+    #[serde(default = "default_rebuild_chunk")]
+    pub rebuild_chunk: ByteLen,
+    /// Bytes a second that a rebuild writes at most. Default 0: no limit; otherwise at least 4 KiB.
+    #[serde(default)]
+    pub rebuild_rate: ByteLen,
+    /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 or 1.
+    #[serde(default = "default_write_retries")]
+    pub write_retries: u8,
+    /// What is known of blank legs. Default "compute".
+    #[serde(default = "default_fresh")]
+    pub fresh: Fresh,
+}
+
+fn default_level() -> u8 {
+    5
+}
+fn default_write_hole() -> WriteHole {
+    WriteHole::Journal
+}
+fn default_journal() -> ByteLen {
+    ByteLen::mib(4)
+}
+fn default_rebuild_chunk() -> ByteLen {
+    ByteLen::kib(256)
+}
+fn default_write_retries() -> u8 {
+    1
+}
+fn default_fresh() -> Fresh {
+    Fresh::Compute
+}
+
+macro_rules! plants {
+    ($($field:ident, $name:literal, $breaks:literal, $summary:literal;)*) => {
+        /// Faults that can be planted, one for each rule.
+        pub const PLANTS: &[Plant] = &[$(Plant::new($name, $breaks, $summary)),*];
+
+        /// Which faults are planted, read once.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Planted {
+            $(#[doc = $summary] pub $field: bool,)*
+        }
+
+        impl Planted {
+            fn of(cx: &BuildContext<'_>) -> Planted {
+                Planted { $($field: cx.planted($name)),* }
+            }
+        }
+    };
+}
+
+plants! {
+    parity_kept, "parity.parity-not-updated", "parity_is_xor",
+        "a small write leaves the parity as it was";
+    no_lock, "parity.no-stripe-lock", "one_write_per_stripe",
+        "writes of one stripe do not wait for each other";
+    lock_left_early, "parity.lock-left-early", "one_write_per_stripe",
+        "the lock of a stripe is given up when the write is sent, so that a later one reads parity of before";
+    read_unlocked, "parity.degraded-read-unlocked", "I-1",
+        "a reconstruction does not wait for writes of its stripe";
+    read_before_rebuild, "parity.read-before-rebuild", "I-1",
+        "a leg is read where it is not rebuilt yet";
+    journal_skipped, "parity.journal-skipped", "I-1",
+        "data goes to its place without having been in the journal";
+    journal_reused_early, "parity.journal-reused-early", "I-1",
+        "room in the journal is used again before the legs were flushed";
+    stale_leg_believed, "parity.stale-leg-believed", "I-1",
+        "a leg that was out is taken for a current one at the start";
+    no_flush_at_open, "parity.no-flush-at-open", "I-1",
+        "a start believes what lies in caches, which a cut can still remove";
+    answered_before_out, "parity.answered-before-out", "I-1",
+        "a write that a lost leg lacks is acknowledged before the others durably say that the leg is out";
+}
+
+/// The machine kind `parity`.
+pub fn kind() -> Kind {
+    Kind::of::<ParityConfig>("parity", "RAID-3 and RAID-5: survives the loss of one of three or more devices")
+        .with_plants(PLANTS)
+}
+
+impl ParityConfig {
+    /// An array of `legs` with every option at its default.
+    pub fn of(legs: &[&str]) -> ParityConfig {
+        ParityConfig {
+            legs: legs.iter().map(|l| l.to_string()).collect(),
+            level: default_level(),
+            layout: Rotation::default(),
+            chunk: None,
+            write_hole: default_write_hole(),
+            journal: default_journal(),
+            rebuild_chunk: default_rebuild_chunk(),
+            rebuild_rate: ByteLen::ZERO,
+            write_retries: default_write_retries(),
+            fresh: default_fresh(),
+        }
+    }
+
+    /// Bytes on one leg before the next one follows.
+    pub fn chunk(&self) -> ByteLen {
+        self.chunk.unwrap_or(if self.level == 3 { ByteLen::kib(4) } else { ByteLen::kib(64) })
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let between = |key, value: u64, low: u64, high: u64, unit: &str| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(BuildError::at(key, format!("{value}{unit} is out of bounds: {low} to {high}{unit}")))
+        };
+        between("legs", self.legs.len() as u64, *LEGS.start() as u64, *LEGS.end() as u64, " devices")?;
+        if let Some(twice) = (1..self.legs.len()).find(|&i| self.legs[..i].contains(&self.legs[i])) {
+            return Err(BuildError::at("legs", format!("`{}` is given twice", self.legs[twice])));
+        }
+        if !matches!(self.level, 3 | 5) {
+            return Err(BuildError::at("level", format!("{} is neither 3 nor 5", self.level)));
+        }
+        if self.level == 3 && self.layout != Rotation::default() {
+            return Err(BuildError::at(
+                "layout",
+                "at level 3 the parity does not rotate; leave the option out",
+            ));
+        }
+        if !self.chunk().0.is_power_of_two() {
+            return Err(BuildError::at("chunk", format!("{} is no power of two", self.chunk())));
+        }
+        between("chunk", self.chunk().0, PAGE, 1 << 20, " B")?;
+        between("rebuild_chunk", self.rebuild_chunk.0, PAGE, 16 << 20, " B")?;
+        if !self.rebuild_chunk.0.is_multiple_of(PAGE) {
+            let why = format!("{} is no multiple of 4 KiB", self.rebuild_chunk);
+            return Err(BuildError::at("rebuild_chunk", why));
+        }
+        if self.rebuild_rate.0 != 0 && self.rebuild_rate.0 < PAGE {
+            let why = "less than 4 KiB a second would never end; 0 means no limit";
+            return Err(BuildError::at("rebuild_rate", why));
+        }
+        between("write_retries", u64::from(self.write_retries), 0, 1, "")
+    }
+}
+
+impl DeviceConfig for ParityConfig {
+    fn children(&self) -> Vec<String> {
+        self.legs.clone()
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        self.check()?;
+        let mut limits = narrowest("legs", cx.children)?;
+        for (leg, name) in cx.children.iter().zip(&self.legs) {
+            if leg.erase_unit.is_some() || leg.program_order {
+                return Err(BuildError::at("legs", format!("`{name}` cannot be overwritten in place")));
+            }
+            if u64::from(leg.align) > PAGE || leg.max_io.0 < 2 * PAGE {
+                return Err(BuildError::at(
+                    "legs",
+                    format!("`{name}` does not take requests of 4 and 8 KiB"),
+                ));
+            }
+        }
+        let chunk = self.chunk().0;
+        let longest = (limits.max_io.0 - PAGE).min(PIECE_MOST).min(chunk);
+        let piece = 1u64 << longest.ilog2();
+        let slots = match self.write_hole {
+            WriteHole::Journal => self.journal.0 / (PAGE + piece),
+            WriteHole::Resync => 0,
+        };
+        if self.write_hole == WriteHole::Journal && !(8..=1024).contains(&slots) {
+            let (low, high) = (ByteLen(8 * (PAGE + piece)), ByteLen(1024 * (PAGE + piece)));
+            let why = format!("{} is out of bounds: {low} to {high} for chunks of {chunk} B", self.journal);
+            return Err(BuildError::at("journal", why));
+        }
+        let mut layouts = Vec::with_capacity(cx.children.len());
+        for leg in cx.children {
+            let need = LegLayout::smallest(slots, piece, chunk);
+            let layout = LegLayout::of(leg.capacity, slots, piece, chunk)
+                .ok_or_else(|| BuildError::too_small("legs", leg.capacity, need))?;
+            layouts.push(layout);
+        }
+        let data = layouts.iter().map(|l| l.data).min().expect("there are legs");
+        let geometry = Geometry {
+            legs: cx.children.len() as u8,
+            fixed: self.level == 3,
+            rotation: self.layout,
+            chunk_bits: chunk.trailing_zeros(),
+            data,
+        };
+        let capacity = data.checked_mul(u64::from(geometry.data_legs())).filter(|&bytes| bytes < 1 << 63);
+        limits.capacity =
+            capacity.map(ByteLen).ok_or_else(|| BuildError::at("legs", "more than 8 EiB together"))?;
+        limits.volatile_cache &= self.write_hole == WriteHole::Resync;
+        limits.preferred = limits.preferred.max(PAGE as u32);
+        Ok(Box::new(Parity::new(self, cx, limits, geometry, layouts, piece, slots as u32, Planted::of(cx))))
+    }
+}

@@ -1,0 +1,173 @@
+//! The journal: what closes the write hole.
+//!
+//! Each leg has the same number of slots behind its data. An entry takes the slot of one number on every leg that its
+//! piece writes, and each of them keeps its own part: a header and the data or parity that goes to its place, written
+//! with force unit access in one request. The checksum in the header finds a torn part. Numbers grow, and pieces of one
+//! extent take turns, so writing entries again in order ends with what was last.
+//!
+//! A slot is used again after a *checkpoint*: all legs have flushed, and then their superblocks say which number is the
+//! oldest that still counts (the *floor*). A superblock is on every leg, so no lost leg takes the floor away.
+
+use super::layout::{Entry, PAGE};
+use super::write::Phase;
+use super::{bits, Parity, Tag};
+use nandu_base::{ByteLen, Cx, Draft, Flags, Op, Payload, PayloadPool, Sector};
+use std::collections::VecDeque;
+
+/// One slot.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The number of its entry; 0 when it may be used.
+    seq: u64,
+    /// Whether the entry's piece is over.
+    applied: bool,
+}
+
+/// The journal's slots in memory.
+#[derive(Debug)]
+pub(super) struct Journal {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The number of the next entry.
+    pub(super) next: u64,
+    /// Pieces that wait for a slot, in order.
+    pub(super) waiting: VecDeque<u32>,
+}
+
+impl Journal {
+    pub(super) fn new(slots: u32) -> Journal {
+        let slot = Slot { seq: 0, applied: false };
+        let free = (0..slots).rev().collect();
+        Journal { slots: vec![slot; slots as usize], free, next: 1, waiting: VecDeque::new() }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Everything is in its place and durable: numbers go on from `next`.
+    pub(super) fn restart(&mut self, next: u64) {
+        *self = Journal::new(self.len());
+        self.next = next;
+    }
+
+    /// The piece of this slot's entry is over.
+    pub(super) fn applied(&mut self, slot: u32) {
+        self.slots[slot as usize].applied = true;
+    }
+
+    /// The oldest number whose piece is not over.
+    pub(super) fn floor(&self) -> u64 {
+        let open = self.slots.iter().filter(|s| s.seq > 0 && !s.applied);
+        open.map(|s| s.seq).min().unwrap_or(self.next)
+    }
+
+    /// Slots of entries below `floor` may be used again.
+    pub(super) fn release(&mut self, floor: u64) {
+        for (k, slot) in (0u32..).zip(&mut self.slots) {
+            if slot.seq > 0 && slot.applied && slot.seq < floor {
+                slot.seq = 0;
+                self.free.push(k);
+            }
+        }
+    }
+
+    /// Whether so few slots are left that a checkpoint is due, and would free some.
+    pub(super) fn wants_checkpoint(&self) -> bool {
+        (!self.waiting.is_empty() || self.free.len() * 2 < self.slots.len())
+            && self.slots.iter().any(|s| s.seq > 0 && s.applied)
+    }
+}
+
+/// A checksum over a part. Plain simulation has nothing to sum up.
+pub(super) fn sum_of(pool: &PayloadPool, payload: Payload, len: ByteLen) -> u32 {
+    let mut sum = 0;
+    for i in 0..len.sectors() {
+        sum = match pool.sector(payload, i) {
+            None => return 0,
+            Some(Sector::Stamp(stamp)) => crc32c::crc32c_append(sum, &stamp.0.to_le_bytes()),
+            Some(Sector::Bytes(bytes)) => crc32c::crc32c_append(sum, bytes),
+        };
+    }
+    sum
+}
+
+impl Parity {
+    /// Puts a piece into the journal of each leg that it writes, as soon as there is room.
+    pub(super) fn enter_journal(&mut self, i: u32, cx: &mut Cx<'_>) {
+        if self.pieces[i as usize].slot == super::NONE {
+            let Some(slot) = self.journal.free.pop() else {
+                self.count.journal_waits += 1;
+                self.pieces[i as usize].phase = Phase::Waiting;
+                self.journal.waiting.push_back(i);
+                self.stir = true;
+                return;
+            };
+            self.pieces[i as usize].slot = slot;
+        }
+        let slot = self.pieces[i as usize].slot;
+        self.journal.slots[slot as usize] = Slot { seq: self.journal.next, applied: false };
+        self.journal.next += 1;
+        let p = &mut self.pieces[i as usize];
+        p.phase = Phase::Journal;
+        p.tried = 0;
+        p.flying = p.legs.count_ones() as u16;
+        for leg in bits(p.legs) {
+            self.journal_part(i, leg, cx);
+        }
+        self.stir |= self.journal.wants_checkpoint();
+    }
+
+    /// Gives room in the journal to pieces that wait for it.
+    pub(super) fn pump_slots(&mut self, cx: &mut Cx<'_>) {
+        while !self.journal.free.is_empty() && !self.is_held() {
+            let Some(i) = self.journal.waiting.pop_front() else { return };
+            if self.pieces[i as usize].version == self.members.version {
+                self.enter_journal(i, cx);
+            } else {
+                self.replan(i, cx);
+            }
+        }
+    }
+
+    /// Writes one leg's part: header and content as one request.
+    pub(super) fn journal_part(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
+        let p = self.pieces[i as usize];
+        let job = self.jobs[p.job as usize];
+        let index = self.geometry.index(self.geometry.row(p.start), leg);
+        let zeros = index.is_some() && job.op != Op::Write;
+        let content = match index {
+            None => p.sum,
+            Some(_) if zeros => Payload::NONE,
+            Some(index) => self.data(&p, index),
+        };
+        let len = if zeros { ByteLen::ZERO } else { p.len() };
+        let entry = Entry {
+            set: self.members.sb.set,
+            seq: self.journal.slots[p.slot as usize].seq,
+            start: p.at,
+            end: p.upto,
+            legs: p.legs,
+            zeros,
+            sum: sum_of(cx.pool, content, len),
+        };
+        let mut header = [0; 512];
+        entry.encode(&mut header);
+        let whole = ByteLen(PAGE + len.0);
+        let payload = cx.pool.allocate(whole);
+        cx.pool.put_sector(payload, 0, Sector::Bytes(&header));
+        cx.pool.copy(content, payload.slice(ByteLen(PAGE)), len);
+        let draft = Draft {
+            op: Op::Write,
+            flags: Flags::FUA,
+            offset: self.legs[leg].layout.slot(p.slot),
+            len: whole,
+            payload,
+            cookie: Tag::Part.cookie(leg, i),
+        };
+        self.count.journal_writes += 1;
+        self.count.journal_bytes += whole.0;
+        self.send(leg, job.id, draft, cx);
+        cx.pool.release(payload);
+    }
+}

@@ -1,0 +1,381 @@
+//! Who belongs to the array: superblocks, checkpoints, legs that go and come, and the end.
+//!
+//! **A leg goes** when it says so, answers `Gone`, or fails a write twice. From then on nothing is acknowledged and no new
+//! piece begins until every other leg durably names a new generation without it. So a leg that was out can never be
+//! taken for current: all that was acknowledged without it came after that record.
+//!
+//! **A leg comes** when it says so and its old requests are back. It starts from nothing, in a new generation that every
+//! leg names, and is rebuilt.
+//!
+//! **Quorum.** All legs but one are needed, and any two such sets share a leg for three legs and more. So two halves
+//! cannot go on apart, and one missing leg needs no word from the operator.
+
+use super::layout::{Gen, Superblock, OUT, PAGE};
+use super::write::FLUSH;
+use super::{bits, Parity, Run, Tag};
+use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, ReqId, Rng};
+
+/// What the superblocks say, and what they do not say yet.
+#[derive(Debug)]
+pub(super) struct Members {
+    /// Grows when a leg leaves or joins.
+    pub(super) version: u32,
+    /// The version that all superblocks name.
+    pub(super) settled: u32,
+    /// The version that is being written.
+    writing: u32,
+    /// Superblock writes that are not back.
+    pub(super) flying: u32,
+    /// What is written; the leg and how far legs are current are put in for each.
+    pub(super) sb: Superblock,
+    /// Highest epoch ever seen.
+    pub(super) epoch: u64,
+    pub(super) checkpoint: Checkpoint,
+    /// The last checkpoint before the end is under way, or done.
+    last: bool,
+    ended: bool,
+    /// A leg has come back since the array failed.
+    pub(super) reopen: bool,
+    joining: Option<Joining>,
+}
+
+/// A leg whose superblock is looked at before it joins.
+#[derive(Clone, Copy, Debug)]
+struct Joining {
+    leg: usize,
+    /// Reads that are not back.
+    left: u8,
+    /// What its slots have shown.
+    seen: Seen,
+}
+
+/// What the slots of a leg that wants to join show; of two the greater counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Seen {
+    /// Nothing was ever written there.
+    Blank,
+    /// No superblock: torn, when the other slot has one.
+    Unknown,
+    /// A superblock of this leg.
+    Ours,
+    /// It cannot be read, or belongs to another set.
+    Refused,
+}
+
+/// A checkpoint under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Checkpoint {
+    None,
+    /// So many flushes are not back; then superblocks say this floor.
+    Flushing {
+        left: u32,
+        floor: u64,
+        version: u32,
+    },
+    /// They are being written.
+    Recording {
+        floor: u64,
+    },
+    /// They are written: room below this floor is free.
+    Recorded {
+        floor: u64,
+    },
+}
+
+const BLANK: Superblock = Superblock {
+    leg: 0,
+    shape: [0; 5],
+    set: [0; 2],
+    seq: 0,
+    gen: Gen { epoch: 0, tag: 0 },
+    before: Gen { epoch: 0, tag: 0 },
+    floor: 0,
+    clean: false,
+    data: 0,
+    upto: [OUT; 16],
+    since: [0; 16],
+};
+
+impl Default for Members {
+    fn default() -> Members {
+        Members {
+            version: 0,
+            settled: 0,
+            writing: 0,
+            flying: 0,
+            sb: BLANK,
+            epoch: 0,
+            checkpoint: Checkpoint::None,
+            last: false,
+            ended: false,
+            reopen: false,
+            joining: None,
+        }
+    }
+}
+
+impl Parity {
+    /// Whether new pieces and answers wait: the superblocks do not name the legs as they are.
+    #[inline]
+    pub(super) fn is_held(&self) -> bool {
+        let m = &self.members;
+        !matches!(self.run, Run::Running | Run::Closing)
+            || m.settled != m.version && !self.planted.answered_before_out
+    }
+
+    /// A leg goes.
+    pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
+        self.legs[leg].back = false;
+        self.opening.interrupt();
+        if !self.legs[leg].is_in() {
+            return;
+        }
+        self.legs[leg].upto = OUT;
+        self.legs[leg].durable = OUT;
+        self.members.version += 1;
+        self.count.legs_lost += 1;
+        self.stir = true;
+        if self.not_full() > 1 && matches!(self.run, Run::Running | Run::Closing) {
+            self.run = Run::Failed;
+            cx.event(DeviceEvent::Lost);
+        }
+    }
+
+    /// A generation that was never in force.
+    pub(super) fn next_generation(&mut self) {
+        let before = self.members.sb.gen;
+        let epoch = self.members.epoch + 1;
+        let mut rng = Rng::new(self.seed).fork(before.tag ^ self.members.sb.seq).fork(epoch);
+        self.members.epoch = epoch;
+        self.members.sb.before = before;
+        self.members.sb.gen = Gen { epoch, tag: rng.bits() };
+        self.journal.next = self.journal.next.max(epoch << 40);
+    }
+
+    /// Writes the superblocks of all legs that are in.
+    pub(super) fn write_superblocks(&mut self, cx: &mut Cx<'_>) {
+        self.members.sb.seq += 1;
+        self.members.writing = self.members.version;
+        let mut upto = [OUT; 16];
+        for (to, leg) in upto.iter_mut().zip(&mut self.legs) {
+            *to = leg.durable;
+            leg.naming = leg.durable;
+        }
+        for leg in bits(self.legs_in()) {
+            let l = &mut self.legs[leg];
+            l.slot ^= 1;
+            let sb = Superblock {
+                leg: leg as u8,
+                shape: self.shape,
+                data: self.geometry.data,
+                upto,
+                ..self.members.sb
+            };
+            let offset = ByteOffset(l.layout.superblocks[usize::from(l.slot)]);
+            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+            sb.encode(cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+            let (flags, cookie) = (Flags::FUA, Tag::SbWrite.cookie(leg, 0));
+            self.members.flying += 1;
+            self.count.superblock_writes += 1;
+            let draft = Draft { op: Op::Write, flags, offset, len: ByteLen(PAGE), payload, cookie };
+            self.send(leg, ReqId::NONE, draft, cx);
+            cx.pool.release(payload);
+        }
+    }
+
+    pub(super) fn superblock_written(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
+        self.members.flying -= 1;
+        self.stir = true;
+        if let Some(error) = cx.requests[id].error {
+            self.give_up(leg, error.kind, cx);
+        }
+        if self.members.flying == 0 {
+            self.legs.iter_mut().for_each(|l| l.recorded = l.naming);
+        }
+    }
+
+    /// A leg has failed something that it may not fail.
+    pub(super) fn give_up(&mut self, leg: usize, kind: ErrorKind, cx: &mut Cx<'_>) {
+        if self.legs[leg].is_in() {
+            self.legs[leg].failed |= kind != ErrorKind::Gone;
+            self.legs[leg].lost |= kind == ErrorKind::Gone;
+            self.count.write_errors += u64::from(kind != ErrorKind::Gone);
+            self.leave(leg, cx);
+        }
+    }
+
+    /// Names the legs as they are, and lets go on what waited for it.
+    pub(super) fn pump_superblocks(&mut self, cx: &mut Cx<'_>) {
+        if self.members.flying > 0 || !matches!(self.run, Run::Running | Run::Closing) {
+            return;
+        }
+        let m = &mut self.members;
+        if let Checkpoint::Recording { floor } = m.checkpoint {
+            m.checkpoint =
+                if m.writing == m.version { Checkpoint::Recorded { floor } } else { Checkpoint::None };
+        }
+        if m.settled != m.version && m.writing == m.version {
+            m.settled = m.version;
+            self.stir = true;
+            for j in std::mem::take(&mut self.held_jobs) {
+                self.finish(j, cx);
+            }
+            for i in std::mem::take(&mut self.held) {
+                self.ready.push_back(i);
+            }
+        } else if m.settled != m.version {
+            self.next_generation();
+            self.write_superblocks(cx);
+        }
+    }
+
+    /// Flush all legs, then let the superblocks say what is durable now.
+    pub(super) fn pump_checkpoint(&mut self, cx: &mut Cx<'_>) {
+        if let Checkpoint::Recorded { floor } = self.members.checkpoint {
+            self.members.checkpoint = Checkpoint::None;
+            self.journal.release(floor);
+            self.stir = true;
+        }
+        let wanted = self.journal.wants_checkpoint() || self.rebuild_wants_checkpoint();
+        let idle = self.members.checkpoint == Checkpoint::None && self.members.flying == 0;
+        let settled = self.members.settled == self.members.version;
+        if wanted && idle && settled && self.run == Run::Running {
+            self.start_checkpoint(cx);
+        }
+    }
+
+    fn start_checkpoint(&mut self, cx: &mut Cx<'_>) {
+        let floor = self.journal.floor();
+        if self.planted.journal_reused_early {
+            self.journal.release(floor);
+        }
+        let legs = self.legs_in();
+        let (left, version) = (legs.count_ones(), self.members.version);
+        self.members.checkpoint = Checkpoint::Flushing { left, floor, version };
+        self.members.last = self.run == Run::Closing;
+        self.rebuild.unsaved = 0;
+        self.count.checkpoints += 1;
+        for leg in bits(legs) {
+            self.legs[leg].covered = self.legs[leg].upto;
+            self.send(leg, ReqId::NONE, Draft { cookie: Tag::Checkpoint.cookie(leg, 0), ..FLUSH }, cx);
+        }
+    }
+
+    pub(super) fn checkpoint_flushed(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
+        self.stir = true;
+        let error = cx.requests[id].error.map(|e| e.kind);
+        if self.opening.is_flushing() {
+            return self.opening_flushed(leg, error);
+        }
+        if let Some(kind) = error {
+            self.give_up(leg, kind, cx);
+        }
+        let Checkpoint::Flushing { left, floor, version } = self.members.checkpoint else { return };
+        if version == self.members.version {
+            self.legs[leg].durable = self.legs[leg].covered;
+        }
+        if left > 1 {
+            self.members.checkpoint = Checkpoint::Flushing { left: left - 1, floor, version };
+        } else if version != self.members.version || self.run == Run::Failed {
+            self.members.checkpoint = Checkpoint::None;
+        } else {
+            self.members.sb.floor = floor;
+            self.members.ended = self.members.last;
+            self.members.sb.clean = self.members.last && self.rebuild.parity_upto >= self.geometry.data;
+            self.members.checkpoint = Checkpoint::Recording { floor };
+            self.write_superblocks(cx);
+        }
+    }
+
+    /// Takes in a leg that has come back: what does its superblock say?
+    pub(super) fn pump_join(&mut self, cx: &mut Cx<'_>) {
+        let m = &self.members;
+        let quiet = m.joining.is_none() && m.flying == 0 && m.checkpoint == Checkpoint::None;
+        if self.run == Run::Failed {
+            if !self.closing && self.is_quiet() && self.enough_are_back(cx) {
+                self.members.reopen = false;
+                self.start_open();
+            }
+            return;
+        }
+        if self.run != Run::Running || !quiet || m.settled != m.version {
+            return;
+        }
+        let fits = |l: usize| cx.peek.is_open(l as u8);
+        let Some(leg) = (0..self.legs.len()).find(|&l| {
+            let leg = &self.legs[l];
+            leg.back && !leg.is_in() && leg.in_flight == 0 && fits(l)
+        }) else {
+            return;
+        };
+        self.legs[leg].back = false;
+        if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
+            return;
+        }
+        self.members.joining = Some(Joining { leg, left: 2, seen: Seen::Blank });
+        self.load_superblocks(leg, cx);
+    }
+
+    fn enough_are_back(&self, cx: &Cx<'_>) -> bool {
+        let there = |l: &usize| cx.peek.is_open(*l as u8) && !self.legs[*l].failed && !self.legs[*l].lost;
+        self.members.reopen && (0..self.legs.len()).filter(there).count() + 1 >= self.legs.len()
+    }
+
+    /// Nothing is under way, stragglers included.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_idle() && self.legs.iter().all(|l| l.in_flight == 0)
+    }
+
+    /// A leg that waits to join has shown one slot. It may be stale or blank; one of another set is not touched.
+    pub(super) fn join_seen(&mut self, leg: usize, seen: Seen, epoch: u64) {
+        self.members.epoch = self.members.epoch.max(epoch);
+        self.stir = true;
+        let Some(joining) = &mut self.members.joining else { return };
+        if joining.leg != leg {
+            return;
+        }
+        joining.left -= 1;
+        joining.seen = joining.seen.max(seen);
+        if joining.left > 0 {
+            return;
+        }
+        let able = matches!(joining.seen, Seen::Blank | Seen::Ours) && self.run == Run::Running;
+        self.members.joining = None;
+        if able && !self.legs[leg].failed && !self.legs[leg].lost {
+            self.legs[leg].upto = 0;
+            self.legs[leg].durable = 0;
+            self.members.sb.since[leg] = self.members.epoch + 1;
+            self.members.version += 1;
+            self.count.legs_taken_in += 1;
+            self.rebuild.len = u64::MAX;
+        }
+    }
+
+    pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
+        self.stir = true;
+        match self.run {
+            Run::Closed => cx.closed(),
+            Run::Running => (self.run, self.closing) = (Run::Closing, true),
+            _ => (self.run, self.closing) = (Run::Failed, true),
+        }
+        self.members.ended = false;
+    }
+
+    /// The end: nothing is under way, everything is flushed, and the superblocks say so.
+    pub(super) fn pump_close(&mut self, cx: &mut Cx<'_>) {
+        if !self.closing {
+            return;
+        }
+        let m = &self.members;
+        let quiet = m.flying == 0 && m.checkpoint == Checkpoint::None && m.joining.is_none();
+        if self.run == Run::Closing && quiet && m.settled == m.version && self.is_idle() && !m.ended {
+            return self.start_checkpoint(cx);
+        }
+        let over = self.run == Run::Failed || quiet && m.ended && m.settled == m.version;
+        if over && self.is_quiet() {
+            self.drop_opening(cx);
+            (self.run, self.closing) = (Run::Closed, false);
+            cx.closed();
+        }
+    }
+}

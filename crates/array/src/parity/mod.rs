@@ -1,0 +1,546 @@
+//! `parity`: RAID-3 and RAID-5. One leg of each row of chunks holds the xor of the others (Patterson, Gibson, Katz: A Case
+//! for Redundant Arrays of Inexpensive Disks, SIGMOD 1988).
+//!
+//! **Writes.** A request is cut into *pieces*: an extent of leg offsets within one row and the chunks of it that change
+//! there. A piece locks its extent, reads what the new parity needs, journals, and then writes data and parity at once. A
+//! piece of all chunks reads nothing. Otherwise the parity comes from the old data and the old parity (read-modify-write)
+//! or from the chunks that do not change (reconstruct-write), whichever needs fewer reads and can be read.
+//!
+//! **Reads** go straight to the leg that has the data, without a lock. When it is missing, not rebuilt there or cannot
+//! read, the piece is locked and is the xor of all other legs; what could not be read is written back. When that fails it
+//! is tried once more sector by sector, so that bad sectors at different places of two legs cost nothing.
+//!
+//! **Write hole.** Before a piece is written in its place every leg of it has its own part in its own journal, durably, with a
+//! number that orders entries ([`journal`]). A start writes again each entry whose parts are there on all legs that are
+//! present: then the row is new as a whole, and a leg that is missing reads as the new data or as what it was. An entry
+//! that lacks a part was never sent to its place. This holds over volatile caches: an entry is kept until all legs have
+//! flushed what it wrote. So a write is durable when it is acknowledged, and a flush has nothing to wait for. With
+//! `write_hole = "resync"` none of this is done: [`config::WriteHole`] says what it leaves open. Linux md's partial parity log
+//! writes less (parity only) and leaves the chunks under way on a lost leg as garbage; here they are old or new.
+//!
+//! **Legs.** Every leg says on itself which generation of the set it belongs to and which legs are current up to where
+//! ([`layout::Superblock`]). When a leg goes, the others say so durably before anything that it lacks is acknowledged
+//! ([`member`]). A leg that comes back, or a blank one in its place, gets all writes from then on and is rebuilt from the
+//! front ([`rebuild`]); it is read only below the mark that the rebuild has reached. The mark survives a cut. With more than
+//! one leg missing or not rebuilt every request fails with `Gone` until enough are back; then the journal is looked at
+//! anew ([`open`]).
+//!
+//! **RAID-3.** The parity is on the last leg and one request is served at a time. A leg that has no part in a request
+//! stays idle meanwhile: it does not turn along, for nothing here turns.
+//!
+//! **Not done.** Reads of what is left when two legs are lost. A rebuild stops at a sector that another leg cannot
+//! read, and tries again each second: writing that sector ends it. No bitmap of regions for "resync", no scrub.
+//!
+//! **Bounds.** Work per event: the pieces under way when a leg goes, all slots of the journal at a checkpoint and a start,
+//! otherwise a few. A request has at most [`WINDOW`] pieces under way. RAM: 120 B for each piece under way with one
+//! buffer of its length, 24 B for each slot of the journal.
+
+pub mod config;
+mod journal;
+pub mod layout;
+mod member;
+mod open;
+mod read;
+mod rebuild;
+mod write;
+
+pub use config::{kind, Fresh, ParityConfig, WriteHole, PLANTS};
+
+use crate::mirror::locks::{Locks, Pass};
+use config::Planted;
+use journal::Journal;
+use layout::{Geometry, LegLayout, OUT};
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Limits, Machine, Op,
+    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+};
+use std::collections::VecDeque;
+use write::{Job, Kind, Phase, Piece};
+
+/// Marks no job, piece or slot.
+const NONE: u32 = u32::MAX;
+/// Pieces of one request under way at once.
+pub const WINDOW: u32 = 64;
+/// The timer that goes on with a rebuild.
+const REBUILD: TimerKey = TimerKey(0);
+
+/// What a child request of the array is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Tag {
+    /// Part of a piece.
+    Part = 0,
+    /// A client's flush.
+    Flush,
+    /// The flush of a checkpoint or a start.
+    Checkpoint,
+    /// A superblock is written.
+    SbWrite,
+    /// A superblock is read.
+    SbRead,
+    /// The header of a journal entry is read.
+    Header,
+    /// A part of a journal entry is read.
+    Replay,
+    /// A part of a journal entry is written to its place.
+    Redo,
+}
+
+impl Tag {
+    const ALL: [Tag; 8] = [
+        Tag::Part,
+        Tag::Flush,
+        Tag::Checkpoint,
+        Tag::SbWrite,
+        Tag::SbRead,
+        Tag::Header,
+        Tag::Replay,
+        Tag::Redo,
+    ];
+
+    fn cookie(self, leg: usize, index: u32) -> u64 {
+        (self as u64) << 48 | (leg as u64) << 40 | u64::from(index)
+    }
+    fn of(cookie: u64) -> (Tag, usize, u32) {
+        (Tag::ALL[(cookie >> 48) as usize], (cookie >> 40 & 0xFF) as usize, cookie as u32)
+    }
+}
+
+/// Whether requests are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Run {
+    /// Not open.
+    Closed,
+    /// The first start is under way.
+    Opening,
+    /// Requests are served.
+    Running,
+    /// More than one leg is missing: requests fail until enough are back.
+    Failed,
+    /// Being closed.
+    Closing,
+}
+
+/// One leg.
+#[derive(Debug)]
+struct Leg {
+    name: String,
+    layout: LegLayout,
+    /// How far it is current: [`OUT`], or the leg offset below which it may be read.
+    upto: u64,
+    /// The part of that which is known to be durable; what superblocks say.
+    durable: u64,
+    /// Whether it has failed: it is not used again before it says that it is back, or the array is started anew.
+    failed: bool,
+    /// Whether it does not answer.
+    lost: bool,
+    /// What the flush of a checkpoint covers.
+    covered: u64,
+    /// What the superblocks being written say of it, and what they all say.
+    naming: u64,
+    recorded: u64,
+    /// Whether it has come back and waits to be taken in.
+    back: bool,
+    /// Requests that are not back, stragglers included.
+    in_flight: u32,
+    /// The superblock slot that was written last.
+    slot: u8,
+}
+
+impl Leg {
+    #[inline]
+    fn is_in(&self) -> bool {
+        self.upto != OUT
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    full_stripe_writes: u64,
+    read_modify_writes: u64,
+    reconstruct_writes: u64,
+    parityless_writes: u64,
+    degraded_reads: u64,
+    rebuilt_bytes: u64,
+    rebuild_stops: u64,
+    journal_writes: u64,
+    journal_bytes: u64,
+    journal_waits: u64,
+    replays: u64,
+    checkpoints: u64,
+    superblock_writes: u64,
+    repairs: u64,
+    read_errors: u64,
+    write_errors: u64,
+    legs_lost: u64,
+    legs_taken_in: u64,
+}
+
+/// The machine.
+pub struct Parity {
+    limits: Limits,
+    geometry: Geometry,
+    planted: Planted,
+    seed: u64,
+    shape: [u8; 5],
+    /// Longest extent of leg offsets that one write covers.
+    piece: u64,
+    serial: bool,
+    journaled: bool,
+    retries: bool,
+    fresh: Fresh,
+    rebuild_chunk: u64,
+    rebuild_rate: u64,
+
+    run: Run,
+    closing: bool,
+    how: OpenHow,
+    legs: Vec<Leg>,
+    /// Whether a leg has left or joined that the superblocks do not name so yet.
+    members: member::Members,
+    opening: open::Opening,
+    rebuild: rebuild::Rebuild,
+    journal: Journal,
+
+    jobs: Vec<Job>,
+    free_jobs: Vec<u32>,
+    /// Jobs in the order of arrival, where one is served at a time.
+    line: VecDeque<u32>,
+    /// Jobs that are done and may not be answered before the superblocks are right.
+    held_jobs: Vec<u32>,
+    pieces: Vec<Piece>,
+    free_pieces: Vec<u32>,
+    /// Pieces that have their extent.
+    ready: VecDeque<u32>,
+    /// Pieces that wait until the superblocks are right.
+    held: Vec<u32>,
+    locks: Locks,
+    /// Something changed that procedures or waiters look at.
+    stir: bool,
+    count: Counts,
+}
+
+impl Parity {
+    #[allow(clippy::too_many_arguments)] // what `build` has found out, used once
+    fn new(
+        config: &ParityConfig,
+        cx: &BuildContext<'_>,
+        limits: Limits,
+        geometry: Geometry,
+        layouts: Vec<LegLayout>,
+        piece: u64,
+        slots: u32,
+        planted: Planted,
+    ) -> Parity {
+        let leg = |(layout, name): (LegLayout, &String)| Leg {
+            name: name.clone(),
+            layout,
+            upto: OUT,
+            durable: OUT,
+            failed: false,
+            lost: false,
+            covered: 0,
+            naming: OUT,
+            recorded: OUT,
+            back: false,
+            in_flight: 0,
+            slot: 1,
+        };
+        let journaled = config.write_hole == WriteHole::Journal;
+        let rotation = if geometry.fixed { 4 } else { config.layout as u8 };
+        Parity {
+            rebuild_chunk: config.rebuild_chunk.0.min(limits.max_io.0 / layout::PAGE * layout::PAGE),
+            limits,
+            geometry,
+            planted,
+            seed: cx.seed ^ u64::from(crc32c::crc32c(cx.name.as_bytes())) << 32,
+            shape: [geometry.legs, config.level, rotation, geometry.chunk_bits as u8, u8::from(journaled)],
+            piece,
+            serial: config.level == 3,
+            journaled,
+            retries: config.write_retries > 0,
+            fresh: config.fresh,
+            rebuild_rate: config.rebuild_rate.0,
+            run: Run::Closed,
+            closing: false,
+            how: OpenHow::default(),
+            legs: layouts.into_iter().zip(&config.legs).map(leg).collect(),
+            members: member::Members::default(),
+            opening: open::Opening::default(),
+            rebuild: rebuild::Rebuild::default(),
+            journal: Journal::new(slots),
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            line: VecDeque::new(),
+            held_jobs: Vec::new(),
+            pieces: Vec::new(),
+            free_pieces: Vec::new(),
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
+            stir: false,
+            count: Counts::default(),
+        }
+    }
+
+    /// Every leg, one bit each.
+    #[inline]
+    fn all(&self) -> u16 {
+        ((1u32 << self.geometry.legs) - 1) as u16
+    }
+
+    /// The legs that are used.
+    #[inline]
+    fn legs_in(&self) -> u16 {
+        let bits = self.legs.iter().enumerate().filter(|(_, l)| l.is_in());
+        bits.fold(0, |bits, (l, _)| bits | 1 << l)
+    }
+
+    /// The legs that may be read below leg offset `end`.
+    #[inline]
+    fn readable(&self, end: u64) -> u16 {
+        let early = self.planted.read_before_rebuild;
+        let can = |l: &Leg| l.is_in() && (end <= l.upto || early);
+        self.legs.iter().enumerate().filter(|(_, l)| can(l)).fold(0, |bits, (l, _)| bits | 1 << l)
+    }
+
+    /// Legs that are missing or not rebuilt.
+    fn not_full(&self) -> usize {
+        self.legs.iter().filter(|l| l.durable != self.geometry.data).count()
+    }
+
+    /// Sends a request of the array's own to a leg.
+    fn send(&mut self, leg: usize, parent: ReqId, draft: nandu_base::Draft, cx: &mut Cx<'_>) {
+        let id = match parent {
+            ReqId::NONE => cx.own(nandu_base::TenantId::SYSTEM, draft),
+            parent => cx.child(parent, draft),
+        };
+        self.legs[leg].in_flight += 1;
+        cx.send(leg as u8, id);
+    }
+
+    /// Does what events have made possible, until nothing more is.
+    fn advance(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            while let Some(i) = self.ready.pop_front() {
+                self.begin(i, cx);
+            }
+            if !std::mem::take(&mut self.stir) {
+                return;
+            }
+            self.pump_failed(cx);
+            self.pump_open(cx);
+            self.pump_superblocks(cx);
+            self.pump_checkpoint(cx);
+            self.pump_join(cx);
+            self.pump_slots(cx);
+            self.pump_rebuild(cx);
+            self.pump_close(cx);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.pieces.len() == self.free_pieces.len() && self.jobs.len() == self.free_jobs.len()
+    }
+}
+
+/// The legs of a mask.
+fn bits(mask: u16) -> impl Iterator<Item = usize> {
+    (0..16).filter(move |l| mask >> l & 1 != 0)
+}
+
+impl Machine for Parity {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        self.how = how;
+        self.run = Run::Opening;
+        self.legs.iter_mut().for_each(|l| (l.failed, l.lost, l.back) = (false, false, false));
+        self.start_open();
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.start_close(cx);
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.run != Run::Running {
+            return cx.fail(id, ErrorKind::Gone);
+        }
+        let request = &cx.requests[id];
+        match request.op {
+            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
+            Op::Flush => self.admit_flush(id, cx),
+            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
+            _ => self.admit(id, cx),
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
+        self.legs[leg].in_flight -= 1;
+        self.stir |= self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
+        match tag {
+            Tag::Part => self.part_done(id, leg, index, cx),
+            Tag::Flush => self.flush_part_done(id, leg, index, cx),
+            Tag::Checkpoint => self.checkpoint_flushed(id, leg, cx),
+            Tag::SbWrite => self.superblock_written(id, leg, cx),
+            Tag::SbRead => self.superblock_read(id, leg, index, cx),
+            Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn timer(&mut self, _: TimerKey, cx: &mut Cx<'_>) -> Step {
+        self.rebuild.waits = false;
+        self.stir = true;
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        let leg = usize::from(child);
+        match event {
+            DeviceEvent::Lost => {
+                self.leave(leg, cx);
+                self.legs[leg].lost = true;
+            }
+            DeviceEvent::Back => {
+                // What it held in volatile memory is gone, whether or not it said so.
+                self.leave(leg, cx);
+                (self.legs[leg].failed, self.legs[leg].lost) = (false, false);
+                self.legs[leg].back = true;
+                self.members.reopen = true;
+                self.stir = true;
+            }
+            DeviceEvent::GcPressure(_) | DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
+    /// one more write with a journal, of the slowest leg.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op == Op::Flush && self.journaled || len.0 == 0 && op != Op::Flush {
+            return Span::ZERO;
+        }
+        let (row, index, below) = self.geometry.place(offset.0);
+        let len = ByteLen(len.0.min(self.geometry.chunk() - (below & (self.geometry.chunk() - 1))));
+        let slowest = |op| {
+            let spans =
+                bits(self.legs_in()).map(|l| peek.expected_latency(l as u8, op, ByteOffset(below), len));
+            spans.max().unwrap_or(Span::ZERO)
+        };
+        let leg = self.geometry.leg(row, index);
+        match op {
+            Op::Read if self.readable(below + len.0) >> leg & 1 != 0 => {
+                peek.expected_latency(leg as u8, op, ByteOffset(below), len)
+            }
+            Op::Read | Op::Flush => slowest(op),
+            _ => slowest(Op::Read) + slowest(Op::Write) * (1 + u64::from(self.journaled)),
+        }
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.is_held() || bits(self.legs_in()).any(|l| peek.is_busy(l as u8))
+    }
+
+    /// The place of the first byte. Lanes of the legs are dealt in turn, so that no two legs share one.
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        let leg = self.geometry.leg(row, index);
+        let rest = self.geometry.chunk() - (below & (self.geometry.chunk() - 1));
+        let place = peek.locate(leg as u8, ByteOffset(below), ByteLen(len.0.min(rest)))?;
+        Some(Place { lane: place.lane * u32::from(self.geometry.legs) + leg as u32, ..place })
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        Some((self.geometry.leg(row, index) as u8, ByteOffset(below)))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        let c = &self.count;
+        let data = self.geometry.data;
+        let full = self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count() as u64;
+        for (name, value) in [
+            ("full_legs", full),
+            ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
+            ("bytes_to_rebuild", self.bytes_to_rebuild()),
+            ("pieces_under_way", (self.pieces.len() - self.free_pieces.len()) as u64),
+            ("full_stripe_writes", c.full_stripe_writes),
+            ("read_modify_writes", c.read_modify_writes),
+            ("reconstruct_writes", c.reconstruct_writes),
+            ("parityless_writes", c.parityless_writes),
+            ("degraded_reads", c.degraded_reads),
+            ("journal_writes", c.journal_writes),
+            ("journal_bytes", c.journal_bytes),
+            ("journal_waits", c.journal_waits),
+            ("journal_replays", c.replays),
+            ("checkpoints", c.checkpoints),
+            ("superblock_writes", c.superblock_writes),
+            ("rebuilt_bytes", c.rebuilt_bytes),
+            ("rebuild_stops", c.rebuild_stops),
+            ("repairs", c.repairs),
+            ("leg_read_errors", c.read_errors),
+            ("leg_write_errors", c.write_errors),
+            ("legs_lost", c.legs_lost),
+            ("legs_taken_in", c.legs_taken_in),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.count = Counts::default();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: String| Err(Violation { invariant, what });
+        let active = |p: &&Piece| p.kind == Kind::Write && p.flying > 0;
+        let writes: Vec<&Piece> = self.pieces.iter().filter(active).collect();
+        for (i, a) in writes.iter().enumerate() {
+            if let Some(b) = writes[..i].iter().find(|b| a.start < b.end && b.start < a.end) {
+                let what = format!("{}..{} and {}..{} are written at once", a.start, a.end, b.start, b.end);
+                return broken("one_write_per_stripe", what);
+            }
+            let placed = self.journaled && a.phase == Phase::Place;
+            if placed && a.slot == NONE && !self.planted.journal_skipped {
+                return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
+            }
+        }
+        let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
+        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
+        if flying > requests {
+            return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
+        }
+        Ok(())
+    }
+}
+
+/// A single effect is better returned: the driver follows it without its queue.
+#[inline]
+fn only_step(cx: &mut Cx<'_>) -> Step {
+    match cx.effects[..] {
+        [Effect::Step(step)] => {
+            cx.effects.clear();
+            step
+        }
+        _ => Step::Idle,
+    }
+}

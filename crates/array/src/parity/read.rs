@@ -1,0 +1,159 @@
+//! Reads: from the leg that has the data, or as the xor of all others.
+//!
+//! A read of one leg takes no lock: beside a write of its extent it finds old or new data of each sector, and both are
+//! right. A reconstruction locks its extent against writes, for between two writes of a row its xor is rubbish. What a leg
+//! could not return is written back to it under the same lock, so the read is answered after that.
+
+use super::write::Phase;
+use super::{bits, Parity, Run, Tag};
+use crate::mirror::locks::Claim;
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload};
+
+impl Parity {
+    fn home(&self, i: u32) -> usize {
+        let p = &self.pieces[i as usize];
+        self.geometry.leg(self.geometry.row(p.start), p.first)
+    }
+
+    pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let leg = self.home(i);
+        let p = self.pieces[i as usize];
+        let direct = self.run != Run::Failed && (self.readable(p.upto) & !p.bad) >> leg & 1 != 0;
+        if direct {
+            let payload = self.data(&p, p.first);
+            let job = &self.jobs[p.job as usize];
+            let (parent, flags) = (job.id, job.flags);
+            let (offset, len, cookie) = (ByteOffset(p.at), p.len(), Tag::Part.cookie(leg, i));
+            let draft = Draft { op: Op::Read, flags, offset, len, payload, cookie };
+            let p = &mut self.pieces[i as usize];
+            (p.phase, p.flying, p.again, p.version) = (Phase::Direct, 1, false, self.members.version);
+            self.send(leg, parent, draft, cx);
+        } else if p.claims {
+            self.ready.push_back(i);
+        } else {
+            self.claim(i, Claim::Read);
+        }
+    }
+
+    pub(super) fn direct_done(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let leg = self.home(i);
+        let p = self.pieces[i as usize];
+        if p.again || p.version != self.members.version && !self.legs[leg].is_in() {
+            // It failed, or the leg has left and may have answered from what was left of it.
+            self.read_begin(i, cx);
+        } else {
+            self.next_block(i, cx);
+        }
+    }
+
+    /// The piece has its extent: read all other legs.
+    pub(super) fn reconstruct(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let leg = self.home(i);
+        let p = self.pieces[i as usize];
+        let others = self.all() & !(1 << leg);
+        if (self.readable(p.end) & !p.bad) & others != others || !self.parity_is_right(p.end) {
+            return self.unreadable(i, cx);
+        }
+        self.count.degraded_reads += 1;
+        let sum = cx.pool.allocate(p.len());
+        let p = &mut self.pieces[i as usize];
+        (p.sum, p.again, p.version) = (sum, false, self.members.version);
+        self.read_legs(i, others, cx);
+    }
+
+    pub(super) fn reconstructed(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let leg = self.home(i);
+        let p = self.pieces[i as usize];
+        if p.again || p.version != self.members.version {
+            self.drop_sum(i, cx);
+            if p.again {
+                self.unreadable(i, cx);
+            } else {
+                self.read_begin(i, cx);
+            }
+            return;
+        }
+        let target = self.data(&p, p.first);
+        cx.pool.copy(p.sum, target, p.len());
+        if p.bad >> leg & 1 == 0 || !self.legs[leg].is_in() {
+            self.drop_sum(i, cx);
+            return self.next_block(i, cx);
+        }
+        let cookie = Tag::Part.cookie(leg, i);
+        let (offset, len, payload) = (ByteOffset(p.at), p.len(), p.sum);
+        let p = &mut self.pieces[i as usize];
+        (p.phase, p.flying) = (Phase::Place, 1);
+        let parent = self.parent(i);
+        self.send(leg, parent, Draft { op: Op::Write, flags: Flags::NONE, offset, len, payload, cookie }, cx);
+    }
+
+    /// What could not be read was written back; when that failed the leg has been given up.
+    pub(super) fn repaired(&mut self, i: u32, cx: &mut Cx<'_>) {
+        self.count.repairs += u64::from(self.legs[self.home(i)].is_in());
+        self.drop_sum(i, cx);
+        self.next_block(i, cx);
+    }
+
+    pub(super) fn drop_sum(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let sum = std::mem::replace(&mut self.pieces[i as usize].sum, Payload::NONE);
+        cx.pool.release(sum);
+    }
+
+    /// Two legs fail the extent. A long one is tried once more in the smallest blocks.
+    fn unreadable(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let align = u64::from(self.limits.align);
+        let p = &mut self.pieces[i as usize];
+        if p.at == p.start && p.upto == p.end && p.end - p.start > align && p.bad != 0 {
+            (p.upto, p.bad) = (p.at + align, 0);
+            self.read_begin(i, cx);
+        } else {
+            self.end(i, Some(ErrorKind::Unreadable), cx);
+        }
+    }
+
+    fn next_block(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let align = u64::from(self.limits.align);
+        let p = &mut self.pieces[i as usize];
+        if p.upto == p.end {
+            return self.end(i, None, cx);
+        }
+        (p.at, p.upto, p.bad) = (p.upto, p.end.min(p.upto + align), 0);
+        self.read_begin(i, cx);
+    }
+
+    /// When too many legs are missing, pieces that wait for nothing of a leg end at once; others when it is back.
+    pub(super) fn pump_failed(&mut self, cx: &mut Cx<'_>) {
+        if self.run != Run::Failed {
+            return;
+        }
+        for i in std::mem::take(&mut self.held) {
+            self.end(i, Some(ErrorKind::Gone), cx);
+        }
+        while let Some(i) = self.journal.waiting.pop_front() {
+            self.end(i, Some(ErrorKind::Gone), cx);
+        }
+        for j in std::mem::take(&mut self.held_jobs) {
+            let id = self.jobs[j as usize].id;
+            cx.requests[id].fail(ErrorKind::Gone);
+            self.finish(j, cx);
+        }
+    }
+
+    /// Whether the parity below leg offset `end` can be relied on: always with a journal.
+    #[inline]
+    pub(super) fn parity_is_right(&self, end: u64) -> bool {
+        end <= self.rebuild.parity_upto
+    }
+
+    /// Bytes of legs that are present and not rebuilt, and of parity that is not computed.
+    pub(super) fn bytes_to_rebuild(&self) -> u64 {
+        let data = self.geometry.data;
+        let legs = bits(self.legs_in()).map(|l| data - self.legs[l].durable.min(data));
+        legs.sum::<u64>() + (data - self.rebuild.parity_upto.min(data))
+    }
+
+    /// How much of an extent one request of a rebuild covers.
+    pub(super) fn rebuild_len(&self) -> ByteLen {
+        ByteLen(self.rebuild.len.clamp(super::layout::PAGE, self.rebuild_chunk))
+    }
+}

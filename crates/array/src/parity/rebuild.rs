@@ -1,0 +1,140 @@
+//! Rebuild: a leg that lacks data gets it from the others, from the front to the end; and with `write_hole = "resync"` the
+//! parity is computed anew after an unclean end.
+//!
+//! One extent at a time is locked against reads and writes, read from all other legs, and their xor is written. Then the
+//! mark moves on in memory; superblocks say it after the next checkpoint, when it is durable. Both kinds of work are the
+//! same: the parity of a row is one more leg that is the xor of the others.
+
+use super::layout::PAGE;
+use super::write::{Kind, Phase};
+use super::{bits, Parity, Run, Tag, NONE, REBUILD};
+use crate::mirror::locks::Claim;
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Instant, Op, Span};
+
+/// How long a rebuild waits before it tries again what could not be read.
+const RETRY: Span = Span::from_secs(1);
+
+/// The rebuild under way.
+#[derive(Debug)]
+pub(super) struct Rebuild {
+    /// Leg offset below which the parity is right.
+    pub(super) parity_upto: u64,
+    /// The piece under way.
+    pub(super) piece: u32,
+    /// The timer is set.
+    pub(super) waits: bool,
+    /// When the rate allows the next piece.
+    next_at: Instant,
+    /// Length of the next piece: short where something cannot be read.
+    pub(super) len: u64,
+    /// Bytes since the last checkpoint.
+    pub(super) unsaved: u64,
+}
+
+impl Default for Rebuild {
+    fn default() -> Rebuild {
+        let (parity_upto, next_at) = (u64::MAX, Instant::ZERO);
+        Rebuild { parity_upto, piece: NONE, waits: false, next_at, len: u64::MAX, unsaved: 0 }
+    }
+}
+
+impl Parity {
+    /// The leg to rebuild and the extent, or none: nothing is left, or nothing can be done.
+    fn rebuild_next(&self) -> Option<(usize, u64, u64)> {
+        let data = self.geometry.data;
+        if let Some(leg) = bits(self.legs_in()).find(|&l| self.legs[l].upto < data) {
+            let at = self.legs[leg].upto;
+            return Some((leg, at, data.min(at + self.rebuild_len().0)));
+        }
+        let at = self.rebuild.parity_upto;
+        let all_in = self.legs_in() == self.all();
+        (at < data && all_in).then(|| {
+            let row_end = (self.geometry.row(at) + 1) << self.geometry.chunk_bits;
+            let leg = self.geometry.parity(self.geometry.row(at));
+            (leg, at, row_end.min(at + self.rebuild_len().0))
+        })
+    }
+
+    pub(super) fn pump_rebuild(&mut self, cx: &mut Cx<'_>) {
+        let busy = self.rebuild.piece != NONE || self.rebuild.waits;
+        if busy || self.run != Run::Running || self.is_held() {
+            return;
+        }
+        let Some((leg, start, end)) = self.rebuild_next() else { return };
+        if self.rebuild.next_at > cx.now {
+            self.rebuild.waits = true;
+            cx.wake_at(REBUILD, self.rebuild.next_at);
+            return;
+        }
+        let i = self.new_piece(Kind::Rebuild(leg as u8), NONE, start, end, 0, 0);
+        self.rebuild.piece = i;
+        self.claim(i, Claim::Write);
+        self.stir = true;
+    }
+
+    pub(super) fn rebuild_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let Kind::Rebuild(leg) = self.pieces[i as usize].kind else { unreachable!("a piece of a rebuild") };
+        let end = self.pieces[i as usize].end;
+        let others = self.all() & !(1 << leg);
+        if self.is_held() || self.readable(end) & others != others || !self.legs[usize::from(leg)].is_in() {
+            return self.rebuild_over(i, cx);
+        }
+        let sum = cx.pool.allocate(self.pieces[i as usize].len());
+        let p = &mut self.pieces[i as usize];
+        (p.sum, p.version, p.again) = (sum, self.members.version, false);
+        self.read_legs(i, others, cx);
+    }
+
+    pub(super) fn rebuild_part_done(&mut self, i: u32, phase: Phase, cx: &mut Cx<'_>) {
+        let p = self.pieces[i as usize];
+        let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
+        let leg = usize::from(leg);
+        if p.version != self.members.version {
+            return self.rebuild_over(i, cx);
+        }
+        if p.again {
+            // Another leg cannot read it. Come as near as possible, then wait.
+            self.rebuild.len = PAGE;
+            if p.end - p.start <= PAGE {
+                self.count.rebuild_stops += 1;
+                self.rebuild.next_at = cx.now + RETRY;
+            }
+            return self.rebuild_over(i, cx);
+        }
+        if phase == Phase::Reading {
+            let (offset, len, payload) = (ByteOffset(p.at), p.len(), p.sum);
+            let cookie = Tag::Part.cookie(leg, i);
+            let q = &mut self.pieces[i as usize];
+            (q.phase, q.flying) = (Phase::Place, 1);
+            let draft = Draft { op: Op::Write, flags: Flags::BACKGROUND, offset, len, payload, cookie };
+            return self.send(leg, nandu_base::ReqId::NONE, draft, cx);
+        }
+        let len = p.end - p.start;
+        if self.legs[leg].upto < self.geometry.data {
+            self.legs[leg].upto = p.end;
+        } else {
+            self.rebuild.parity_upto = p.end;
+        }
+        self.rebuild.len = self.rebuild.len.saturating_mul(2);
+        self.rebuild.unsaved += len;
+        self.count.rebuilt_bytes += len;
+        if self.rebuild_rate > 0 {
+            let from = self.rebuild.next_at.later(cx.now);
+            let nanos = u128::from(len) * 1_000_000_000 / u128::from(self.rebuild_rate);
+            self.rebuild.next_at = from + Span(nanos as u64);
+        }
+        self.rebuild_over(i, cx);
+    }
+
+    fn rebuild_over(&mut self, i: u32, cx: &mut Cx<'_>) {
+        self.end(i, None, cx);
+    }
+
+    /// Whether the mark should become durable now: at the end, and after each thirty-second part.
+    pub(super) fn rebuild_wants_checkpoint(&self) -> bool {
+        let data = self.geometry.data;
+        let done = self.legs.iter().any(|l| l.upto == data && l.durable != data);
+        let part = ByteLen((data / 32).max(16 * PAGE)).0;
+        done || self.rebuild.unsaved >= part
+    }
+}

@@ -1,0 +1,23 @@
+//! Each planted fault is found by the random lives or by cutting everywhere, which all end well without it.
+
+use crate::random::{live, setup, ALL};
+use nandu_array::parity::PLANTS;
+
+/// Lives that may pass before a fault must have shown itself.
+const PATIENCE: u64 = 120;
+
+#[test]
+fn every_planted_fault_is_found() {
+    let mut missed = Vec::new();
+    for plant in PLANTS {
+        let lives = || {
+            (0..PATIENCE)
+                .find_map(|seed| live(setup(seed).plant(plant.name), ALL, 150).err().map(|w| (seed, w)))
+        };
+        match lives().or_else(|| crate::cuts::finds(plant.name, 4)) {
+            Some((seed, wrong)) => println!("{}: seed {seed}: {wrong}", plant.name),
+            None => missed.push(plant.name),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

@@ -1,0 +1,205 @@
+//! Single stories with a known end.
+
+use crate::world::{Setup, World};
+use nandu_array::parity::{Fresh, WriteHole};
+use nandu_base::{ByteLen, ErrorKind, OpenHow};
+
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+
+fn world(change: impl FnOnce(&mut Setup)) -> World {
+    let mut setup = Setup::small(7);
+    change(&mut setup);
+    let mut w = World::new(setup);
+    w.open(CREATE).expect("blank legs");
+    w
+}
+
+fn done(w: &mut World, cookie: u64) {
+    w.wait(&[cookie]);
+    assert!(w.is_ok(cookie), "{:?}", w.answers.get(&cookie));
+    assert_eq!(w.wrong, None);
+}
+
+fn figures(w: &World, names: &[&str]) -> Vec<u64> {
+    names.iter().map(|n| w.counter(n)).collect()
+}
+
+const WAYS: [&str; 3] = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes"];
+
+#[test]
+fn a_write_reads_as_little_as_it_can() {
+    // Five legs: a row holds 4 chunks of 8 sectors.
+    let mut w = world(|s| s.config.legs = ["a", "b", "c", "d", "e"].map(String::from).to_vec());
+    let a = w.write(0, 32);
+    done(&mut w, a);
+    assert_eq!(figures(&w, &WAYS), [1, 0, 0], "a whole row");
+    let b = w.write(3, 2);
+    done(&mut w, b);
+    assert_eq!(figures(&w, &WAYS), [1, 1, 0], "one chunk: it and the parity are fewer than the three others");
+    let c = w.write(8, 24);
+    done(&mut w, c);
+    assert_eq!(figures(&w, &WAYS), [1, 1, 1], "three chunks: the fourth is read");
+    let d = w.write(4, 32);
+    done(&mut w, d);
+    // Row 0: columns 0..4 of three chunks, columns 4..8 of four; row 1: columns 0..4 of one chunk.
+    assert_eq!(figures(&w, &WAYS), [2, 2, 2]);
+    w.run(10_000);
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_bad_sector_is_read_from_the_others_and_written_back() {
+    let mut w = world(|_| {});
+    let a = w.write(0, 8);
+    done(&mut w, a);
+    w.disk(0).bad.insert(3);
+    let r = w.read(0, 8);
+    done(&mut w, r);
+    assert_eq!(figures(&w, &["leg_read_errors", "repairs", "full_legs"]), [1, 1, 3]);
+    assert!(w.disk(0).bad.is_empty());
+}
+
+#[test]
+fn bad_sectors_of_two_legs_cost_nothing_at_different_places() {
+    let mut w = world(|_| {});
+    let a = w.write(0, 16);
+    done(&mut w, a);
+    w.disk(0).bad.insert(3);
+    w.disk(1).bad.insert(4);
+    let r = w.read(0, 16);
+    done(&mut w, r);
+    w.disk(0).bad.insert(5);
+    w.disk(1).bad.insert(5);
+    let r = w.read(0, 16);
+    w.wait(&[r]);
+    let error = w.answers[&r].error.expect("one sector is lost");
+    assert_eq!(error.kind, ErrorKind::Unreadable);
+    let r = w.read(0, 4);
+    done(&mut w, r);
+}
+
+#[test]
+fn a_failed_repair_is_the_end_of_the_leg() {
+    let mut w = world(|_| {});
+    let a = w.write(0, 8);
+    done(&mut w, a);
+    w.disk(0).bad.insert(3);
+    w.disk(0).fail_writes = 1;
+    let r = w.read(0, 8);
+    done(&mut w, r);
+    w.run(1000);
+    assert_eq!(figures(&w, &["full_legs", "legs_missing"]), [2, 1]);
+}
+
+#[test]
+fn two_lost_legs_are_an_error_and_no_loss() {
+    let mut w = world(|_| {});
+    let a = w.write(0, 40);
+    done(&mut w, a);
+    w.lose(0);
+    w.lose(2);
+    let r = w.read(0, 8);
+    w.wait(&[r]);
+    assert_eq!(w.answers[&r].error.map(|e| e.kind), Some(ErrorKind::Gone));
+    w.back(2);
+    w.run(10_000);
+    w.read_all();
+    assert_eq!(w.wrong, None);
+    let r = w.read(0, 8);
+    done(&mut w, r);
+    w.back(0);
+    w.run(20_000);
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_blank_leg_is_rebuilt_and_the_mark_survives_a_cut() {
+    let mut w = world(|s| {
+        s.data = ByteLen::mib(1);
+        s.config.rebuild_chunk = ByteLen::kib(4);
+    });
+    for k in 0..64 {
+        let a = w.write(k * 64, 30);
+        done(&mut w, a);
+    }
+    w.lose(1);
+    w.disk(1).wipe();
+    w.back(1);
+    while w.counter("legs_taken_in") == 0 || w.counter("bytes_to_rebuild") > 600 << 10 {
+        assert!(w.step());
+    }
+    let left = w.counter("bytes_to_rebuild");
+    assert!(left > 0, "the rebuild is not over");
+    w.cut();
+    w.open(OpenHow::default()).expect("all legs are there");
+    // What is between two checkpoints may be done again.
+    assert!(w.counter("bytes_to_rebuild") <= left + (64 << 10), "it goes on where it was");
+    w.run(100_000);
+    w.read_all();
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_rebuild_keeps_to_its_rate() {
+    let mut w = world(|s| s.config.rebuild_rate = ByteLen::kib(128));
+    w.lose(1);
+    w.back(1);
+    let start = w.now;
+    w.run(100_000);
+    assert!(w.is_full());
+    let took = w.now.since(start);
+    // 128 KiB at 128 KiB a second; the last 16 KiB need not be waited for.
+    assert!(took.0 > 870_000_000 && took.0 < 1_100_000_000, "{took}");
+}
+
+#[test]
+fn the_parity_of_used_legs_is_computed() {
+    for write_hole in [WriteHole::Journal, WriteHole::Resync] {
+        let mut w = world(|s| {
+            s.soiled = true;
+            s.config.fresh = Fresh::Compute;
+            s.config.write_hole = write_hole;
+        });
+        let a = w.write(5, 20);
+        done(&mut w, a);
+        w.run(100_000);
+        w.check_parity();
+        assert_eq!(w.wrong, None);
+    }
+}
+
+#[test]
+fn without_a_journal_a_short_and_unclean_array_wants_a_word() {
+    let mut w = world(|s| s.config.write_hole = WriteHole::Resync);
+    let a = w.write(5, 20);
+    done(&mut w, a);
+    w.cut();
+    w.disk(1).lost = true;
+    let error = w.open(OpenHow::default()).expect_err("unclean and short of a leg");
+    assert!(error.to_string().contains("has not ended in order"), "{error}");
+    w.cut();
+    w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("the word was given");
+    w.cut();
+    w.disk(1).lost = false;
+    w.open(OpenHow { alone: true, ..OpenHow::default() }).expect("all legs");
+}
+
+#[test]
+fn a_leg_of_another_array_is_refused() {
+    let mut w = world(|_| {});
+    w.close();
+    let mut other = World::new(Setup::small(8));
+    other.open(CREATE).expect("blank legs");
+    other.close();
+    w.cut();
+    other.cut();
+    w.disks[1] = std::sync::Arc::clone(&other.disks[1]);
+    let error = w.open(OpenHow::default()).expect_err("a foreign leg");
+    assert!(error.to_string().contains("different arrays"), "{error}");
+    w.disks.swap(1, 2);
+    let error = w.open(OpenHow::default()).expect_err("legs in the wrong order");
+    assert!(error.to_string().contains("is leg"), "{error}");
+}
