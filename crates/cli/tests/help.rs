@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &[],
     &["demo"],
     &["run"],
@@ -22,6 +22,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["trace", "info"],
     &["trace", "convert"],
     &["trace", "generate"],
+    &["trace", "mrc"],
     &["completions"],
     &["help"],
 ];

@@ -3,7 +3,7 @@
 mod trace;
 mod values;
 
-pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, WriteArgs};
+pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::{BadLinesArg, PreconditionArg};
 
 use crate::source::{GenSetting, WarmUp};
