@@ -195,6 +195,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
             self.tally.misses += 1;
             self.tally.holes += 1;
             self.policy.hole(slot, bit);
+            self.settle();
             return Found::Absent;
         };
         self.tally.list_operations += 1;
@@ -249,7 +250,9 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
     /// [`reserve`](Directory::reserve) for lines of which nothing is here.
     #[inline]
     pub fn announce(&mut self, line: u64, cause: Cause) -> Recall {
-        self.policy.miss(line, cause)
+        let recall = self.policy.miss(line, cause);
+        self.settle();
+        recall
     }
 
     /// Whether nothing of `line` is here.

@@ -6,9 +6,12 @@
 //! To add a replacement policy: one file in `replacement/`, one variant and one line in `replacement/config.rs`. The same
 //! for prefetching. A policy sees slots and numbers, never data or time.
 
+pub mod destage;
 pub mod directory;
 pub mod ghost;
 pub mod list;
+pub mod machine;
 pub mod map;
 pub mod page_sim;
+pub mod prefetch;
 pub mod replacement;

@@ -118,6 +118,18 @@ impl List {
         }
     }
 
+    /// Adds `slot`, which is in no list of the chain, as the oldest.
+    pub fn push_oldest(&mut self, chain: &mut Chain, slot: u32) {
+        chain.0[slot as usize] = Link { older: NONE, newer: self.oldest };
+        if self.oldest == NONE {
+            self.newest = slot;
+        } else {
+            chain.0[self.oldest as usize].older = slot;
+        }
+        self.oldest = slot;
+        self.len += 1;
+    }
+
     /// Takes the oldest slot out.
     #[inline(always)]
     pub fn pop(&mut self, chain: &mut Chain) -> Option<u32> {

@@ -13,4 +13,5 @@ pub fn builtin() -> Registry {
         .with(nandu_array::concat::kind())
         .with(nandu_array::stripe::kind())
         .with(nandu_array::mirror::kind())
+        .with(nandu_cache::machine::kind())
 }

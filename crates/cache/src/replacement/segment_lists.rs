@@ -150,6 +150,7 @@ impl SegmentLists {
             self.l1.weigh_again(&mut self.weights, slot, lines[slot as usize].blocks);
         } else {
             self.l2.renew(&mut self.chain, &mut self.weights, slot, cached(lines));
+            self.l2.weigh_again(&mut self.weights, slot, lines[slot as usize].cached_blocks());
         }
         met
     }
