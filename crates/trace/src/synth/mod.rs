@@ -8,6 +8,10 @@ pub mod financial2;
 pub mod fixed;
 pub mod mix;
 pub mod mixed_zipf;
+pub mod pcmark_t1;
+pub mod pcmark_t2;
+pub mod pcmark_t3;
+pub mod pcmark_t4;
 pub mod uniform;
 pub mod websearch1;
 pub mod zipf;
@@ -38,8 +42,17 @@ pub struct Synth {
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 5] =
-    [&financial1::SYNTH, &financial2::SYNTH, &websearch1::SYNTH, &uniform::SYNTH, &mixed_zipf::SYNTH];
+pub static SYNTHS: [&Synth; 9] = [
+    &financial1::SYNTH,
+    &financial2::SYNTH,
+    &websearch1::SYNTH,
+    &uniform::SYNTH,
+    &mixed_zipf::SYNTH,
+    &pcmark_t1::SYNTH,
+    &pcmark_t2::SYNTH,
+    &pcmark_t3::SYNTH,
+    &pcmark_t4::SYNTH,
+];
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
 trait Params: DeserializeOwned + Serialize + JsonSchema + Default {
