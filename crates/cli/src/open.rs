@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub const BUILTIN: &[(&str, &str)] = &[
     ("memory", include_str!("../../../stacks/memory.toml")),
     ("page-map", include_str!("../../../stacks/page-map.toml")),
+    ("cache", include_str!("../../../stacks/cache.toml")),
     ("dftl", include_str!("../../../stacks/dftl.toml")),
     ("cftl", include_str!("../../../stacks/cftl.toml")),
     ("tpftl", include_str!("../../../stacks/tpftl.toml")),

@@ -23,6 +23,7 @@ const COMMANDS: [&[&str]; 17] = [
     &["trace", "info"],
     &["trace", "convert"],
     &["trace", "generate"],
+    &["trace", "mrc"],
     &["completions"],
     &["help"],
 ];

@@ -3,7 +3,7 @@
 mod trace;
 mod values;
 
-pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, WriteArgs};
+pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::{BadLinesArg, PreconditionArg};
 
 use crate::source::{GenSetting, WarmUp};
@@ -108,10 +108,11 @@ NAME=STACK gives a row a name of its own.";
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   nandu reproduce tpc-ftl --quick
+  nandu reproduce segment-prefetch --quick
   nandu reproduce tpc-ftl --quick --report tpc-ftl.html
   nandu reproduce tpc-ftl --recorded financial1=Financial1.spc.zst
 
-What counts as reproduced was set before the measurement: experiments/02-tpc-ftl/expected.json.";
+What counts as reproduced was set before the measurement: experiments/*/expected.json.";
 
 const VERIFY_EXAMPLES: &str = "\
 Examples:

@@ -1,8 +1,11 @@
 //! `nandu trace`: what can be typed.
 
 use super::values::{format_parser, BadLinesArg};
+use crate::commands::mrc::{CacheSize, Policy};
 use crate::source::GenSetting;
 use clap::{Args, Subcommand};
+use nandu_base::units::parse_size;
+use nandu_base::ByteLen;
 use std::path::PathBuf;
 
 /// `nandu trace`.
@@ -23,6 +26,43 @@ pub enum TraceCommand {
         after_help = "Examples:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000\n  nandu trace generate financial1 f1.spc.zst --limit 20000 --seed 7"
     )]
     Generate(GenerateArgs),
+    /// Miss ratios of caches by size, page by page and without a device
+    #[command(
+        after_help = "Examples:\n  nandu trace mrc mixed-zipf --gen requests=20000\n  nandu trace mrc mixed-zipf --gen requests=20000 --policy lru,arc,s3-fifo,sieve --sizes 1000,64MiB"
+    )]
+    Mrc(MrcArgs),
+}
+
+/// `nandu trace mrc`.
+#[derive(Args, Debug)]
+pub struct MrcArgs {
+    /// Trace file, or name of a generator
+    #[arg(value_name = "FILE|NAME")]
+    pub trace: String,
+    /// Who goes when memory is short
+    #[arg(long, value_name = "POLICY,..", value_delimiter = ',', default_value = "lru,arc,s3-fifo,sieve")]
+    pub policy: Vec<Policy>,
+    /// Sizes of the cache: blocks of 4 KiB, or bytes with a unit. Without it 20 sizes up to the footprint
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+    pub sizes: Vec<CacheSize>,
+    /// Bring the whole segment of a block that is read and not there. Policies by segment take 32 KiB without it
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub segment: Option<ByteLen>,
+    /// Find blocks by a hashed table and not by number
+    #[arg(long)]
+    pub hashed: bool,
+    /// Go through the trace N times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// Sizes and policies at the same time; all cores without it
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a trace is read.

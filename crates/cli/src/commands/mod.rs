@@ -5,6 +5,7 @@ pub(crate) mod compare;
 mod completions;
 mod demo;
 mod list;
+pub(crate) mod mrc;
 mod probe;
 pub(crate) mod reproduce;
 mod run;

@@ -1,6 +1,7 @@
 //! `nandu trace`: measure, convert and make traces.
 
 use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, WriteArgs};
+use crate::commands::mrc::mrc;
 use crate::failure::Failure;
 use crate::format::{count, plural, short_hash, size, three, time};
 use crate::output;
@@ -24,6 +25,7 @@ pub fn trace(command: &TraceCommand, talk: Talk) -> Result<(), Failure> {
     match command {
         TraceCommand::Info(args) => info(args, talk),
         TraceCommand::Convert(args) => convert(args, talk),
+        TraceCommand::Mrc(args) => mrc(args, talk),
         TraceCommand::Generate(args) => generate(args, talk),
     }
 }

@@ -7,6 +7,7 @@
 pub mod expected;
 pub mod lab;
 pub mod page;
+mod segment_prefetch;
 mod tpc_ftl;
 
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ pub struct Paper {
 }
 
 /// Every paper; a new one is a module and a line.
-pub const PAPERS: &[Paper] = &[tpc_ftl::PAPER];
+pub const PAPERS: &[Paper] = &[segment_prefetch::PAPER, tpc_ftl::PAPER];
 
 /// What an experiment found.
 #[derive(Default)]

@@ -53,6 +53,8 @@ fn violation(text: String) -> Violation {
 
 const NAMED: &[&str] = &[
     "I-1",
+    "I-2",
+    "I-3",
     "I-4",
     "I-5",
     "I-6",

@@ -40,6 +40,8 @@ pub enum Family {
     ParityOfCaches,
     /// A parity array of drives and leaves, each behind `fault`.
     ParityOfFaultySsds,
+    /// A cache over a device; what is settled of it.
+    Cache(Caching),
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
@@ -61,6 +63,17 @@ pub enum Legs {
     Files,
     /// A quick leaf and a slow one, each behind `fault`.
     Unlike,
+}
+
+/// What is settled of a drawn cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caching {
+    /// Nothing.
+    Any,
+    /// Fixed or adaptive culling, most writes through.
+    Culling,
+    /// Write-back.
+    Back,
 }
 
 /// What is settled of a drawn drive.
@@ -103,6 +116,9 @@ impl Family {
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
         ("fault", Family::Over("fault")),
+        ("cache", Family::Cache(Caching::Any)),
+        ("cache-culling", Family::Cache(Caching::Culling)),
+        ("cache-write-back", Family::Cache(Caching::Back)),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
@@ -250,6 +266,13 @@ impl<'a> Draft<'a> {
                 });
                 self.mirror(legs)
             }
+            Shape::Named(Family::Cache(caching)) => {
+                // Drives with a map in memory: the seeds are for the cache.
+                self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
+                let depth = self.rng.below(3) as u32;
+                let below = self.device(depth, true, 64 << 10);
+                self.block_cache(below, *caching)
+            }
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];
@@ -312,8 +335,8 @@ impl<'a> Draft<'a> {
             return self.leaf(least);
         }
         let kinds: &[&str] = match may_fail {
-            true => &["slice", "concat", "stripe", "mirror", "mirror", "fault", "fault"],
-            false => &["slice", "concat", "stripe", "mirror"],
+            true => &["slice", "concat", "stripe", "mirror", "mirror", "fault", "fault", "cache"],
+            false => &["slice", "concat", "stripe", "mirror", "cache"],
         };
         let kind = *self.rng.pick(kinds);
         self.over(kind, depth, may_fail, least)
@@ -329,6 +352,10 @@ impl<'a> Draft<'a> {
             "fault" => {
                 let child = self.device(below, false, least);
                 self.fault(child)
+            }
+            "cache" => {
+                let child = self.device(below, may_fail, least + (4 << 10));
+                self.block_cache(child, Caching::Any)
             }
             "slice" => {
                 let child = self.device(below, may_fail, least + (16 << 10));
@@ -661,6 +688,79 @@ impl<'a> Draft<'a> {
                 format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
             );
         }
+        name
+    }
+
+    /// A cache so small that lines go all the time.
+    fn block_cache(&mut self, below: String, caching: Caching) -> String {
+        let name = self.begin("cache");
+        self.put_text("below", below);
+        let block = *self.rng.pick(&[512u64, 1024, 2048, 4096, 4096, 4096]);
+        self.put("block", block);
+        let segment = block << self.rng.below(5);
+        self.put("segment", segment);
+        let memory = block * self.rng.between(8, 48) + 2 * segment;
+        self.put("memory", memory);
+        let prefetch = match self.rng.below(if caching == Caching::Culling { 2 } else { 6 }) {
+            0 => {
+                *self.rng.pick(&["{ kind = \"segment\" }", "{ kind = \"segment\", holes = \"block-only\" }"])
+            }
+            1 => "{ kind = \"gated-segment\", window = 16, probe = 3 }",
+            2 => "{ kind = \"none\" }",
+            3 => "{ kind = \"sequential\" }",
+            4 => "{ kind = \"p-block\" }",
+            _ => "{ kind = \"markov\", entries = 64 }",
+        };
+        self.put("prefetch", prefetch);
+        let segments = prefetch.contains("segment");
+        let ghost = self.one_in(2);
+        let trigger = *self.rng.pick(&["b1", "b1+b2", "reads"]);
+        let adaptive = format!(
+            "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, culls = 2, region = \"1/4\" }}"
+        );
+        let others =
+            ["arc", "sarc", "s3-fifo", "lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\" }}"));
+        let by_segment = ["lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\", line = \"segment\" }}"));
+        let only = "{ kind = \"segment-prefetch-only\" }".to_string();
+        let fixed = "{ kind = \"fixed-culling\", l1 = \"1/3\" }".to_string();
+        let replacement = match self.rng.below(8) {
+            _ if caching == Caching::Culling && self.one_in(3) => fixed,
+            _ if caching == Caching::Culling => adaptive,
+            0 if segments => fixed,
+            1 | 2 if segments => adaptive,
+            3 if segments => only,
+            4 => self.rng.pick(&by_segment).clone(),
+            _ => self.rng.pick(&others).clone(),
+        };
+        self.put("replacement", replacement);
+        let back = match caching {
+            Caching::Any => self.one_in(2),
+            Caching::Culling => self.one_in(4),
+            Caching::Back => true,
+        };
+        if back {
+            let destage = *self.rng.pick(&["lru", "bplru", "lb-clock"]);
+            let dirty = block * self.rng.between(1, memory / block / 2);
+            let unit = block << self.rng.below(5);
+            let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));
+            self.put(
+                "write",
+                format!(
+                    "{{ kind = \"back\", destage = \"{destage}\", dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
+                     depth = {depth} }}"
+                ),
+            );
+        }
+        let (apart, colocated, busy) = (self.one_in(3), self.one_in(4), self.one_in(4));
+        self.put("demand_first", apart);
+        self.put("colocated", colocated);
+        self.put("refuse_when_busy", busy);
+        let depth = *self.rng.pick(&[0, 1, 16]);
+        self.put("prefetch_depth", depth);
+        let lookup = *self.rng.pick(&["flat", "hashed"]);
+        self.put_text("lookup", lookup);
+        let hit = *self.rng.pick(&[0, 1, 100]);
+        self.put_text("hit_time", format!("{hit} us"));
         name
     }
 

@@ -8,6 +8,10 @@ pub mod financial2;
 pub mod fixed;
 pub mod mix;
 pub mod mixed_zipf;
+pub mod pcmark_t1;
+pub mod pcmark_t2;
+pub mod pcmark_t3;
+pub mod pcmark_t4;
 pub mod small_files;
 pub mod uniform;
 pub mod websearch1;
@@ -46,13 +50,17 @@ enum Source {
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 6] = [
+pub static SYNTHS: [&Synth; 10] = [
     &financial1::SYNTH,
     &financial2::SYNTH,
     &websearch1::SYNTH,
     &uniform::SYNTH,
     &mixed_zipf::SYNTH,
     &small_files::SYNTH,
+    &pcmark_t1::SYNTH,
+    &pcmark_t2::SYNTH,
+    &pcmark_t3::SYNTH,
+    &pcmark_t4::SYNTH,
 ];
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.

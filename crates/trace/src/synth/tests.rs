@@ -84,6 +84,18 @@ fn small_files_meet_the_figures_of_the_paper() {
 }
 
 #[test]
+fn the_stand_ins_for_pcmark_have_the_shapes_that_are_told_of_them() {
+    let [t1, t2, t3, t4] = [1, 2, 3, 4].map(|n| measured(&format!("pcmark-t{n}")));
+    near("write % of T1", t1.write_percent, 20.0, 0.5);
+    near("size KiB of T1", t1.size_mean_bytes / 1024.0, 6.8, 0.1);
+    near("sequential % of T1", t1.sequential_percent, 25.0, 1.0);
+    assert!(t1.footprint_bytes <= 600 << 20);
+    near("sequential % of T2", t2.sequential_percent, 87.5, 1.0);
+    near("sequential % of T3", t3.sequential_percent, 75.0, 1.0);
+    assert!(t3.size_mean_bytes < t2.size_mean_bytes && t4.write_requests == 0);
+}
+
+#[test]
 fn uniform_has_every_operation_when_asked() {
     let params = json!({"requests": 50_000, "write": "50 %", "flush": 0.1, "trim": "1/10", "fua": 0.5,
                         "space": "64 MiB", "size": "8 KiB"});
@@ -110,13 +122,17 @@ fn the_same_seed_gives_the_same_bytes() {
 /// Golden: first half of each content hash, in the order of [`SYNTHS`]; requests = 10000, other parameters default,
 /// seed 7. Printed by `cargo test -p nandu-trace the_same_seed` when the generators were first written; exact. They
 /// change only together with a generator, and then results made from it are not comparable.
-const GOLDEN: [&str; 6] = [
+const GOLDEN: [&str; 10] = [
     "efb77007995a96c311db594f1abc18c6",
     "201ba6a327cb37621e9d437675401782",
     "31e1fb7e0b13bb7c49a445ec2ade4264",
     "be3ddf66c9b8531c3eddb35417353e94",
     "172e1ca23f0318b3716d3e69f929b520",
     "5dca7ab0cbaa281f892d53a1322f65fc",
+    "b93d405b0b0d879c220d9d9e34a1f2a8",
+    "99dd617bd0910d46493af7a0f30cd8b3",
+    "c70924cd3f96d8c10952879041c83cd4",
+    "a3d29bb07abce93d68dcc7be98b2b95b",
 ];
 
 #[test]

@@ -1,0 +1,102 @@
+//! The options of writing.
+
+use super::{Bplru, Destage, LbClock, LruDestage};
+use crate::machine::Buffer;
+use nandu_base::{BuildError, ByteLen, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// When writes go below.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum WriteConfig {
+    /// At once: a write is acknowledged when the device below has it.
+    #[default]
+    Through,
+    /// Later: a write of whole blocks is acknowledged when it is in memory, and lost in a power cut unless it was flushed.
+    Back {
+        /// Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `memory`. From 1
+        /// block to half of the memory.
+        dirty: Option<ByteLen>,
+        /// What goes below next. Default `lru`.
+        #[serde(default)]
+        destage: DestageConfig,
+        /// What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
+        /// blocks, at most 4096 blocks.
+        #[serde(default = "unit")]
+        unit: ByteLen,
+        /// Dirty data that is older goes below. Default 1 s, from 1 us to 1 h.
+        #[serde(default = "after")]
+        after: Span,
+        /// Writes that destage at the same time. Default 4, from 1 to 256.
+        #[serde(default = "depth")]
+        depth: u32,
+    },
+}
+
+/// What dirty data goes below next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DestageConfig {
+    /// The block written longest ago.
+    #[default]
+    Lru,
+    /// The NAND block written longest ago, or one that was written in order.
+    Bplru,
+    /// The NAND block with most dirty pages of those not written again.
+    LbClock,
+}
+
+fn unit() -> ByteLen {
+    ByteLen::kib(256)
+}
+fn after() -> Span {
+    Span::from_secs(1)
+}
+fn depth() -> u32 {
+    4
+}
+
+impl DestageConfig {
+    fn build(self, slots: usize) -> Box<dyn Destage> {
+        match self {
+            DestageConfig::Lru => Box::new(LruDestage::new(slots)),
+            DestageConfig::Bplru => Box::new(Bplru::new(slots)),
+            DestageConfig::LbClock => Box::new(LbClock::new(slots)),
+        }
+    }
+}
+
+impl WriteConfig {
+    /// Blocks that dirty data may take of a memory of `memory` blocks.
+    pub(crate) fn dirty_blocks(&self, memory: u64, block: u64) -> Result<u64, BuildError> {
+        let WriteConfig::Back { dirty, .. } = self else { return Ok(0) };
+        let blocks = dirty.map_or((memory / 4).max(1), |dirty| dirty.0 / block);
+        if blocks == 0 || blocks > memory / 2 {
+            let (least, most) = (ByteLen(block), ByteLen(memory / 2 * block));
+            let why =
+                format!("{} lies outside {least} to {most}, half of the memory", ByteLen(blocks * block));
+            return Err(BuildError::at("write.dirty", why));
+        }
+        Ok(blocks)
+    }
+
+    /// The buffer for `dirty` blocks of `block` bytes.
+    pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
+        let WriteConfig::Back { destage, unit, after, depth, .. } = *self else { return Ok(None) };
+        let blocks = unit.0 / block;
+        if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
+            let (block, most) = (ByteLen(block), ByteLen(4096 * block));
+            let why = format!("{unit} is no power of two from {block} to {most} (4096 blocks)");
+            return Err(BuildError::at("write.unit", why));
+        }
+        if !(Span::from_us(1)..=Span::from_secs(3600)).contains(&after) {
+            return Err(BuildError::at("write.after", format!("{after} lies outside 1 us to 1 h")));
+        }
+        if !(1..=256).contains(&depth) {
+            return Err(BuildError::at("write.depth", format!("{depth} lies outside 1 to 256")));
+        }
+        let blocks = if destage == DestageConfig::Lru { 1 } else { blocks };
+        Ok(Some(Buffer::new(dirty as usize, blocks, after, depth, destage.build(dirty as usize))))
+    }
+}

@@ -1,0 +1,46 @@
+//! `lru`: the block that was written longest ago goes below first. Units are single blocks.
+//!
+//! Cost: 8 bytes for each unit. A search passes over units that are on their way, at most 64.
+
+use super::{Destage, Wrote};
+use crate::list::{Chain, List};
+
+/// Units that a search looks at.
+pub(super) const LOOK_AT: usize = 64;
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct LruDestage {
+    pub(super) chain: Chain,
+    pub(super) list: List,
+}
+
+impl LruDestage {
+    /// For at most `slots` units.
+    pub fn new(slots: usize) -> LruDestage {
+        LruDestage { chain: Chain::new(slots), list: List::default() }
+    }
+}
+
+impl Destage for LruDestage {
+    fn wrote(&mut self, slot: u32, wrote: Wrote) {
+        if wrote.new {
+            self.list.push(&mut self.chain, slot);
+        } else {
+            self.list.renew(&mut self.chain, slot);
+        }
+    }
+
+    fn victim(&mut self, waiting: &[u32]) -> Option<u32> {
+        let mut oldest = self.list.iter(&self.chain).take(LOOK_AT);
+        oldest.find(|&slot| waiting[slot as usize] > 0)
+    }
+
+    fn gone(&mut self, slot: u32) {
+        self.list.remove(&mut self.chain, slot);
+    }
+
+    fn bytes(&self) -> usize {
+        self.chain.bytes()
+    }
+}

@@ -1,0 +1,382 @@
+//! Write-back: dirty blocks in a buffer of their own.
+//!
+//! A write of whole blocks is acknowledged when the buffer has them. Reads look here first, so that what the cache or the
+//! device holds of a dirty block does not matter. A block that is *destaged* is copied into a child write; when that ends
+//! well and the block was not written again meanwhile, it is clean and goes to the cache, if it is still in its lists.
+//! One write of a block is under way at a time. A destage that fails leaves its blocks dirty; what waited for it fails,
+//! and it is tried again when something waits for it next, or in time.
+//!
+//! A flush remembers how many blocks are dirty when it comes; each is counted off when the version of then, or a newer
+//! one, is below. Then the flush goes below. A write with FUA goes through, behind what is dirty of its blocks; so does a
+//! write for which the buffer has no room, one of parts of blocks that are not dirty, and one of blocks that a change under
+//! way concerns.
+//!
+//! Destaging begins when the buffer is half full, when data is older than `after`, and when something waits.
+//!
+//! Cost: about 120 bytes for each dirty block; a destage looks at each block of its unit.
+
+mod write_back;
+
+use crate::destage::{Destage, Wrote};
+use crate::list::{Chain, List};
+use crate::map::{Hashed, LineMap};
+use crate::prefetch::Range;
+use nandu_base::{ByteLen, Counter, Payload, PayloadPool, ReqId, Span, TenantId, TimerKey, Violation};
+
+/// Longest row of blocks in one destage.
+const RUN_MAX: u64 = 256;
+/// Failed destages after which a close gives up. Between them it waits, from 1 ms, each time twice as long: 4 s in all.
+const CLOSE_TRIES: u32 = 12;
+const DESTAGE: TimerKey = TimerKey(0);
+
+/// A dirty block.
+#[derive(Clone, Copy, Debug)]
+struct Dirty {
+    block: u64,
+    unit: u32,
+    data: Payload,
+    /// The newest write.
+    version: u64,
+    /// The oldest acknowledged write that is not below.
+    since: u64,
+    /// The first write that came while an older one was on its way.
+    after: Option<u64>,
+    flying: bool,
+    cause: TenantId,
+}
+
+/// Blocks that are destaged together.
+#[derive(Clone, Copy, Default, Debug)]
+struct Unit {
+    number: u64,
+    dirty: u32,
+    /// The block that would go on with writing it in order.
+    next: u64,
+}
+
+/// A child write under way.
+#[derive(Clone, Copy, Debug)]
+struct Destaging {
+    blocks: Range,
+    version: u64,
+}
+
+/// A flush that waits.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: ReqId,
+    upto: u64,
+    left: u64,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    buffered: u64,
+    rewritten: u64,
+    through: u64,
+    destages: u64,
+    destaged: u64,
+    failed: u64,
+    most: u64,
+}
+
+/// The buffer.
+pub struct Buffer {
+    room: usize,
+    unit_bits: u32,
+    after: Span,
+    depth: u32,
+    policy: Box<dyn Destage>,
+    map: Hashed,
+    dirty: Vec<Dirty>,
+    free: Vec<u32>,
+    /// Dirty blocks by age, the oldest first.
+    ages: Chain,
+    by_age: List,
+    units_by_number: Hashed,
+    units: Vec<Unit>,
+    free_units: Vec<u32>,
+    /// Of each unit, dirty blocks that are not on their way.
+    waiting: Vec<u32>,
+    seq: u64,
+    flights: super::Slots<Destaging>,
+    flushes: Vec<Flush>,
+    /// Writes up to this are to go below because they are old.
+    due: u64,
+    /// The newest write when the timer was set.
+    timed: Option<u64>,
+    closing: Option<u32>,
+    tally: Tally,
+}
+
+impl Buffer {
+    /// A buffer for `room` blocks in units of `unit` blocks.
+    pub(crate) fn new(room: usize, unit: u64, after: Span, depth: u32, policy: Box<dyn Destage>) -> Buffer {
+        Buffer {
+            room,
+            unit_bits: unit.trailing_zeros(),
+            after,
+            depth,
+            policy,
+            map: Hashed::new(64),
+            dirty: Vec::new(),
+            free: Vec::new(),
+            ages: Chain::new(room),
+            by_age: List::default(),
+            units_by_number: Hashed::new(64),
+            units: vec![Unit::default(); room],
+            free_units: (0..room as u32).rev().collect(),
+            waiting: vec![0; room],
+            seq: 0,
+            flights: Default::default(),
+            flushes: Vec::new(),
+            due: 0,
+            timed: None,
+            closing: None,
+            tally: Tally::default(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether `block` is dirty.
+    #[inline]
+    pub(super) fn holds(&self, block: u64) -> bool {
+        !self.map.is_empty() && self.map.get(block).is_some()
+    }
+
+    /// The data of a dirty block.
+    #[inline]
+    pub(super) fn get(&self, block: u64) -> Option<Payload> {
+        if self.map.is_empty() {
+            return None;
+        }
+        self.map.get(block).map(|at| self.dirty[at as usize].data)
+    }
+
+    /// Dirty blocks among `blocks`.
+    pub(super) fn dirty_in(&self, blocks: Range) -> u64 {
+        if self.map.is_empty() {
+            return 0;
+        }
+        if blocks.end - blocks.first > self.len() as u64 {
+            let inside = |at: &u32| {
+                let block = self.dirty[*at as usize].block;
+                blocks.first <= block && block < blocks.end
+            };
+            return self.by_age.iter(&self.ages).filter(inside).count() as u64;
+        }
+        (blocks.first..blocks.end).filter(|&block| self.map.get(block).is_some()).count() as u64
+    }
+
+    fn unit_of(&mut self, block: u64) -> (u32, bool) {
+        let number = block >> self.unit_bits;
+        if let Some(unit) = self.units_by_number.get(number) {
+            return (unit, false);
+        }
+        let unit = self.free_units.pop().expect("as many units as dirty blocks");
+        self.units[unit as usize] = Unit { number, dirty: 0, next: number << self.unit_bits };
+        self.units_by_number.insert(number, unit);
+        (unit, true)
+    }
+
+    /// Block `block` is written with `data`, of which this buffer becomes one more holder of a copy.
+    fn put(&mut self, block: u64, data: Payload, len: ByteLen, cause: TenantId, pool: &mut PayloadPool) {
+        let version = self.seq;
+        let (unit, new_unit) = match self.map.get(block) {
+            Some(at) => (self.dirty[at as usize].unit, false),
+            None => self.unit_of(block),
+        };
+        match self.map.get(block) {
+            Some(at) => {
+                let dirty = &mut self.dirty[at as usize];
+                if dirty.flying {
+                    dirty.after.get_or_insert(version);
+                }
+                (dirty.version, dirty.cause) = (version, cause);
+                pool.copy(data, dirty.data, len);
+                self.tally.rewritten += 1;
+            }
+            None => {
+                let copy = if data.is_none() { Payload::NONE } else { pool.allocate_unfilled(len) };
+                pool.copy(data, copy, len);
+                let dirty = Dirty {
+                    block,
+                    unit,
+                    data: copy,
+                    version,
+                    since: version,
+                    after: None,
+                    flying: false,
+                    cause,
+                };
+                let at = match self.free.pop() {
+                    Some(at) => {
+                        self.dirty[at as usize] = dirty;
+                        at
+                    }
+                    None => {
+                        self.dirty.push(dirty);
+                        self.dirty.len() as u32 - 1
+                    }
+                };
+                self.map.insert(block, at);
+                self.by_age.push(&mut self.ages, at);
+                self.units[unit as usize].dirty += 1;
+                self.waiting[unit as usize] += 1;
+                self.tally.most = self.tally.most.max(self.map.len() as u64);
+            }
+        }
+        self.tally.buffered += 1;
+        let unit_end = (self.units[unit as usize].number + 1) << self.unit_bits;
+        let in_unit = &mut self.units[unit as usize];
+        in_unit.next = if in_unit.next == block { block + 1 } else { u64::MAX };
+        let in_order = self.unit_bits > 0 && in_unit.next == unit_end;
+        self.policy.wrote(unit, Wrote { new: new_unit, in_order });
+    }
+
+    /// A unit to destage: for those who wait the one with the oldest block, else the policy's choice.
+    fn next_unit(&mut self, awaited: Option<Range>) -> Option<u32> {
+        let ready = |at: u32| !self.dirty[at as usize].flying;
+        if let Some(blocks) = awaited {
+            let mut found = None;
+            if blocks.end - blocks.first <= self.len() as u64 {
+                found = (blocks.first..blocks.end).filter_map(|b| self.map.get(b)).find(|&at| ready(at));
+            } else {
+                let inside = |at: &u32| {
+                    let block = self.dirty[*at as usize].block;
+                    blocks.first <= block && block < blocks.end
+                };
+                found = found.or_else(|| self.by_age.iter(&self.ages).find(|at| ready(*at) && inside(at)));
+            }
+            if let Some(at) = found {
+                return Some(self.dirty[at as usize].unit);
+            }
+        }
+        let upto = self.flushes.iter().map(|f| f.upto).max().unwrap_or(0).max(self.due);
+        let closing = self.closing.is_some_and(|tries| tries < CLOSE_TRIES);
+        if upto > 0 || closing {
+            // Oldest first; those on their way stand among them, at most as many as are under way.
+            let wanted = |at: u32| closing || self.dirty[at as usize].since <= upto;
+            let oldest = self.by_age.iter(&self.ages).find(|&at| ready(at) && wanted(at));
+            if let Some(at) = oldest {
+                return Some(self.dirty[at as usize].unit);
+            }
+        }
+        if 2 * self.len() > self.room && self.closing.is_none() {
+            return self.policy.victim(&self.waiting);
+        }
+        None
+    }
+
+    /// A row of blocks of the unit that are ready, of one tenant: they are on their way from now on.
+    fn take_row(&mut self, unit: u32, longest: u64, awaited: Option<Range>) -> Option<Range> {
+        let start = self.units[unit as usize].number << self.unit_bits;
+        let end = start + (1 << self.unit_bits);
+        let ready = |at: u32| !self.dirty[at as usize].flying;
+        let from = awaited.map_or(start, |r| r.first.clamp(start, end));
+        let is_ready = |block: &u64| self.map.get(*block).is_some_and(ready);
+        let first = (from..end).chain(start..from).find(is_ready)?;
+        let end = (first..end.min(first + longest)).take_while(|b| is_ready(b)).last()? + 1;
+        for block in first..end {
+            let at = self.map.get(block)?;
+            self.dirty[at as usize].flying = true;
+        }
+        self.waiting[unit as usize] -= (end - first) as u32;
+        Some(Range { first, end })
+    }
+
+    /// The version of `since` is below, or a newer one.
+    fn count_off(&mut self, since: u64, now: Option<u64>) {
+        for flush in &mut self.flushes {
+            if since <= flush.upto && now.is_none_or(|now| now > flush.upto) {
+                flush.left -= 1;
+            }
+        }
+    }
+
+    /// Block `block` of version `version` is below. Its data, when it is clean now.
+    fn landed(&mut self, block: u64, version: u64) -> Option<Payload> {
+        let at = self.map.get(block).expect("a block that is destaged is dirty");
+        let dirty = self.dirty[at as usize];
+        if dirty.version > version {
+            let since = dirty.after.unwrap_or(dirty.version);
+            self.count_off(dirty.since, Some(since));
+            let dirty = &mut self.dirty[at as usize];
+            (dirty.since, dirty.after, dirty.flying) = (since, None, false);
+            self.by_age.renew(&mut self.ages, at);
+            self.waiting[dirty.unit as usize] += 1;
+            return None;
+        }
+        self.count_off(dirty.since, None);
+        self.by_age.remove(&mut self.ages, at);
+        self.map.remove(block);
+        self.free.push(at);
+        let unit = &mut self.units[dirty.unit as usize];
+        unit.dirty -= 1;
+        if unit.dirty == 0 {
+            self.units_by_number.remove(unit.number);
+            self.free_units.push(dirty.unit);
+            self.policy.gone(dirty.unit);
+        }
+        Some(dirty.data)
+    }
+
+    /// Block `block` could not be destaged.
+    fn bounced(&mut self, block: u64) {
+        let at = self.map.get(block).expect("a block that is destaged is dirty");
+        let dirty = &mut self.dirty[at as usize];
+        (dirty.flying, dirty.after) = (false, None);
+        self.waiting[dirty.unit as usize] += 1;
+    }
+
+    /// Gives up what could not be destaged.
+    fn clear(&mut self, pool: &mut PayloadPool) {
+        while let Some(at) = self.by_age.pop(&mut self.ages) {
+            let dirty = self.dirty[at as usize];
+            self.map.remove(dirty.block);
+            pool.release(dirty.data);
+        }
+    }
+
+    pub(super) fn counters(&self, out: &mut Vec<Counter>) {
+        let Tally { buffered, rewritten, through, destages, destaged, failed, most } = self.tally;
+        for (name, value) in [
+            ("dirty_blocks", self.len() as u64),
+            ("dirty_blocks_most", most),
+            ("buffered_blocks", buffered),
+            ("rewritten_blocks", rewritten),
+            ("writes_through", through),
+            ("destage_writes", destages),
+            ("destaged_blocks", destaged),
+            ("failed_destages", failed),
+            ("destage_policy_bytes", self.policy.bytes() as u64),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+
+    pub(super) fn reset_counters(&mut self) {
+        self.tally = Tally::default();
+    }
+
+    pub(super) fn check(&self) -> Result<(), Violation> {
+        let fail = |what: String| Err(Violation { invariant: "I-2", what });
+        if self.len() > self.room || self.by_age.len() as usize != self.len() {
+            return fail(format!("{} dirty blocks, room for {}", self.len(), self.room));
+        }
+        for (unit, &waiting) in self.waiting.iter().enumerate() {
+            let mine = |at: &u32| self.dirty[*at as usize].unit == unit as u32;
+            if waiting > 0 {
+                let ready = |at: &u32| mine(at) && !self.dirty[*at as usize].flying;
+                let count = self.by_age.iter(&self.ages).filter(ready).count();
+                if count != waiting as usize {
+                    return fail(format!("unit {unit}: {count} blocks wait, {waiting} are counted"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! The options of `cache`.
+
+use super::{Cache, Setup};
+use crate::destage::WriteConfig;
+use crate::directory::LINE_MAX;
+use crate::map::{AnyMap, Flat, Hashed};
+use crate::prefetch::PrefetchConfig;
+use crate::replacement::{AdaptiveConfig, Fault, LineOf, ReplacementConfig, Room};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `cache`: memory above a device.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// The device that is cached.
+    pub below: String,
+    /// Memory for blocks. At least 8 blocks, at most 1 TiB.
+    pub memory: ByteLen,
+    /// Unit in which memory is taken. Default 4 KiB; a power of two from 512 B to 64 KiB and a multiple of the alignment
+    /// below. Bytes behind the last whole block of the device are not offered.
+    #[serde(default = "block")]
+    pub block: ByteLen,
+    /// Bytes of a segment, for the prefetchers and policies that go by segments: a power of two of blocks, at most 64
+    /// blocks. Default: that of `prefetch`, else 32 KiB.
+    pub segment: Option<ByteLen>,
+    /// What is read ahead. Default: segments.
+    #[serde(default = "prefetch")]
+    pub prefetch: PrefetchConfig,
+    /// Who goes when memory is short. Default: adaptive culling.
+    #[serde(default = "replacement")]
+    pub replacement: ReplacementConfig,
+    /// When writes go below. Default: at once (`through`).
+    #[serde(default)]
+    pub write: WriteConfig,
+    /// What is missing of a read goes below first and alone; what is brought with it follows as a read that nobody waits
+    /// for. Default false: one command brings both.
+    #[serde(default)]
+    pub demand_first: bool,
+    /// Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096.
+    #[serde(default = "prefetch_depth")]
+    pub prefetch_depth: u32,
+    /// Refuse reads ahead while the device below is busy. Default false.
+    #[serde(default)]
+    pub refuse_when_busy: bool,
+    /// Bring ahead only blocks of a physical unit (flash page, track) that the command reads anyway, or from a lane that
+    /// the command does not use yet, where the device below knows. Default false.
+    #[serde(default)]
+    pub colocated: bool,
+    /// Time of a request that is answered from memory. Default 2 us, at most 1 ms.
+    #[serde(default = "hit_time")]
+    pub hit_time: Span,
+    /// Further time of an answer from memory for each list that the policy changes. Default 0, at most 1 ms.
+    #[serde(default = "list_time")]
+    pub list_time: Span,
+    /// How a block is found. Default `flat`, a table of 4 bytes for each line of the device where it is touched; `hashed`
+    /// takes 32 bytes for each line that fits into memory, however large the device.
+    #[serde(default)]
+    pub lookup: LookupConfig,
+}
+
+/// How a block is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LookupConfig {
+    /// By number.
+    #[default]
+    Flat,
+    /// By hash.
+    Hashed,
+}
+
+fn block() -> ByteLen {
+    ByteLen::kib(4)
+}
+fn prefetch() -> PrefetchConfig {
+    PrefetchConfig::Segment { segment: None, holes: Default::default() }
+}
+fn replacement() -> ReplacementConfig {
+    ReplacementConfig::AdaptiveCulling(AdaptiveConfig::default())
+}
+fn prefetch_depth() -> u32 {
+    16
+}
+fn hit_time() -> Span {
+    Span::from_us(2)
+}
+fn list_time() -> Span {
+    Span::ZERO
+}
+
+const SEGMENT: ByteLen = ByteLen::kib(32);
+const MEMORY_MAX: ByteLen = ByteLen::gib(1024);
+const LEAST_BLOCKS: u64 = 8;
+const TIME_MAX: Span = Span::from_ms(1);
+
+impl DeviceConfig for CacheConfig {
+    fn children(&self) -> Vec<String> {
+        vec![self.below.clone()]
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let below = cx.only_child();
+        let block = self.block_size(below)?;
+        let segment = self.segment_blocks(block)?;
+        self.check_combination()?;
+        let memory = self.memory.0 / block;
+        if memory < LEAST_BLOCKS || self.memory > MEMORY_MAX {
+            let least = ByteLen(LEAST_BLOCKS * block);
+            return Err(BuildError::at("memory", format!("{} lies outside {least} to 1 TiB", self.memory)));
+        }
+        for (key, time) in [("hit_time", self.hit_time), ("list_time", self.list_time)] {
+            if time > TIME_MAX {
+                return Err(BuildError::at(key, format!("{time} is more than 1 ms")));
+            }
+        }
+        if self.prefetch_depth > 4096 {
+            return Err(BuildError::at(
+                "prefetch_depth",
+                format!("{} is more than 4096", self.prefetch_depth),
+            ));
+        }
+        let dirty = self.write.dirty_blocks(memory, block)?;
+        let clean = memory - dirty;
+        let line = if self.replacement.line() == LineOf::Segment { segment } else { 1 };
+        if clean < line {
+            let why = format!("{} does not hold one segment beside the dirty data", self.memory);
+            return Err(BuildError::at("memory", why));
+        }
+        let fault = match (cx.planted(super::NO_CULLING.name), cx.planted(super::IN_BOTH_LISTS.name)) {
+            (true, _) => Some(Fault::NoCulling),
+            (_, true) => Some(Fault::InBothLists),
+            _ => None,
+        };
+        let policy = self.replacement.build(Room { blocks: clean, line, fault })?;
+        let capacity = below.capacity.0 / block * block;
+        let lines = capacity / block / line + 1;
+        let map = match self.lookup {
+            LookupConfig::Flat => AnyMap::Flat(Flat::new(lines)),
+            LookupConfig::Hashed => AnyMap::Hashed(Hashed::new(clean.min(1 << 26) as usize)),
+        };
+        let volatile_cache = below.volatile_cache || dirty > 0;
+        let limits = Limits { capacity: ByteLen(capacity), volatile_cache, ..below.clone() };
+        Ok(Box::new(Cache::new(Setup {
+            limits,
+            block,
+            span: if self.prefetch.by_segment() { segment } else { 1 },
+            line_shift: line.trailing_zeros(),
+            clean,
+            policy,
+            map,
+            prefetch: self.prefetch.build(block, segment)?,
+            buffer: self.write.build(dirty, block)?,
+            config: self.clone(),
+            planted: super::Planted::of(cx),
+        })))
+    }
+}
+
+impl CacheConfig {
+    fn block_size(&self, below: &Limits) -> Result<u64, BuildError> {
+        let block = self.block.0;
+        if !block.is_power_of_two() || !(512..=64 << 10).contains(&block) {
+            return Err(BuildError::at(
+                "block",
+                format!("{} is no power of two from 512 B to 64 KiB", self.block),
+            ));
+        }
+        if !block.is_multiple_of(u64::from(below.align)) || block > below.max_io.0 {
+            let why = format!(
+                "{} is no multiple of the alignment of `{}`, {}, or longer than its longest request",
+                self.block,
+                self.below,
+                ByteLen(u64::from(below.align))
+            );
+            return Err(BuildError::at("block", why));
+        }
+        if below.erase_unit.is_some() || below.program_order {
+            let why = format!("`{}` takes its writes in order, which a cache does not keep", self.below);
+            return Err(BuildError::at("below", why));
+        }
+        if below.capacity.0 < block {
+            return Err(BuildError::too_small("below", below.capacity, self.block));
+        }
+        Ok(block)
+    }
+
+    fn segment_blocks(&self, block: u64) -> Result<u64, BuildError> {
+        let (own, theirs) = (self.segment, self.prefetch.segment());
+        if let (Some(own), Some(theirs)) = (own, theirs) {
+            if own != theirs {
+                let why = format!("{own}, but the prefetcher has segments of {theirs}: name one of them");
+                return Err(BuildError::at("segment", why));
+            }
+        }
+        let default = SEGMENT.0.clamp(block, block * u64::from(LINE_MAX));
+        let segment = own.or(theirs).unwrap_or(ByteLen(default));
+        let blocks = segment.0 / block;
+        if !segment.0.is_power_of_two() || !(1..=u64::from(LINE_MAX)).contains(&blocks) {
+            let (block, most) = (ByteLen(block), ByteLen(block * u64::from(LINE_MAX)));
+            let why = format!("{segment} is no power of two from {block} to {most} (64 blocks)");
+            return Err(BuildError::at("segment", why));
+        }
+        Ok(blocks)
+    }
+
+    /// Combinations that make no sense.
+    fn check_combination(&self) -> Result<(), BuildError> {
+        use ReplacementConfig::{AdaptiveCulling, FixedCulling, SegmentPrefetchOnly};
+        let name = self.replacement.name();
+        match self.replacement {
+            FixedCulling { .. } | AdaptiveCulling(_) if self.prefetch.is_none() => {
+                let why = format!("`{name}` culls what was prefetched, and prefetch is `none`: take `lru`");
+                Err(BuildError::at("replacement", why))
+            }
+            SegmentPrefetchOnly {} if !self.prefetch.by_segment() => {
+                let why = format!("`{name}` goes with prefetch `segment` or `gated-segment`; `lru` with any");
+                Err(BuildError::at("replacement", why))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! `cache`: memory above a device, with prefetching and a choice of replacement.
+//!
+//! A read is answered from memory where its blocks are, at a stated time. Blocks that are missing are *filled*: a child
+//! request reads them together with what the prefetcher wants to have, into memory that was reserved before. A read waits
+//! for fills that are under way instead of reading again. A fill that fails caches nothing, and each read that waited for
+//! it reads for itself.
+//!
+//! A *change* (write, trim, write-zeroes) that goes through takes the blocks it concerns out of use while it is under way:
+//! fills of them are not kept, reads of them go below. When it has ended well and no other change met it there, the cache
+//! holds the new data; else it forgets the blocks. So memory never holds what the device may not have.
+//!
+//! With write-back, whole blocks that are written stay in a buffer of their own, bounded, and are acknowledged at once
+//! ([`buffer`]). Reads look there first. Everything else about them is as above when they are destaged.
+//!
+//! A device that is lost takes back what it had not made durable, so the cache forgets everything clean then.
+//!
+//! Bounds: memory for blocks is `memory`, fills included. The work of a request is O(1) for each block it touches and
+//! each line that goes. RAM beside the blocks: reported as `metadata_bytes`.
+
+mod buffer;
+mod change;
+mod config;
+mod fill;
+mod read;
+mod slots;
+mod store;
+
+pub use config::{CacheConfig, LookupConfig};
+
+use crate::directory::Directory;
+use crate::map::{AnyMap, Hashed, LineMap};
+use crate::prefetch::{Prefetch, Range};
+use crate::replacement::Replacement;
+pub(crate) use buffer::Buffer;
+use change::{Change, Wide};
+use fill::Fill;
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, ErrorKind, Kind, Limits, Machine,
+    Op, OpenHow, Peek, Phase, Place, Plant, ReqId, Span, Step, TimerKey, Violation,
+};
+use read::Waiting;
+use slots::Slots;
+use store::Store;
+
+const STALE_HIT: Plant = Plant::new(
+    "cache.stale-hit",
+    "I-1",
+    "a write that goes through leaves the cached copy of its blocks as it was",
+)
+.within("cache");
+const STALE_FILL: Plant = Plant::new(
+    "cache.stale-fill",
+    "I-1",
+    "what a fill brings is kept although its blocks were written meanwhile",
+)
+.within("cache");
+const EARLY_FLUSH: Plant = Plant::new(
+    "cache.early-flush",
+    "I-1",
+    "a flush goes below before the blocks that were written are there",
+)
+.within("cache-write-back");
+const NO_CULLING: Plant = Plant::new(
+    "cache.no-culling",
+    "I-2",
+    "a segment moves to L2 with the blocks that were prefetched and never met",
+)
+.within("cache-culling");
+const IN_BOTH_LISTS: Plant =
+    Plant::new("cache.in-both-lists", "I-3", "a segment that is met in L1 is put into L2 as well")
+        .within("cache-culling");
+
+/// The machine kind `cache`.
+pub fn kind() -> Kind {
+    Kind::of::<CacheConfig>("cache", "memory with prefetching and a choice of replacement, above a device")
+        .with_plants(&[STALE_HIT, STALE_FILL, EARLY_FLUSH, NO_CULLING, IN_BOTH_LISTS])
+}
+
+/// Faults of the machine that are planted.
+#[derive(Clone, Copy, Default, Debug)]
+struct Planted {
+    stale_hit: bool,
+    stale_fill: bool,
+    early_flush: bool,
+}
+
+impl Planted {
+    fn of(cx: &BuildContext<'_>) -> Planted {
+        Planted {
+            stale_hit: cx.planted(STALE_HIT.name),
+            stale_fill: cx.planted(STALE_FILL.name),
+            early_flush: cx.planted(EARLY_FLUSH.name),
+        }
+    }
+}
+
+/// What a child request is for: the highest byte of its cookie. The low half is its number among its kind; a direct read
+/// has its start within its parent between them, in sectors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Tag {
+    Fill = 1,
+    /// A read straight into the payload of a request.
+    Direct = 2,
+    Change = 3,
+    Destage = 4,
+    Flush = 5,
+}
+
+impl Tag {
+    const ALL: [Tag; 5] = [Tag::Fill, Tag::Direct, Tag::Change, Tag::Destage, Tag::Flush];
+
+    fn cookie(self, number: u32) -> u64 {
+        (self as u64) << 56 | u64::from(number)
+    }
+
+    fn of(cookie: u64) -> (Tag, u32) {
+        let tag = Tag::ALL.into_iter().find(|&tag| tag as u64 == cookie >> 56);
+        (tag.expect("a cookie of this machine"), cookie as u32)
+    }
+}
+
+/// What a cache is made of.
+struct Setup {
+    limits: Limits,
+    block: u64,
+    /// Blocks that a fill for missing ones spans: those of a segment, or one.
+    span: u64,
+    line_shift: u32,
+    clean: u64,
+    policy: Box<dyn Replacement>,
+    map: AnyMap,
+    prefetch: Box<dyn Prefetch>,
+    buffer: Option<Buffer>,
+    config: CacheConfig,
+    planted: Planted,
+}
+
+/// What the machine counts beside the directory.
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    /// Blocks of reads that a fill was bringing already: for another request, and ahead of any.
+    joined: u64,
+    late: u64,
+    /// Blocks of reads whose write was under way.
+    passed_by: u64,
+    /// Reads ahead, and those that were refused.
+    ahead: u64,
+    refused: u64,
+    refused_blocks: u64,
+    /// Reads below, their bytes, and bytes of them that were here already.
+    fills: u64,
+    fill_bytes: u64,
+    fetched_again: u64,
+    /// Fills that failed, or whose blocks were written meanwhile.
+    failed_fills: u64,
+    spoiled_blocks: u64,
+    /// Reads that found no memory.
+    uncached: u64,
+}
+
+/// The machine.
+struct Cache {
+    limits: Limits,
+    block: u64,
+    block_bits: u32,
+    blocks: u64,
+    span: u64,
+    config: CacheConfig,
+    planted: Planted,
+    directory: Directory<Box<dyn Replacement>, AnyMap>,
+    prefetch: Box<dyn Prefetch>,
+    store: Store,
+    buffer: Option<Buffer>,
+    /// Blocks on their way, and the fill that brings each.
+    flying: Hashed,
+    fills: Slots<Fill>,
+    ahead_under_way: u32,
+    reads: Slots<Waiting>,
+    changes: Slots<Change>,
+    /// Where the request before ended.
+    last_end: u64,
+    /// Whether the read at hand begins there.
+    sequential: bool,
+    /// Blocks of changes under way.
+    changing: Hashed,
+    wide: Vec<Wide>,
+    /// Long changes and losses so far: a change that sees this move does not know what the device holds.
+    upheavals: u64,
+    /// Scratch: used within one call.
+    missing: Vec<Range>,
+    planned: Vec<Range>,
+    tally: Tally,
+    list_operations: u64,
+}
+
+impl Cache {
+    fn new(setup: Setup) -> Cache {
+        let Setup { limits, block, span, line_shift, clean, policy, map, prefetch, buffer, config, planted } =
+            setup;
+        Cache {
+            block,
+            block_bits: block.trailing_zeros(),
+            blocks: limits.capacity.0 / block,
+            limits,
+            span,
+            config,
+            planted,
+            directory: Directory::new(line_shift, clean, policy, map),
+            prefetch,
+            store: Store::new(block),
+            buffer,
+            flying: Hashed::new(64),
+            fills: Slots::default(),
+            ahead_under_way: 0,
+            reads: Slots::default(),
+            changes: Slots::default(),
+            last_end: u64::MAX,
+            sequential: false,
+            changing: Hashed::new(64),
+            wide: Vec::new(),
+            upheavals: 0,
+            missing: Vec::new(),
+            planned: Vec::new(),
+            tally: Tally::default(),
+            list_operations: 0,
+        }
+    }
+
+    /// The blocks that a request touches.
+    #[inline]
+    fn touched(&self, offset: ByteOffset, len: ByteLen) -> Range {
+        let end = offset.0 + len.0;
+        Range { first: offset.0 >> self.block_bits, end: (end + self.block - 1) >> self.block_bits }
+    }
+
+    /// The part of `block` that lies in `offset..end`: where it begins in the request and in the block, and its length.
+    fn part(&self, block: u64, offset: u64, end: u64) -> (ByteLen, ByteLen, ByteLen) {
+        let start = block << self.block_bits;
+        let (from, to) = (start.max(offset), (start + self.block).min(end));
+        (ByteLen(from - offset), ByteLen(from - start), ByteLen(to - from))
+    }
+
+    /// Forgets the data of blocks that have left.
+    fn sweep(&mut self, cx: &mut Cx<'_>) {
+        let shift = self.directory.shift();
+        let Some(gone) = &mut self.directory.gone else { return };
+        for gone in gone.drain(..) {
+            let mut left = gone.blocks;
+            while left != 0 {
+                let block = (gone.line << shift) + u64::from(left.trailing_zeros());
+                self.store.drop(block, cx.pool);
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// The step that ends a request from memory, now that it was answered.
+    fn answer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let lists = self.directory.tally.list_operations - self.list_operations;
+        self.list_operations = self.directory.tally.list_operations;
+        let span = self.config.hit_time + self.config.list_time * lists;
+        if span == Span::ZERO {
+            return Step::Finish(id);
+        }
+        let request = &mut cx.requests[id];
+        request.explain_until(cx.now, Phase::Hold);
+        request.path.add(Phase::Device, span);
+        Step::FinishAt(id, cx.now + span)
+    }
+
+    /// Forgets everything clean, and what is on its way: the device below has been lost.
+    fn forget_all(&mut self, cx: &mut Cx<'_>) {
+        self.upheavals += 1;
+        let lines: Vec<u64> = self.directory.lines().map(|line| line.number).collect();
+        for line in lines {
+            self.directory.forget(line, u64::MAX);
+        }
+        self.sweep(cx);
+        for (_, fill) in self.fills.iter_mut() {
+            fill.spoil_all(&mut self.flying);
+        }
+    }
+
+    /// The first step is returned, others follow as effects.
+    fn first_of(first: &mut Step, step: Step, cx: &mut Cx<'_>) {
+        if step == Step::Idle {
+            return;
+        }
+        if *first == Step::Idle {
+            *first = step;
+        } else {
+            cx.effects.push(nandu_base::Effect::Step(step));
+        }
+    }
+}
+
+impl Machine for Cache {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        if cx.pool.content() != Content::Nothing {
+            self.directory.gone = Some(Vec::new());
+        }
+        cx.opened_if_children_are();
+        Step::Idle
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.close_buffer(cx)
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        match cx.requests[id].op {
+            Op::Read => self.read(id, cx),
+            Op::Write => self.write(id, cx),
+            Op::Trim | Op::WriteZeroes => self.change(id, cx),
+            Op::Flush => self.flush(id, cx),
+            Op::Reset => cx.fail(id, ErrorKind::Unsupported),
+        }
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (tag, number) = Tag::of(cx.requests[id].cookie);
+        match tag {
+            Tag::Fill => self.filled(id, number, cx),
+            Tag::Direct => self.direct_done(id, number, cx),
+            Tag::Change => self.changed(id, number, cx),
+            Tag::Destage => self.destaged(id, number, cx),
+            Tag::Flush => self.flushed(id, cx),
+        }
+    }
+
+    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        self.destage_in_time(cx)
+    }
+
+    fn child_event(&mut self, _child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        match event {
+            DeviceEvent::Lost => {
+                self.forget_all(cx);
+                cx.event(event);
+            }
+            DeviceEvent::Resized(_) => {}
+            other => cx.event(other),
+        }
+        Step::Idle
+    }
+
+    /// What is in memory takes the time of a hit; the rest is up to the device below.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        let touched = self.touched(offset, len);
+        if op == Op::Read && (touched.first..touched.end).all(|block| self.has(block)) {
+            return self.config.hit_time;
+        }
+        peek.expected_latency(0, op, offset, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset, len)
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        let (d, t) = (&self.directory.tally, &self.tally);
+        let (used, reserved) = self.directory.used();
+        let prefetched_here: u32 = self.directory.lines().map(|l| l.blocks - l.cached_blocks()).sum();
+        let metadata = self.directory.metadata_bytes() + self.prefetch.bytes();
+        for (name, value) in [
+            ("cache_hits", d.cache_hits),
+            ("prefetch_hits", d.prefetch_hits),
+            ("prefetch_hits_late", t.late),
+            ("joined_misses", t.joined),
+            ("misses", d.misses - t.late - t.joined),
+            ("holes_met", d.holes),
+            ("passed_by_writes", t.passed_by),
+            ("prefetched_blocks", d.prefetched),
+            ("prefetched_blocks_unmet", u64::from(prefetched_here)),
+            ("culled_blocks", d.culled),
+            ("evicted_unused_blocks", d.evicted_unused),
+            ("evicted_blocks", d.evicted),
+            ("prefetch_reads", t.ahead),
+            ("prefetch_reads_refused", t.refused),
+            ("prefetch_blocks_refused", t.refused_blocks),
+            ("device_reads", t.fills),
+            ("device_read_bytes", t.fill_bytes),
+            ("device_read_again_bytes", t.fetched_again),
+            ("failed_fills", t.failed_fills),
+            ("spoiled_blocks", t.spoiled_blocks),
+            ("uncached_reads", t.uncached),
+            ("list_operations", d.list_operations),
+            ("cached_bytes", used * self.block),
+            ("reserved_bytes", reserved * self.block),
+            ("metadata_bytes", metadata as u64),
+            ("metadata_bytes_per_block", metadata as u64 / self.directory.capacity().max(1)),
+        ] {
+            out.push(Counter { name, value });
+        }
+        self.directory.policy().counters(out);
+        self.prefetch.counters(out);
+        if let Some(buffer) = &self.buffer {
+            buffer.counters(out);
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.directory.reset_counters();
+        self.prefetch.reset_counters();
+        self.list_operations = 0;
+        self.tally = Tally::default();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.reset_counters();
+        }
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.directory.check()?;
+        let fail = |what: String| Err(Violation { invariant: "I-2", what });
+        let (used, reserved) = self.directory.used();
+        let flying: u64 = self.fills.iter().map(|fill| u64::from(fill.reserved())).sum();
+        if flying != reserved {
+            return fail(format!("{reserved} blocks are reserved, {flying} are on their way"));
+        }
+        if self.directory.gone.is_some() && self.store.len() as u64 > used {
+            return fail(format!("{} blocks have data, {used} are here", self.store.len()));
+        }
+        self.buffer.as_ref().map_or(Ok(()), Buffer::check)
+    }
+}
+
+impl Cache {
+    /// Whether `block` can be read from memory.
+    fn has(&self, block: u64) -> bool {
+        self.buffer.as_ref().is_some_and(|b| b.holds(block))
+            || (self.directory.holds(block) && self.changing.get(block).is_none())
+    }
+}

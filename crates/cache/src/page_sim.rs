@@ -1,0 +1,161 @@
+//! The cache alone: accesses in order, no time and no device. For curves of miss ratios and for the speed of policies.
+//!
+//! Every access is one block; a miss brings it at once. With segments, a miss brings every absent block of its segment
+//! (S0-8). What is counted is what the machine counts, so that both can be compared.
+
+use crate::directory::{Directory, Found, Tally};
+use crate::map::{Flat, Hashed, LineMap};
+use crate::replacement::{
+    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Recall, Replacement, ReplacementConfig, Room,
+    S3Fifo, Sarc, Sieve,
+};
+use nandu_base::{BuildError, Counter};
+
+/// Blocks `first..end`, met in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// First block.
+    pub first: u64,
+    /// One past the last.
+    pub end: u64,
+    /// By a write, which prefetches nothing.
+    pub write: bool,
+}
+
+/// How the cache finds a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// A table indexed by line, for this many blocks.
+    Flat(u64),
+    /// A hashed table.
+    Hashed,
+}
+
+/// The cache to simulate.
+#[derive(Clone, Debug)]
+pub struct PageCache {
+    /// Who goes.
+    pub replacement: ReplacementConfig,
+    /// Blocks that fit.
+    pub capacity: u64,
+    /// Blocks of a segment, a power of two up to 64; 1 prefetches nothing.
+    pub segment: u64,
+    /// How lines are found.
+    pub lookup: Lookup,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct PageResult {
+    /// What was counted.
+    pub tally: Tally,
+    /// Bytes that the cache takes beside its blocks.
+    pub metadata_bytes: usize,
+    /// Figures of the policy at the end.
+    pub counters: Vec<Counter>,
+}
+
+impl PageResult {
+    /// Accesses.
+    pub fn accesses(&self) -> u64 {
+        self.tally.cache_hits + self.tally.prefetch_hits + self.tally.misses
+    }
+
+    /// Misses by accesses; 0 without any.
+    pub fn miss_ratio(&self) -> f64 {
+        self.tally.misses as f64 / self.accesses().max(1) as f64
+    }
+}
+
+/// Meets every block of `accesses`.
+///
+/// # Errors
+/// Options that do not fit the cache.
+pub fn simulate(cache: &PageCache, accesses: impl Iterator<Item = Access>) -> Result<PageResult, BuildError> {
+    let line = if cache.segment > 1 { cache.segment } else { 1 };
+    let room = Room { blocks: cache.capacity, line, fault: None };
+    let slots = cache.capacity as usize;
+    Ok(match &cache.replacement {
+        ReplacementConfig::Lru { .. } | ReplacementConfig::SegmentPrefetchOnly {} => {
+            with(cache, Lru::new(slots), accesses)
+        }
+        ReplacementConfig::Arc {} => with(cache, Arc::new(slots), accesses),
+        ReplacementConfig::Sarc {} => with(cache, Sarc::new(slots), accesses),
+        ReplacementConfig::S3Fifo {} => with(cache, S3Fifo::new(slots), accesses),
+        ReplacementConfig::Sieve { .. } => with(cache, Sieve::new(slots), accesses),
+        ReplacementConfig::FixedCulling { l1 } => {
+            with::<FixedCulling>(cache, ReplacementConfig::fixed(*l1, room)?, accesses)
+        }
+        ReplacementConfig::AdaptiveCulling(config) => {
+            with::<AdaptiveCulling>(cache, config.build(room)?, accesses)
+        }
+    })
+}
+
+fn with<P: Replacement>(cache: &PageCache, policy: P, accesses: impl Iterator<Item = Access>) -> PageResult {
+    let shift = cache.segment.max(1).trailing_zeros();
+    match cache.lookup {
+        Lookup::Flat(blocks) => {
+            let map = Flat::new(blocks.div_ceil(1 << shift));
+            run(Directory::new(shift, cache.capacity, policy, map), accesses)
+        }
+        Lookup::Hashed => {
+            let lines = (cache.capacity as usize).min(1 << 22);
+            run(Directory::new(shift, cache.capacity, policy, Hashed::new(lines)), accesses)
+        }
+    }
+}
+
+fn run<P: Replacement, M: LineMap>(
+    mut directory: Directory<P, M>,
+    accesses: impl Iterator<Item = Access>,
+) -> PageResult {
+    let shift = directory.shift();
+    let mut end = u64::MAX;
+    for access in accesses {
+        for block in access.first..access.end {
+            if directory.access(block, access.write) == Found::Absent {
+                let cause = if access.write { Cause::Write } else { Cause::Read };
+                let arrival =
+                    Arrival { sequential: block > access.first || block == end, ..Arrival::by(cause) };
+                if shift == 0 {
+                    bring_block(&mut directory, block, arrival);
+                } else {
+                    bring(&mut directory, block, shift, arrival);
+                }
+            }
+        }
+        end = access.end;
+    }
+    let mut counters = Vec::new();
+    directory.policy().counters(&mut counters);
+    PageResult { tally: directory.tally, metadata_bytes: directory.metadata_bytes(), counters }
+}
+
+/// A line of one block comes.
+#[inline(always)]
+fn bring_block<P: Replacement, M: LineMap>(directory: &mut Directory<P, M>, block: u64, arrival: Arrival) {
+    let recall = directory.announce(block, arrival.cause);
+    if directory.reserve(1, recall) {
+        directory.admit(block, 1, 0, Arrival { recall, ..arrival });
+    }
+}
+
+/// A write brings its block; a read every absent block of the segment.
+#[inline(never)]
+fn bring<P: Replacement, M: LineMap>(
+    directory: &mut Directory<P, M>,
+    block: u64,
+    shift: u32,
+    arrival: Arrival,
+) {
+    let (line, bit) = (block >> shift, 1u64 << (block & ((1 << shift) - 1)));
+    let present = directory.present(line);
+    let whole = u64::MAX >> (64 - (1 << shift));
+    let wanted = if arrival.cause == Cause::Write { bit } else { whole & !present };
+    let recall = if present == 0 { directory.announce(line, arrival.cause) } else { Recall::Nothing };
+    let count = u64::from(wanted.count_ones());
+    if directory.reserve(count, recall) {
+        directory.admit(line, bit, wanted & !bit, Arrival { recall, ..arrival });
+    }
+}

@@ -1,0 +1,103 @@
+//! `gated-segment`: segment prefetching that stops while it is of no use (S0-32, O0-18).
+//!
+//! The paper suggests to stop where few prefetched blocks are used, and names no threshold. Here a gate looks back after
+//! every window of segment reads: of the prefetched blocks that were met or have gone since, at least `least` must have
+//! been met, else it closes. While closed, one in `probe` reads of missing blocks brings its segment all the same; probes
+//! fill the next window, after which the gate may open again. A window in which too few blocks went to judge by leaves
+//! the gate as it is.
+//!
+//! Cost: 48 bytes.
+
+use super::{Look, Prefetch, Range, Segment};
+use nandu_base::{Counter, Ratio};
+
+/// When the gate closes and opens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gate {
+    /// Least share of prefetched blocks that is used.
+    pub least: Ratio,
+    /// Segment reads in a window.
+    pub window: u32,
+    /// While closed, one read of missing blocks in this many brings its segment.
+    pub probe: u32,
+}
+
+/// The prefetcher.
+#[derive(Clone, Debug)]
+pub struct GatedSegment {
+    segment: Segment,
+    gate: Gate,
+    closed: bool,
+    /// Segment reads since the window began, and blocks used and retired then.
+    reads: u32,
+    used: u64,
+    retired: u64,
+    /// Reads that brought nothing since the last probe.
+    passed: u32,
+    closings: u64,
+    held_back: u64,
+}
+
+/// Blocks that must have retired in a window to judge by.
+const ENOUGH: u64 = 16;
+
+impl GatedSegment {
+    /// Segments of `blocks` blocks behind this gate, which is open.
+    pub fn new(blocks: u64, gate: Gate) -> GatedSegment {
+        GatedSegment {
+            segment: Segment::new(blocks),
+            gate,
+            closed: false,
+            reads: 0,
+            used: 0,
+            retired: 0,
+            passed: 0,
+            closings: 0,
+            held_back: 0,
+        }
+    }
+
+    fn judge(&mut self, look: &Look<'_>) {
+        let used = look.used.saturating_sub(self.used);
+        let retired = look.retired.saturating_sub(self.retired);
+        if retired >= ENOUGH {
+            let least = self.gate.least;
+            let closed =
+                u128::from(used) * u128::from(least.den) < u128::from(retired) * u128::from(least.num);
+            self.closings += u64::from(closed && !self.closed);
+            self.closed = closed;
+            (self.used, self.retired) = (look.used, look.retired);
+        }
+        self.reads = 0;
+    }
+}
+
+impl Prefetch for GatedSegment {
+    fn plan(&mut self, look: &Look<'_>, ahead: &mut Vec<Range>) {
+        if look.missing.is_empty() {
+            return;
+        }
+        if self.reads >= self.gate.window {
+            self.judge(look);
+        }
+        self.passed += 1;
+        if self.closed && self.passed < self.gate.probe {
+            self.held_back += 1;
+            return;
+        }
+        self.passed = 0;
+        self.reads += 1;
+        self.segment.plan(look, ahead);
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        out.push(Counter { name: "gate_is_closed", value: u64::from(self.closed) });
+        out.push(Counter { name: "gate_closings", value: self.closings });
+        out.push(Counter { name: "gate_held_back", value: self.held_back });
+    }
+
+    fn reset_counters(&mut self) {
+        // What the machine counts starts at zero too.
+        (self.closings, self.held_back, self.used, self.retired) = (0, 0, 0, 0);
+    }
+}

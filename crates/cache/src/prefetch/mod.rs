@@ -1,0 +1,138 @@
+//! What is read ahead of requests: one file each, one trait, one line in [`PrefetchConfig::build`].
+//!
+//! A prefetcher sees which blocks a read asked for and which of them are missing, and names ranges of blocks to bring.
+//! Blocks that are here or on their way are left out by the machine. A range that touches missing blocks is read together
+//! with them in one command; others are reads of their own that nobody waits for.
+
+mod config;
+mod gated_segment;
+mod markov;
+mod none;
+mod p_block;
+mod segment;
+mod sequential;
+
+pub use config::{Holes, PrefetchConfig};
+pub use gated_segment::{Gate, GatedSegment};
+pub use markov::Markov;
+pub use none::NoPrefetch;
+pub use p_block::PBlock;
+pub use segment::Segment;
+pub use sequential::Sequential;
+
+use nandu_base::Counter;
+
+/// Blocks `first..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// First block.
+    pub first: u64,
+    /// One past the last.
+    pub end: u64,
+}
+
+/// What a read found.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// The blocks it asked for.
+    pub asked: Range,
+    /// Runs of them that are neither here nor on their way, in order.
+    pub missing: &'a [Range],
+    /// Prefetched blocks that were met so far.
+    pub used: u64,
+    /// Prefetched blocks that were met or have gone so far.
+    pub retired: u64,
+}
+
+/// A prefetcher. See the module's page.
+pub trait Prefetch: Send {
+    /// Puts ranges to bring into `ahead`, which is empty, in order and without overlap. They may reach beyond the device.
+    fn plan(&mut self, look: &Look<'_>, ahead: &mut Vec<Range>);
+
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    /// Reports its figures.
+    fn counters(&self, _out: &mut Vec<Counter>) {}
+
+    /// Starts counting anew; state stays.
+    fn reset_counters(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a prefetcher brings for reads of these blocks, nothing being here.
+    fn ahead(prefetch: &mut dyn Prefetch, first: u64, end: u64) -> Vec<(u64, u64)> {
+        look(prefetch, first, end, true)
+    }
+
+    fn look(prefetch: &mut dyn Prefetch, first: u64, end: u64, missing: bool) -> Vec<(u64, u64)> {
+        let asked = Range { first, end };
+        let mut out = Vec::new();
+        let runs = if missing { vec![asked] } else { Vec::new() };
+        prefetch.plan(&Look { asked, missing: &runs, used: 0, retired: 0 }, &mut out);
+        out.iter().map(|r| (r.first, r.end)).collect()
+    }
+
+    #[test]
+    fn a_segment_is_brought_around_what_is_missing() {
+        let mut segment = Segment::new(8);
+        assert_eq!(ahead(&mut segment, 13, 14), [(8, 16)]);
+        assert_eq!(ahead(&mut segment, 15, 17), [(8, 24)]);
+        assert_eq!(look(&mut segment, 13, 14, false), []);
+    }
+
+    #[test]
+    fn p_blocks_follow_what_is_missing() {
+        assert_eq!(ahead(&mut PBlock::new(4), 13, 15), [(15, 19)]);
+    }
+
+    #[test]
+    fn read_ahead_waits_for_a_sequence_and_doubles() {
+        let mut sequential = Sequential::new(4, 32);
+        assert_eq!(ahead(&mut sequential, 100, 101), []);
+        assert_eq!(ahead(&mut sequential, 101, 102), [(102, 106)]);
+        // The first block that came ahead carries the marker: meeting it brings the next window, twice as long.
+        assert_eq!(look(&mut sequential, 102, 103, false), [(106, 114)]);
+        assert_eq!(look(&mut sequential, 103, 104, false), []);
+        assert_eq!(look(&mut sequential, 104, 107, false), [(114, 130)]);
+        assert_eq!(look(&mut sequential, 107, 115, false), [(130, 162)]);
+        assert_eq!(look(&mut sequential, 115, 131, false), [(162, 194)]);
+        assert_eq!(ahead(&mut sequential, 500, 501), []);
+    }
+
+    #[test]
+    fn markov_brings_the_segment_that_followed_twice() {
+        let mut markov = Markov::new(8, 64);
+        let mut seen = Vec::new();
+        for block in [0, 80, 160, 0, 80, 160, 0] {
+            seen = ahead(&mut markov, block, block + 1);
+        }
+        assert_eq!(seen, [(80, 88)]);
+        assert_eq!(ahead(&mut markov, 400, 401), []);
+    }
+
+    #[test]
+    fn the_gate_closes_probes_and_opens_again() {
+        let gate = Gate { least: nandu_base::Ratio::new(1, 10), window: 16, probe: 4 };
+        let mut gated = GatedSegment::new(8, gate);
+        let mut brought = |used: u64, retired: u64, reads: u64| {
+            (0..reads)
+                .filter(|_| {
+                    let asked = Range { first: 0, end: 1 };
+                    let mut out = Vec::new();
+                    gated.plan(&Look { asked, missing: &[asked], used, retired }, &mut out);
+                    !out.is_empty()
+                })
+                .count()
+        };
+        assert_eq!(brought(0, 0, 16), 16);
+        assert_eq!(brought(1, 100, 1), 0, "of a hundred blocks that went one was used: it closes");
+        assert_eq!(brought(1, 100, 40), 10, "one in four while it is closed");
+        assert_eq!(brought(90, 200, 40), 6 + 17, "six more probes fill the window, then it is open");
+    }
+}

@@ -1,0 +1,274 @@
+//! `adaptive-culling`: culling with a list L1 whose length follows what a longer L1 and a longer L2 would gain.
+//!
+//! The paper's scheme (S0, section 4.2) over the lists of [`SegmentLists`]. B1 is the oldest segments of L1, about 5 % of
+//! memory, B2 as many of L2. A prefetch hit in B1 is what a longer L1 gains (dP), a cache hit in B2 what a longer L2 gains
+//! (dC). A segment less in L1 is alpha segments more in L2, alpha = blocks of B1 / cached blocks of B2. From time to time
+//!
+//! ```text
+//! N1 <- N1 + S * (dP - alpha * dC)
+//! ```
+//!
+//! so that the sum of both hit rates is as large as it can be when both gains are equal.
+//!
+//! What the paper leaves open, and how it is read here:
+//! - *When* (O0-6). The paper's driver does it at every third hit of either kind in B1 ([`Trigger::FirstRegion`]). Then N1
+//!   never shrinks while B1 has no hits, however many B2 has: the loop is dead. By default hits in both regions count
+//!   ([`Trigger::BothRegions`]); [`Trigger::Reads`] is a fixed number of reads.
+//! - *Units* (O0-5). dP and dC are counts since the last time. S is in segments for each hit. N1 is kept in 2^-16 of a
+//!   segment and rounded down when applied; all arithmetic is in whole numbers.
+//! - *Bounds* (O0-4). N1 stays between the segments of B1 and those of the whole memory, and starts at half of these.
+//! - *alpha without cached blocks in B2* (O0-3). No hit can have come from there: alpha * dC = 0.
+//! - *A lower N1* (O0-16) is carried out at once, but at most by so many segments for each request; until then the limit
+//!   that L1 keeps is the one reached.
+//! - *Writes* (O0-2) move segments and count for neither gain.
+//! - *A ghost of culled blocks* (W0-4, by default off): L2 remembers which blocks of a segment were culled, and a read of
+//!   one of them, which a longer L1 would have met, counts for dP.
+//!
+//! Cost: 13 bytes for each segment, 8 more with the ghost. O(1) for each event.
+
+use super::fixed_culling::list_counters;
+use super::{Arrival, Cause, Hit, Recall, Replacement, SegmentLists, Victim};
+use crate::directory::Line;
+use nandu_base::{Counter, Ratio, Violation};
+
+/// When N1 is adapted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    /// After so many hits in B1, as in the paper.
+    FirstRegion(u32),
+    /// After so many hits in B1 and B2 together.
+    BothRegions(u32),
+    /// After so many blocks read.
+    Reads(u32),
+}
+
+/// How N1 is adapted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Feedback {
+    /// When.
+    pub trigger: Trigger,
+    /// S: segments for each hit.
+    pub speed: Ratio,
+    /// Least and most segments of L1.
+    pub bounds: (u32, u32),
+    /// Most segments by which the limit of L1 falls in one request.
+    pub culls: u32,
+    /// Whether culled blocks are remembered.
+    pub ghost: bool,
+}
+
+/// Bits of N1 behind the point.
+const POINT: u32 = 16;
+
+/// The policy.
+#[derive(Clone, Debug)]
+pub struct AdaptiveCulling {
+    lists: SegmentLists,
+    how: Feedback,
+    /// N1 in 2^-16 of a segment.
+    n1: i64,
+    /// Since the last time: hits of either kind in B1, prefetch hits there, cache hits in B2, blocks read.
+    hits_b1: u32,
+    gain_l1: u32,
+    gain_l2: u32,
+    reads: u32,
+    /// Culled blocks of each segment in L2.
+    culled: Vec<u64>,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    prefetch_hits_b1: u64,
+    cache_hits_b2: u64,
+    ghost_hits: u64,
+    adaptations: u64,
+    grown: u64,
+    shrunk: u64,
+}
+
+impl AdaptiveCulling {
+    /// Over these lists, whose limit is where N1 starts.
+    pub fn new(lists: SegmentLists, slots: usize, how: Feedback) -> AdaptiveCulling {
+        AdaptiveCulling {
+            n1: i64::from(lists.limit()) << POINT,
+            lists,
+            how,
+            hits_b1: 0,
+            gain_l1: 0,
+            gain_l2: 0,
+            reads: 0,
+            culled: if how.ghost { vec![0; slots] } else { Vec::new() },
+            tally: Tally::default(),
+        }
+    }
+
+    /// N1, rounded down to whole segments.
+    pub fn n1(&self) -> u32 {
+        (self.n1 >> POINT) as u32
+    }
+
+    #[inline(always)]
+    fn is_due(&self) -> bool {
+        match self.how.trigger {
+            Trigger::FirstRegion(n) => self.hits_b1 >= n,
+            Trigger::BothRegions(n) => self.hits_b1 + self.gain_l2 >= n,
+            Trigger::Reads(n) => self.reads >= n,
+        }
+    }
+
+    /// N1 <- N1 + S * (dP - alpha * dC).
+    fn adapt(&mut self) {
+        let (b1, b2) = self.lists.region_blocks();
+        let (gain_l1, gain_l2) = (i128::from(self.gain_l1), i128::from(self.gain_l2));
+        let (num, den) = (i128::from(self.how.speed.num), i128::from(self.how.speed.den));
+        let difference = match b2 {
+            0 => gain_l1 << POINT,
+            b2 => ((gain_l1 * i128::from(b2) - gain_l2 * i128::from(b1)) << POINT) / i128::from(b2),
+        };
+        let before = self.n1;
+        let (least, most) = self.how.bounds;
+        let change = (difference * num / den).clamp(-(1 << 60), 1 << 60) as i64;
+        self.n1 = (self.n1 + change).clamp(i64::from(least) << POINT, i64::from(most) << POINT);
+        self.tally.adaptations += 1;
+        self.tally.grown += u64::from(self.n1 > before);
+        self.tally.shrunk += u64::from(self.n1 < before);
+        (self.hits_b1, self.gain_l1, self.gain_l2, self.reads) = (0, 0, 0, 0);
+    }
+
+    /// Brings the limit of L1 nearer to N1, by so many segments at most when that culls.
+    #[inline(always)]
+    fn follow(&mut self) {
+        let (target, limit) = (self.n1(), self.lists.limit());
+        if limit != target {
+            let length = self.lists.len().0;
+            self.lists.set_limit(target.max(length.min(limit).saturating_sub(self.how.culls)));
+        }
+    }
+
+    /// A block is asked for by a read.
+    #[inline(always)]
+    fn read(&mut self) {
+        self.reads += u32::from(matches!(self.how.trigger, Trigger::Reads(_)));
+        if self.is_due() {
+            self.adapt();
+        }
+        self.follow();
+    }
+}
+
+impl Replacement for AdaptiveCulling {
+    #[inline(always)]
+    fn miss(&mut self, _line: u64, cause: Cause) -> Recall {
+        if cause == Cause::Read {
+            self.read();
+        }
+        Recall::Nothing
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, slot: u32, lines: &[Line], arrival: Arrival) {
+        if let Some(culled) = self.culled.get_mut(slot as usize) {
+            *culled = 0;
+        }
+        self.lists.insert(slot, lines, arrival);
+    }
+
+    fn refill(&mut self, slot: u32, lines: &[Line], arrival: Arrival) {
+        if let Some(culled) = self.culled.get_mut(slot as usize) {
+            *culled &= !lines[slot as usize].present();
+        }
+        self.lists.refill(slot, lines, arrival);
+    }
+
+    #[inline(always)]
+    fn hit(&mut self, slot: u32, lines: &[Line], hit: Hit) {
+        let met = self.lists.touch(slot, lines);
+        if hit.write {
+            return;
+        }
+        if met.old {
+            if met.first {
+                self.hits_b1 += 1;
+                self.gain_l1 += u32::from(hit.prefetched);
+                self.tally.prefetch_hits_b1 += u64::from(hit.prefetched);
+            } else {
+                self.gain_l2 += 1;
+                self.tally.cache_hits_b2 += 1;
+            }
+        }
+        self.read();
+    }
+
+    fn hole(&mut self, slot: u32, bit: u64) {
+        if self.culled.get(slot as usize).is_some_and(|culled| culled & bit != 0) {
+            self.culled[slot as usize] &= !bit;
+            self.hits_b1 += 1;
+            self.gain_l1 += 1;
+            self.tally.ghost_hits += 1;
+        }
+        self.read();
+    }
+
+    fn victim(&mut self, lines: &[Line], _incoming: Recall) -> Option<Victim> {
+        let victim = self.lists.victim(lines);
+        self.remember(victim, lines)
+    }
+
+    #[inline(always)]
+    fn surplus(&mut self, lines: &[Line]) -> Option<Victim> {
+        let victim = self.lists.surplus(lines);
+        self.remember(victim, lines)
+    }
+
+    fn remove(&mut self, slot: u32, lines: &[Line]) {
+        self.lists.remove(slot, lines);
+    }
+
+    fn shrunk(&mut self, slot: u32, lines: &[Line]) {
+        self.lists.shrunk(slot, lines);
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.bytes() + 8 * self.culled.len()
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        list_counters(&self.lists, out);
+        let (b1, b2) = self.lists.region_blocks();
+        let Tally { prefetch_hits_b1, cache_hits_b2, ghost_hits, adaptations, grown, shrunk } = self.tally;
+        for (name, value) in [
+            ("culling_b1_blocks", b1),
+            ("culling_b2_cached_blocks", b2),
+            ("culling_prefetch_hits_b1", prefetch_hits_b1),
+            ("culling_cache_hits_b2", cache_hits_b2),
+            ("culling_ghost_hits", ghost_hits),
+            ("culling_adaptations", adaptations),
+            ("culling_n1_grew", grown),
+            ("culling_n1_fell", shrunk),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+
+    fn reset_counters(&mut self) {
+        self.tally = Tally::default();
+    }
+
+    fn check(&self, lines: &[Line]) -> Result<(), Violation> {
+        self.lists.check(lines)
+    }
+}
+
+impl AdaptiveCulling {
+    /// Notes which blocks a culled segment loses.
+    #[inline(always)]
+    fn remember(&mut self, victim: Option<Victim>, lines: &[Line]) -> Option<Victim> {
+        if let Some(Victim::Prefetched(slot)) = victim {
+            if let Some(culled) = self.culled.get_mut(slot as usize) {
+                *culled |= lines[slot as usize].prefetched;
+            }
+        }
+        victim
+    }
+}

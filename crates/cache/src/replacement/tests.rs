@@ -1,0 +1,434 @@
+//! Every policy against an obvious one: vectors, searched from end to end.
+
+use super::*;
+use crate::directory::{Directory, Found};
+use crate::map::Hashed;
+use nandu_base::{Ratio, Rng};
+
+/// What an obvious policy does with an access to a page: whether it was there.
+trait Obvious {
+    fn meet(&mut self, page: u64) -> bool;
+}
+
+struct SlowLru(Vec<u64>, usize);
+
+impl Obvious for SlowLru {
+    fn meet(&mut self, page: u64) -> bool {
+        let at = self.0.iter().position(|&p| p == page);
+        match at {
+            Some(at) => drop(self.0.remove(at)),
+            None if self.0.len() == self.1 => drop(self.0.remove(0)),
+            None => {}
+        }
+        self.0.push(page);
+        at.is_some()
+    }
+}
+
+/// From the oldest to the newest, with marks; the hand is the page where it starts.
+struct SlowSieve {
+    queue: Vec<(u64, bool)>,
+    hand: Option<u64>,
+    room: usize,
+}
+
+impl Obvious for SlowSieve {
+    fn meet(&mut self, page: u64) -> bool {
+        if let Some(entry) = self.queue.iter_mut().find(|e| e.0 == page) {
+            entry.1 = true;
+            return true;
+        }
+        if self.queue.len() == self.room {
+            let mut at = self.hand.and_then(|h| self.queue.iter().position(|e| e.0 == h)).unwrap_or(0);
+            while self.queue[at].1 {
+                self.queue[at].1 = false;
+                at = (at + 1) % self.queue.len();
+            }
+            self.hand = self.queue.get(at + 1).map(|e| e.0);
+            self.queue.remove(at);
+        }
+        self.queue.push((page, false));
+        false
+    }
+}
+
+/// S3-FIFO with vectors: (page, meetings), the oldest first.
+struct SlowS3 {
+    small: Vec<(u64, u32)>,
+    main: Vec<(u64, u32)>,
+    ghosts: Vec<u64>,
+    room: usize,
+}
+
+impl SlowS3 {
+    fn shed(&mut self) {
+        while self.small.len() + self.main.len() >= self.room {
+            if self.main.len() > self.room - self.room / 10 || self.small.is_empty() {
+                let (page, met) = self.main.remove(0);
+                if met > 0 {
+                    self.main.push((page, met.min(3) - 1));
+                }
+                continue;
+            }
+            while !self.small.is_empty() {
+                let (page, met) = self.small.remove(0);
+                if met >= 2 {
+                    self.main.push((page, 0));
+                    continue;
+                }
+                if self.ghosts.len() == self.room * 9 / 10 {
+                    self.ghosts.remove(0);
+                }
+                self.ghosts.push(page);
+                break;
+            }
+        }
+    }
+}
+
+impl Obvious for SlowS3 {
+    fn meet(&mut self, page: u64) -> bool {
+        if let Some(e) = self.small.iter_mut().chain(&mut self.main).find(|e| e.0 == page) {
+            e.1 += 1;
+            return true;
+        }
+        let ghost = self.ghosts.iter().position(|&g| g == page);
+        if let Some(at) = ghost {
+            self.ghosts.remove(at);
+        }
+        self.shed();
+        if ghost.is_some() { &mut self.main } else { &mut self.small }.push((page, 0));
+        false
+    }
+}
+
+/// ARC as in the paper's figure 4, with vectors, the oldest first.
+#[derive(Default)]
+struct SlowArc {
+    t1: Vec<u64>,
+    t2: Vec<u64>,
+    b1: Vec<u64>,
+    b2: Vec<u64>,
+    p: f64,
+    c: usize,
+}
+
+fn take(list: &mut Vec<u64>, page: u64) -> bool {
+    let at = list.iter().position(|&p| p == page);
+    at.map(|at| list.remove(at)).is_some()
+}
+
+impl SlowArc {
+    fn replace(&mut self, in_b2: bool) {
+        let t1 = self.t1.len() as f64;
+        if !self.t1.is_empty() && (t1 > self.p || (in_b2 && t1 == self.p)) || self.t2.is_empty() {
+            self.b1.push(self.t1.remove(0));
+        } else {
+            self.b2.push(self.t2.remove(0));
+        }
+    }
+}
+
+impl Obvious for SlowArc {
+    fn meet(&mut self, page: u64) -> bool {
+        if take(&mut self.t1, page) || take(&mut self.t2, page) {
+            self.t2.push(page);
+            return true;
+        }
+        let (b1, b2) = (self.b1.len() as f64, self.b2.len() as f64);
+        if take(&mut self.b1, page) {
+            self.p = (self.p + (b2 / b1).max(1.0)).min(self.c as f64);
+            self.replace(false);
+            self.t2.push(page);
+            return false;
+        }
+        if take(&mut self.b2, page) {
+            self.p = (self.p - (b1 / b2).max(1.0)).max(0.0);
+            self.replace(true);
+            self.t2.push(page);
+            return false;
+        }
+        if self.t1.len() + self.b1.len() == self.c {
+            if self.t1.len() < self.c {
+                self.b1.remove(0);
+                self.replace(false);
+            } else {
+                self.t1.remove(0);
+            }
+        } else if self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len() >= self.c {
+            if self.t1.len() + self.t2.len() + self.b1.len() + self.b2.len() == 2 * self.c {
+                self.b2.remove(0);
+            }
+            if self.t1.len() + self.t2.len() == self.c {
+                self.replace(false);
+            }
+        }
+        self.t1.push(page);
+        false
+    }
+}
+
+fn meet<P: Replacement>(directory: &mut Directory<P, Hashed>, page: u64) -> bool {
+    if directory.access(page, false) != Found::Absent {
+        return true;
+    }
+    let recall = directory.announce(page, Cause::Read);
+    assert!(directory.reserve(1, recall));
+    directory.admit(page, 1, 0, Arrival { recall, ..Arrival::by(Cause::Read) });
+    false
+}
+
+fn agree<P: Replacement>(make: impl Fn(usize) -> P, slow: impl Fn(usize) -> Box<dyn Obvious>) {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let room = rng.between(10, 40);
+        let pages = room * rng.between(1, 6) + 1;
+        let mut directory = Directory::new(0, room, make(room as usize), Hashed::new(0));
+        let mut model = slow(room as usize);
+        for step in 0..1500 {
+            // Some pages more often than others.
+            let page = rng.below(pages).min(rng.below(pages));
+            let (fast, obvious) = (meet(&mut directory, page), model.meet(page));
+            assert_eq!(fast, obvious, "seed {seed}, access {step} of page {page}");
+        }
+        directory.check().unwrap_or_else(|v| panic!("seed {seed}: {v}"));
+    }
+}
+
+#[test]
+fn lru_agrees_with_a_vector() {
+    agree(Lru::new, |room| Box::new(SlowLru(Vec::new(), room)));
+}
+
+#[test]
+fn sieve_agrees_with_a_vector() {
+    agree(Sieve::new, |room| Box::new(SlowSieve { queue: Vec::new(), hand: None, room }));
+}
+
+#[test]
+fn s3_fifo_agrees_with_vectors() {
+    let slow = |room| SlowS3 { small: Vec::new(), main: Vec::new(), ghosts: Vec::new(), room };
+    agree(S3Fifo::new, |room| Box::new(slow(room)));
+}
+
+#[test]
+fn arc_agrees_with_vectors() {
+    agree(Arc::new, |room| Box::new(SlowArc { c: room, ..SlowArc::default() }));
+}
+
+/// The paper's lists, with vectors: (segment, cached, prefetched), the oldest first.
+struct SlowCulling {
+    l1: Vec<(u64, u64, u64)>,
+    l2: Vec<(u64, u64, u64)>,
+    room: u32,
+    n1: f64,
+    region: usize,
+    bounds: (f64, f64),
+    /// Hits in B1, prefetch hits there, cache hits in B2; [`None`] with a fixed length.
+    counts: Option<(u32, u32, u32)>,
+    paper: bool,
+}
+
+const SEGMENT: u64 = 4;
+
+impl SlowCulling {
+    fn used(&self) -> u32 {
+        self.l1.iter().chain(&self.l2).map(|s| (s.1 | s.2).count_ones()).sum()
+    }
+
+    fn cull(&mut self) {
+        let (segment, cached, _) = self.l1.remove(0);
+        if cached != 0 {
+            self.l2.push((segment, cached, 0));
+        }
+    }
+
+    fn fits(&mut self) {
+        while self.l1.len() > self.n1 as usize {
+            self.cull();
+        }
+    }
+
+    fn adapt(&mut self) {
+        let Some((hits, gain_l1, gain_l2)) = self.counts else { return };
+        if if self.paper { hits } else { hits + gain_l2 } >= 3 {
+            let blocks = |s: &(u64, u64, u64)| f64::from((s.1 | s.2).count_ones());
+            let b1: f64 = self.l1.iter().take(self.region).map(blocks).sum();
+            let b2: f64 = self.l2.iter().take(self.region).map(blocks).sum();
+            let loss = if b2 == 0.0 { 0.0 } else { b1 / b2 * f64::from(gain_l2) };
+            self.n1 = (self.n1 + f64::from(gain_l1) - loss).clamp(self.bounds.0, self.bounds.1);
+            self.counts = Some((0, 0, 0));
+        }
+    }
+}
+
+impl Obvious for SlowCulling {
+    fn meet(&mut self, page: u64) -> bool {
+        let (segment, bit) = (page / SEGMENT, 1 << (page % SEGMENT));
+        let find = |list: &[(u64, u64, u64)]| list.iter().position(|s| s.0 == segment);
+        let (first, second) = (find(&self.l1), find(&self.l2));
+        let found = first.map(|at| self.l1[at]).or(second.map(|at| self.l2[at]));
+        if let Some((_, cached, prefetched)) = found.filter(|s| (s.1 | s.2) & bit != 0) {
+            if let Some(counts) = &mut self.counts {
+                counts.0 += u32::from(first.is_some_and(|at| at < self.region));
+                counts.1 += u32::from(first.is_some_and(|at| at < self.region) && prefetched & bit != 0);
+                counts.2 += u32::from(second.is_some_and(|at| at < self.region));
+            }
+            let moved = (segment, cached | bit, prefetched & !bit);
+            if let Some(at) = first {
+                self.l1.remove(at);
+                self.l1.push(moved);
+            } else {
+                self.l2.remove(second.unwrap());
+                self.l2.push(moved);
+            }
+            self.adapt();
+            self.fits();
+            return true;
+        }
+        self.adapt();
+        self.fits();
+        let present = self.l1.iter().chain(&self.l2).find(|s| s.0 == segment).map_or(0, |s| s.1 | s.2);
+        let wanted = 15 & !present;
+        while self.used() + wanted.count_ones() > self.room {
+            if self.l2.is_empty() {
+                self.cull();
+            } else {
+                self.l2.remove(0);
+            }
+        }
+        let find = |list: &[(u64, u64, u64)]| list.iter().position(|s| s.0 == segment);
+        let old = find(&self.l1).map(|at| self.l1.remove(at));
+        let old = old.or_else(|| find(&self.l2).map(|at| self.l2.remove(at)));
+        let (_, cached, prefetched) = old.unwrap_or_default();
+        let new = wanted & !(cached | prefetched);
+        self.l1.push((segment, cached | bit & new, prefetched | new & !bit));
+        self.fits();
+        false
+    }
+}
+
+fn meet_segment<P: Replacement>(directory: &mut Directory<P, Hashed>, page: u64) -> bool {
+    if directory.access(page, false) != Found::Absent {
+        return true;
+    }
+    let (line, bit) = (page / SEGMENT, 1u64 << (page % SEGMENT));
+    let wanted = 15 & !directory.present(line);
+    if directory.is_new(line) {
+        directory.announce(line, Cause::Read);
+    }
+    assert!(directory.reserve(u64::from(wanted.count_ones()), Recall::Nothing));
+    directory.admit(line, bit, wanted & !bit, Arrival::by(Cause::Read));
+    false
+}
+
+fn culling_agrees(adaptive: Option<Trigger>) {
+    for seed in 0..80 {
+        let mut rng = Rng::new(seed);
+        let room = SEGMENT * rng.between(4, 30);
+        let segments = (room / SEGMENT) as u32;
+        let region = (segments / 6).max(1);
+        let limit = rng.between(u64::from(region), u64::from(segments)) as u32;
+        let lists = SegmentLists::new(room as usize, limit, region);
+        let feedback = Feedback {
+            trigger: adaptive.unwrap_or(Trigger::FirstRegion(3)),
+            speed: Ratio::new(1, 1),
+            bounds: (region, segments),
+            culls: 1000,
+            ghost: false,
+        };
+        let policy: Box<dyn Replacement> = match adaptive {
+            None => Box::new(FixedCulling::new(lists)),
+            Some(_) => Box::new(AdaptiveCulling::new(lists, room as usize, feedback)),
+        };
+        let mut directory = Directory::new(2, room, policy, Hashed::new(0));
+        let mut model = SlowCulling {
+            l1: Vec::new(),
+            l2: Vec::new(),
+            room: room as u32,
+            n1: f64::from(limit),
+            region: region as usize,
+            bounds: (f64::from(region), f64::from(segments)),
+            counts: adaptive.map(|_| (0, 0, 0)),
+            paper: adaptive == Some(Trigger::FirstRegion(3)),
+        };
+        let pages = room * rng.between(1, 4);
+        let mut page = 0;
+        for step in 0..2000 {
+            page = match rng.below(3) {
+                0 => (page + 1) % pages,
+                1 => rng.below(pages).min(rng.below(pages)),
+                _ => page / SEGMENT * SEGMENT + rng.below(SEGMENT),
+            };
+            let (fast, obvious) = (meet_segment(&mut directory, page), model.meet(page));
+            assert_eq!(fast, obvious, "seed {seed}, access {step} of page {page}");
+            directory.check().unwrap_or_else(|v| panic!("seed {seed}, access {step}: {v}"));
+        }
+    }
+}
+
+#[test]
+fn fixed_culling_agrees_with_vectors() {
+    culling_agrees(None);
+}
+
+#[test]
+fn adaptive_culling_agrees_with_vectors() {
+    culling_agrees(Some(Trigger::BothRegions(3)));
+}
+
+#[test]
+fn adaptive_culling_in_the_form_of_the_paper_agrees_with_vectors() {
+    culling_agrees(Some(Trigger::FirstRegion(3)));
+}
+
+/// O0-6: one block of each of 99 segments is met just before it would leave L2; one block of each of 170 others is read
+/// just after it has left, and would be met with a shorter L1. Nothing is ever met in B1. The paper's trigger never comes;
+/// ours makes L1 shorter.
+#[test]
+fn the_feedback_of_the_paper_starves() {
+    let n1_after = |trigger| {
+        let (room, segments, region) = (400u64, 100u32, 5u32);
+        let lists = SegmentLists::new(room as usize, 50, region);
+        let how =
+            Feedback { trigger, speed: Ratio::new(1, 1), bounds: (region, segments), culls: 4, ghost: false };
+        let mut directory =
+            Directory::new(2, room, AdaptiveCulling::new(lists, room as usize, how), Hashed::new(0));
+        for step in 0..4000u64 {
+            meet_segment(&mut directory, step % 99 * SEGMENT);
+            meet_segment(&mut directory, (1000 + step % 170) * SEGMENT);
+        }
+        (directory.policy().n1(), directory.tally.cache_hits)
+    };
+    let (paper, paper_hits) = n1_after(Trigger::FirstRegion(3));
+    let (ours, our_hits) = n1_after(Trigger::BothRegions(3));
+    assert_eq!(paper, 50, "nothing is met in B1, so that N1 stays");
+    assert!(ours < 50, "hits in B2 make L1 shorter: {ours}");
+    assert!(our_hits > paper_hits, "{our_hits} hits against {paper_hits}");
+}
+
+/// A remembered block that was culled too early counts for a longer L1 (W0-4).
+#[test]
+fn a_culled_block_that_is_read_grows_l1() {
+    let n1_after = |ghost| {
+        let lists = SegmentLists::new(400, 10, 2);
+        let how = Feedback {
+            trigger: Trigger::BothRegions(3),
+            speed: Ratio::new(1, 1),
+            bounds: (2, 100),
+            culls: 4,
+            ghost,
+        };
+        let mut directory = Directory::new(2, 400, AdaptiveCulling::new(lists, 400, how), Hashed::new(0));
+        // The other blocks of a segment are read after 20 more segments: L1 of 10 culls them before.
+        for segment in 0..200u64 {
+            meet_segment(&mut directory, segment * SEGMENT);
+            if segment >= 20 {
+                meet_segment(&mut directory, (segment - 20) * SEGMENT + 1);
+            }
+        }
+        directory.policy().n1()
+    };
+    let (without, with) = (n1_after(false), n1_after(true));
+    assert!(with > without && with > 10, "{with} with the ghost, {without} without");
+}

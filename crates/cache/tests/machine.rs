@@ -1,0 +1,192 @@
+//! Conversations with the machine: what it reads below, what it answers itself, and when.
+
+use nandu_base::{ErrorKind, Flags, Instant, Op, Span};
+use nandu_stack::testbed::Testbed;
+use nandu_stack::{builtin, BuildOptions, Stack};
+use std::collections::BTreeMap;
+
+const BLOCK: u64 = 4096;
+
+fn text(options: &str) -> String {
+    format!(
+        "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"disk\"\nmemory = \"256 KiB\"\n\
+         {options}\n\n[device.disk]\nkind = \"memory\"\nsize = \"4 MiB\"\nlatency = \"100 us\"\n"
+    )
+}
+
+fn bed(options: &str) -> Testbed {
+    Testbed::new(&text(options), &builtin(), BuildOptions::default()).expect("the stack can be built")
+}
+
+const SEGMENTS: &str = "prefetch = { kind = \"segment\", segment = \"32 KiB\" }";
+
+fn figures(bed: &Testbed) -> BTreeMap<&'static str, u64> {
+    let mut counters = Vec::new();
+    bed.graph().machine(bed.node("cache")).counters(&mut counters);
+    counters.into_iter().map(|c| (c.name, c.value)).collect()
+}
+
+/// Reads below and their bytes.
+fn below(bed: &Testbed) -> (u64, u64) {
+    let stats = bed.graph().stats(bed.node("disk"));
+    (stats.requests[Op::Read as usize], stats.bytes[Op::Read as usize])
+}
+
+#[test]
+fn a_miss_brings_its_segment_in_one_read_and_the_rest_are_hits() {
+    let mut bed = bed(SEGMENTS);
+    let miss = bed.go(Op::Read, 3 * BLOCK, BLOCK);
+    assert!(miss.latency >= Span::from_us(100));
+    for block in [0, 3, 7] {
+        assert_eq!(bed.go(Op::Read, block * BLOCK, BLOCK).latency, Span::from_us(2), "block {block}");
+    }
+    assert_eq!(below(&bed), (1, 8 * BLOCK));
+    let f = figures(&bed);
+    assert_eq!((f["cache_hits"], f["prefetch_hits"], f["misses"]), (1, 2, 1));
+    assert_eq!((f["prefetched_blocks"], f["prefetched_blocks_unmet"]), (7, 5));
+}
+
+#[test]
+fn a_read_of_what_is_on_its_way_waits_for_it_and_is_a_late_hit() {
+    let mut bed = bed(SEGMENTS);
+    let first = bed.submit(0, Op::Read, Flags::NONE, 0, BLOCK);
+    bed.run_until(Instant(30_000));
+    let late = bed.submit(0, Op::Read, Flags::NONE, 5 * BLOCK, BLOCK);
+    bed.settle();
+    let done = bed.take_done();
+    assert_eq!(done.iter().map(|d| d.serial).collect::<Vec<_>>(), [first, late]);
+    assert_eq!(done[0].at, done[1].at, "both come with the same read below");
+    assert_eq!((below(&bed).0, figures(&bed)["prefetch_hits_late"]), (1, 1));
+}
+
+#[test]
+fn what_is_asked_for_comes_first_when_it_is_read_alone() {
+    let options = format!("{SEGMENTS}\ndemand_first = true");
+    let mut bed = bed(&options);
+    bed.go(Op::Read, 3 * BLOCK, BLOCK);
+    bed.run_until(bed.now() + Span::from_ms(1));
+    // The block, and what is before and behind it in one read that takes the block again.
+    assert_eq!(below(&bed), (2, 9 * BLOCK));
+    assert_eq!(bed.go(Op::Read, 4 * BLOCK, BLOCK).latency, Span::from_us(2));
+    assert_eq!(figures(&bed)["device_read_again_bytes"], BLOCK);
+}
+
+#[test]
+fn reads_ahead_are_refused_beyond_their_depth() {
+    let options = format!("{SEGMENTS}\ndemand_first = true\nprefetch_depth = 0");
+    let mut bed = bed(&options);
+    bed.go(Op::Read, 3 * BLOCK, BLOCK);
+    assert_eq!(below(&bed), (1, BLOCK));
+    let f = figures(&bed);
+    assert_eq!((f["prefetch_reads_refused"], f["prefetch_blocks_refused"]), (1, 7));
+}
+
+#[test]
+fn a_write_goes_through_and_is_read_from_memory() {
+    let mut bed = bed(SEGMENTS);
+    let write = bed.go(Op::Write, 3 * BLOCK + 512, 2 * BLOCK);
+    assert!(write.latency >= Span::from_us(100));
+    assert_eq!(bed.stored("disk", 3 * BLOCK + 512).serial(), write.serial);
+    // Of the three blocks it touches only the one it covers is kept.
+    assert_eq!(bed.go(Op::Read, 4 * BLOCK, BLOCK).latency, Span::from_us(2));
+    assert!(bed.go(Op::Read, 3 * BLOCK, BLOCK).latency > Span::from_us(2));
+    let read = bed.go(Op::Read, 3 * BLOCK, 3 * BLOCK);
+    let serials: Vec<u32> = read.data.iter().map(|s| s.serial()).collect();
+    assert_eq!(serials[..2], [0, write.serial]);
+    assert_eq!(serials[16..18], [write.serial, 0]);
+}
+
+#[test]
+fn a_part_written_into_a_cached_block_is_merged() {
+    let mut bed = bed(SEGMENTS);
+    bed.go(Op::Read, 0, BLOCK);
+    let write = bed.go(Op::Write, 1024, 512);
+    let read = bed.go(Op::Read, 0, BLOCK);
+    assert_eq!(read.latency, Span::from_us(2));
+    let serials: Vec<u32> = read.data.iter().map(|s| s.serial()).collect();
+    assert_eq!(serials, [0, 0, write.serial, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_failure_of_what_nobody_asked_for_is_not_passed_on() {
+    let mut bed = bed(SEGMENTS);
+    bed.spoil("disk", 6 * BLOCK, 512, ErrorKind::Unreadable);
+    assert_eq!(bed.go(Op::Read, 3 * BLOCK, BLOCK).error, None);
+    let bad = bed.go(Op::Read, 5 * BLOCK, 2 * BLOCK).error.expect("the block cannot be read");
+    assert_eq!((bad.kind, bad.at.0, bad.len.0), (ErrorKind::Unreadable, BLOCK, 512));
+}
+
+#[test]
+fn a_trim_empties_the_cache_there() {
+    let mut bed = bed(SEGMENTS);
+    bed.go(Op::Write, 0, 2 * BLOCK);
+    bed.go(Op::Trim, BLOCK, BLOCK);
+    let read = bed.go(Op::Read, BLOCK, BLOCK);
+    assert!(read.latency > Span::from_us(2) && read.data.iter().all(|s| s.serial() == 0));
+}
+
+#[test]
+fn write_back_acknowledges_at_once_and_a_flush_brings_it_below() {
+    for destage in ["lru", "bplru", "lb-clock"] {
+        let options =
+            format!("{SEGMENTS}\nwrite = {{ kind = \"back\", destage = \"{destage}\", after = \"1 h\" }}");
+        let mut bed = bed(&options);
+        let first = bed.go(Op::Write, 0, 2 * BLOCK);
+        let second = bed.go(Op::Write, BLOCK, BLOCK);
+        assert_eq!((first.latency, second.latency), (Span::from_us(2), Span::from_us(2)));
+        assert_eq!(bed.stored("disk", 0).serial(), 0, "{destage}");
+        assert_eq!(bed.go(Op::Read, BLOCK, BLOCK).data[0].serial(), second.serial);
+        bed.go(Op::Flush, 0, 0);
+        assert_eq!(bed.stored("disk", 0).serial(), first.serial);
+        assert_eq!(bed.stored("disk", BLOCK).serial(), second.serial);
+        assert_eq!((figures(&bed)["dirty_blocks"], figures(&bed)["rewritten_blocks"]), (0, 1));
+        assert_eq!(bed.go(Op::Read, 0, BLOCK).latency, Span::from_us(2), "it is clean and stays");
+    }
+}
+
+#[test]
+fn a_write_with_fua_is_below_when_it_is_acknowledged() {
+    let mut bed = bed(&format!("{SEGMENTS}\nwrite = {{ kind = \"back\", after = \"1 h\" }}"));
+    bed.go(Op::Write, 0, BLOCK);
+    let fua = bed.submit(0, Op::Write, Flags::FUA, 0, BLOCK);
+    bed.settle();
+    assert_eq!(bed.stored("disk", 0).serial(), fua);
+    assert_eq!(bed.go(Op::Read, 0, BLOCK).data[0].serial(), fua);
+}
+
+#[test]
+fn dirty_data_is_bounded_and_ages() {
+    let options = "prefetch = { kind = \"none\" }\nreplacement = { kind = \"lru\" }\n\
+                   write = { kind = \"back\", dirty = \"32 KiB\", after = \"10 ms\" }";
+    let mut bed = bed(options);
+    for block in 0..40 {
+        bed.submit(0, Op::Write, Flags::NONE, block * BLOCK, BLOCK);
+    }
+    bed.settle();
+    let f = figures(&bed);
+    assert_eq!(f["dirty_blocks_most"], 8);
+    assert!(f["writes_through"] > 0);
+    bed.run_until(bed.now() + Span::from_ms(50));
+    assert_eq!(figures(&bed)["dirty_blocks"], 0, "what is older than 10 ms is below");
+}
+
+#[test]
+fn combinations_that_make_no_sense_are_refused() {
+    for (options, answer) in [
+        ("prefetch = { kind = \"none\" }", "culls what was prefetched"),
+        (
+            "prefetch = { kind = \"p-block\" }\nreplacement = { kind = \"segment-prefetch-only\" }",
+            "goes with prefetch `segment`",
+        ),
+        ("segment = \"16 KiB\"\nprefetch = { kind = \"segment\", segment = \"8 KiB\" }", "name one of them"),
+        ("segment = \"1 MiB\"", "64 blocks"),
+        ("block = \"3 KiB\"", "no power of two"),
+        ("write = { kind = \"back\", dirty = \"200 KiB\" }", "half of the memory"),
+        ("replacement = { kind = \"adaptive-culling\", region = 0.7 }", "at most 1/2"),
+        ("hit_time = \"2 ms\"", "more than 1 ms"),
+    ] {
+        let error = Stack::parse(&text(options)).and_then(|s| s.build(&BuildOptions::default()).map(|_| ()));
+        let error = error.expect_err(options).to_string();
+        assert!(error.contains(answer), "{options}: {error}");
+    }
+}

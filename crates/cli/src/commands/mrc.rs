@@ -1,0 +1,236 @@
+//! `nandu trace mrc`: curves of miss ratios, page by page, without a device.
+
+use crate::args::MrcArgs;
+use crate::failure::Failure;
+use crate::format::{count, size};
+use crate::output;
+use crate::parallel;
+use crate::source::{self, Wanted};
+use crate::table::Table;
+use crate::talk::Talk;
+use nandu_base::registry::nearest;
+use nandu_base::units::parse_size;
+use nandu_base::{ByteLen, Op, Ratio, SECTOR};
+use nandu_cache::page_sim::{simulate, Access, Lookup, PageCache, PageResult};
+use nandu_cache::replacement::{AdaptiveConfig, LineOf, ReplacementConfig};
+use nandu_trace::fit::{fit, Fit};
+use nandu_trace::pages::{page_range, PageSet};
+use nandu_trace::record::MAX_END_SECTORS;
+use nandu_trace::{Record, Trace};
+use serde::Serialize;
+use std::str::FromStr;
+
+/// Bytes of a block.
+const BLOCK: u64 = 4096;
+/// Sizes of a curve when none are given.
+const SIZES: u32 = 20;
+/// Devices up to this many blocks (16 TiB) are found by table, larger ones by hash.
+const FLAT_BLOCKS: u64 = 1 << 32;
+/// Blocks of a segment for the policies that need one.
+const SEGMENT_BLOCKS: u64 = 8;
+
+/// A policy by name, with what is usual for it.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    name: String,
+    replacement: ReplacementConfig,
+}
+
+const POLICIES: [&str; 8] =
+    ["lru", "arc", "sarc", "s3-fifo", "sieve", "fixed-culling", "adaptive-culling", "segment-prefetch-only"];
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Policy, String> {
+        let replacement = match name {
+            "lru" => ReplacementConfig::Lru { line: LineOf::Block },
+            "arc" => ReplacementConfig::Arc {},
+            "sarc" => ReplacementConfig::Sarc {},
+            "s3-fifo" => ReplacementConfig::S3Fifo {},
+            "sieve" => ReplacementConfig::Sieve { line: LineOf::Block },
+            "fixed-culling" => ReplacementConfig::FixedCulling { l1: Ratio::new(1, 2) },
+            "adaptive-culling" => ReplacementConfig::AdaptiveCulling(AdaptiveConfig::default()),
+            "segment-prefetch-only" => ReplacementConfig::SegmentPrefetchOnly {},
+            _ => {
+                let hint =
+                    nearest(name, POLICIES).map_or_else(String::new, |n| format!("did you mean `{n}`? "));
+                return Err(format!("{hint}there is {}", POLICIES.join(", ")));
+            }
+        };
+        Ok(Policy { name: name.into(), replacement })
+    }
+}
+
+/// A size of the cache: blocks, or bytes with a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheSize(u64);
+
+impl FromStr for CacheSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CacheSize, String> {
+        let blocks = match text.replace('_', "").parse::<u64>() {
+            Ok(blocks) => blocks,
+            Err(_) => parse_size(text).map_err(|e| e.to_string())?.0 / BLOCK,
+        };
+        match blocks {
+            0 => Err("a cache has at least one block of 4 KiB".into()),
+            blocks if blocks >= u64::from(u32::MAX) => Err("a cache has less than 16 TiB".into()),
+            blocks => Ok(CacheSize(blocks)),
+        }
+    }
+}
+
+/// One point of a curve.
+#[derive(Serialize)]
+struct Point {
+    policy: String,
+    blocks: u64,
+    bytes: u64,
+    segment_bytes: u64,
+    accesses: u64,
+    cache_hits: u64,
+    prefetch_hits: u64,
+    misses: u64,
+    miss_ratio: f64,
+    prefetched_blocks: u64,
+    culled_blocks: u64,
+    evicted_unused_blocks: u64,
+    list_operations: u64,
+    metadata_bytes: usize,
+}
+
+/// Prints the curve of each policy.
+pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
+    let wanted = Wanted {
+        name: args.trace.clone(),
+        settings: args.read.settings.clone(),
+        limit: args.read.limit,
+        format: args.read.trace_format.clone(),
+        bad_lines: args.read.bad_lines,
+        seed: args.read.seed,
+        room: None,
+    };
+    let trace = source::read(&wanted, talk)?;
+    let room = ByteLen(MAX_END_SECTORS * SECTOR);
+    let name = trace.meta.source.clone();
+    let (trace, _) =
+        fit(trace, room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", args.trace)))?;
+    let (blocks, footprint) = extent(&trace);
+    if footprint == 0 {
+        return Err(Failure::input(format!("{}: no request touches a page", args.trace)));
+    }
+    let segment = args.segment.map_or(Ok(SEGMENT_BLOCKS), segment_blocks)?;
+    let sizes = match args.sizes.is_empty() {
+        true => default_sizes(footprint),
+        false => args.sizes.iter().map(|s| s.0).collect(),
+    };
+    let cases: Vec<(&Policy, u64)> =
+        sizes.iter().flat_map(|&size| args.policy.iter().map(move |policy| (policy, size))).collect();
+    let lookup = match args.hashed || blocks > FLAT_BLOCKS {
+        true => Lookup::Hashed,
+        false => Lookup::Flat(blocks),
+    };
+    let records = &trace.records;
+    let repeat = args.repeat;
+    let points = parallel::map(&cases, args.jobs.unwrap_or_else(parallel::cores), |&(policy, capacity)| {
+        let by_segment = policy.replacement.line() == LineOf::Segment;
+        let segment = if by_segment || args.segment.is_some() { segment } else { 1 };
+        let cache = PageCache { replacement: policy.replacement.clone(), capacity, segment, lookup };
+        let passes = (0..repeat).flat_map(|_| records.iter().copied().filter_map(access));
+        simulate(&cache, passes).map(|result| point(policy, &cache, &result))
+    });
+    let points: Vec<Point> =
+        points.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
+    if args.json {
+        return output::print_json(&serde_json::json!({
+            "schema": 1,
+            "trace": name,
+            "footprint_blocks": footprint,
+            "block_bytes": BLOCK,
+            "points": points,
+        }));
+    }
+    output::print(&text(args, &sizes, &points))
+}
+
+/// Blocks that a request meets; trims and flushes meet none.
+fn access(record: Record) -> Option<Access> {
+    let write = match record.op() {
+        Op::Read => false,
+        Op::Write => true,
+        _ => return None,
+    };
+    let (first, end) = page_range(record);
+    Some(Access { first, end, write })
+}
+
+/// Blocks of the device, and how many of them are met.
+fn extent(trace: &Trace) -> (u64, u64) {
+    let mut set = PageSet::new();
+    let met = || trace.records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write));
+    met().for_each(|&r| set.add(r));
+    (met().map(|&r| page_range(r).1).max().unwrap_or(0), set.index().len())
+}
+
+fn segment_blocks(segment: ByteLen) -> Result<u64, Failure> {
+    let blocks = segment.0 / BLOCK;
+    if !segment.0.is_power_of_two() || !(1..=64).contains(&blocks) {
+        let why = format!("--segment {segment}: a power of two from 4 KiB to 256 KiB is needed");
+        return Err(Failure::input(why));
+    }
+    Ok(blocks)
+}
+
+/// Sizes from the footprint down, each smaller by the square root of two.
+fn default_sizes(footprint: u64) -> Vec<u64> {
+    let size = |k: u32| {
+        let halved = footprint >> (k / 2);
+        if k.is_multiple_of(2) {
+            halved
+        } else {
+            (u128::from(halved) * 46_341 >> 16) as u64
+        }
+    };
+    let mut sizes: Vec<u64> = (0..SIZES).map(size).filter(|&s| s > 0).collect();
+    sizes.reverse();
+    sizes.dedup();
+    sizes
+}
+
+fn point(policy: &Policy, cache: &PageCache, result: &PageResult) -> Point {
+    let tally = &result.tally;
+    Point {
+        policy: policy.name.clone(),
+        blocks: cache.capacity,
+        bytes: cache.capacity * BLOCK,
+        segment_bytes: cache.segment * BLOCK,
+        accesses: result.accesses(),
+        cache_hits: tally.cache_hits,
+        prefetch_hits: tally.prefetch_hits,
+        misses: tally.misses,
+        miss_ratio: result.miss_ratio(),
+        prefetched_blocks: tally.prefetched,
+        culled_blocks: tally.culled,
+        evicted_unused_blocks: tally.evicted_unused,
+        list_operations: tally.list_operations,
+        metadata_bytes: result.metadata_bytes,
+    }
+}
+
+/// One row for each size, one column for each policy.
+fn text(args: &MrcArgs, sizes: &[u64], points: &[Point]) -> String {
+    let names = args.policy.iter().map(|p| p.name.as_str());
+    let mut table = Table::new(["blocks", "memory"].into_iter().chain(names));
+    for (row, &blocks) in sizes.iter().enumerate() {
+        let start = row * args.policy.len();
+        let ratios = points[start..start + args.policy.len()].iter().map(|p| format!("{:.4}", p.miss_ratio));
+        table.row([count(blocks), size(blocks * BLOCK)].into_iter().chain(ratios));
+    }
+    let accesses = points.first().map_or(0, |p| p.accesses);
+    format!(
+        "{table}\nmiss ratios of {} accesses to blocks of 4 KiB, reads and writes alike\n",
+        count(accesses)
+    )
+}

@@ -1,0 +1,253 @@
+//! Segment prefetching and adaptive culling (2011): a cache that reads whole segments of a drive and gives up what is not
+//! used of them.
+//!
+//! One request outstanding, as one user of a personal computer has. Bandwidth is bytes of the host by the time of all
+//! requests. The baseline is the same driver without the scheme: frames of a segment, least recently used (S0-30).
+
+use super::lab::{Lab, Load, Results, Setup};
+use super::{Figure, Findings, Measured, Paper};
+use crate::failure::Failure;
+use nandu_sim::RunResult;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "segment-prefetch",
+    expected: include_str!("../../../../experiments/00-segment-prefetch/expected.json"),
+    measure,
+};
+
+const STACK: &str = include_str!("../../../../experiments/00-segment-prefetch/cache.toml");
+const TRACES: [(&str, &str); 4] =
+    [("T1", "pcmark-t1"), ("T2", "pcmark-t2"), ("T3", "pcmark-t3"), ("T4", "pcmark-t4")];
+/// Segments of Fig 6, in KiB.
+const SEGMENTS: [u64; 4] = [8, 16, 32, 64];
+/// Segments of Fig 8, in KiB.
+const ALL_SEGMENTS: [u64; 6] = [4, 8, 16, 32, 64, 128];
+/// Memory of Fig 7, in MiB.
+const MEMORIES: [u64; 5] = [32, 64, 128, 256, 512];
+/// Lengths of L1 that are tried by force, in sixteenths of the memory.
+const LENGTHS: [u64; 8] = [1, 2, 4, 6, 8, 10, 12, 15];
+
+const BASE: &str = "{ kind = \"lru\", line = \"segment\" }";
+const NONE: &str = "{ kind = \"none\" }";
+const SEGMENT: &str = "{ kind = \"segment\" }";
+const GATED: &str = "{ kind = \"gated-segment\" }";
+const ADAPTIVE: &str = "{ kind = \"adaptive-culling\" }";
+const ADAPTIVE_PAPER: &str = "{ kind = \"adaptive-culling\", trigger = \"b1\" }";
+const FIXED: &str = "{ kind = \"fixed-culling\" }";
+const ONLY: &str = "{ kind = \"segment-prefetch-only\" }";
+
+fn measure(lab: &Lab) -> Result<Findings, Failure> {
+    let mut found = Findings::default();
+    fig6(lab, &mut found)?;
+    fig7(lab, &mut found)?;
+    fig8(lab, &mut found)?;
+    optimum(lab, &mut found)?;
+    Ok(found)
+}
+
+fn setup(label: String, memory: u64, segment: u64, prefetch: &str, replacement: &str) -> Setup {
+    let set = [
+        ("device.cache.memory", format!("\"{memory} MiB\"")),
+        ("device.cache.segment", format!("\"{segment} KiB\"")),
+        ("device.cache.prefetch", prefetch.to_string()),
+        ("device.cache.replacement", replacement.to_string()),
+    ];
+    let set = set.into_iter().map(|(path, value)| (path.to_string(), value)).collect();
+    Setup { label, text: STACK, set }
+}
+
+fn counter(r: &RunResult, name: &str) -> u64 {
+    r.layers.iter().filter_map(|l| l.counters.get(name)).sum()
+}
+
+/// With one request outstanding and the same requests, bandwidths are as the inverse of mean latencies.
+fn gain(with: &RunResult, without: &RunResult) -> f64 {
+    (without.all.mean_ns as f64 / with.all.mean_ns.max(1) as f64 - 1.0) * 100.0
+}
+
+fn hit_percent(r: &RunResult) -> f64 {
+    let hits = counter(r, "cache_hits") + counter(r, "prefetch_hits") + counter(r, "prefetch_hits_late");
+    let all = hits + counter(r, "joined_misses") + counter(r, "misses");
+    hits as f64 * 100.0 / all.max(1) as f64
+}
+
+fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
+    let origin = from.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone());
+    Measured { id, case: case.into(), value, origin, reason }
+}
+
+fn us(r: &RunResult) -> f64 {
+    r.all.mean_ns as f64 / 1000.0
+}
+
+fn in_words(line: &[(f64, f64)]) -> String {
+    line.iter().map(|p| format!("{:.1}", p.1)).collect::<Vec<_>>().join(" ")
+}
+
+/// C0-4 to C0-8: four traces, four segments, 512 MiB.
+fn fig6(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    for (case, trace) in TRACES {
+        let setups = SEGMENTS.iter().flat_map(|&kib| {
+            [("base", NONE, BASE), ("scheme", SEGMENT, ADAPTIVE), ("gated", GATED, ADAPTIVE)]
+                .map(|(name, prefetch, policy)| setup(format!("{name} {kib}"), 512, kib, prefetch, policy))
+        });
+        let results = lab.run(&setups.collect::<Vec<_>>(), &Load::plain(trace))?;
+        let of = |name: &str, kib: u64| &results[&format!("{name} {kib}")];
+        let gains: Vec<(f64, f64)> =
+            SEGMENTS.iter().map(|&k| (k as f64, gain(of("scheme", k), of("base", k)))).collect();
+        let from = of("scheme", 32);
+        let all = format!("% from 8 to 64 KiB: {}", in_words(&gains));
+        found.measured.push(measured("C0-4", case, gains[0].1, from, all.clone()));
+        match case {
+            "T1" => {
+                let best = gains.iter().map(|g| g.1).fold(f64::MIN, f64::max);
+                found.measured.push(measured("C0-5", case, best, from, all));
+            }
+            "T2" | "T3" => {
+                let worst = gains[1..].iter().map(|g| g.1).fold(f64::MAX, f64::min);
+                found.measured.push(measured("C0-6", case, worst, from, all));
+                let (met, late) = (counter(from, "prefetch_hits"), counter(from, "prefetch_hits_late"));
+                let blocks = counter(from, "cache_hits") + met + counter(from, "misses") + late;
+                let share = (met + late) as f64 * 100.0 / blocks.max(1) as f64;
+                let reason = format!("{met} of {blocks} blocks, {late} more were on their way");
+                found.measured.push(measured("C0-7", case, share, from, reason));
+                let (gated, base) = (of("gated", 64), of("base", 64));
+                let reason = format!("{:.1} against {:.1} us", us(gated), us(base));
+                found.measured.push(measured("C0-8", case, gain(gated, base), gated, reason));
+            }
+            _ => {}
+        }
+        lines.push((case.to_string(), gains));
+    }
+    found.figures.push(Figure {
+        title: "Fig 6: bandwidth gained over the driver without the scheme, 512 MiB".into(),
+        x: "segment, KiB (log scale)",
+        y: "bandwidth gained, %",
+        lines,
+    });
+    Ok(())
+}
+
+/// C0-9, C0-10: the size of the cache.
+fn fig7(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let setups = SEGMENTS.iter().flat_map(|&kib| {
+        MEMORIES.iter().flat_map(move |&mib| {
+            [("base", NONE, BASE), ("scheme", SEGMENT, ADAPTIVE)].map(|(name, prefetch, policy)| {
+                setup(format!("{name} {kib} {mib}"), mib, kib, prefetch, policy)
+            })
+        })
+    });
+    let results = lab.run(&setups.collect::<Vec<_>>(), &Load::plain("pcmark-t1"))?;
+    let gain_of = |kib: u64, mib: u64| {
+        gain(&results[&format!("scheme {kib} {mib}")], &results[&format!("base {kib} {mib}")])
+    };
+    let line = |kib: u64| MEMORIES.iter().map(|&mib| (mib as f64, gain_of(kib, mib))).collect::<Vec<_>>();
+    let from = &results["scheme 32 512"];
+    let reason = format!("% from 32 to 512 MiB: {}", in_words(&line(32)));
+    let ratio = gain_of(32, 32) / gain_of(32, 512);
+    found.measured.push(measured("C0-9", "T1", ratio, from, reason));
+    let lost = |kib: u64| gain_of(kib, 512) - gain_of(kib, 32);
+    let reason = format!("64 KiB: {}; 16 KiB: {}", in_words(&line(64)), in_words(&line(16)));
+    found.measured.push(measured("C0-10", "T1", lost(64) - lost(16), from, reason));
+    found.figures.push(Figure {
+        title: "Fig 7: bandwidth gained on T1 over the size of the cache".into(),
+        x: "memory, MiB (log scale)",
+        y: "bandwidth gained, %",
+        lines: SEGMENTS.iter().map(|&kib| (format!("{kib} KiB"), line(kib))).collect(),
+    });
+    Ok(())
+}
+
+/// C0-11 to C0-14: culling at 128 MiB.
+fn fig8(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let policies = [
+        ("adaptive culling", ADAPTIVE),
+        ("adaptive culling, trigger of the paper", ADAPTIVE_PAPER),
+        ("fixed culling", FIXED),
+        ("segment prefetch only", ONLY),
+    ];
+    let setups = ALL_SEGMENTS.iter().flat_map(|&kib| {
+        policies.map(|(name, policy)| setup(format!("{name} {kib}"), 128, kib, SEGMENT, policy))
+    });
+    let results = lab.run(&setups.collect::<Vec<_>>(), &Load::plain("pcmark-t1"))?;
+    let of = |name: &str, kib: u64| &results[&format!("{name} {kib}")];
+    let (adaptive, fixed) = (of("adaptive culling", 32), of("fixed culling", 32));
+    let paper = of("adaptive culling, trigger of the paper", 32);
+    let reason = format!(
+        "{:.1} against {:.1} us, hits {:.1} and {:.1} %; with the paper's trigger {:.1} us; N1 ends at {} of 4096",
+        us(adaptive),
+        us(fixed),
+        hit_percent(adaptive),
+        hit_percent(fixed),
+        us(paper),
+        counter(adaptive, "culling_n1_segments")
+    );
+    found.measured.push(measured("C0-11", "T1", gain(adaptive, fixed), adaptive, reason));
+    let (adaptive, only) = (of("adaptive culling", 128), of("segment prefetch only", 128));
+    let reason = format!(
+        "{:.1} against {:.1} us, hits {:.1} and {:.1} %",
+        us(adaptive),
+        us(only),
+        hit_percent(adaptive),
+        hit_percent(only)
+    );
+    found.measured.push(measured("C0-12", "T1", us(only) / us(adaptive), adaptive, reason));
+    let single = of("adaptive culling", 4);
+    let met = counter(single, "cache_hits") + counter(single, "prefetch_hits") + counter(single, "misses");
+    let operations = counter(single, "list_operations");
+    let reason = format!("{operations} changes of lists for {met} blocks");
+    let each = operations as f64 / met.max(1) as f64;
+    found.measured.push(measured("C0-13", "T1", each, single, reason));
+    let large = of("adaptive culling", 32);
+    let bytes = counter(large, "metadata_bytes");
+    let reason = format!("{bytes} bytes, {} for each block", counter(large, "metadata_bytes_per_block"));
+    let share = bytes as f64 * 100.0 / (128u64 << 20) as f64;
+    found.measured.push(measured("C0-14", "T1", share, large, reason));
+    found.figures.push(Figure {
+        title: "Fig 8: mean latency on T1, 128 MiB".into(),
+        x: "segment, KiB (log scale)",
+        y: "mean latency, us",
+        lines: policies
+            .map(|(name, _)| {
+                let line = ALL_SEGMENTS.iter().map(|&kib| (kib as f64, us(of(name, kib))));
+                (name.to_string(), line.collect())
+            })
+            .into(),
+    });
+    Ok(())
+}
+
+/// C0-15: the length of L1 that is found, beside the best one of many.
+fn optimum(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let mut setups = vec![setup("adaptive".into(), 128, 32, SEGMENT, ADAPTIVE)];
+    setups.extend(LENGTHS.iter().map(|n| {
+        let policy = format!("{{ kind = \"fixed-culling\", l1 = \"{n}/16\" }}");
+        setup(format!("fixed {n}"), 128, 32, SEGMENT, &policy)
+    }));
+    let results: Results = lab.run(&setups, &Load::plain("pcmark-t1"))?;
+    let line: Vec<(f64, f64)> =
+        LENGTHS.iter().map(|&n| (n as f64 / 16.0, hit_percent(&results[&format!("fixed {n}")]))).collect();
+    let best = line.iter().copied().fold((0.0, f64::MIN), |a, b| if b.1 > a.1 { b } else { a });
+    let adaptive = &results["adaptive"];
+    let reason = format!(
+        "{:.2} % of blocks hit; the best fixed length, {:.2} of memory, {:.2} %; N1 grew {} times and fell {} times, \
+         and ends at {} of 4096 segments",
+        hit_percent(adaptive),
+        best.0,
+        best.1,
+        counter(adaptive, "culling_n1_grew"),
+        counter(adaptive, "culling_n1_fell"),
+        counter(adaptive, "culling_n1_segments"),
+    );
+    found.measured.push(measured("C0-15", "T1", best.1 - hit_percent(adaptive), adaptive, reason));
+    let flat = vec![(line[0].0, hit_percent(adaptive)), (line[line.len() - 1].0, hit_percent(adaptive))];
+    found.figures.push(Figure {
+        title: "Hits on T1 by the length of L1, 128 MiB, segments of 32 KiB".into(),
+        x: "L1, share of memory",
+        y: "blocks hit, %",
+        lines: vec![("fixed culling".into(), line), ("adaptive culling".into(), flat)],
+    });
+    Ok(())
+}
