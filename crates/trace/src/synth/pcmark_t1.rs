@@ -72,6 +72,7 @@ impl Params for PcmarkT1 {
             sizes: [(4, 60), (8, 25), (16, 15)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             space: self.space,
             hot: self.space,
+            write_space: ByteLen(0),
             grain: ByteLen::kib(4),
             piece: self.neighbourhood,
             zipf: Some(self.zipf),

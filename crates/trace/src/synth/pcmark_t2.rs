@@ -64,6 +64,7 @@ impl Params for PcmarkT2 {
             sizes: [(8, 10), (16, 20), (32, 30), (64, 40)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             space: self.space,
             hot: self.space,
+            write_space: ByteLen(0),
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
             zipf: None,

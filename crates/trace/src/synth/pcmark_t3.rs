@@ -63,6 +63,7 @@ impl Params for PcmarkT3 {
             sizes: [(4, 15), (16, 25), (32, 30), (64, 30)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             space: self.space,
             hot: self.space,
+            write_space: ByteLen(0),
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
             zipf: None,

@@ -64,6 +64,7 @@ impl Params for PcmarkT4 {
             sizes: [(4, 40), (8, 25), (16, 20), (32, 15)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
             space: self.space,
             hot: self.space,
+            write_space: ByteLen(0),
             grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
             zipf: None,
