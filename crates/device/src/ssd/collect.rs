@@ -136,7 +136,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.planes[plane as usize].clearing = true;
     }
 
-    /// Moves up to `budget` pages, and erases the block when none is left.
+    /// Moves up to `budget` pages, more where it must, and erases the block when none is left.
     fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let outer = self.lanes.work_for(Work::Gc);
         self.move_pages(plane, budget, cause, cx);
@@ -152,7 +152,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut usage = Usage::default();
         let mut left = budget;
         while self.blocks.invalid(victim) < pages {
-            if left == 0 {
+            if left == 0 && self.may_pause(plane) {
                 self.clearing[plane as usize].next = next;
                 self.charge_gc(usage, cause, cx);
                 return;
@@ -170,10 +170,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 None if self.move_record(ppn, plane, &mut usage, cx) => {}
                 None => continue,
             }
-            left -= 1;
+            left = left.saturating_sub(1);
         }
         self.charge_gc(usage, cause, cx);
         self.erase(victim, plane, cause, cx);
+    }
+
+    /// Whether a block may stay half cleared. Where the host's pages follow moved ones into the last free block, they could
+    /// leave no room for the rest: then it is cleared to the end at once.
+    #[inline]
+    fn may_pause(&self, plane: u32) -> bool {
+        self.host.separate || self.blocks.planes[plane as usize].free > 0
     }
 
     fn charge_gc(&self, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {

@@ -291,6 +291,10 @@ impl SsdConfig {
             Arbiter::Queued { reads_ahead: 65_536.. } => {
                 Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
             }
+            // The host's pages could fill the last free block before the erase that replaces it, and a cut come in between.
+            Arbiter::Queued { .. } if !self.gc.separate => {
+                Err(BuildError::at("gc", "separate = false is for the arbiter `fcfs` only"))
+            }
             Arbiter::Queued { reads_ahead } => {
                 Ok(Some(Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead)))
             }

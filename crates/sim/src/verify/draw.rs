@@ -536,7 +536,7 @@ impl<'a> Draft<'a> {
             "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
             _ => {}
         }
-        if rng.below(3) == 0 {
+        if rng.below(3) == 0 && self.drive != Drive::Queued {
             gc += ", separate = false";
         }
         match rng.below(4) {

@@ -32,7 +32,7 @@ fn blocks_are_not_used_up_while_erases_wait() {
 fn an_erase_before_waiting_reads_is_found() {
     let options = VerifyOptions {
         shape: Shape::Named(Family::Ssd(Drive::Any)),
-        seeds: 200,
+        seeds: 2000,
         crash: true,
         plant: Some("ssd.erase-before-reads".into()),
         failures_max: 1,
