@@ -190,7 +190,7 @@ fn default_sizes(footprint: u64) -> Vec<u64> {
         if k.is_multiple_of(2) {
             halved
         } else {
-            (u128::from(halved) * 46_341 >> 16) as u64
+            ((u128::from(halved) * 46_341) >> 16) as u64
         }
     };
     let mut sizes: Vec<u64> = (0..SIZES).map(size).filter(|&s| s > 0).collect();
