@@ -145,6 +145,7 @@ impl<'a> Draft<'a> {
                 return self.whole(&Shape::Named(family));
             }
             Shape::Named(Family::ParityOfLeaves) => {
+                self.page_maps();
                 let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
                 self.parity(legs, false)
             }
@@ -159,6 +160,7 @@ impl<'a> Draft<'a> {
                 self.parity(legs, false)
             }
             Shape::Named(Family::ParityOfFaultySsds) => {
+                self.page_maps();
                 let count = self.rng.between(3, 5);
                 let legs: Vec<String> = (0..count)
                     .map(|_| {
@@ -460,6 +462,11 @@ impl<'a> Draft<'a> {
 }
 
 impl Draft<'_> {
+    /// Drives with a page map: maps on the flash have families of their own, and start slowly.
+    fn page_maps(&mut self) {
+        self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
+    }
+
     /// Without a journal a parity array bears a cut or the loss of a leg, not both.
     fn parity(&mut self, legs: Vec<String>, may_fail: bool) -> String {
         let name = self.begin("parity");
