@@ -36,7 +36,7 @@ pub enum Family {
     ParityOfLeaves,
     /// A parity array of leaves with slow volatile caches, and no other fault.
     ParityOfCaches,
-    /// A parity array of drives and leaves, each behind `fault`.
+    /// A parity array of drives, each behind `fault`.
     ParityOfFaultySsds,
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
@@ -164,8 +164,8 @@ impl<'a> Draft<'a> {
                 let count = self.rng.between(3, 5);
                 let legs: Vec<String> = (0..count)
                     .map(|_| {
-                        let leaf = self.leaf(LEG);
-                        self.fault(leaf)
+                        let drive = self.ssd(LEG);
+                        self.fault(drive)
                     })
                     .collect();
                 self.parity(legs, true)
