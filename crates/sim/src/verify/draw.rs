@@ -38,7 +38,7 @@ pub enum Family {
     ParityOfLeaves,
     /// A parity array of leaves with slow volatile caches, and no other fault.
     ParityOfCaches,
-    /// A parity array of drives and leaves, each behind `fault`.
+    /// A parity array of drives, each behind `fault`.
     ParityOfFaultySsds,
     /// A cache over a device; what is settled of it.
     Cache(Caching),
@@ -232,6 +232,7 @@ impl<'a> Draft<'a> {
                 return self.whole(&Shape::Named(family));
             }
             Shape::Named(Family::ParityOfLeaves) => {
+                self.page_maps();
                 let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
                 self.parity(legs, false)
             }
@@ -246,11 +247,12 @@ impl<'a> Draft<'a> {
                 self.parity(legs, false)
             }
             Shape::Named(Family::ParityOfFaultySsds) => {
+                self.page_maps();
                 let count = self.rng.between(3, 5);
                 let legs: Vec<String> = (0..count)
                     .map(|_| {
-                        let leaf = self.leaf(LEG);
-                        self.fault(leaf)
+                        let drive = self.ssd(LEG);
+                        self.fault(drive)
                     })
                     .collect();
                 self.parity(legs, true)
@@ -831,6 +833,11 @@ impl<'a> Draft<'a> {
 }
 
 impl Draft<'_> {
+    /// Drives with a page map: maps on the flash have families of their own, and start slowly.
+    fn page_maps(&mut self) {
+        self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
+    }
+
     /// Without a journal a parity array bears a cut or the loss of a leg, not both.
     fn parity(&mut self, legs: Vec<String>, may_fail: bool) -> String {
         let name = self.begin("parity");

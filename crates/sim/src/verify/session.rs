@@ -535,7 +535,8 @@ impl<'a> Session<'a> {
         if let Some(legs) = self.watch.spare_legs() {
             let leg = legs[self.rng.below(legs.len() as u64) as usize];
             self.watch.misses(leg);
-            return Some((leg, false));
+            // All others must last through the start then; where faults are too frequent for that the leg comes back.
+            return Some((leg, true));
         }
         let [leader, follower] = self.watch.current_legs()?;
         let is_leader = self.rng.below(2) == 0;

@@ -26,8 +26,9 @@ struct Node {
     leader: usize,
     /// Of a mirror: it has left a leg out that only was late. An error of the other one may be on its way by then.
     degraded: bool,
-    /// Of a parity array: whether all legs are rebuilt, and durably called so.
+    /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
     whole: bool,
+    journaled: bool,
 }
 
 impl Node {
@@ -85,6 +86,7 @@ impl Watch {
                 leader: 0,
                 degraded: false,
                 whole: false,
+                journaled: false,
             })
             .collect();
         Watch {
@@ -115,10 +117,11 @@ impl Watch {
         (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "parity").map(|(at, n)| (at, &n.children[..]))
     }
 
-    /// The legs of the only redundant device when it is a parity array that lacks nothing.
+    /// The legs of the only redundant device when it is a parity array that lacks nothing. Without a journal it does not
+    /// promise to bear the loss of a leg together with a cut.
     pub fn spare_legs(&self) -> Option<&[u32]> {
         let mut redundant = self.nodes.iter().filter(|n| matches!(n.kind, "mirror" | "parity"));
-        let only = redundant.next().filter(|n| n.kind == "parity" && n.whole)?;
+        let only = redundant.next().filter(|n| n.kind == "parity" && n.whole && n.journaled)?;
         redundant.next().is_none().then_some(&only.children[..])
     }
 
@@ -217,6 +220,9 @@ impl Watch {
         for at in 0..self.nodes.len() {
             if self.nodes[at].kind == "parity" {
                 self.nodes[at].whole = Watch::is_whole(graph, at as u32, self.nodes[at].children.len());
+                self.counters.clear();
+                graph.machine(at as u32).counters(&mut self.counters);
+                self.nodes[at].journaled = figure(&self.counters, "journal_slots") > 0;
             }
         }
         for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
