@@ -186,7 +186,9 @@ impl Cells {
         let first = words[0];
         let short = if words.iter().all(|&word| word == Stamp::ZERO.0) {
             ZEROS
-        } else if !matches!(Stamp(first).serial(), 0 | RECORD) && words.iter().zip(first..).all(|(&w, want)| w == want) {
+        } else if !matches!(Stamp(first).serial(), 0 | RECORD)
+            && words.iter().zip(first..).all(|(&w, want)| w == want)
+        {
             first
         } else {
             return MIXED + u64::from(slot);

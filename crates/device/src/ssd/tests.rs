@@ -9,8 +9,8 @@ use nandu_base::{
 use std::collections::BTreeSet;
 
 mod collection;
-mod theory;
 mod maps;
+mod theory;
 
 /// A drive by itself, driven by hand.
 struct Bench {

@@ -22,7 +22,8 @@ impl SsdConfig {
         }
         let merges = GcConfig { copyback: self.gc.copyback, ..GcConfig::default() };
         if self.gc != merges {
-            let why = "a drive with a log-block map merges blocks when it must: only `copyback` has a meaning";
+            let why =
+                "a drive with a log-block map merges blocks when it must: only `copyback` has a meaning";
             return Err(BuildError::at("gc", why));
         }
         if self.wear != WearConfig::default() {

@@ -1,0 +1,265 @@
+//! Random drives: flash with every map, and disks.
+
+use super::{Draft, Drive};
+use nandu_base::Rng;
+use std::fmt::Write;
+
+impl Draft<'_> {
+    /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
+    /// stops takes seconds to start, which is long beside what else happens in a stack.
+    pub(super) fn hdd(&mut self, least: u64, may_stop: bool) -> String {
+        let name = self.begin("hdd");
+        let profile = *self.rng.pick(&["samsung-hm080hi", "desktop-2010"]);
+        self.put_text("profile", profile);
+        let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
+        self.put("capacity", size);
+        let queue = *self.rng.pick(&["fcfs", "sstf", "sptf"]);
+        self.put_text("queue", queue);
+        let (depth, patience) = (self.rng.between(1, 8), *self.rng.pick(&[0, 5, 1000]));
+        self.put("depth", depth);
+        self.put_text("patience", format!("{patience} ms"));
+        let (segments, segment) = (self.rng.between(1, 4), 512u64 << self.rng.below(7));
+        self.put("segments", segments);
+        self.put("segment", segment);
+        let (reads_ahead, caches) = (!self.one_in(4), !self.one_in(4));
+        self.put("read_ahead", reads_ahead);
+        self.put("write_cache", caches);
+        if caches {
+            let (cache, commands) = (4096u64 << self.rng.below(6), self.rng.between(1, 12));
+            self.put("write_cache_size", cache);
+            self.put("write_cache_commands", commands);
+        }
+        if may_stop && self.one_in(3) {
+            let stop = *self.rng.pick(&[1, 30, 3000]);
+            self.put_text("spin_down", format!("{stop} ms"));
+            if self.one_in(2) {
+                self.put("spin_down_adaptive", "{ least = \"1 ms\", most = \"10 s\" }");
+            }
+        }
+        name
+    }
+
+    /// A drive so small and so full that clearing blocks is hard work.
+    pub(super) fn ssd(&mut self, least: u64) -> String {
+        // A generator of its own: what else a seed draws stays as it was.
+        let is_log = self.drive == Drive::Any && self.rng.fork(9).below(8) == 0;
+        if self.drive == Drive::LogBlock || is_log {
+            let rng = Rng::new(self.rng.bits());
+            return self.log_ssd(least, rng);
+        }
+        let page = 512u64 << self.rng.below(4);
+        let pages = 1u64 << self.rng.between(1, 4);
+        let (channels, chips, dies) =
+            (self.rng.between(1, 2), self.rng.between(1, 2), self.rng.between(1, 2));
+        let planes = 1u64 << self.rng.below(2);
+        let start = self.rng.between(2, 4);
+        let all_planes = channels * chips * dies * planes;
+        let extents = (page - 8) / 16;
+        let mut blocks = start + 5 + self.rng.below(12);
+        let mut logical;
+        loop {
+            let most = (blocks - start - 3) * pages * all_planes;
+            logical = most.saturating_sub(20) * extents / (extents + 1);
+            if logical * page >= least.max(8192) {
+                break;
+            }
+            blocks += 1 + blocks / 8;
+        }
+        logical -= self.rng.below(logical / 2 + 1) * u64::from(least == 0);
+        let mapping = self.mapping(page);
+        if mapping.is_some() {
+            let entries = 2 * logical.div_ceil(page / 4);
+            // One more than most maps need: CFTL gathers blocks.
+            blocks += 3 + entries.div_ceil(pages * all_planes);
+        }
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut checkpoint = self.rng.fork(6);
+        let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
+        if checkpoint.is_some() {
+            blocks += checkpoint_blocks(logical, page, pages, all_planes);
+        }
+        let raw = blocks * pages * all_planes;
+        let name = self.begin("ssd");
+        let profile =
+            *self.rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2015", "tlc-2019", "bench-2026"]);
+        self.put_text("profile", profile);
+        for (key, value) in [
+            ("channels", channels),
+            ("chips", chips),
+            ("dies", dies),
+            ("planes", planes),
+            ("blocks", blocks),
+            ("page", page),
+            ("pages_per_block", pages),
+        ] {
+            self.put(key, value);
+        }
+        self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        let paged = mapping.is_some();
+        if let Some(mapping) = mapping {
+            self.put("mapping", mapping);
+        }
+        if let Some(checkpoint) = checkpoint {
+            self.put("checkpoint", checkpoint);
+        }
+        let copyback = self.one_in(2);
+        self.collection(start, copyback, blocks);
+        self.wear();
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut arbiter = self.rng.fork(5);
+        let queued = arbiter.below(2) == 0;
+        if self.drive == Drive::Queued || (self.drive == Drive::Any && !paged && queued) {
+            let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
+        }
+        let mut axes = ["channel", "chip", "die", "plane"];
+        for at in (1..axes.len()).rev() {
+            axes.swap(at, self.rng.below(at as u64 + 1) as usize);
+        }
+        self.put("placement", format!("{axes:?}"));
+        name
+    }
+
+    /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.
+    pub(super) fn collection(&mut self, start: u64, copyback: bool, blocks: u64) {
+        let mut rng = self.rng.fork(7);
+        let kinds = ["greedy", "greedy", "cost-benefit", "d-choices", "windowed", "fifo"];
+        let kind = *rng.pick(&kinds);
+        let mut gc = format!("kind = \"{kind}\", start = {start}, copyback = {copyback}");
+        match kind {
+            "d-choices" => drop(write!(gc, ", choices = {}", rng.between(1, 4))),
+            "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
+            _ => {}
+        }
+        if rng.below(3) == 0 && self.drive != Drive::Queued {
+            gc += ", separate = false";
+        }
+        match rng.below(4) {
+            0 => gc += ", pace = \"foreground\"",
+            1 => drop(write!(gc, ", urgent = {}", rng.between(1, start - 1))),
+            _ => {}
+        }
+        if rng.below(3) == 0 {
+            let (target, after) = (rng.between(start + 1, blocks - 1), *rng.pick(&[20, 500, 20_000]));
+            let gain = *rng.pick(&["0", "1/4"]);
+            let _ =
+                write!(gc, ", background = {target}, idle_after = \"{after} us\", idle_gain = \"{gain}\"");
+        }
+        self.put("gc", format!("{{ {gc} }}"));
+    }
+
+    /// How its blocks wear.
+    pub(super) fn wear(&mut self) {
+        let mut rng = self.rng.fork(8);
+        let order = *rng.pick(&["longest-erased", "least-worn"]);
+        let (spread, every) = (rng.below(4), rng.between(1, 4));
+        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {every}");
+        if rng.below(4) == 0 {
+            wear += ", factory_bad = \"1/20\"";
+        }
+        if self.drive == Drive::Worn {
+            let variation = *rng.pick(&["0", "1/2"]);
+            let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 8));
+        }
+        if rng.below(2) == 0 || self.drive == Drive::Worn {
+            self.put("wear", format!("{{ {wear} }}"));
+        }
+    }
+
+    /// A drive with a log-block map whose log blocks are few and small.
+    pub(super) fn log_ssd(&mut self, least: u64, mut rng: Rng) -> String {
+        let page = 512u64 << rng.below(4);
+        let pages = 1u64 << rng.between(1, 4);
+        let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1 << rng.below(2));
+        let all_planes = channels * dies * planes;
+        let least_blocks = least.max(8192).div_ceil(page * pages * all_planes);
+        let logical = least_blocks + rng.below(8) + 1;
+        let logs = rng.between(1, 4);
+        // Pieces that are dealt out unevenly may take one or two blocks more on the first plane.
+        let blocks = (logical + logs + 5 + rng.below(3)).max(7);
+        let name = self.begin("ssd");
+        self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
+        for (key, value) in [
+            ("channels", channels),
+            ("dies", dies),
+            ("planes", planes),
+            ("blocks", blocks),
+            ("page", page),
+            ("pages_per_block", pages),
+        ] {
+            self.put(key, value);
+        }
+        self.put("over_provisioning", format!("\"{}/{blocks}\"", blocks - logical));
+        let interleave = rng.between(1, 2 * pages);
+        let borrow = rng.below(3) == 0;
+        let mapping = match rng.below(3) {
+            0 => format!("kind = \"block\", open = {}", rng.between(1, logs)),
+            1 => format!("kind = \"bast\", log_blocks = {logs}, borrow = {borrow}"),
+            _ => {
+                let sequential = rng.below(4) > 0;
+                format!("kind = \"fast\", log_blocks = {logs}, borrow = {borrow}, sequential = {sequential}")
+            }
+        };
+        self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
+        if rng.below(2) == 0 {
+            self.put("write_buffer", page * rng.between(1, 40));
+            self.put("link_bytes_per_second", 1u64 << rng.between(20, 30));
+        }
+        let copyback = rng.below(2) == 0;
+        self.put("gc", format!("{{ kind = \"greedy\", copyback = {copyback} }}"));
+        name
+    }
+
+    /// A map on the flash, its cache far too small; [`None`] for the page map.
+    pub(super) fn mapping(&mut self, page: u64) -> Option<String> {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn) {
+            return None;
+        }
+        let batch = self.rng.between(1, 20);
+        let write_back = *self.rng.pick(&["wait", "behind"]);
+        let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
+        let kind = match self.drive {
+            Drive::DelayedReads => 2,
+            Drive::Gathers => 1,
+            Drive::Paged => self.rng.below(4),
+            _ => self.rng.below(8),
+        };
+        match kind {
+            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
+            0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
+            1 => {
+                let ram = self.rng.between(24, 200);
+                // A generator of its own: what else a seed draws stays as it was.
+                let mut rng = self.rng.fork(7);
+                let gathers = self.drive == Drive::Gathers || rng.below(4) > 0;
+                let (reads, writes, pages) = (rng.between(1, 6), rng.below(8), rng.between(1, 9));
+                let switching = match gathers {
+                    true => format!(
+                        "{{ kind = \"by-access\", reads = {reads}, writes = {writes}, pages = {pages} }}"
+                    ),
+                    false => "{ kind = \"never\" }".into(),
+                };
+                Some(format!("{{ kind = \"cftl\", ram = {ram}, switching = {switching}, {common} }}"))
+            }
+            2 => {
+                let ram = (page + 12) * self.rng.between(1, 3);
+                let delayed = self.drive == Drive::DelayedReads || self.one_in(2);
+                let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
+                let clean_first = *self.rng.pick(&["1", "1/2"]);
+                Some(format!(
+                    "{{ kind = \"tpc\", ram = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                     clean_first = \"{clean_first}\", {common} }}"
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.
+fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
+    let (entries, extents) = (page / 4, (page - 8) / 16);
+    let ram = (3 * (page + 12)).max(200);
+    let words = 7 + logical.div_ceil(entries) + 2 * (logical / (2 * extents) + 2) + 16 + ram / 2;
+    (2 * words.div_ceil(entries).div_ceil(pages)).div_ceil(planes)
+}

@@ -1,0 +1,133 @@
+//! Families of random stacks, by name.
+
+use super::Shape;
+
+/// Families of stacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// One drive.
+    Ssd(Drive),
+    /// One machine of this kind over leaves.
+    Over(&'static str),
+    /// One hard disk.
+    Hdd,
+    /// A mirror of two drives.
+    MirrorOfSsds,
+    /// A mirror of two drives, each behind `fault`.
+    MirrorOfFaultySsds,
+    /// A mirror of two leaves with slow volatile caches, and no other fault.
+    MirrorOfCaches,
+    /// A parity array of leaves that never fail.
+    ParityOfLeaves,
+    /// A parity array of leaves with slow volatile caches, and no other fault.
+    ParityOfCaches,
+    /// A parity array of drives, each behind `fault`.
+    ParityOfFaultySsds,
+    /// A cache over a device; what is settled of it.
+    Cache(Caching),
+    /// A mirror of two files in the page cache; here the process may also die without a power cut.
+    MirrorOfFiles,
+    /// A hetero-mirror over any legs, or as one of the mirrors above.
+    Hetero(Legs),
+}
+
+/// What a hetero-mirror stands on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Legs {
+    /// Any of these.
+    Any,
+    /// As [`Family::MirrorOfSsds`].
+    Ssds,
+    /// As [`Family::MirrorOfFaultySsds`].
+    FaultySsds,
+    /// As [`Family::MirrorOfCaches`].
+    Caches,
+    /// As [`Family::MirrorOfFiles`].
+    Files,
+    /// A quick leaf and a slow one, each behind `fault`.
+    Unlike,
+}
+
+/// What is settled of a drawn cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caching {
+    /// Nothing.
+    Any,
+    /// Fixed or adaptive culling, most writes through.
+    Culling,
+    /// Write-back.
+    Back,
+}
+
+/// What is settled of a drawn drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drive {
+    /// Nothing.
+    Any,
+    /// Page map, arbiter `fcfs`.
+    AtOnce,
+    /// The same, under a load of trims and flushes.
+    Trimmed,
+    /// Page map, arbiter `queued`.
+    Queued,
+    /// A map on the flash.
+    Paged,
+    /// TPC-FTL with delayed reads.
+    DelayedReads,
+    /// CFTL that gathers blocks as soon as they are read.
+    Gathers,
+    /// Page map, and blocks that wear out.
+    Worn,
+    /// A log-block map.
+    LogBlock,
+}
+
+impl Family {
+    /// Every family that has a name on the command line.
+    pub const ALL: &'static [(&'static str, Family)] = &[
+        ("ssd", Family::Ssd(Drive::Any)),
+        ("ssd-at-once", Family::Ssd(Drive::AtOnce)),
+        ("ssd-trimmed", Family::Ssd(Drive::Trimmed)),
+        ("ssd-queued", Family::Ssd(Drive::Queued)),
+        ("ssd-paged", Family::Ssd(Drive::Paged)),
+        ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
+        ("ssd-gathers", Family::Ssd(Drive::Gathers)),
+        ("ssd-worn", Family::Ssd(Drive::Worn)),
+        ("hdd", Family::Hdd),
+        ("ssd-log", Family::Ssd(Drive::LogBlock)),
+        ("slice", Family::Over("slice")),
+        ("concat", Family::Over("concat")),
+        ("stripe", Family::Over("stripe")),
+        ("fault", Family::Over("fault")),
+        ("cache", Family::Cache(Caching::Any)),
+        ("cache-culling", Family::Cache(Caching::Culling)),
+        ("cache-write-back", Family::Cache(Caching::Back)),
+        ("mirror", Family::Over("mirror")),
+        ("mirror-of-ssds", Family::MirrorOfSsds),
+        ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
+        ("mirror-of-caches", Family::MirrorOfCaches),
+        ("mirror-of-files", Family::MirrorOfFiles),
+        ("hetero-mirror", Family::Hetero(Legs::Any)),
+        ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),
+        ("hetero-mirror-of-faulty-ssds", Family::Hetero(Legs::FaultySsds)),
+        ("hetero-mirror-of-caches", Family::Hetero(Legs::Caches)),
+        ("hetero-mirror-of-files", Family::Hetero(Legs::Files)),
+        ("hetero-mirror-of-unlike", Family::Hetero(Legs::Unlike)),
+        ("parity", Family::Over("parity")),
+        ("parity-of-leaves", Family::ParityOfLeaves),
+        ("parity-of-caches", Family::ParityOfCaches),
+        ("parity-of-faulty-ssds", Family::ParityOfFaultySsds),
+    ];
+}
+
+impl Shape {
+    /// The family of this name.
+    pub fn named(name: &str) -> Option<Shape> {
+        Family::ALL.iter().find(|(n, _)| *n == name).map(|&(_, family)| Shape::Named(family))
+    }
+
+    /// Stacks that have a machine of this kind where much happens to it: where a fault that is planted in it can show.
+    pub fn around(kind: &str) -> Shape {
+        Shape::named(kind).unwrap_or(Shape::Random)
+    }
+}

@@ -1,0 +1,220 @@
+//! Random layers above devices: arrays, caches, faults.
+
+use super::{Caching, Draft, LEG};
+
+impl Draft<'_> {
+    /// A hetero-mirror of a quick and a slow leaf, each behind `fault`; either may be the first.
+    pub(super) fn unlike(mut self) -> String {
+        let slow = self.rng.below(2);
+        let legs = [0, 1].map(|leg| {
+            let name = self.begin("memory");
+            let size = LEG + 4096 * self.rng.below(16);
+            self.put("size", size);
+            let latency =
+                if leg == slow { *self.rng.pick(&[300, 1000, 3000]) } else { self.rng.between(1, 200) };
+            self.put_text("latency", format!("{latency} us"));
+            self.fault(name)
+        });
+        let root = self.mirror(legs);
+        format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
+    }
+
+    pub(super) fn fault(&mut self, below: String) -> String {
+        let name = self.begin("fault");
+        self.put_text("below", below);
+        for key in ["read_error", "write_error", "flush_error"] {
+            if self.one_in(4) {
+                let one_in = *self.rng.pick(&[20, 100, 500]);
+                self.put_text(key, format!("1/{one_in}"));
+            }
+        }
+        if !self.one_in(4) {
+            let size = 4096u64 << self.rng.below(6);
+            let every = *self.rng.pick(&[20, 200, 5000]);
+            self.put("cache", format!("{{ size = {size}, destage_every = \"{every} us\" }}"));
+        }
+        if self.one_in(3) {
+            let (mean, span) = (self.rng.between(1, 40), self.rng.between(50, 4000));
+            self.put(
+                "freeze",
+                format!("{{ kind = \"random\", mean = \"{mean} ms\", span = \"{span} us\" }}"),
+            );
+        }
+        if self.one_in(3) {
+            let (mean, back) = (self.rng.between(30, 300), self.rng.between(100, 10_000));
+            self.put(
+                "loss",
+                format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
+            );
+        }
+        name
+    }
+
+    /// A cache so small that lines go all the time.
+    pub(super) fn block_cache(&mut self, below: String, caching: Caching) -> String {
+        let name = self.begin("cache");
+        self.put_text("below", below);
+        let block = *self.rng.pick(&[512u64, 1024, 2048, 4096, 4096, 4096]);
+        self.put("block", block);
+        let segment = block << self.rng.below(5);
+        self.put("segment", segment);
+        let memory = block * self.rng.between(8, 48) + 2 * segment;
+        self.put("memory", memory);
+        let prefetch = match self.rng.below(if caching == Caching::Culling { 2 } else { 6 }) {
+            0 => {
+                *self.rng.pick(&["{ kind = \"segment\" }", "{ kind = \"segment\", holes = \"block-only\" }"])
+            }
+            1 => "{ kind = \"gated-segment\", window = 16, probe = 3 }",
+            2 => "{ kind = \"none\" }",
+            3 => "{ kind = \"sequential\" }",
+            4 => "{ kind = \"p-block\" }",
+            _ => "{ kind = \"markov\", entries = 64 }",
+        };
+        self.put("prefetch", prefetch);
+        let segments = prefetch.contains("segment");
+        let ghost = self.one_in(2);
+        let trigger = *self.rng.pick(&["b1", "b1+b2", "reads"]);
+        let adaptive = format!(
+            "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, culls = 2, region = \"1/4\" }}"
+        );
+        let others =
+            ["arc", "sarc", "s3-fifo", "lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\" }}"));
+        let by_segment = ["lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\", line = \"segment\" }}"));
+        let only = "{ kind = \"segment-prefetch-only\" }".to_string();
+        let fixed = "{ kind = \"fixed-culling\", l1 = \"1/3\" }".to_string();
+        let replacement = match self.rng.below(8) {
+            _ if caching == Caching::Culling && self.one_in(3) => fixed,
+            _ if caching == Caching::Culling => adaptive,
+            0 if segments => fixed,
+            1 | 2 if segments => adaptive,
+            3 if segments => only,
+            4 => self.rng.pick(&by_segment).clone(),
+            _ => self.rng.pick(&others).clone(),
+        };
+        self.put("replacement", replacement);
+        let back = match caching {
+            Caching::Any => self.one_in(2),
+            Caching::Culling => self.one_in(4),
+            Caching::Back => true,
+        };
+        if back {
+            let destage = *self.rng.pick(&["lru", "bplru", "lb-clock"]);
+            let dirty = block * self.rng.between(1, memory / block / 2);
+            let unit = block << self.rng.below(5);
+            let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));
+            self.put(
+                "write",
+                format!(
+                    "{{ kind = \"back\", destage = \"{destage}\", dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
+                     depth = {depth} }}"
+                ),
+            );
+        }
+        let (apart, colocated, busy) = (self.one_in(3), self.one_in(4), self.one_in(4));
+        self.put("demand_first", apart);
+        self.put("colocated", colocated);
+        self.put("refuse_when_busy", busy);
+        let depth = *self.rng.pick(&[0, 1, 16]);
+        self.put("prefetch_depth", depth);
+        let lookup = *self.rng.pick(&["flat", "hashed"]);
+        self.put_text("lookup", lookup);
+        let hit = *self.rng.pick(&[0, 1, 100]);
+        self.put_text("hit_time", format!("{hit} us"));
+        name
+    }
+
+    /// A `fault` that is nothing but a volatile cache, and slow to destage.
+    pub(super) fn cache(&mut self, below: String) -> String {
+        let name = self.begin("fault");
+        self.put_text("below", below);
+        let every = *self.rng.pick(&[2, 20, 200]);
+        self.put("cache", format!("{{ size = \"256 KiB\", destage_every = \"{every} ms\" }}"));
+        name
+    }
+
+    /// Options of `hetero-mirror` beside those of `mirror`.
+    pub(super) fn delays(&mut self) {
+        for (key, values) in [
+            ("ack", &["first", "first", "wait-limit", "both"][..]),
+            ("manager", &["pipelined", "pipelined", "serial"]),
+            ("flush", &["strict", "fast-leg"]),
+            ("wait_limit", &["ratio", "quantile", "gc-hint"]),
+            ("wait_reading", &["additional", "total"]),
+            ("delay_queue", &["fifo", "elevator"]),
+            ("on_limit", &["block", "degrade"]),
+        ] {
+            let value = *self.rng.pick(values);
+            self.put_text(key, value);
+        }
+        let floor = *self.rng.pick(&[0, 10, 1000]);
+        self.put_text("wait_floor", format!("{floor} us"));
+        let batch = 4096u64 << self.rng.below(5);
+        self.put("delay_batch", batch);
+        let depth = self.rng.between(1, 4);
+        self.put("delay_depth", depth);
+        let resume = self.rng.below(32 << 10);
+        self.put("resume_below", resume);
+        let hedge = *self.rng.pick(&[0, 100, 2000]);
+        self.put_text("hedge_after", format!("{hedge} us"));
+        let bytes = 65_536u64 << self.rng.below(4);
+        self.put("max_exposed_bytes", bytes);
+        let time = *self.rng.pick(&[1, 10, 100, 1000]);
+        self.put_text("max_exposed_time", format!("{time} ms"));
+    }
+
+    pub(super) fn mirror(&mut self, legs: [String; 2]) -> String {
+        let name = self.begin(if self.hetero { "hetero-mirror" } else { "mirror" });
+        self.put("legs", format!("{legs:?}"));
+        if self.hetero {
+            self.delays();
+        }
+        self.put_text("region", "64 KiB");
+        let clear = *self.rng.pick(&[1, 3, 20, 200]);
+        self.put_text("clear_after", format!("{clear} ms"));
+        self.put("active_regions", 32);
+        let chunk = 4096u64 << self.rng.below(5);
+        self.put("resync_chunk", chunk);
+        let depth = self.rng.between(1, 4);
+        self.put("resync_depth", depth);
+        if self.one_in(4) {
+            self.put_text("resync_rate", "4 MiB");
+        }
+        let read = *self.rng.pick(&["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"]);
+        self.put_text("read", read);
+        let retries = self.rng.below(3);
+        self.put("write_retries", retries);
+        let fresh = *self.rng.pick(&["copy", "equal"]);
+        self.put_text("fresh", fresh);
+        name
+    }
+
+    /// Without a journal a parity array bears a cut or the loss of a leg, not both.
+    pub(super) fn parity(&mut self, legs: Vec<String>, may_fail: bool) -> String {
+        let name = self.begin("parity");
+        self.put("legs", format!("{legs:?}"));
+        if self.one_in(4) {
+            self.put("level", 3);
+        } else {
+            let layouts = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
+            let layout = *self.rng.pick(&layouts);
+            self.put_text("layout", layout);
+        }
+        let chunk = 4096u64 << self.rng.below(3);
+        self.put("chunk", chunk);
+        let slots = self.rng.between(8, 16);
+        self.put("journal", slots * (4096 + chunk));
+        if !may_fail && self.one_in(4) {
+            self.put_text("write_hole", "resync");
+        }
+        let rebuild = 4096u64 << self.rng.below(5);
+        self.put("rebuild_chunk", rebuild);
+        if self.one_in(4) {
+            self.put_text("rebuild_rate", "4 MiB");
+        }
+        let retries = self.rng.below(2);
+        self.put("write_retries", retries);
+        let fresh = *self.rng.pick(&["compute", "zeros"]);
+        self.put_text("fresh", fresh);
+        name
+    }
+}

@@ -1,0 +1,281 @@
+//! Random stacks, as the text of a stack file.
+//!
+//! Everything is tiny, so that a few hundred requests fill a drive, wrap a log and meet each other. A path from the export
+//! to a leaf has at most one `fault`: a volatile cache above another device that loses acknowledged writes would break
+//! its own promise.
+//!
+//! [`family`] names what may be drawn, [`drives`] draws leaves with a model, [`layers`] what stands on them.
+
+mod drives;
+mod family;
+mod layers;
+
+pub use family::{Caching, Drive, Family, Legs};
+
+use nandu_base::{Precondition, Rng};
+use nandu_stack::{BuildOptions, Stack};
+use std::fmt::Write;
+
+/// What stacks a seed may draw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Any tree.
+    Random,
+    /// A named family of stacks.
+    Named(Family),
+    /// This stack file.
+    File(String),
+}
+
+/// Smallest capacity of a leg of a mirror: records and a few regions.
+const LEG: u64 = 256 << 10;
+
+/// Draws a stack that can be built.
+pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
+    if let Shape::File(text) = shape {
+        return text.clone();
+    }
+    for _ in 0..200 {
+        let text = Draft::new(rng).whole(shape);
+        let options = BuildOptions { precondition: Precondition::Empty, ..BuildOptions::default() };
+        if Stack::parse(&text).is_ok_and(|stack| stack.build(&options).is_ok()) {
+            return text;
+        }
+    }
+    unreachable!("nearly every stack that is drawn can be built");
+}
+
+/// Whether all drives of a stack have room to be aged.
+pub(super) fn can_be_aged(toml: &str) -> bool {
+    let options = BuildOptions { precondition: Precondition::Aged, ..BuildOptions::default() };
+    Stack::parse(toml).is_ok_and(|stack| stack.build(&options).is_ok())
+}
+
+struct Draft<'a> {
+    rng: &'a mut Rng,
+    drive: Drive,
+    /// Mirrors are hetero-mirrors.
+    hetero: bool,
+    text: String,
+    devices: u32,
+}
+
+impl<'a> Draft<'a> {
+    fn new(rng: &'a mut Rng) -> Draft<'a> {
+        Draft { rng, drive: Drive::Any, hetero: false, text: String::new(), devices: 0 }
+    }
+
+    fn whole(mut self, shape: &Shape) -> String {
+        let root = match shape {
+            Shape::Named(Family::Ssd(drive)) => {
+                self.drive = *drive;
+                self.ssd(0)
+            }
+            Shape::Named(Family::Hdd) => self.hdd(0, true),
+            Shape::Named(Family::Over("mirror")) => {
+                let families = [
+                    Family::MirrorOfSsds,
+                    Family::MirrorOfFaultySsds,
+                    Family::MirrorOfCaches,
+                    Family::MirrorOfFiles,
+                ];
+                let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::Hetero(legs)) => {
+                self.hetero = true;
+                let family = match legs {
+                    Legs::Any => {
+                        let all = [
+                            Legs::Ssds,
+                            Legs::FaultySsds,
+                            Legs::Caches,
+                            Legs::Files,
+                            Legs::Unlike,
+                            Legs::Unlike,
+                        ];
+                        Family::Hetero(*self.rng.pick(&all))
+                    }
+                    Legs::Ssds => Family::MirrorOfSsds,
+                    Legs::FaultySsds => Family::MirrorOfFaultySsds,
+                    Legs::Caches => Family::MirrorOfCaches,
+                    Legs::Files => Family::MirrorOfFiles,
+                    Legs::Unlike => return self.unlike(),
+                };
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::Over("parity")) => {
+                let families = [Family::ParityOfLeaves, Family::ParityOfCaches, Family::ParityOfFaultySsds];
+                let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::ParityOfLeaves) => {
+                self.page_maps();
+                let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfCaches) => {
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let leaf = self.block("memory", LEG);
+                        self.cache(leaf)
+                    })
+                    .collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfFaultySsds) => {
+                self.page_maps();
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let drive = self.ssd(LEG);
+                        self.fault(drive)
+                    })
+                    .collect();
+                self.parity(legs, true)
+            }
+            Shape::Named(Family::MirrorOfFiles) => {
+                let legs = [0; 2].map(|_| self.block("file", LEG));
+                self.mirror(legs)
+            }
+            Shape::Named(Family::MirrorOfCaches) => {
+                let legs = [0; 2].map(|_| {
+                    let leaf = self.leaf(LEG);
+                    self.cache(leaf)
+                });
+                self.mirror(legs)
+            }
+            Shape::Named(Family::Cache(caching)) => {
+                // Drives with a map in memory: the seeds are for the cache.
+                self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
+                let depth = self.rng.below(3) as u32;
+                let below = self.device(depth, true, 64 << 10);
+                self.block_cache(below, *caching)
+            }
+            Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
+            Shape::Named(Family::MirrorOfSsds) => {
+                let legs = [self.ssd(LEG), self.ssd(LEG)];
+                self.mirror(legs)
+            }
+            Shape::Named(Family::MirrorOfFaultySsds) => {
+                let legs = [0; 2].map(|_| {
+                    let drive = self.ssd(LEG);
+                    self.fault(drive)
+                });
+                self.mirror(legs)
+            }
+            Shape::Random | Shape::File(_) => {
+                let depth = self.rng.below(4) as u32;
+                self.device(depth, true, 0)
+            }
+        };
+        format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
+    }
+
+    /// Opens the table of a new device.
+    fn begin(&mut self, kind: &str) -> String {
+        self.devices += 1;
+        let name = format!("{kind}{}", self.devices);
+        let _ = writeln!(self.text, "\n[device.{name}]\nkind = \"{kind}\"");
+        name
+    }
+
+    fn put(&mut self, key: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn put_text(&mut self, key: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{key} = \"{value}\"");
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.rng.below(n) == 0
+    }
+
+    /// A device of any kind with at least `least` bytes, of up to `depth` layers above the leaves.
+    fn device(&mut self, depth: u32, may_fail: bool, least: u64) -> String {
+        if depth == 0 {
+            return self.leaf(least);
+        }
+        let kinds: &[&str] = match may_fail {
+            true => &["slice", "concat", "stripe", "mirror", "mirror", "fault", "fault", "cache"],
+            false => &["slice", "concat", "stripe", "mirror", "cache"],
+        };
+        let kind = *self.rng.pick(kinds);
+        self.over(kind, depth, may_fail, least)
+    }
+
+    fn over(&mut self, kind: &str, depth: u32, may_fail: bool, least: u64) -> String {
+        let below = depth - 1;
+        match kind {
+            "mirror" => {
+                let legs = [0; 2].map(|_| self.device(below, may_fail, least.max(LEG)));
+                self.mirror(legs)
+            }
+            "fault" => {
+                let child = self.device(below, false, least);
+                self.fault(child)
+            }
+            "cache" => {
+                let child = self.device(below, may_fail, least + (4 << 10));
+                self.block_cache(child, Caching::Any)
+            }
+            "slice" => {
+                let child = self.device(below, may_fail, least + (16 << 10));
+                let offset = self.rng.between(0, 4) * 4096;
+                let name = self.begin("slice");
+                self.put_text("below", child);
+                self.put("offset", offset);
+                name
+            }
+            "concat" | "stripe" => {
+                let count = self.rng.between(1, 3);
+                let children: Vec<String> =
+                    (0..count).map(|_| self.device(below, may_fail, least.max(16 << 10))).collect();
+                let chunk = 4096u64 << self.rng.below(3);
+                let name = self.begin(kind);
+                self.put(if kind == "stripe" { "legs" } else { "parts" }, format!("{children:?}"));
+                if kind == "stripe" {
+                    self.put("chunk", chunk);
+                }
+                name
+            }
+            other => unreachable!("`{other}` is no kind that stands over others"),
+        }
+    }
+
+    fn leaf(&mut self, least: u64) -> String {
+        // A generator of its own: what else a seed draws stays as it was. Below a mirror a disk takes longer to be made equal
+        // than a mirror is given here.
+        if least < LEG && self.rng.fork(7).below(8) == 0 {
+            return self.hdd(least, false);
+        }
+        match self.rng.below(6) {
+            0 => self.block("memory", least),
+            1 => self.block("file", least),
+            _ => self.ssd(least),
+        }
+    }
+
+    fn block(&mut self, kind: &str, least: u64) -> String {
+        let name = self.begin(kind);
+        let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
+        self.put("size", size);
+        let latency = *self.rng.pick(&[0, 1, 50, 2000]);
+        self.put_text("latency", format!("{latency} us"));
+        let bandwidth = 1u64 << self.rng.between(20, 32);
+        self.put("bandwidth", bandwidth);
+        if kind == "file" {
+            self.put_text("path", format!("{name}.img"));
+            let sector = 512u64 << self.rng.below(4);
+            self.put("sector", sector);
+        }
+        name
+    }
+
+    /// Drives with a page map: maps on the flash have families of their own, and start slowly.
+    fn page_maps(&mut self) {
+        self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
+    }
+}
