@@ -29,6 +29,7 @@ const TRIES: u32 = 32;
 
 /// What a superblock slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::large_enum_variant)] // two for each leg, while it starts
 enum Slot {
     Blank,
     Foreign,
@@ -251,7 +252,7 @@ impl Parity {
         let refused = |why: String, remedy: &str| OpenError::Refused { why, remedy: remedy.into() };
         let mut blank = 0u16;
         let mut found: Vec<Option<Superblock>> = vec![None; legs];
-        for leg in 0..legs {
+        for (leg, place) in found.iter_mut().enumerate() {
             if !self.is_usable(leg, cx) {
                 continue;
             }
@@ -267,7 +268,7 @@ impl Parity {
                 }
                 Some((slot, sb)) => {
                     self.legs[leg].slot = slot;
-                    found[leg] = Some(sb);
+                    *place = Some(sb);
                 }
                 None if self.opening.slots[leg] == [Slot::Blank; 2] => blank |= 1 << leg,
                 None => {

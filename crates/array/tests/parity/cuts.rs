@@ -76,8 +76,16 @@ fn cut_everywhere(story: Story, setup: &Setup) -> Result<(), String> {
         if let Some(wrong) = w.wrong.take() {
             return Err(told(wrong));
         }
+        let mut rng = Rng::new(setup.seed ^ n << 8);
+        if rng.below(2) == 0 {
+            // Only the process dies, and the power goes in the start that follows.
+            w.die();
+            w.boot(CREATE);
+            let m = rng.between(1, 150) as usize;
+            w.run(m);
+        }
         w.cut();
-        recover(&mut w, &mut Rng::new(setup.seed ^ n << 8)).map_err(told)?;
+        recover(&mut w, &mut rng).map_err(told)?;
         if ended {
             break;
         }
@@ -88,14 +96,16 @@ fn cut_everywhere(story: Story, setup: &Setup) -> Result<(), String> {
 fn recover(w: &mut World, rng: &mut Rng) -> Result<(), String> {
     let gone = (0..w.legs()).find(|&l| w.disk(l).lost);
     let leg = gone.unwrap_or(rng.below(w.legs() as u64) as usize);
-    // A set that was never finished needs all its legs.
-    w.disk(leg).lost = true;
+    // A set that was never finished needs all its legs. A leg that was lost may be back at once.
+    w.disk(leg).lost = gone.is_none() || rng.below(2) == 0;
     let started = w.open(CREATE);
     if started.is_ok() {
         w.read_all();
         let a = w.write(7, 3);
         w.wait(&[a]);
-        w.back(leg);
+        if w.disk(leg).lost {
+            w.back(leg);
+        }
     } else {
         w.cut();
         w.disk(leg).lost = false;

@@ -4,7 +4,7 @@ use crate::random::{live, setup, ALL};
 use nandu_array::parity::PLANTS;
 
 /// Lives that may pass before a fault must have shown itself.
-const PATIENCE: u64 = 120;
+const PATIENCE: u64 = 40;
 
 #[test]
 fn every_planted_fault_is_found() {
@@ -14,7 +14,7 @@ fn every_planted_fault_is_found() {
             (0..PATIENCE)
                 .find_map(|seed| live(setup(seed).plant(plant.name), ALL, 150).err().map(|w| (seed, w)))
         };
-        match lives().or_else(|| crate::cuts::finds(plant.name, 4)) {
+        match lives().or_else(|| crate::cuts::finds(plant.name, 30)) {
             Some((seed, wrong)) => println!("{}: seed {seed}: {wrong}", plant.name),
             None => missed.push(plant.name),
         }
