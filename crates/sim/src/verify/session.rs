@@ -161,7 +161,6 @@ impl<'a> Session<'a> {
         self.drive(u32::MAX, None)?;
         self.settle()?;
         self.compare_legs()?;
-        self.check_parity()?;
         self.read_everything()?;
         if self.plan.close {
             self.close_and_start()?;
@@ -427,52 +426,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Waits until each parity array says that it is whole, then reads all its legs.
-    fn check_parity(&mut self) -> Result<(), Broken> {
-        let arrays: Vec<(u32, Vec<u32>)> =
-            self.watch.parities().map(|(at, legs)| (at, legs.to_vec())).collect();
-        for (array, legs) in arrays {
-            let end = self.engine.now() + REST;
-            let quiet = self.idle_until(REST, |s| Watch::is_even(&s.engine.graph, array, legs.len()))?;
-            if quiet {
-                self.xor_legs(array, &legs)?;
-                continue;
-            }
-            let patience_is_over = self.engine.next_at().is_some_and(|at| at < end);
-            if !patience_is_over && !self.watch.has_struck() {
-                let name = self.engine.graph.name(array);
-                return Err(broken("I-11", format!("{name} never says that all its legs are rebuilt")));
-            }
-        }
-        Ok(())
-    }
-
-    fn xor_legs(&mut self, array: u32, legs: &[u32]) -> Result<(), Broken> {
-        let capacity = self.engine.graph.machine(array).limits().capacity.0 / (legs.len() as u64 - 1);
-        let mut at = 0;
-        while at < capacity {
-            let len = (64 << 10).min(capacity - at);
-            let mut found = Vec::with_capacity(legs.len());
-            for &leg in legs {
-                found.push(self.read_aside(leg, at, len)?);
-            }
-            if !Watch::is_even(&self.engine.graph, array, legs.len()) {
-                return Ok(());
-            }
-            if let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() {
-                let xor = |i: usize| found.iter().fold(0, |sum, leg| sum ^ leg[i].0);
-                if let Some(i) = (0..found[0].len()).find(|&i| xor(i) != 0) {
-                    let (name, sector) = (self.engine.graph.name(array), at / SECTOR + i as u64);
-                    let what = format!("the legs of {name} xor to {:#x} at sector {sector}", xor(i));
-                    return Err(broken("parity_is_xor", what));
-                }
-            }
-            at += len;
-        }
-        self.tally.mirrors_compared += 1;
-        Ok(())
-    }
-
     /// Reads part of a leg past the mirror. `None` when the read fails.
     fn read_aside(&mut self, node: u32, at: u64, len: u64) -> Result<Option<Vec<Stamp>>, Broken> {
         let now = self.engine.now();
@@ -532,12 +485,6 @@ impl<'a> Session<'a> {
 
     /// A leg whose loss the mirror must bear, if there is one, and whether it is the leader.
     fn leg_to_miss(&mut self) -> Option<(u32, bool)> {
-        if let Some(legs) = self.watch.spare_legs() {
-            let leg = legs[self.rng.below(legs.len() as u64) as usize];
-            self.watch.misses(leg);
-            // All others must last through the start then; where faults are too frequent for that the leg comes back.
-            return Some((leg, true));
-        }
         let [leader, follower] = self.watch.current_legs()?;
         let is_leader = self.rng.below(2) == 0;
         let leg = if is_leader { leader } else { follower };
