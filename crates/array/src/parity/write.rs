@@ -295,6 +295,13 @@ impl Parity {
         }
         let version = self.members.version;
         let p = self.pieces[i as usize];
+        if p.phase == Phase::Journal {
+            // It may be whole in the journals already, so it must not fail any more: the same data goes to the legs left.
+            let legs = p.legs & self.legs_in();
+            let p = &mut self.pieces[i as usize];
+            (p.version, p.legs) = (version, legs);
+            return self.enter_journal(i, cx);
+        }
         let row = self.geometry.row(p.start);
         let way = self.way(&p);
         let reads = match way {
@@ -467,7 +474,7 @@ impl Parity {
             (Kind::Rebuild(_), phase) => self.rebuild_part_done(i, phase, cx),
             (Kind::Write, Phase::Reading) if p.again || moved => self.replan(i, cx),
             (Kind::Write, Phase::Reading) => self.parity_known(i, cx),
-            (Kind::Write, Phase::Journal) if moved => self.replan(i, cx),
+            (Kind::Write, Phase::Journal) if moved => self.plan(i, cx),
             (Kind::Write, Phase::Journal) => self.place(i, cx),
             (Kind::Write, _) => self.end(i, None, cx),
             (Kind::Free, _) => unreachable!("a piece that is over has no parts"),
