@@ -116,6 +116,7 @@ impl<F: LogBlocks> LogSsd<F> {
     }
 
     fn do_step(&mut self, plane: u32, step: Step, cx: &mut Cx<'_>) {
+        self.lanes.work_for(Work::Gc);
         let (end, die, bus) = match step {
             Step::Copy { from, to } => self.copy(plane, from, to, cx),
             Step::Filler(to) => self.fill_gap(plane, to, cx),
@@ -196,6 +197,7 @@ impl<F: LogBlocks> LogSsd<F> {
 
     /// Programs a page of the host; a part of one after the version before was read.
     fn write_page(&mut self, plane: u32, taken: Taken, entry: &Entry, cx: &mut Cx<'_>) -> Done {
+        self.lanes.work_for(Work::Write);
         let region = self.lines[plane as usize].map.region();
         let position = region.position(taken.spot);
         let is_whole = entry.mask == ones(self.pages.sectors);
@@ -268,6 +270,7 @@ impl<F: LogBlocks> LogSsd<F> {
         end: u32,
         cx: &mut Cx<'_>,
     ) -> Done {
+        self.lanes.work_for(Work::Journal);
         let position = self.lines[plane as usize].map.region().position(taken.spot);
         let (time, die) = self.lanes.program(plane, cx.now, entry.serial, position);
         let bus = self.lanes.timing().transfer;

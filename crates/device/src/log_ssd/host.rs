@@ -18,6 +18,7 @@ impl<F: LogBlocks> LogSsd<F> {
         let fetches = !request.payload.is_none();
         self.serial = self.serial.wrapping_add(1);
         let mut slowest = PageTime::done(now);
+        self.lanes.work_for(Work::Read);
         let (mut die, mut bus, mut linked) = (Span::ZERO, Span::ZERO, ByteLen::ZERO);
         for part in self.pages.parts(offset, len) {
             let (plane, spot) = self.find(part.lpn);

@@ -33,8 +33,8 @@ use crate::nand::{Lanes, PageTime};
 use buffer::Buffer;
 use line::Line;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, Limits, Machine, MediumSpec, Op, OpenHow, Peek,
-    Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine, MediumSpec,
+    Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
 };
 use nandu_ftl::log_block::LogBlocks;
 use nandu_ftl::Layout;
@@ -200,7 +200,8 @@ impl<F: LogBlocks> LogSsd<F> {
         u64::from(self.layout.first_page(self.layout.first_block(plane)).0 + spot)
     }
 
-    fn settle(cx: &mut Cx<'_>) {
+    fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.lanes.tick(cx.now);
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
@@ -253,7 +254,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
     }
 
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
-        Self::settle(cx);
+        self.settle(cx);
         match (key.0, self.life) {
             (0, Life::Opening) => {
                 self.life = Life::Running;
@@ -282,7 +283,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        Self::settle(cx);
+        self.settle(cx);
         let step = match cx.requests[id].op {
             Op::Read => self.read(id, cx),
             Op::Write if self.buffer.is_some() => self.write_buffered(id, cx),
@@ -336,6 +337,24 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
         if let Some(buffer) = &self.buffer {
             out.push((Resource::Device, buffer.link_busy));
         }
+    }
+
+    fn watch_lanes(&mut self, from: Instant, to: Instant) {
+        self.lanes.watch(from, to);
+    }
+
+    fn lanes(&self) -> Option<&LaneTape> {
+        self.lanes.tape()
+    }
+
+    fn flash_map(&self) -> Option<FlashMap> {
+        let regions = || self.lines.iter().map(|line| line.map.region());
+        Some(FlashMap {
+            blocks_per_plane: self.layout.blocks,
+            pages_per_block: self.layout.pages,
+            valid: regions().flat_map(|r| (0..self.layout.blocks).map(|block| r.valid(block))).collect(),
+            erases: regions().flat_map(|r| r.erases().iter().copied()).collect(),
+        })
     }
 
     fn reset_counters(&mut self) {
