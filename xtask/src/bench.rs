@@ -219,6 +219,8 @@ fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String>
 
 fn instructions(program: &Path, folder: &Path, count: &Count, passes: u64) -> Result<u64, String> {
     let mut valgrind = Command::new("valgrind");
+    // A trace that was decoded by the first run and not by the second would be a difference of its own.
+    valgrind.env("NANDU_CACHE", "off");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
     valgrind.args(run_words(folder, count.stack, count.requests, passes, count.precondition));
     let output = valgrind.output().map_err(|e| format!("valgrind: {e}"))?;
@@ -282,6 +284,7 @@ fn flatness() -> End {
 /// CPU seconds and peak MiB of one run of the program.
 fn measured(program: &Path, words: Vec<String>) -> Result<(f64, u64), String> {
     let mut time = Command::new("python3");
+    time.env("NANDU_CACHE", "off");
     time.arg("xtask/measure.py").arg(program).args(words).current_dir(root());
     let output = time.output().map_err(|e| e.to_string())?;
     if !output.status.success() {

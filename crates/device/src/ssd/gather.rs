@@ -104,8 +104,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let plane = self.paging.gatherer.turn;
         self.paging.gatherer.turn = if plane + 1 == layout.planes { 0 } else { plane + 1 };
         let p = &self.blocks.planes[plane as usize];
-        // One free block at least stays for moved pages: collection begins at two or more.
-        if p.valid + layout.pages > p.valid_max || p.free < self.host.gc_start {
+        // As many free blocks stay as a write of the host leaves: one at least, for moved pages.
+        let least = self.host.gc_start.max(self.host.urgent + 1);
+        if p.valid + layout.pages > p.valid_max || p.free < least {
             self.paging.gatherer.count.no_room += 1;
             return None;
         }
