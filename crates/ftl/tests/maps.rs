@@ -245,6 +245,7 @@ proptest! {
     #[test]
     fn dftl(turns in turns(), ram in 16u64..200) {
         run(Dftl::new(SHAPE, ram), &turns);
+        run(Dftl::new(SHAPE, ram).with_protected(5), &turns);
     }
 
     #[test]

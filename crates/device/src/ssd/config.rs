@@ -249,7 +249,9 @@ impl DeviceConfig for SsdConfig {
             (MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. }, None) => {
                 unreachable!("drives with a log-block map are made by themselves")
             }
-            (MapConfig::Dftl { ram, .. }, None) => self.at_once(drive, mapping::dftl(shape, *ram)?, cx),
+            (MapConfig::Dftl { ram, protected, .. }, None) => {
+                self.at_once(drive, mapping::dftl(shape, *ram, *protected)?, cx)
+            }
             (MapConfig::Cftl { ram, switching, .. }, None) => {
                 self.at_once(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, cx)
             }

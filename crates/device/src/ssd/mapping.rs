@@ -3,7 +3,7 @@
 use crate::log_ssd::LogMap;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::mapping::{
-    Cftl, CleanFirst, Dftl, Invalidation, MapShape, SwitchSettings, Tpc, TpcSettings, Tpftl,
+    Cftl, CleanFirst, Dftl, Invalidation, MapShape, Mapping, SwitchSettings, Tpc, TpcSettings, Tpftl,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,6 +21,10 @@ pub enum MapConfig {
         /// RAM for cached entries.
         #[serde(default = "default_ram")]
         ram: ByteLen,
+        /// Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
+        /// DFTL's own paper has a segmented LRU and does not say how many it protects.
+        #[serde(default = "no_share")]
+        protected: Ratio,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
         gc_batch: Option<u32>,
@@ -179,6 +183,10 @@ fn default_ram() -> ByteLen {
     ByteLen(128 << 10)
 }
 
+fn no_share() -> Ratio {
+    Ratio::ZERO
+}
+
 fn default_window() -> Ratio {
     Ratio::new(1, 4)
 }
@@ -276,8 +284,13 @@ fn enough(ram: ByteLen, least: u64) -> Result<u64, BuildError> {
     Ok(ram.0)
 }
 
-pub(super) fn dftl(shape: MapShape, ram: ByteLen) -> Result<Dftl, BuildError> {
-    Ok(Dftl::new(shape, enough(ram, 16)?))
+pub(super) fn dftl(shape: MapShape, ram: ByteLen, protected: Ratio) -> Result<Dftl, BuildError> {
+    if protected.num >= protected.den {
+        return Err(BuildError::at("mapping", "protected is a share of the entries, below 1"));
+    }
+    let map = Dftl::new(shape, enough(ram, 16)?);
+    let most = protected.of(u64::from(map.cache_slots()));
+    Ok(map.with_protected(most as u32))
 }
 
 pub(super) fn cftl(

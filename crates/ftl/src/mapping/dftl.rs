@@ -13,8 +13,11 @@
 //! Page-level Address Mappings", ASPLOS 2009, sections 3.1 to 3.4; baseline B2-2 of the TPC-FTL paper (section II).
 //! The old page of a write is known at once, because a write that misses reads its translation page like a read does.
 //!
-//! Where we differ: plain LRU instead of segmented LRU (O2-11); moves of collection wait in a table
-//! ([`super::moves`]) instead of being grouped per victim block (O2-5). An entry is found by an index and the entries of
+//! The order of use is plain LRU, or segmented as DFTL's paper has it (O2-11): an entry that is used again while it is
+//! cached is *protected*, and of those that are not the least recently used one goes first; when too many are protected, the
+//! least recently used of them is the newest of the others again. That paper does not say how many are.
+//!
+//! Where we differ: moves of collection wait in a table ([`super::moves`]) instead of being grouped per victim block (O2-5). An entry is found by an index and the entries of
 //! a translation page by a list, so nothing is searched; `scan_visits` counts what the search that the TPC-FTL paper
 //! assumes would visit (S2-18: all entries, for a lookup, for the choice of a victim and for a batch update).
 //!
@@ -37,7 +40,9 @@ struct Entry {
     /// Page number plus one; zero when unmapped.
     word: u32,
     dirty: bool,
-    /// Neighbours in the order of use, a ring through [`NONE`].
+    /// It was used again while it was cached, and counts as such.
+    protected: bool,
+    /// Neighbours in the order of use, a ring through [`NONE`]; those that are protected behind all others.
     older: u32,
     newer: u32,
     /// Neighbours among the cached entries of the same translation page.
@@ -45,8 +50,26 @@ struct Entry {
     after: u32,
 }
 
-const EMPTY: Entry =
-    Entry { lpn: Lpn(0), word: 0, dirty: false, older: NONE, newer: NONE, before: NONE, after: NONE };
+const EMPTY: Entry = Entry {
+    lpn: Lpn(0),
+    word: 0,
+    dirty: false,
+    protected: false,
+    older: NONE,
+    newer: NONE,
+    before: NONE,
+    after: NONE,
+};
+
+/// The entries that are protected.
+#[derive(Clone, Copy, Debug, Default)]
+struct Protected {
+    /// Most of them; 0 is plain LRU.
+    most: u32,
+    count: u32,
+    /// The least recently used one; [`NONE`] when there is none.
+    oldest: u32,
+}
 
 /// The map.
 #[derive(Clone, Debug)]
@@ -56,6 +79,7 @@ pub struct Dftl {
     /// The cached entries, behind one that is none.
     entries: Vec<Entry>,
     capacity: u32,
+    protected: Protected,
     /// Slot of each logical page; zero when it is not cached.
     index: Vec<u32>,
     /// Slot of the first cached entry of each translation page.
@@ -72,9 +96,17 @@ impl Dftl {
             directory: Directory::new(pages),
             entries: vec![EMPTY],
             capacity,
+            protected: Protected::default(),
             index: vec![0; shape.pages as usize],
             heads: vec![0; pages as usize],
         }
+    }
+
+    /// The same map with a segmented order of use: at most `most` entries are protected, 0 for plain LRU. At least one is
+    /// not.
+    pub fn with_protected(mut self, most: u32) -> Dftl {
+        self.protected.most = most.min(self.capacity - 1);
+        self
     }
 
     /// Entries in the cache.
@@ -86,12 +118,56 @@ impl Dftl {
     /// Makes an entry the most recently used.
     #[inline(always)]
     fn touch(&mut self, slot: u32) {
+        if self.protected.most > 0 {
+            return self.protect(slot);
+        }
         let Entry { older, newer, .. } = self.entries[slot as usize];
         if newer != NONE {
             self.entries[older as usize].newer = newer;
             self.entries[newer as usize].older = older;
             self.make_newest(slot);
         }
+    }
+
+    /// An entry is used again, and is protected from here on.
+    #[inline(never)]
+    fn protect(&mut self, slot: u32) {
+        self.take_out(slot);
+        self.make_newest(slot);
+        self.entries[slot as usize].protected = true;
+        self.protected.count += 1;
+        if self.protected.oldest == NONE {
+            self.protected.oldest = slot;
+        }
+        if self.protected.count > self.protected.most {
+            let oldest = &mut self.entries[self.protected.oldest as usize];
+            oldest.protected = false;
+            self.protected.oldest = oldest.newer;
+            self.protected.count -= 1;
+        }
+    }
+
+    /// Takes an entry out of the order of use.
+    fn take_out(&mut self, slot: u32) {
+        let Entry { older, newer, protected, .. } = self.entries[slot as usize];
+        self.entries[older as usize].newer = newer;
+        self.entries[newer as usize].older = older;
+        if protected {
+            self.entries[slot as usize].protected = false;
+            self.protected.count -= 1;
+            if self.protected.oldest == slot {
+                self.protected.oldest = newer;
+            }
+        }
+    }
+
+    /// Puts an entry that is not in the order of use before all that are protected.
+    fn insert(&mut self, slot: u32) {
+        let newer = self.protected.oldest;
+        let older = std::mem::replace(&mut self.entries[newer as usize].older, slot);
+        self.entries[older as usize].newer = slot;
+        let entry = &mut self.entries[slot as usize];
+        (entry.older, entry.newer) = (older, newer);
     }
 
     /// Puts an entry that is not in the order of use at its end.
@@ -159,7 +235,7 @@ impl Dftl {
     fn add(&mut self) -> u32 {
         let slot = self.entries.len() as u32;
         self.entries.push(EMPTY);
-        self.make_newest(slot);
+        self.insert(slot);
         slot
     }
 
@@ -182,7 +258,12 @@ impl Dftl {
         }
         self.entries[after as usize].before = before;
         self.index[lpn.0 as usize] = NONE;
-        self.touch(victim);
+        if self.protected.most > 0 {
+            self.take_out(victim);
+            self.insert(victim);
+        } else {
+            self.touch(victim);
+        }
         victim
     }
 
@@ -226,7 +307,8 @@ impl Mapping for Dftl {
 
     fn reset(&mut self) {
         let count = self.store.count;
-        *self = Dftl::new(self.store.shape, u64::from(self.capacity) * ENTRY);
+        let most = self.protected.most;
+        *self = Dftl::new(self.store.shape, u64::from(self.capacity) * ENTRY).with_protected(most);
         self.store.count = count;
     }
 
@@ -330,6 +412,14 @@ impl Mapping for Dftl {
         if cached != self.order().count() {
             return Err(format!("{cached} entries are found but the order has others"));
         }
+        let protected: Vec<bool> = self.order().map(|slot| self.entries[slot as usize].protected).collect();
+        let count = protected.iter().filter(|&&p| p).count();
+        if !protected.is_sorted()
+            || count as u32 != self.protected.count
+            || count as u32 > self.protected.most
+        {
+            return Err(format!("{count} entries are protected, at most {:?}", self.protected));
+        }
         for slot in self.order() {
             let Entry { lpn, word, dirty, .. } = self.entries[slot as usize];
             if self.index[lpn.0 as usize] != slot {
@@ -402,5 +492,42 @@ mod tests {
         assert_eq!(map.lookup(Lpn(4), &mut ops), Some(Ppn(52)));
         assert_eq!(steps(&mut ops, &mut map), []);
         map.check().unwrap();
+    }
+
+    /// The obvious segmented LRU: two lists of pages, the oldest first.
+    #[test]
+    fn a_segmented_order_agrees_with_two_lists() {
+        for (seed, most) in [(1, 1), (2, 3), (3, 5), (4, 7), (5, 200)] {
+            let shape = MapShape { pages: 64, bits: 3, moves: 2 };
+            let mut map = Dftl::new(shape, 8 * ENTRY).with_protected(most);
+            let most = most.min(7) as usize;
+            let mut ops = MapOps::default();
+            let (mut others, mut again): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+            let mut rng = nandu_base::Rng::new(seed);
+            for turn in 0..4000 {
+                let most_lpn = if rng.below(3) == 0 { 64 } else { 10 };
+                let lpn = rng.below(most_lpn) as u32;
+                let is_hit = map.lookup_cached(Lpn(lpn)).is_some();
+                assert_eq!(is_hit, others.contains(&lpn) || again.contains(&lpn), "seed {seed}, turn {turn}");
+                if is_hit {
+                    others.retain(|&l| l != lpn);
+                    again.retain(|&l| l != lpn);
+                    again.push(lpn);
+                    if again.len() > most {
+                        others.push(again.remove(0));
+                    }
+                } else {
+                    map.lookup(Lpn(lpn), &mut ops);
+                    ops.clear();
+                    if others.len() + again.len() == 8 {
+                        others.remove(0);
+                    }
+                    others.push(lpn);
+                }
+                let order: Vec<u32> = map.order().map(|slot| map.entries[slot as usize].lpn.0).collect();
+                assert_eq!(order, [&others[..], &again].concat(), "seed {seed}, turn {turn}");
+                map.check().unwrap();
+            }
+        }
     }
 }

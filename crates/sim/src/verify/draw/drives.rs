@@ -226,7 +226,12 @@ impl Draft<'_> {
         };
         match kind {
             3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
-            0 => Some(format!("{{ kind = \"dftl\", ram = {}, {common} }}", self.rng.between(16, 200))),
+            0 => {
+                let ram = self.rng.between(16, 200);
+                // A generator of its own: what else a seed draws stays as it was.
+                let protected = *self.rng.fork(11).pick(&["0", "0", "1/4", "1/2", "9/10"]);
+                Some(format!("{{ kind = \"dftl\", ram = {ram}, protected = \"{protected}\", {common} }}"))
+            }
             1 => {
                 let ram = self.rng.between(24, 200);
                 // A generator of its own: what else a seed draws stays as it was.
