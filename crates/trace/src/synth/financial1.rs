@@ -59,26 +59,18 @@ impl Params for Financial1 {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
             burst: Ratio::new(1, 2),
             burst_interarrival: Span(self.interarrival.0 / 16),
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             // Mean 3,435 B; with 47 % of the starts at a page, 1.44 pages.
             sizes: [(512, 15), (1024, 12), (2048, 14), (4096, 46), (8192, 13)]
                 .map(|(b, w)| (ByteLen(b), w))
                 .into(),
-            space: self.space,
-            write_space: ByteLen(0),
             hot: self.hot,
-            grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
             sequential: Ratio::new(2, 100),
             aligned: Ratio::new(47, 100),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

@@ -56,26 +56,18 @@ impl Params for Financial2 {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
             burst: Ratio::new(1, 2),
             burst_interarrival: Span(self.interarrival.0 / 16),
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             // Mean 2,412 B.
             sizes: [(512, 23), (1024, 14), (2048, 29), (4096, 30), (8192, 4)]
                 .map(|(b, w)| (ByteLen(b), w))
                 .into(),
-            space: self.space,
-            write_space: ByteLen(0),
             hot: self.hot,
-            grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
             sequential: Ratio::new(2, 100),
             aligned: Ratio::new(1, 2),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

@@ -50,6 +50,32 @@ pub struct MixParams {
     pub aligned: Ratio,
 }
 
+impl MixParams {
+    /// Reads and a share of writes at even places of `space`, in whole units of 4 KiB: what a generator says of itself comes
+    /// on top. Lengths are still to be given.
+    pub fn plain(requests: u64, interarrival: Span, write: Ratio, space: ByteLen) -> MixParams {
+        MixParams {
+            requests,
+            interarrival,
+            burst: Ratio::ZERO,
+            burst_interarrival: Span::ZERO,
+            write,
+            flush: Ratio::ZERO,
+            trim: Ratio::ZERO,
+            fua: Ratio::ZERO,
+            sizes: Vec::new(),
+            space,
+            write_space: ByteLen::ZERO,
+            hot: space,
+            grain: ByteLen::kib(4),
+            piece: ByteLen::kib(4),
+            zipf: None,
+            sequential: Ratio::ZERO,
+            aligned: Ratio::new(1, 1),
+        }
+    }
+}
+
 /// Yields the records of a [`MixParams`] and a seed.
 #[derive(Clone, Debug)]
 pub struct Mix {

@@ -53,25 +53,11 @@ impl Params for MixedZipf {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
-            burst: Ratio::ZERO,
-            burst_interarrival: Span::ZERO,
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             sizes: [(4, 50), (8, 20), (16, 15), (32, 10), (64, 5)]
                 .map(|(kib, w)| (ByteLen::kib(kib), w))
                 .into(),
-            space: self.space,
-            write_space: ByteLen(0),
-            hot: self.space,
-            grain: ByteLen::kib(4),
-            piece: ByteLen::kib(4),
             zipf: Some(self.zipf),
-            sequential: Ratio::ZERO,
-            aligned: Ratio::new(1, 1),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

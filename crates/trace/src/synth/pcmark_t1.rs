@@ -61,23 +61,11 @@ impl Params for PcmarkT1 {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
-            burst: Ratio::ZERO,
-            burst_interarrival: Span::ZERO,
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             sizes: [(4, 60), (8, 25), (16, 15)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
-            space: self.space,
-            hot: self.space,
-            write_space: ByteLen(0),
-            grain: ByteLen::kib(4),
             piece: self.neighbourhood,
             zipf: Some(self.zipf),
             sequential: self.sequential,
-            aligned: Ratio::new(1, 1),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

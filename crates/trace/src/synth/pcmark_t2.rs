@@ -53,23 +53,10 @@ impl Params for PcmarkT2 {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
-            burst: Ratio::ZERO,
-            burst_interarrival: Span::ZERO,
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             sizes: [(8, 10), (16, 20), (32, 30), (64, 40)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
-            space: self.space,
-            hot: self.space,
-            write_space: ByteLen(0),
-            grain: ByteLen::kib(4),
             piece: ByteLen::kib(64),
-            zipf: None,
             sequential: self.sequential,
-            aligned: Ratio::new(1, 1),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

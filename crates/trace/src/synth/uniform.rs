@@ -67,23 +67,15 @@ impl Params for Uniform {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
-            burst: Ratio::ZERO,
-            burst_interarrival: Span::ZERO,
-            write: self.write,
             flush: self.flush,
             trim: self.trim,
             fua: self.fua,
             sizes: vec![(self.size, 1)],
-            space: self.space,
             write_space: self.write_space,
-            hot: self.space,
             grain: self.size,
             piece: self.size,
-            zipf: None,
             sequential: self.sequential,
-            aligned: Ratio::new(1, 1),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }

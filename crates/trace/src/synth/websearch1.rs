@@ -50,24 +50,11 @@ impl Params for WebSearch1 {
 
     fn mix(self) -> MixParams {
         MixParams {
-            requests: self.requests,
-            interarrival: self.interarrival,
-            burst: Ratio::ZERO,
-            burst_interarrival: Span::ZERO,
-            write: self.write,
-            flush: Ratio::ZERO,
-            trim: Ratio::ZERO,
-            fua: Ratio::ZERO,
             // Mean 15.04 KiB.
             sizes: [(8, 58), (16, 14), (24, 10), (32, 18)].map(|(kib, w)| (ByteLen::kib(kib), w)).into(),
-            space: self.space,
-            write_space: ByteLen(0),
-            hot: self.space,
             grain: ByteLen::kib(8),
             piece: ByteLen::kib(8),
-            zipf: None,
-            sequential: Ratio::ZERO,
-            aligned: Ratio::new(1, 1),
+            ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }
 }
