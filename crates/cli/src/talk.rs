@@ -1,6 +1,7 @@
 //! What is said on stderr: notes, warnings, and a progress bar when a person watches.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nandu_sim::replay::Progress;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -72,6 +73,12 @@ impl Bar {
             *shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
+    }
+
+    /// Hears of the progress of one run, and adds it.
+    pub fn follow(&self) -> impl FnMut(Progress) + '_ {
+        let mut told = 0;
+        move |progress| self.add(progress.issued - std::mem::replace(&mut told, progress.issued))
     }
 
     /// Takes the bar away.

@@ -11,12 +11,10 @@ use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
 use crate::verdict::{self, all_cautions, Row};
-use nandu_sim::replay::Progress;
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{run_tapped, Look};
 use nandu_sim::RunResult;
 use serde::Serialize;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Races stacks.
 pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
@@ -62,16 +60,12 @@ fn tell_apart(stacks: &mut [Opened]) {
 pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result<Vec<Row>, Failure> {
     let bar = talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
     let results = parallel::map(plans, threads, |plan| {
-        let told = AtomicU64::new(0);
-        let progress = |progress: Progress| {
-            bar.add(progress.issued - told.swap(progress.issued, Ordering::Relaxed));
-        };
         let (stack, options) = (&plan.opened.stack, &plan.options);
         let result = if sampled {
             let look = Look { samples: true, ..Look::default() };
-            run_tapped(stack, options, (), look, progress).map(|seen| (seen.result, seen.samples))
+            run_tapped(stack, options, (), look, bar.follow()).map(|seen| (seen.result, seen.samples))
         } else {
-            nandu_sim::run(stack, options, progress).map(|result| (result, Samples::default()))
+            nandu_sim::run(stack, options, bar.follow()).map(|result| (result, Samples::default()))
         };
         result.map(|r| (plan.opened.label.clone(), r)).map_err(|error| {
             let failure = Failure::from(error);

@@ -60,10 +60,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
 /// The run with every read checked.
 fn verified(plan: &Plan, talk: Talk) -> Result<Vec<Row>, Failure> {
     let bar = talk.bar(plan.requests(), "requests");
-    let mut told = 0;
-    let result = run_verified(&plan.opened.stack, &plan.options, |progress| {
-        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
-    });
+    let result = run_verified(&plan.opened.stack, &plan.options, bar.follow());
     bar.clear();
     let label = plan.opened.label.clone();
     let result = result.map_err(|error| match error {

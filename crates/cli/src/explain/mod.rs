@@ -135,10 +135,8 @@ pub fn explain(plan: &Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Re
 /// The window in which the slowest request was under way, with a quarter of its latency before and after.
 fn around_the_slowest(plan: &Plan, talk: Talk) -> Result<(Span, Span), Failure> {
     let bar = talk.bar(plan.requests(), "requests, to find the slowest");
-    let mut told = 0;
-    let done = run_tapped(&plan.opened.stack, &plan.options, Slowest::new(1), Look::default(), |progress| {
-        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
-    });
+    let (stack, options) = (&plan.opened.stack, &plan.options);
+    let done = run_tapped(stack, options, Slowest::new(1), Look::default(), bar.follow());
     bar.clear();
     let slowest = done?.tap.into_sorted();
     let request =
@@ -171,11 +169,8 @@ fn run(
         picture: window.map(|(from, to)| Picture::new(from, to)),
     };
     let bar = talk.bar(plan.requests(), "requests");
-    let mut told = 0;
     let look = Look { lanes: window, samples: sampled };
-    let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, |progress| {
-        bar.add(progress.issued - std::mem::replace(&mut told, progress.issued));
-    });
+    let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();
     let Seen { result, tap, lanes, samples } = done?;
     if let (Some(log), Some(path)) = (tap.log, &args.log) {
