@@ -37,7 +37,9 @@ pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState
 pub use node::{LayerStats, Node, Peek};
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
-pub use registry::{BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry};
+pub use registry::{
+    BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry, TenantShare,
+};
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, Span, SECTOR};

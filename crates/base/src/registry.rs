@@ -5,7 +5,7 @@
 //! one list. A kind is made from a configuration type by [`Kind::of`].
 
 use crate::machine::{Limits, Machine};
-use crate::units::{ByteLen, ByteOffset};
+use crate::units::{ByteLen, ByteOffset, Span};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -35,6 +35,8 @@ pub struct BuildContext<'a> {
     pub seed: u64,
     /// Tenants of the stack, SYSTEM included.
     pub tenants: usize,
+    /// What each tenant may ask for, SYSTEM first; as many as `tenants` where a whole stack is built.
+    pub shares: &'a [TenantShare],
     /// Faults to plant; empty outside `verify --plant`.
     pub planted: &'a BTreeSet<String>,
     /// How much of a drive is filled before the run begins.
@@ -50,6 +52,40 @@ impl BuildContext<'_> {
     /// The limits of the only child.
     pub fn only_child(&self) -> &Limits {
         &self.children[0]
+    }
+}
+
+/// What a tenant may ask for of what is shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TenantShare {
+    /// Its name.
+    pub name: String,
+    /// Its share relative to other tenants, 1 to 10000; 100 for SYSTEM.
+    pub weight: u16,
+    /// Most bytes read per second.
+    pub rbps: Option<u64>,
+    /// Most bytes written per second.
+    pub wbps: Option<u64>,
+    /// Most reads per second.
+    pub riops: Option<u64>,
+    /// Most writes per second.
+    pub wiops: Option<u64>,
+    /// The mean latency it wants to stay below.
+    pub target_latency: Option<Span>,
+}
+
+impl TenantShare {
+    /// A tenant of weight 100 without limits.
+    pub fn named(name: &str) -> TenantShare {
+        TenantShare {
+            name: name.into(),
+            weight: 100,
+            rbps: None,
+            wbps: None,
+            riops: None,
+            wiops: None,
+            target_latency: None,
+        }
     }
 }
 

@@ -221,6 +221,7 @@ mod tests {
             children: &[],
             seed: 1,
             tenants: 1,
+            shares: &[],
             planted: &planted,
             precondition: Precondition::Empty,
         };

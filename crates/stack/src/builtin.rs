@@ -16,4 +16,5 @@ pub fn builtin() -> Registry {
         .with(nandu_array::mirror::kind())
         .with(nandu_array::mirror::hetero_kind())
         .with(nandu_cache::machine::kind())
+        .with(nandu_queue::config::kind())
 }

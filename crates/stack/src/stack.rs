@@ -5,7 +5,7 @@ use crate::load::{Node, Source};
 use nandu_base::registry::{nearest, Kind};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Limits, Machine, Medium, MediumSpec,
-    Precondition, Rng, TenantId,
+    Precondition, Rng, TenantId, TenantShare,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -149,6 +149,7 @@ impl Stack {
     /// Makes the machines, children first.
     pub fn build(&self, options: &BuildOptions) -> Result<Built, StackError> {
         self.check_planted(&options.planted)?;
+        let shares = self.shares();
         let mut parts: Vec<BuiltPart> = Vec::with_capacity(self.devices.len());
         let mut regions: Vec<Vec<Use>> = self.devices.iter().map(|_| Vec::new()).collect();
         for (number, device) in self.devices.iter().enumerate() {
@@ -158,7 +159,8 @@ impl Stack {
                 name: &device.name,
                 children: &children,
                 seed: seed_of(options.seed, &device.name),
-                tenants: self.tenants.len() + 1,
+                tenants: shares.len(),
+                shares: &shares,
                 planted: &options.planted,
                 precondition: options.precondition,
             };
@@ -173,6 +175,20 @@ impl Stack {
             });
         }
         Ok(Built { parts, exports: self.exports.clone(), tenants: self.tenants.clone() })
+    }
+
+    /// What each tenant may ask for, SYSTEM first.
+    fn shares(&self) -> Vec<TenantShare> {
+        let tenants = self.tenants.iter().map(|Tenant { name, table }| TenantShare {
+            weight: table.weight,
+            rbps: table.max.rbps.map(|b| b.0),
+            wbps: table.max.wbps.map(|b| b.0),
+            riops: table.max.riops,
+            wiops: table.max.wiops,
+            target_latency: table.target_latency,
+            ..TenantShare::named(name)
+        });
+        std::iter::once(TenantShare::named("system")).chain(tenants).collect()
     }
 
     /// A planted fault that no machine of this stack knows would prove nothing.

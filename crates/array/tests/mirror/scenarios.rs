@@ -606,6 +606,7 @@ fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
         children,
         seed: 1,
         tenants: 1,
+        shares: &[],
         planted: &planted,
         precondition: Precondition::Empty,
     };

@@ -268,6 +268,7 @@ impl World {
             children: &limits,
             seed: self.setup.seed,
             tenants: 2,
+            shares: &[],
             planted: &self.setup.plants,
             precondition: Precondition::Empty,
         };

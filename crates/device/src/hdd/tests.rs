@@ -32,6 +32,7 @@ impl Bench {
             children: &[],
             seed: 1,
             tenants: 2,
+            shares: &[],
             planted: &planted,
             precondition: Precondition::Empty,
         };
@@ -233,6 +234,7 @@ fn options_that_cannot_be_are_refused_by_name() {
             children: &[],
             seed: 1,
             tenants: 1,
+            shares: &[],
             planted: &planted,
             precondition: Precondition::Empty,
         };

@@ -26,7 +26,15 @@ struct Bench {
 
 fn build(toml: &str, plants: &BTreeSet<String>, precondition: Precondition) -> Box<dyn Machine> {
     let config: SsdConfig = toml::from_str(toml).expect("the test's options parse");
-    let cx = BuildContext { name: "ssd", children: &[], seed: 1, tenants: 2, planted: plants, precondition };
+    let cx = BuildContext {
+        name: "ssd",
+        children: &[],
+        seed: 1,
+        tenants: 2,
+        shares: &[],
+        planted: plants,
+        precondition,
+    };
     config.build(&cx).expect("the test's drive can be built")
 }
 
@@ -500,6 +508,7 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
             children: &[],
             seed: 1,
             tenants: 1,
+            shares: &[],
             planted: &plants,
             precondition: Precondition::Empty,
         };

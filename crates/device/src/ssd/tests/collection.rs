@@ -228,8 +228,15 @@ fn options_that_cannot_work_are_refused() {
         let config: SsdConfig = toml::from_str(&format!("{SMALL}{options}")).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
-        let cx =
-            BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let cx = BuildContext {
+            name: "ssd",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            shares: &[],
+            planted: &plants,
+            precondition,
+        };
         let Err(error) = config.build(&cx) else { panic!("accepted: {options}") };
         assert_eq!(error.key, Some(key), "{options}: {error}");
     }

@@ -1,0 +1,17 @@
+//! The fair queue: tenants that share a device, and who goes next.
+//!
+//! A request passes three stages. [`throttle`] holds it while its tenant is above a limit of its own. The
+//! [`board`] is where admitted requests wait, and the [scheduler](schedulers) says which of them is sent next while the
+//! device below has room. [`machine`] is the device kind `queue`, which does this between a parent and one child.
+//!
+//! To add a scheduler: one file in `schedulers/`, one variant in `config.rs` and one arm where it is built. A scheduler
+//! sees slots, tenants, extents and times, never data.
+
+pub mod board;
+pub mod config;
+pub mod cost;
+pub mod machine;
+pub mod order;
+pub mod schedulers;
+pub mod sorted;
+pub mod throttle;

@@ -1,0 +1,249 @@
+//! `queue`: tenants that share the device below, and who goes next.
+//!
+//! A request from above is admitted by the [throttle](crate::throttle), waits on the [board](crate::board), and is sent when
+//! the [scheduler](crate::schedulers) says so and fewer than `depth` are on their way. Its end comes back the same way. Time
+//! spent here counts as waiting for a queue slot in the critical path.
+//!
+//! Nothing is ordered: whoever needs one request to come after another waits for the first one's end, as with any device. A
+//! flush makes durable what had ended when it came; it may go whenever its tenant's turn is, for what has ended stays ended.
+//!
+//! Cost: one child request for each request, and the scheduler's. RAM: about 100 bytes for a waiting request, once.
+
+use crate::board::{Board, Class, Entry};
+use crate::cost::CostConfig;
+use crate::schedulers::{Next, Scheduler};
+use crate::throttle::Throttle;
+use nandu_base::{
+    ByteLen, ByteOffset, Counter, Cx, Draft, Limits, Machine, Op, Peek, Phase, Place, ReqId, Span, Step,
+    TenantShare, TimerKey, Violation,
+};
+
+/// Everything a queue is made of beside its scheduler.
+pub(crate) struct Parts<'a> {
+    pub limits: Limits,
+    pub depth: u32,
+    pub cost: CostConfig,
+    pub tenants: &'a [TenantShare],
+    pub burst: Span,
+    pub window: Span,
+    /// Whether the scheduler wants to know where a request will be served.
+    pub lanes: bool,
+    pub forgets: bool,
+    pub cuts_short: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    waited: u64,
+    waiting_max: u64,
+}
+
+/// A fair queue.
+pub(crate) struct Queue<S> {
+    scheduler: S,
+    board: Board,
+    throttle: Throttle,
+    limits: Limits,
+    depth: u32,
+    cost: CostConfig,
+    lanes: bool,
+    /// Requests on their way, by the cookie of the child request.
+    sent: Vec<Entry>,
+    free: Vec<u32>,
+    tally: Tally,
+    forgets: bool,
+    cuts_short: bool,
+}
+
+const RELEASE: TimerKey = TimerKey(0);
+const TURN: TimerKey = TimerKey(1);
+/// Of the requests that had to wait a planted fault strikes each of this many.
+const STRIKE: u64 = 40;
+
+impl<S: Scheduler> Queue<S> {
+    pub(crate) fn boxed(scheduler: S, parts: Parts<'_>) -> Box<dyn Machine> {
+        let tenants = parts.tenants.len();
+        Box::new(Queue {
+            board: Board::new(scheduler.groups(tenants), tenants, scheduler.by_address()),
+            throttle: Throttle::new(parts.tenants, parts.burst, parts.window, parts.depth),
+            scheduler,
+            limits: parts.limits,
+            depth: parts.depth,
+            cost: parts.cost,
+            lanes: parts.lanes,
+            sent: Vec::new(),
+            free: Vec::new(),
+            tally: Tally::default(),
+            forgets: parts.forgets,
+            cuts_short: parts.cuts_short,
+        })
+    }
+
+    fn entry(&self, id: ReqId, cx: &Cx<'_>) -> Entry {
+        let request = &cx.requests[id];
+        let class = Class::of(request.op);
+        let (offset, len) = (request.offset, request.len);
+        let place = if self.lanes && request.op != Op::Flush { cx.peek.locate(0, offset, len) } else { None };
+        let lane = place.map_or((offset.0 / u64::from(self.limits.preferred.max(1))) as u32, |p| p.lane);
+        Entry {
+            id,
+            tenant: request.tenant,
+            class,
+            start: offset.0,
+            end: (offset + len).0,
+            arrived: cx.now,
+            cost: self.cost.of(class, len.0),
+            lane,
+            number: 0,
+            group: self.scheduler.group(request.tenant, lane),
+        }
+    }
+
+    fn put_up(&mut self, entry: Entry, cx: &Cx<'_>) {
+        let slot = self.board.add(Entry { arrived: cx.now, ..entry });
+        self.scheduler.arrived(slot, &self.board, cx.now);
+    }
+
+    /// Sends what may go.
+    fn dispatch(&mut self, cx: &mut Cx<'_>) {
+        while self.board.out() < self.depth && self.board.waiting() > 0 {
+            match self.scheduler.next(&self.board, cx.now) {
+                Next::Send(slot) => {
+                    let entry = self.board.take(slot);
+                    self.send(entry, cx);
+                }
+                Next::Until(at) => {
+                    cx.wake_at(TURN, at);
+                    break;
+                }
+                Next::Nothing => {
+                    assert!(self.board.out() > 0, "requests wait, but nothing that could end is on its way");
+                    break;
+                }
+            }
+        }
+        self.tally.waiting_max = self.tally.waiting_max.max(u64::from(self.board.waiting()));
+        if let Some(at) = self.throttle.next_release(cx.now) {
+            cx.wake_at(RELEASE, at);
+        }
+    }
+
+    fn send(&mut self, entry: Entry, cx: &mut Cx<'_>) {
+        if entry.arrived < cx.now {
+            self.tally.waited += 1;
+            if self.forgets && self.tally.waited.is_multiple_of(STRIKE) {
+                return;
+            }
+            let write = cx.requests[entry.id].op == Op::Write;
+            if self.cuts_short && write && self.tally.waited.is_multiple_of(STRIKE / 8) {
+                self.board.came_back(&entry);
+                self.throttle.done(&entry, entry.arrived, cx.now);
+                cx.finish(entry.id);
+                return;
+            }
+        }
+        let cookie = match self.free.pop() {
+            Some(slot) => {
+                self.sent[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.sent.push(entry);
+                (self.sent.len() - 1) as u32
+            }
+        };
+        let request = &cx.requests[entry.id];
+        let draft = Draft {
+            op: request.op,
+            flags: request.flags,
+            offset: request.offset,
+            len: request.len,
+            payload: request.payload,
+            cookie: u64::from(cookie),
+        };
+        let child = cx.child(entry.id, draft);
+        cx.send(0, child);
+    }
+}
+
+impl<S: Scheduler> Machine for Queue<S> {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let entry = self.entry(id, cx);
+        if let Some(entry) = self.throttle.admit(entry, cx.now) {
+            self.put_up(entry, cx);
+        }
+        self.dispatch(cx);
+        Step::Idle
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let slot = cx.requests[id].cookie as u32;
+        let entry = self.sent[slot as usize];
+        self.free.push(slot);
+        let error = cx.requests[id].error;
+        let (parent, child) = cx.requests.pair(entry.id, id);
+        parent.absorb(child, Phase::Queue);
+        parent.error = error;
+        self.board.came_back(&entry);
+        self.scheduler.done(&entry, &self.board, cx.now);
+        self.throttle.done(&entry, entry.arrived, cx.now);
+        while let Some(entry) = self.throttle.release(cx.now) {
+            self.put_up(entry, cx);
+        }
+        self.dispatch(cx);
+        Step::Finish(entry.id)
+    }
+
+    fn timer(&mut self, _key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        while let Some(entry) = self.throttle.release(cx.now) {
+            self.put_up(entry, cx);
+        }
+        self.dispatch(cx);
+        Step::Idle
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        peek.expected_latency(0, op, offset, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.board.waiting() > 0 || peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset, len)
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        out.push(Counter { name: "requests_that_waited", value: self.tally.waited });
+        out.push(Counter { name: "waiting_max", value: self.tally.waiting_max });
+        out.push(Counter { name: "throttled_requests", value: self.throttle.held_total });
+        out.push(Counter { name: "target_missed_windows", value: self.throttle.missed_windows });
+        self.scheduler.counters(out);
+    }
+
+    fn reset_counters(&mut self) {
+        self.tally = Tally::default();
+        (self.throttle.held_total, self.throttle.missed_windows) = (0, 0);
+        self.scheduler.reset_counters();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        if self.board.is_sound() {
+            return Ok(());
+        }
+        Err(Violation {
+            invariant: "conservation",
+            what: "requests on the board and their counts differ".into(),
+        })
+    }
+}

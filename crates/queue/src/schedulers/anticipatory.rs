@@ -1,0 +1,198 @@
+//! `anticipatory`: an elevator that waits a moment for the one who will be back.
+//!
+//! A process that reads one block after another asks for the next only when it has the last. A scheduler that never waits
+//! then leaves it after each read (deceptive idleness), and on a disk the head travels. After a read this one keeps the device
+//! for its tenant for up to `antic_expire`, when the tenant has nothing else outstanding and usually comes back in that
+//! time. The wait ends when its read comes, when a read waits within `near` of where the head is, or when the time is up.
+//! Reads and writes take turns in batches that last for a time; within one the elevator goes up the addresses and a request
+//! whose time is up goes first.
+//!
+//! Sources: Iyer and Druschel, "Anticipatory scheduling", SOSP 2001; block/as-iosched.c of Linux 2.6 for the defaults:
+//! antic_expire 6.7 ms, read_expire 125 ms, write_expire 250 ms, read_batch_expire 500 ms, write_batch_expire 125 ms. Where
+//! we differ: `near` is a distance; Linux compares with the mean distance of the process. It is meant for one request at a
+//! time (`depth = 1`).
+//!
+//! Cost: O(log n) for a request. RAM: 24 bytes for a tenant.
+
+use super::think::ThinkTimes;
+use super::{Next, Scheduler};
+use crate::board::{Board, Class, Entry};
+use nandu_base::{ByteLen, Counter, Instant, Span, TenantId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `anticipatory`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnticipatoryConfig {
+    /// Longest wait for the next read of a tenant. Default 6.7 ms.
+    pub antic_expire: Span,
+    /// How long a read may wait before it goes first. Default 125 ms.
+    pub read_expire: Span,
+    /// The same for all else. Default 250 ms.
+    pub write_expire: Span,
+    /// Length of a batch of reads while writes wait. Default 500 ms.
+    pub read_batch: Span,
+    /// Length of a batch of writes while reads wait. Default 125 ms.
+    pub write_batch: Span,
+    /// A read this close behind the last one is taken without a wait. Default 64 KiB.
+    pub near: ByteLen,
+}
+
+impl Default for AnticipatoryConfig {
+    fn default() -> AnticipatoryConfig {
+        AnticipatoryConfig {
+            antic_expire: Span::from_us(6700),
+            read_expire: Span::from_ms(125),
+            write_expire: Span::from_ms(250),
+            read_batch: Span::from_ms(500),
+            write_batch: Span::from_ms(125),
+            near: ByteLen::kib(64),
+        }
+    }
+}
+
+/// The anticipatory elevator.
+pub struct Anticipatory {
+    config: AnticipatoryConfig,
+    class: Class,
+    batch_end: Instant,
+    /// Whose read ended last, when nothing was sent since.
+    awaited: Option<TenantId>,
+    position: [u64; 2],
+    think: ThinkTimes,
+    waits: u64,
+    hits: u64,
+    waiting: bool,
+    /// The read that was waited for, once it has come.
+    met: Option<u32>,
+}
+
+impl Anticipatory {
+    /// The scheduler for `tenants` tenants, SYSTEM included.
+    pub fn new(config: AnticipatoryConfig, tenants: usize) -> Anticipatory {
+        Anticipatory {
+            config,
+            class: Class::Read,
+            batch_end: Instant::ZERO,
+            awaited: None,
+            position: [0; 2],
+            think: ThinkTimes::new(tenants),
+            waits: 0,
+            hits: 0,
+            waiting: false,
+            met: None,
+        }
+    }
+
+    /// Until when to wait for the tenant whose read ended last.
+    fn wait(&self, board: &Board, now: Instant) -> Option<Instant> {
+        let until = self.think.worth_waiting(self.awaited?, board, self.config.antic_expire, now)?;
+        let position = self.position[Class::Read as usize];
+        let near = board
+            .at_or_after(0, Class::Read, position)
+            .is_some_and(|slot| board.get(slot).start - position <= self.config.near.0);
+        (!near).then_some(until)
+    }
+
+    fn turn(&mut self, board: &Board, now: Instant) {
+        let has = |class| board.oldest(0, class).is_some();
+        let stay = has(self.class) && (now < self.batch_end || !has(self.class.other()));
+        if stay {
+            return;
+        }
+        if has(self.class.other()) {
+            self.class = self.class.other();
+        }
+        self.batch_end = now
+            + match self.class {
+                Class::Read => self.config.read_batch,
+                Class::Write => self.config.write_batch,
+            };
+    }
+}
+
+impl Scheduler for Anticipatory {
+    fn groups(&self, _tenants: usize) -> usize {
+        1
+    }
+
+    fn group(&self, _tenant: TenantId, _lane: u32) -> u32 {
+        0
+    }
+
+    fn by_address(&self) -> bool {
+        true
+    }
+
+    fn arrived(&mut self, slot: u32, board: &Board, now: Instant) {
+        let Entry { tenant, class, .. } = *board.get(slot);
+        self.think.arrived(tenant, board, now);
+        if self.waiting && self.awaited == Some(tenant) && class == Class::Read {
+            self.hits += 1;
+            self.met = Some(slot);
+        }
+    }
+
+    fn next(&mut self, board: &Board, now: Instant) -> Next {
+        if let Some(until) = self.wait(board, now) {
+            self.waits += u64::from(!self.waiting);
+            self.waiting = true;
+            return Next::Until(until);
+        }
+        (self.awaited, self.waiting) = (None, false);
+        let met = self.met.take();
+        self.turn(board, now);
+        let class = self.class;
+        let oldest = board.oldest(0, class).expect("a request of the class waits");
+        let expire = match class {
+            Class::Read => self.config.read_expire,
+            Class::Write => self.config.write_expire,
+        };
+        let slot = match board.at_or_after(0, class, self.position[class as usize]) {
+            _ if board.get(oldest).arrived + expire <= now => oldest,
+            next => met.filter(|_| class == Class::Read).or(next).unwrap_or(oldest),
+        };
+        self.position[class as usize] = board.get(slot).end;
+        Next::Send(slot)
+    }
+
+    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+        self.think.done(entry.tenant, now);
+        if entry.class == Class::Read && self.class == Class::Read {
+            self.awaited = Some(entry.tenant);
+        }
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        out.push(Counter { name: "anticipations", value: self.waits });
+        out.push(Counter { name: "anticipations_met", value: self.hits });
+    }
+
+    fn reset_counters(&mut self) {
+        (self.waits, self.hits) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rig::{Load, Rig};
+    use super::*;
+
+    #[test]
+    fn it_waits_for_one_who_comes_right_back() {
+        let mut rig = Rig::new(Anticipatory::new(AnticipatoryConfig::default(), 3), &[100, 100]).depth(1);
+        let quick = Load::reads(1).thinking(Span::from_us(100));
+        rig.run(&[quick, quick], 2000);
+        let stays = rig.sent.windows(2).filter(|w| w[0].0 == w[1].0).count();
+        assert!(stays > 1900, "{stays} of 2000 stayed with their tenant");
+    }
+
+    #[test]
+    fn it_does_not_wait_for_one_who_thinks_long() {
+        let mut rig = Rig::new(Anticipatory::new(AnticipatoryConfig::default(), 3), &[100, 100]).depth(1);
+        let slow = Load::reads(1).thinking(Span::from_ms(50));
+        rig.run(&[slow, Load::writes(8)], 4000);
+        assert!(rig.scheduler_counters()["anticipations"] < 40, "{:?}", rig.scheduler_counters());
+    }
+}

@@ -1,0 +1,157 @@
+//! `deadline`: along the addresses, but nobody waits too long.
+//!
+//! Reads and writes stand by address, and in the order of arrival with a deadline each. A batch of up to `batch` requests of
+//! one class goes in ascending order. Then: reads go first, until `writes_starved` batches of reads have passed writes
+//! that wait; a batch begins at the oldest request when its deadline has passed, else behind the last one sent.
+//!
+//! Source: the deadline scheduler of Linux (block/deadline-iosched.c of 2.6 to 4.20, then block/mq-deadline.c), its
+//! documentation and defaults: read_expire 500 ms, write_expire 5 s, fifo_batch 16, writes_starved 2. Tenants are not told
+//! apart.
+//!
+//! Cost: O(log n) for a request. RAM: none of its own beside the tree.
+
+use super::{Next, Scheduler};
+use crate::board::{Board, Class};
+use nandu_base::{Instant, Span, TenantId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `deadline`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeadlineConfig {
+    /// How long a read may wait before it goes first. Default 500 ms.
+    pub read_expire: Span,
+    /// The same for all else. Default 5 s.
+    pub write_expire: Span,
+    /// Requests of a batch. Default 16; at least 1.
+    pub batch: u32,
+    /// Batches of reads that may pass writes that wait. Default 2.
+    pub writes_starved: u32,
+}
+
+impl Default for DeadlineConfig {
+    fn default() -> DeadlineConfig {
+        DeadlineConfig {
+            read_expire: Span::from_ms(500),
+            write_expire: Span::from_secs(5),
+            batch: 16,
+            writes_starved: 2,
+        }
+    }
+}
+
+/// The deadline elevator.
+pub struct Deadline {
+    config: DeadlineConfig,
+    class: Class,
+    /// Requests sent in this batch; 0 when it is over.
+    batched: u32,
+    /// Batches of reads that passed waiting writes.
+    starved: u32,
+    /// Where the last request of each class ended.
+    position: [u64; 2],
+}
+
+impl Deadline {
+    /// The scheduler.
+    pub fn new(config: DeadlineConfig) -> Deadline {
+        Deadline { config, class: Class::Read, batched: 0, starved: 0, position: [0; 2] }
+    }
+
+    /// The class of the next batch.
+    fn choose(&mut self, board: &Board) -> Class {
+        let has = |class| board.oldest(0, class).is_some();
+        match (has(Class::Read), has(Class::Write)) {
+            (true, true) if self.starved >= self.config.writes_starved => {
+                self.starved = 0;
+                Class::Write
+            }
+            (true, writes) => {
+                self.starved += u32::from(writes);
+                Class::Read
+            }
+            (false, _) => {
+                self.starved = 0;
+                Class::Write
+            }
+        }
+    }
+
+    /// Where a batch of `class` begins.
+    fn begin(&self, class: Class, board: &Board, now: Instant) -> u32 {
+        let oldest = board.oldest(0, class).expect("the class was chosen because one waits");
+        let expire = match class {
+            Class::Read => self.config.read_expire,
+            Class::Write => self.config.write_expire,
+        };
+        if board.get(oldest).arrived + expire <= now {
+            return oldest;
+        }
+        board.at_or_after(0, class, self.position[class as usize]).unwrap_or(oldest)
+    }
+}
+
+impl Scheduler for Deadline {
+    fn groups(&self, _tenants: usize) -> usize {
+        1
+    }
+
+    fn group(&self, _tenant: TenantId, _lane: u32) -> u32 {
+        0
+    }
+
+    fn by_address(&self) -> bool {
+        true
+    }
+
+    fn next(&mut self, board: &Board, now: Instant) -> Next {
+        let goes_on = (self.batched > 0 && self.batched < self.config.batch)
+            .then(|| board.at_or_after(0, self.class, self.position[self.class as usize]))
+            .flatten();
+        let slot = match goes_on {
+            Some(slot) => slot,
+            None => {
+                self.class = self.choose(board);
+                self.batched = 0;
+                self.begin(self.class, board, now)
+            }
+        };
+        self.batched += 1;
+        self.position[self.class as usize] = board.get(slot).end;
+        Next::Send(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rig::{Load, Rig};
+    use super::*;
+
+    #[test]
+    fn a_batch_goes_up_the_addresses() {
+        let mut rig = Rig::new(Deadline::new(DeadlineConfig::default()), &[100]).depth(1);
+        rig.run(&[Load::reads(64)], 2000);
+        let ups = rig.sent.windows(2).filter(|w| w[0].2 < w[1].2).count();
+        assert!(ups > rig.sent.len() * 9 / 10, "{ups} of {}", rig.sent.len());
+    }
+
+    #[test]
+    fn reads_go_first_but_not_for_ever() {
+        let mut rig = Rig::new(Deadline::new(DeadlineConfig::default()), &[100, 100]).depth(1);
+        rig.run(&[Load::reads(64), Load::writes(64)], 4000);
+        let writes = rig.sent.iter().filter(|s| s.1 == Class::Write).count() as f64;
+        // Two batches of reads to one of writes.
+        let share = writes / rig.sent.len() as f64;
+        assert!((0.28..0.38).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn the_oldest_goes_once_its_time_is_up() {
+        let config = DeadlineConfig { read_expire: Span::from_ms(3), ..DeadlineConfig::default() };
+        let mut rig = Rig::new(Deadline::new(config), &[100]).depth(1);
+        rig.run(&[Load::reads(64)], 5000);
+        // 64 wait at any time, 52 us each: without deadlines the unlucky wait for sweeps.
+        assert!(rig.longest[0] < Span::from_ms(12), "{}", rig.longest[0]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Who goes next: one file for each scheduler.
+
+mod anticipatory;
+mod cffq;
+mod cfq;
+mod deadline;
+mod drr;
+mod fios;
+mod flashfq;
+mod noop;
+#[cfg(test)]
+pub(crate) mod rig;
+mod think;
+mod turns;
+mod vssd;
+
+pub use anticipatory::{Anticipatory, AnticipatoryConfig};
+pub use cffq::{Cffq, CffqConfig};
+pub use cfq::{Cfq, CfqConfig, Slices};
+pub use deadline::{Deadline, DeadlineConfig};
+pub use drr::{Drr, DrrConfig};
+pub use fios::{Fios, FiosConfig};
+pub use flashfq::{FlashFq, FlashFqConfig};
+pub use noop::Noop;
+pub use vssd::{Vssd, VssdConfig};
+
+use crate::board::{Board, Entry};
+use nandu_base::{Counter, Instant, TenantId};
+
+/// What a scheduler answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Send the request in this slot.
+    Send(u32),
+    /// Nothing until then, unless a request comes or ends before. Later than now.
+    Until(Instant),
+    /// Nothing until a request comes or ends. Only when one is on its way.
+    Nothing,
+}
+
+/// Who goes next. The device has room for one more when [`next`](Scheduler::next) is called, and at least one request
+/// waits; the answer is carried out.
+pub trait Scheduler: Send + 'static {
+    /// How many groups the board needs for `tenants` tenants, SYSTEM included.
+    fn groups(&self, tenants: usize) -> usize {
+        tenants
+    }
+
+    /// The group of a request.
+    fn group(&self, tenant: TenantId, _lane: u32) -> u32 {
+        u32::from(tenant.0)
+    }
+
+    /// Whether it walks along addresses.
+    fn by_address(&self) -> bool {
+        false
+    }
+
+    /// A request has come; it is on the board.
+    fn arrived(&mut self, _slot: u32, _board: &Board, _now: Instant) {}
+
+    /// Who goes next.
+    fn next(&mut self, board: &Board, now: Instant) -> Next;
+
+    /// A request that was sent has ended; the board no longer counts it.
+    fn done(&mut self, _entry: &Entry, _board: &Board, _now: Instant) {}
+
+    /// Its own figures.
+    fn counters(&self, _out: &mut Vec<Counter>) {}
+
+    /// Counts anew.
+    fn reset_counters(&mut self) {}
+}
+
+/// Weights of the tenants, SYSTEM first. At least 1 each.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Weights(pub Vec<u16>);
+
+impl Weights {
+    /// The weight of a tenant.
+    pub fn of(&self, tenant: usize) -> u64 {
+        u64::from(self.0[tenant])
+    }
+
+    /// `amount`, times the tenant's weight over 100.
+    pub fn share(&self, tenant: usize, amount: u64) -> u64 {
+        (u128::from(amount) * u128::from(self.0[tenant]) / 100).max(1) as u64
+    }
+}

@@ -1,0 +1,55 @@
+//! `noop`: one queue for all, in the order in which requests come (or as the knob `order` says). What B3 compares with:
+//! no fairness at all.
+//!
+//! Cost: O(1) for a request. RAM: none of its own.
+
+use super::{Next, Scheduler};
+use crate::board::Board;
+use crate::order::{Order, OrderConfig};
+use nandu_base::{Instant, TenantId};
+
+/// Everybody in one queue.
+pub struct Noop {
+    order: Order,
+    by_address: bool,
+}
+
+impl Noop {
+    /// The scheduler.
+    pub fn new(order: OrderConfig) -> Noop {
+        Noop { order: Order::new(order, 1), by_address: order.by_address() }
+    }
+}
+
+impl Scheduler for Noop {
+    fn groups(&self, _tenants: usize) -> usize {
+        1
+    }
+
+    fn group(&self, _tenant: TenantId, _lane: u32) -> u32 {
+        0
+    }
+
+    fn by_address(&self) -> bool {
+        self.by_address
+    }
+
+    fn next(&mut self, board: &Board, _now: Instant) -> Next {
+        let slot = self.order.pick(board, 0).expect("a request waits");
+        self.order.sent(board.get(slot));
+        Next::Send(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rig::{Load, Rig};
+    use super::*;
+
+    #[test]
+    fn the_one_who_asks_for_more_gets_more() {
+        let loads = [Load::reads(1), Load::reads(31)];
+        let shares = Rig::new(Noop::new(OrderConfig::Fifo), &[100, 100]).depth(8).run(&loads, 32_000);
+        assert!(shares[1] > 20 * shares[0], "{shares:?}");
+    }
+}

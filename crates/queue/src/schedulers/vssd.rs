@@ -1,0 +1,168 @@
+//! `vssd`: credits over channel queues.
+//!
+//! Each channel of the drive has a queue for each tenant. A tenant whose turn it is at a channel sends there while it has
+//! credits for it; then the turn passes on. When no tenant that waits at a channel has credits left for it, everybody's
+//! credits there are renewed. So tenants meet their fair share at every channel, and one that floods a channel does not
+//! delay others at the rest. At most `per_channel` requests are on their way to a channel.
+//!
+//! Source: Chang, Chen, Su, "VSSD: performance isolation in a solid-state drive", ACM TODAES 20(4), 2015, as described in
+//! section II of the isolation paper (B3-3): credits in the order of turns, work until none is left. A credit is cost here, and
+//! not a request, so that large requests do not win; the paper does not say.
+//!
+//! Where a request will be served is asked of the device below (`locate`). Where it does not know, as for a page not yet
+//! written, the channel is that of the address striped over `channels`.
+//!
+//! Cost: O(channels) for a request, O(tenants) for a change of turn. RAM: 8 bytes for each channel and tenant.
+
+use super::{Next, Scheduler, Weights};
+use crate::board::{Board, Entry};
+use nandu_base::{Counter, Instant, Span, TenantId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `vssd`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct VssdConfig {
+    /// Channels of the drive. Default 8; from 1 to 64.
+    pub channels: u32,
+    /// Credits of a tenant at a channel, in cost at weight 100. Default 2 ms; at least 10 us.
+    pub credits: Span,
+    /// Requests on their way to one channel. Default 8; at least 1.
+    pub per_channel: u32,
+}
+
+impl Default for VssdConfig {
+    fn default() -> VssdConfig {
+        VssdConfig { channels: 8, credits: Span::from_ms(2), per_channel: 8 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Channel {
+    turn: u32,
+    out: u32,
+}
+
+/// Credits over channel queues.
+pub struct Vssd {
+    config: VssdConfig,
+    weights: Weights,
+    channels: Vec<Channel>,
+    /// By channel and tenant; below zero when the last request cost more.
+    credits: Vec<i64>,
+    /// The channel that is asked first.
+    first: usize,
+    renewals: u64,
+}
+
+impl Vssd {
+    /// The scheduler for tenants of these weights, SYSTEM first.
+    pub fn new(config: VssdConfig, weights: Weights) -> Vssd {
+        let channels = config.channels as usize;
+        Vssd {
+            config,
+            channels: vec![Channel::default(); channels],
+            credits: vec![0; channels * weights.0.len()],
+            weights,
+            first: 0,
+            renewals: 0,
+        }
+    }
+
+    fn place(&self, channel: usize, tenant: usize) -> usize {
+        channel * self.weights.0.len() + tenant
+    }
+
+    /// The request that goes next to `channel`.
+    fn head(&mut self, channel: usize, board: &Board) -> Option<u32> {
+        let tenants = self.weights.0.len();
+        if !(0..tenants).any(|t| board.waiting_in(self.place(channel, t)) > 0) {
+            return None;
+        }
+        loop {
+            for step in 0..tenants {
+                let tenant = (self.channels[channel].turn as usize + step) % tenants;
+                let place = self.place(channel, tenant);
+                if self.credits[place] > 0 && board.waiting_in(place) > 0 {
+                    self.channels[channel].turn = tenant as u32;
+                    return board.first(place);
+                }
+            }
+            self.renewals += 1;
+            for tenant in 0..tenants {
+                let place = self.place(channel, tenant);
+                let share = self.weights.share(tenant, self.config.credits.0) as i64;
+                self.credits[place] = self.credits[place].min(0) + share;
+            }
+            // Whose turn ended by the renewal is behind the others now.
+            self.channels[channel].turn = (self.channels[channel].turn + 1) % tenants as u32;
+        }
+    }
+}
+
+impl Scheduler for Vssd {
+    fn groups(&self, tenants: usize) -> usize {
+        self.channels.len() * tenants
+    }
+
+    fn group(&self, tenant: TenantId, lane: u32) -> u32 {
+        self.place(lane as usize % self.channels.len(), usize::from(tenant.0)) as u32
+    }
+
+    fn next(&mut self, board: &Board, _now: Instant) -> Next {
+        let channels = self.channels.len();
+        for step in 0..channels {
+            let channel = (self.first + step) % channels;
+            if self.channels[channel].out >= self.config.per_channel {
+                continue;
+            }
+            if let Some(slot) = self.head(channel, board) {
+                let entry = board.get(slot);
+                let place = self.place(channel, usize::from(entry.tenant.0));
+                self.credits[place] -= entry.cost.0 as i64;
+                self.channels[channel].out += 1;
+                self.first = (channel + 1) % channels;
+                return Next::Send(slot);
+            }
+        }
+        Next::Nothing
+    }
+
+    fn done(&mut self, entry: &Entry, _board: &Board, _now: Instant) {
+        let channel = entry.lane as usize % self.channels.len();
+        self.channels[channel].out -= 1;
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        out.push(Counter { name: "credit_renewals", value: self.renewals });
+    }
+
+    fn reset_counters(&mut self) {
+        self.renewals = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rig::{in_proportion, Load, Rig};
+    use super::*;
+
+    #[test]
+    fn cost_is_shared_by_weight_at_every_channel() {
+        let weights = [100, 200];
+        let vssd =
+            Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, Weights(vec![100, 100, 200]));
+        let shares = Rig::new(vssd, &weights).depth(8).run(&[Load::reads(256), Load::writes(256)], 200_000);
+        assert!(in_proportion(&shares, &[1, 2], 5), "{shares:?}");
+    }
+
+    #[test]
+    fn a_flood_is_met_by_turns() {
+        let vssd = Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, Weights(vec![100; 3]));
+        let mut rig = Rig::new(vssd, &[100, 100]).depth(8);
+        rig.run(&[Load::reads(8), Load::writes(512)], 50_000);
+        // At its channel the reader waits for one slice of credits of the writer, and for the request on its way.
+        assert!(rig.longest[0] <= Span::from_us(2 * (2000 + 412) + 8 * 52), "{}", rig.longest[0]);
+    }
+}
