@@ -261,9 +261,12 @@ fn own_workload(
         ..LoadArgs::default()
     };
     let pace = pace(&load, &trace)?;
-    let trace = match table.runtime {
-        Some(runtime) => cut(trace, runtime, pace)?,
-        None => trace,
+    let (trace, pace) = match (table.runtime, pace) {
+        (Some(runtime), Some(Pace::Closed { outstanding })) => {
+            (trace, Some(Pace::ClosedFor { outstanding, runtime }))
+        }
+        (Some(runtime), _) => (cut(trace, runtime, pace)?, pace),
+        (None, _) => (trace, pace),
     };
     let workload = fitted(trace, room, how, None, common.talk)?;
     Ok(RunWorkload { pace, ..workload })

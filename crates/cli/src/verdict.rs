@@ -219,6 +219,7 @@ mod tests {
             saturated,
             outstanding_max: 0,
             tenants: Vec::new(),
+            jain_thousandths: None,
             layers: Vec::new(),
             window_ns: 1,
             windows: Vec::new(),

@@ -82,7 +82,7 @@ pub(crate) const FORGETS: &str = "queue.forgets";
 pub(crate) const CUTS_SHORT: &str = "queue.cuts-short";
 
 const PLANTS: &[Plant] = &[
-    Plant::new(FORGETS, "failures", "now and then a request that had to wait is never sent"),
+    Plant::new(FORGETS, "progress", "now and then a request that had to wait is never sent"),
     Plant::new(CUTS_SHORT, "I-1", "now and then a write that had to wait is answered without being sent"),
 ];
 

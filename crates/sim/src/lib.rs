@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod engine;
+pub mod fairness;
 pub mod metrics;
 pub mod queue;
 pub mod replay;

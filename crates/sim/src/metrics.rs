@@ -140,6 +140,8 @@ pub struct Metrics {
     classes: Vec<[Class; 3]>,
     /// The run over time.
     pub history: History,
+    /// The same of each tenant, SYSTEM included; empty where one tenant is all there is.
+    pub tenant_histories: Vec<History>,
     /// Requests with a smaller cookie arrived before the measurement began.
     first: u64,
     /// Requests done and when the last one was, by workload; warm-up included.
@@ -162,6 +164,7 @@ impl Metrics {
         Metrics {
             classes: (0..tenants).map(|_| [Class::new(), Class::new(), Class::new()]).collect(),
             history: History::new(start),
+            tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
             first: 0,
             ended: vec![(0, start); workloads],
             start,
@@ -197,6 +200,9 @@ impl Sink for Metrics {
             class.failed += 1;
         }
         self.history.add(now, bytes, latency);
+        if let Some(history) = self.tenant_histories.get_mut(usize::from(request.tenant.0)) {
+            history.add(now, bytes, latency);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! - *Open loop*: at its recorded time, stretched or squeezed by a time scale, whether the stack keeps up or not.
 //! - *Closed loop*: so many requests outstanding; the next arrives when one ends, after the recorded gap where the trace
 //!   has gaps.
+//!   With a run time no request begins once it is over: what tenants got while all of them were at work.
 //! - *Rate*: at a fixed interval.
 //!
 //! Open loop and rate have a cap on outstanding requests. An arrival beyond it waits in front of the stack, its wait
@@ -29,6 +30,13 @@ pub enum Pace {
         /// Requests outstanding, at least 1.
         outstanding: u32,
     },
+    /// `outstanding` requests at any time, and none that would begin `runtime` after the start or later.
+    ClosedFor {
+        /// Requests outstanding, at least 1.
+        outstanding: u32,
+        /// How long.
+        runtime: Span,
+    },
     /// One request every `interval`.
     Rate {
         /// Time between arrivals.
@@ -36,6 +44,13 @@ pub enum Pace {
         /// Most requests outstanding.
         cap: u32,
     },
+}
+
+impl Pace {
+    /// Whether the next request waits for another to end.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Pace::Closed { .. } | Pace::ClosedFor { .. })
+    }
 }
 
 /// Cap on outstanding requests where none is given.
@@ -136,7 +151,7 @@ impl<'a> Player<'a> {
         let gaps = source.trace.meta.arrival == Arrival::GapAfterCompletion;
         let cap = match source.pace {
             Pace::Open { cap, .. } | Pace::Rate { cap, .. } => cap,
-            Pace::Closed { outstanding } => outstanding,
+            Pace::Closed { outstanding } | Pace::ClosedFor { outstanding, .. } => outstanding,
         };
         let mut player = Player {
             source,
@@ -171,7 +186,7 @@ impl<'a> Player<'a> {
                 self.start + Span(at)
             }
             Pace::Rate { interval, .. } => self.start + interval * self.issued,
-            Pace::Closed { .. } => self.start,
+            Pace::Closed { .. } | Pace::ClosedFor { .. } => self.start,
         }
     }
 
@@ -183,11 +198,19 @@ impl<'a> Player<'a> {
             return NEVER;
         }
         if self.issued - sink.ended(who) >= self.cap {
-            self.capped |= !matches!(self.source.pace, Pace::Closed { .. });
+            self.capped |= !self.source.pace.is_closed();
             return NEVER;
         }
         match self.source.pace {
             Pace::Closed { .. } => sink.last_end(who).later(self.start) + self.gap(),
+            Pace::ClosedFor { runtime, .. } => {
+                let at = sink.last_end(who).later(self.start) + self.gap();
+                if at >= self.start + runtime {
+                    self.pass = self.source.passes;
+                    return NEVER;
+                }
+                at
+            }
             _ => self.planned,
         }
     }
@@ -263,7 +286,7 @@ pub fn replay<S: Host>(
     let total = total_requests(sources);
     let start = engine.now();
     let mut outcome = Outcome {
-        open_loop: sources.iter().all(|s| !matches!(s.pace, Pace::Closed { .. })),
+        open_loop: sources.iter().all(|s| !s.pace.is_closed()),
         last_arrival: start,
         ..Outcome::default()
     };

@@ -3,7 +3,8 @@
 //! Every figure is in the unit its name ends with. The same run gives the same bytes on every machine; how long the
 //! simulation itself took is not part of it.
 
-use crate::metrics::{Class, Metrics};
+use crate::fairness::{self, DeviceTime};
+use crate::metrics::{Class, History, Metrics};
 use crate::replay::Outcome;
 use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
 use nandu_stack::{Graph, Stack};
@@ -96,6 +97,27 @@ pub struct TenantResult {
     pub name: String,
     /// All its requests.
     pub all: Latency,
+    /// Its reads.
+    pub reads: Latency,
+    /// Its writes.
+    pub writes: Latency,
+    /// What it used of the devices.
+    pub device: DeviceTime,
+    /// The mean latency of its workloads when each runs alone; only where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone_mean_ns: Option<u64>,
+    /// Length of a window.
+    pub window_ns: u64,
+    /// Its requests over time; empty where it is the only tenant.
+    pub windows: Vec<WindowResult>,
+}
+
+impl TenantResult {
+    /// How much longer its requests take than alone, in thousandths.
+    pub fn slowdown_thousandths(&self) -> Option<u64> {
+        let alone = self.alone_mean_ns.filter(|&ns| ns > 0)?;
+        Some((u128::from(self.all.mean_ns) * 1000 / u128::from(alone)) as u64)
+    }
 }
 
 /// One layer's share of a run.
@@ -188,6 +210,8 @@ pub struct RunResult {
     pub outstanding_max: u64,
     /// By tenant.
     pub tenants: Vec<TenantResult>,
+    /// Jain's index of the tenants' device time over their weights, in thousandths; absent for one tenant.
+    pub jain_thousandths: Option<u64>,
     /// By layer, children first.
     pub layers: Vec<LayerResult>,
     /// Length of a window.
@@ -320,6 +344,8 @@ pub fn result(
     let late = end.0.saturating_sub(outcome.last_arrival.0);
     let replayed = outcome.last_arrival.0.saturating_sub(metrics.start.0);
     let layers: Vec<LayerResult> = (0..graph.len() as u32).map(|node| layer(graph, node, stack)).collect();
+    let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
+    let device = fairness::device_times(&weights, &layers);
     RunResult {
         schema: 1,
         provenance,
@@ -333,18 +359,33 @@ pub fn result(
         saturated: outcome.capped
             || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
         outstanding_max: outcome.outstanding_max as u64,
-        tenants: (1..metrics.tenants())
-            .map(|t| TenantResult {
-                name: tenant_name(stack, TenantId(t as u16)),
-                all: latency(&metrics.classes(t).iter().collect::<Vec<_>>()),
-            })
-            .collect(),
+        jain_thousandths: fairness::jain(&device),
+        tenants: tenants(metrics, stack, device),
         window_ns: metrics.history.window().0,
-        windows: windows(metrics),
+        windows: windows(&metrics.history),
         histogram: bins(&classes(&[0, 1])),
         all,
         layers,
     }
+}
+
+fn tenants(metrics: &Metrics, stack: &Stack, device: Vec<DeviceTime>) -> Vec<TenantResult> {
+    let named = (1..).zip(device).take(metrics.tenants() - 1);
+    named
+        .map(|(t, device)| {
+            let classes = metrics.classes(t);
+            TenantResult {
+                name: tenant_name(stack, TenantId(t as u16)),
+                all: latency(&classes.iter().collect::<Vec<_>>()),
+                reads: latency(&[&classes[0]]),
+                writes: latency(&[&classes[1]]),
+                device,
+                alone_mean_ns: None,
+                window_ns: metrics.tenant_histories.get(t).map_or(0, |h| h.window().0),
+                windows: metrics.tenant_histories.get(t).map_or_else(Vec::new, windows),
+            }
+        })
+        .collect()
 }
 
 /// Programmed pages for each page the host wrote, over all drives.
@@ -354,9 +395,9 @@ fn waf(layers: &[LayerResult]) -> Option<u64> {
     (u128::from(programmed) * 1000).checked_div(u128::from(written)).map(|w| w as u64)
 }
 
-fn windows(metrics: &Metrics) -> Vec<WindowResult> {
-    let length = metrics.history.window().0;
-    let windows = metrics.history.windows.iter().enumerate();
+fn windows(history: &History) -> Vec<WindowResult> {
+    let length = history.window().0;
+    let windows = history.windows.iter().enumerate();
     windows
         .map(|(i, w)| WindowResult {
             start_ns: i as u64 * length,

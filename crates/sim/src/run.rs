@@ -86,6 +86,9 @@ impl RunWorkload {
                     format!("open loop, times x {}/{}", time_scale.num, time_scale.den)
                 }
                 Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
+                Pace::ClosedFor { outstanding, runtime } => {
+                    format!("closed loop, {outstanding} outstanding, for {runtime}")
+                }
                 Pace::Rate { interval, .. } => format!("one request every {interval}"),
             },
             passes: self.passes,

@@ -250,6 +250,9 @@ pub struct RunArgs {
     /// Check every read of the run against what was written, and the machines' own invariants
     #[arg(long, conflicts_with_all = ["slowest", "log", "lanes"])]
     pub verify: bool,
+    /// Also run each workload alone, to say by how much its tenant is slowed down
+    #[arg(long, conflicts_with_all = ["verify", "slowest", "log", "lanes"])]
+    pub alone: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub load: LoadArgs,

@@ -17,7 +17,7 @@ use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::verify::{run_verified, VerifiedError};
-use nandu_sim::RunResult;
+use nandu_sim::{RunOptions, RunResult};
 use std::fmt::Write;
 
 /// Replays a trace on one stack.
@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
     let plans = plan(vec![opened], &args.load, common)?;
     let mut slowest = Vec::new();
-    let rows = if args.verify {
+    let mut rows = if args.verify {
         verified(&plans[0], talk)?
     } else if explain::is_wanted(&args.explain) {
         let explained = explain::explain(&plans[0], &args.explain, args.out.report.is_some(), talk)?;
@@ -39,6 +39,9 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     } else {
         race(&plans, 1, args.out.report.is_some(), talk)?
     };
+    if args.alone {
+        alone(&plans[0], &mut rows[0].result, talk)?;
+    }
     let row = &rows[0];
     match (args.out.json, args.explain.slowest) {
         (true, Some(_)) => output::print_json(&WithSlowest::of(&row.result, &slowest))?,
@@ -53,6 +56,25 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     if let Some(path) = &args.out.report {
         report::write(path, &format!("nandu run {}", row.label), &rows)?;
         talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Runs each workload alone, from its first request to its last, for the slowdown of its tenant.
+fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure> {
+    let stack = &plan.opened.stack;
+    let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
+    let bar = talk.bar(plan.requests(), "requests");
+    for workload in &plan.options.workloads {
+        let options = RunOptions { workloads: vec![workload.clone()], warm_up: 0, ..plan.options.clone() };
+        let result = nandu_sim::run(stack, &options, bar.follow())?;
+        let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
+        seen[tenant].0 += u128::from(result.all.mean_ns) * u128::from(result.all.requests);
+        seen[tenant].1 += u128::from(result.all.requests);
+    }
+    bar.clear();
+    for (tenant, (total, requests)) in shared.tenants.iter_mut().zip(seen) {
+        tenant.alone_mean_ns = total.checked_div(requests).map(|mean| mean as u64);
     }
     Ok(())
 }
@@ -82,6 +104,9 @@ pub fn summary(label: &str, result: &RunResult) -> String {
     let tenants = tenants(result);
     if !tenants.is_empty() {
         let _ = write!(out, "\n{tenants}");
+        if let Some(jain) = result.jain_thousandths {
+            let _ = writeln!(out, "Jain's index of device time by weight: {}", thousandths(jain));
+        }
     }
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", counters(result));
@@ -166,14 +191,41 @@ fn where_time_went(result: &RunResult) -> Table {
     table
 }
 
+/// One row for each tenant, when there are several.
 fn tenants(result: &RunResult) -> Table {
-    let mut table = Table::new(["<tenant", "requests", "mean", "p50", "p99", "p99.9", "max"]);
-    if result.tenants.len() > 1 {
-        for tenant in &result.tenants {
-            let l = &tenant.all;
-            let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns];
-            table.row([tenant.name.clone(), count(l.requests)].into_iter().chain(times.map(time)));
-        }
+    let slowed = result.tenants.iter().any(|t| t.alone_mean_ns.is_some());
+    let heads = [
+        "<tenant",
+        "weight",
+        "requests",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "device time",
+        "its share",
+        "wanted",
+        "gc",
+    ];
+    let mut table = Table::new(heads.into_iter().chain(slowed.then_some("slowdown")));
+    if result.tenants.len() < 2 {
+        return table;
+    }
+    for tenant in &result.tenants {
+        let (l, device) = (&tenant.all, &tenant.device);
+        let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns];
+        let name = [tenant.name.clone(), count(device.weight.into()), count(l.requests)];
+        let shares = [device.share_thousandths, device.wanted_thousandths].map(percent);
+        let slowdown = || tenant.slowdown_thousandths().map_or_else(|| "-".into(), thousandths);
+        table.row(
+            name.into_iter()
+                .chain(times.map(time))
+                .chain([time(device.busy_ns)])
+                .chain(shares)
+                .chain([time(device.gc_ns)])
+                .chain(slowed.then(slowdown)),
+        );
     }
     table
 }

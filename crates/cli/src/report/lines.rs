@@ -111,9 +111,17 @@ struct Figure {
     show: fn(f64) -> String,
 }
 
-fn over_time(rows: &[Row], figure: &Figure) -> String {
-    let per_row = (POINTS / rows.len().max(1)).clamp(20, 120);
-    let lines: Vec<Vec<(f64, f64)>> = rows.iter().map(|r| history(&r.result, per_row, figure)).collect();
+/// One history, as a line of a plot.
+struct Past<'a> {
+    label: &'a str,
+    windows: &'a [WindowResult],
+    window_ns: u64,
+    span_ns: u64,
+}
+
+fn over_time(pasts: &[Past<'_>], whose: &str, figure: &Figure) -> String {
+    let each = (POINTS / pasts.len().max(1)).clamp(20, 120);
+    let lines: Vec<Vec<(f64, f64)>> = pasts.iter().map(|past| history(past, each, figure)).collect();
     let all = || lines.iter().flatten();
     let end = all().map(|p| p.0).fold(0.0, f64::max);
     if end == 0.0 {
@@ -128,20 +136,20 @@ fn over_time(rows: &[Row], figure: &Figure) -> String {
     for (i, line) in lines.iter().enumerate() {
         chart.line(&format!("{} thin", series(i)), line);
     }
-    for (line, row) in lines.iter().zip(rows) {
+    for (line, past) in lines.iter().zip(pasts) {
         for &point in line {
-            let title = format!("{} at {}: {}", row.label, axis_time(point.0), (figure.show)(point.1));
+            let title = format!("{} at {}: {}", past.label, axis_time(point.0), (figure.show)(point.1));
             chart.dot("hit", point, 5.0, &title);
         }
     }
-    chart.svg.finish(&format!("{} of each stack over time", figure.label))
+    chart.svg.finish(&format!("{} of each {whose} over time", figure.label))
 }
 
 /// The windows of a run joined into at most `most`, as time and figure. Empty windows have no latency and are left out of it.
-fn history(result: &RunResult, most: usize, figure: &Figure) -> Vec<(f64, f64)> {
-    let join = result.windows.len().div_ceil(most).max(1);
-    let length = result.window_ns * join as u64;
-    let groups = result.windows.chunks(join);
+fn history(past: &Past<'_>, most: usize, figure: &Figure) -> Vec<(f64, f64)> {
+    let join = past.windows.len().div_ceil(most).max(1);
+    let length = past.window_ns * join as u64;
+    let groups = past.windows.chunks(join);
     let joined = groups.map(|group| {
         let requests: u64 = group.iter().map(|w| w.requests).sum();
         let total: u128 = group.iter().map(|w| u128::from(w.latency_mean_ns) * u128::from(w.requests)).sum();
@@ -153,7 +161,7 @@ fn history(result: &RunResult, most: usize, figure: &Figure) -> Vec<(f64, f64)> 
             latency_max_ns: group.iter().map(|w| w.latency_max_ns).max().unwrap_or(0),
         }
     });
-    let covered = |w: &WindowResult| length.min(result.span_ns.saturating_sub(w.start_ns)).max(1);
+    let covered = |w: &WindowResult| length.min(past.span_ns.saturating_sub(w.start_ns)).max(1);
     joined
         .filter(|w| !figure.log || w.requests > 0)
         // A last sliver would show a rate that a handful of requests make.
@@ -162,8 +170,41 @@ fn history(result: &RunResult, most: usize, figure: &Figure) -> Vec<(f64, f64)> 
         .collect()
 }
 
-/// Mean and longest latency, and throughput, over time.
+/// Mean and longest latency, and throughput, of each stack over time.
 pub fn histories(rows: &[Row]) -> String {
+    let pasts: Vec<Past<'_>> = rows
+        .iter()
+        .map(|row| Past {
+            label: &row.label,
+            windows: &row.result.windows,
+            window_ns: row.result.window_ns,
+            span_ns: row.result.span_ns,
+        })
+        .collect();
+    plots(&pasts, "stack")
+}
+
+/// The same of each tenant, where one stack serves several.
+pub fn tenants(rows: &[Row]) -> String {
+    let [Row { result, .. }] = rows else { return String::new() };
+    let pasts: Vec<Past<'_>> = result
+        .tenants
+        .iter()
+        .filter(|tenant| !tenant.windows.is_empty())
+        .map(|tenant| Past {
+            label: &tenant.name,
+            windows: &tenant.windows,
+            window_ns: tenant.window_ns,
+            span_ns: result.span_ns,
+        })
+        .collect();
+    if pasts.len() < 2 {
+        return String::new();
+    }
+    plots(&pasts, "tenant")
+}
+
+fn plots(pasts: &[Past<'_>], whose: &str) -> String {
     let figures = [
         (
             "Mean latency",
@@ -202,7 +243,9 @@ pub fn histories(rows: &[Row]) -> String {
             },
         ),
     ];
-    let plots =
-        figures.iter().map(|(title, figure)| format!("<h3>{title}</h3>\n{}", over_time(rows, figure)));
-    names(rows) + &plots.collect::<String>()
+    let names = pasts.iter().enumerate().map(|(i, past)| (series(i), past.label.to_string()));
+    let plots = figures
+        .iter()
+        .map(|(title, figure)| format!("<h3>{title}</h3>\n{}", over_time(pasts, whose, figure)));
+    legend(&names.collect::<Vec<_>>()) + &plots.collect::<String>()
 }

@@ -16,6 +16,7 @@ pub fn page(title: &str, rows: &[Row]) -> String {
         ("Where the time went", "The critical path of all requests: what the mean latency is made of. The parts add up to it exactly.", bars::phases(rows)),
         ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
         ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
+        ("Tenants over time", "What each tenant got. Its device time, its share and the collection it caused stand in the summary.", lines::tenants(rows)),
         ("Inside the drives", "What the drives count, read off about two hundred times as the run goes on.", inside::drives(rows)),
         ("Layers", "What each layer saw and counted, the top first.", details.concat()),
         ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),

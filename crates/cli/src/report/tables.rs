@@ -106,7 +106,23 @@ fn tenants(r: &RunResult) -> String {
     if r.tenants.len() < 2 {
         return String::new();
     }
-    table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))))
+    let latencies =
+        table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))));
+    let heads = ["tenant", "weight", "device time", "its share", "wanted", "garbage collection", "slowdown"];
+    let shares = r.tenants.iter().map(|t| {
+        let device = &t.device;
+        let cells = vec![
+            t.name.clone(),
+            count(device.weight.into()),
+            time(device.busy_ns),
+            percent(device.share_thousandths),
+            percent(device.wanted_thousandths),
+            time(device.gc_ns),
+            t.slowdown_thousandths().map_or_else(|| "-".into(), thousandths),
+        ];
+        (false, cells)
+    });
+    latencies + &table(&heads, &[0], shares)
 }
 
 fn layers(r: &RunResult) -> String {

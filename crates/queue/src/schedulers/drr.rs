@@ -21,13 +21,13 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrrConfig {
-    /// What a turn adds at weight 100, in cost. Default 4 ms, which covers 40 KiB written; at least 10 us.
+    /// What a turn adds at weight 100, in cost. Default 100 us, so that one with few requests outstanding does not run empty within a turn; at least 10 us.
     pub quantum: Span,
 }
 
 impl Default for DrrConfig {
     fn default() -> DrrConfig {
-        DrrConfig { quantum: Span::from_ms(4) }
+        DrrConfig { quantum: Span::from_us(100) }
     }
 }
 

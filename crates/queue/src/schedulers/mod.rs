@@ -10,6 +10,8 @@ mod flashfq;
 mod noop;
 #[cfg(test)]
 pub(crate) mod rig;
+#[cfg(test)]
+mod tests;
 mod think;
 mod turns;
 mod vssd;

@@ -107,7 +107,7 @@ impl<S: Scheduler> Rig<S> {
         let mut rng = Rng::new(7);
         let mut events: BinaryHeap<Reverse<Event>> = BinaryHeap::new();
         let mut number = 0u64;
-        let mut draw = |tenant: usize, rng: &mut Rng| {
+        let draw = |tenant: usize, rng: &mut Rng| {
             let load = loads[tenant];
             Entry2 {
                 tenant: tenant as u16 + 1,
@@ -125,7 +125,8 @@ impl<S: Scheduler> Rig<S> {
             }
         }
         let mut served = vec![0; loads.len()];
-        let (mut ended, mut now) = (0, Instant::ZERO);
+        let mut ended = 0;
+        let mut now;
         let mut wake: Option<Instant> = None;
         while ended < requests {
             let due = events.peek().map(|Reverse(e)| e.0);

@@ -89,7 +89,7 @@ pub struct WorkloadTable {
     /// Requests after which the workload ends. Default: the end of the trace. At least 1.
     #[schemars(range(min = 1))]
     pub number_ios: Option<u64>,
-    /// Time after which the workload ends. Default: the end of the trace.
+    /// Time after which no more requests come. Default: the end of the trace, which ends the workload in any case.
     pub runtime: Option<Span>,
     /// Requests at the start that warm the stack and are not counted. Default 0.
     #[serde(default)]

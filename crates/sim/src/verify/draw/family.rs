@@ -21,6 +21,8 @@ pub enum Family {
     Cache(Caching),
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
     MirrorOfFiles,
+    /// Tenants behind a fair queue.
+    Queue,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
     Hetero(Legs),
 }
@@ -96,6 +98,7 @@ impl Family {
         ("cache", Family::Cache(Caching::Any)),
         ("cache-culling", Family::Cache(Caching::Culling)),
         ("cache-write-back", Family::Cache(Caching::Back)),
+        ("queue", Family::Queue),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),

@@ -1,6 +1,7 @@
 //! Random layers above devices: arrays, caches, faults.
 
 use super::{Caching, Draft, LEG};
+use std::fmt::Write;
 
 impl Draft<'_> {
     /// A hetero-mirror of a quick and a slow leaf, each behind `fault`; either may be the first.
@@ -17,6 +18,73 @@ impl Draft<'_> {
         });
         let root = self.mirror(legs);
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
+    }
+
+    /// Two or three tenants with a part each of one device behind a fair queue.
+    pub(super) fn shared(mut self) -> String {
+        let depth = self.rng.below(2) as u32;
+        let below = self.device(depth, true, 64 << 10);
+        let queue = self.fair_queue(below);
+        let mut exports = String::new();
+        for tenant in 0..self.rng.between(2, 3) {
+            let name = self.begin("slice");
+            self.put_text("below", &queue);
+            self.put("offset", tenant * (16 << 10));
+            self.put("size", 16 << 10);
+            let weight = *self.rng.pick(&[1, 50, 100, 1000]);
+            let _ = write!(
+                exports,
+                "[export.t{tenant}]\ndevice = \"{name}\"\n[tenant.t{tenant}]\nweight = {weight}\n"
+            );
+            if self.one_in(3) {
+                let (wbps, riops) = (self.rng.between(1, 64), self.rng.between(500, 50_000));
+                let _ = writeln!(exports, "max = {{ wbps = \"{wbps} MiB\", riops = {riops} }}");
+            }
+            if self.one_in(3) {
+                let target = *self.rng.pick(&[20, 400, 5000]);
+                let _ = writeln!(exports, "target_latency = \"{target} us\"");
+            }
+        }
+        exports + &self.text
+    }
+
+    /// A fair queue with little room below, so that requests wait.
+    pub(super) fn fair_queue(&mut self, below: String) -> String {
+        let name = self.begin("queue");
+        self.put_text("below", below);
+        let schedulers = [
+            "{ kind = \"noop\" }",
+            "{ kind = \"deadline\", read_expire = \"2 ms\", write_expire = \"9 ms\", batch = 4 }",
+            "{ kind = \"anticipatory\", antic_expire = \"300 us\", read_batch = \"3 ms\", write_batch = \"1 ms\" }",
+            "{ kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\", quantum = 2 }",
+            "{ kind = \"cfq\", slices = \"slo\", slice_sync = \"1 ms\" }",
+            "{ kind = \"cffq\", slice = \"1 ms\" }",
+            "{ kind = \"fios\", slice = \"1 ms\", patience = \"100 us\" }",
+            "{ kind = \"flashfq\", throttle = \"500 us\", patience = \"100 us\" }",
+            "{ kind = \"vssd\", channels = 2, credits = \"500 us\", per_channel = 2 }",
+            "{ kind = \"drr\", quantum = \"500 us\" }",
+        ];
+        let scheduler = *self.rng.pick(&schedulers);
+        self.put("scheduler", scheduler);
+        let takes_order =
+            ["noop", "slo", "cffq", "flashfq", "drr"].iter().any(|kind| scheduler.contains(kind));
+        let orders = [
+            "{ kind = \"fifo\" }",
+            "{ kind = \"reads-first\" }",
+            "{ kind = \"irbw-fifo\", unit = \"8 KiB\", run = 4 }",
+            "{ kind = \"bp\", unit = \"8 KiB\", run = 4 }",
+        ];
+        let order = *self.rng.pick(&orders);
+        if takes_order {
+            self.put("order", order);
+        }
+        let depth = *self.rng.pick(&[1, 1, 2, 4, 64]);
+        self.put("depth", depth);
+        if self.one_in(3) {
+            self.put("cost", "{ kind = \"bytes\" }");
+        }
+        self.put_text("window", "2 ms");
+        name
     }
 
     pub(super) fn fault(&mut self, below: String) -> String {

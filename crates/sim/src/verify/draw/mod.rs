@@ -122,6 +122,7 @@ impl<'a> Draft<'a> {
                 let below = self.device(depth, true, 64 << 10);
                 self.block_cache(below, *caching)
             }
+            Shape::Named(Family::Queue) => return self.shared(),
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];
@@ -135,8 +136,15 @@ impl<'a> Draft<'a> {
                 self.mirror(legs)
             }
             Shape::Random | Shape::File(_) => {
+                // A generator of its own, as for the leaves.
+                let queued = self.rng.fork(9).below(10) == 0;
                 let depth = self.rng.below(4) as u32;
-                self.device(depth, true, 0)
+                let root = self.device(depth, true, 0);
+                if queued {
+                    self.fair_queue(root)
+                } else {
+                    root
+                }
             }
         };
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)

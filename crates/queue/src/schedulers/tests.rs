@@ -1,0 +1,96 @@
+//! What holds for every scheduler: nobody is forgotten, and those who share by cost share by weight whatever they ask for.
+
+use super::rig::{in_proportion, Load, Rig};
+use super::*;
+use crate::order::OrderConfig;
+use nandu_base::Span;
+use proptest::prelude::*;
+
+fn loads() -> impl Strategy<Value = Vec<Load>> {
+    let one = (1u32..40, any::<bool>(), 1u64..9, 0u64..400);
+    prop::collection::vec(one, 1..4).prop_map(|loads| {
+        loads
+            .into_iter()
+            .map(|(outstanding, read, pages, think)| {
+                let load = if read { Load::reads(outstanding) } else { Load::writes(outstanding) };
+                load.of(pages * 4096).thinking(Span::from_us(think))
+            })
+            .collect()
+    })
+}
+
+/// Runs `loads` and checks what the rig does not check at each step.
+fn serves<S: Scheduler>(
+    scheduler: S,
+    weights: &[u16],
+    depth: u32,
+    loads: &[Load],
+) -> Result<(), TestCaseError> {
+    let mut rig = Rig::new(scheduler, weights).depth(depth);
+    rig.run(loads, 20_000);
+    for (tenant, load) in (1u16..).zip(loads) {
+        let sent = rig.sent.iter().filter(|s| s.0 == tenant).count() as u32;
+        prop_assert!(sent >= load.outstanding, "tenant {tenant} was served {sent} times in 20,000");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn nobody_is_forgotten(loads in loads(), weight in 20u16..2000, depth in 1u32..20, pick in 0usize..4) {
+        let weights = &[100, weight, 100][..loads.len()];
+        let all = || Weights([&[100], weights].concat());
+        let tenants = weights.len() + 1;
+        let unit = nandu_base::ByteLen::kib(64);
+        let order = [
+            OrderConfig::Fifo,
+            OrderConfig::ReadsFirst,
+            OrderConfig::Bp { unit, run: 8 },
+            OrderConfig::IrbwFifo { unit, run: 8, reads_first: false },
+        ][pick];
+        // `reads-first` starves writers by design where there is one queue.
+        let one_queue = if pick == 1 { OrderConfig::Fifo } else { order };
+        serves(Noop::new(one_queue), weights, depth, &loads)?;
+        serves(Deadline::new(DeadlineConfig::default()), weights, depth, &loads)?;
+        let batches = AnticipatoryConfig {
+            read_batch: Span::from_ms(5),
+            write_batch: Span::from_ms(5),
+            read_expire: Span::from_ms(5),
+            ..AnticipatoryConfig::default()
+        };
+        serves(Anticipatory::new(batches, tenants), weights, 1, &loads)?;
+        let slices = CfqConfig {
+            slice_sync: Span::from_ms(2),
+            slice_async: Span::from_ms(1),
+            ..CfqConfig::default()
+        };
+        serves(Cfq::new(slices, all(), OrderConfig::Fifo), weights, depth, &loads)?;
+        serves(Cfq::new(CfqConfig { slices: Slices::Slo, ..slices }, all(), order), weights, depth, &loads)?;
+        serves(Cffq::new(CffqConfig { slice: Span::from_ms(2) }, all(), order), weights, depth, &loads)?;
+        serves(Fios::new(FiosConfig::default(), all()), weights, depth, &loads)?;
+        serves(FlashFq::new(FlashFqConfig::default(), all(), order), weights, depth, &loads)?;
+        serves(Vssd::new(VssdConfig::default(), all()), weights, depth, &loads)?;
+        serves(Drr::new(DrrConfig::default(), all(), order), weights, depth, &loads)?;
+    }
+
+    /// Against the fluid model, in which each tenant has its weight's part of the service at every moment.
+    #[test]
+    fn cost_goes_by_weight(weights in prop::collection::vec(20u16..1000, 2..4), pages in 1u64..9) {
+        let all = || Weights([&[100], &weights[..]].concat());
+        let mut loads = [Load::reads(64), Load::writes(64).of(pages * 4096), Load::reads(64).of(pages * 4096)];
+        loads[1].outstanding = 128;
+        let loads = &loads[..weights.len()];
+        let wanted: Vec<u64> = weights.iter().map(|&w| u64::from(w)).collect();
+        let check = |name: &str, shares: Vec<u64>| {
+            prop_assert!(in_proportion(&shares, &wanted, 8), "{name}: {shares:?} for {wanted:?}");
+            Ok(())
+        };
+        let n = 60_000;
+        check("drr", Rig::new(Drr::new(DrrConfig::default(), all(), OrderConfig::Fifo), &weights).run(loads, n))?;
+        check("fios", Rig::new(Fios::new(FiosConfig::default(), all()), &weights).run(loads, n))?;
+        let flashfq = FlashFq::new(FlashFqConfig::default(), all(), OrderConfig::Fifo);
+        check("flashfq", Rig::new(flashfq, &weights).run(loads, n))?;
+    }
+}

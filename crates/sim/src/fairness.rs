@@ -1,0 +1,82 @@
+//! What tenants that share a stack got of it: shares, and how even they are.
+//!
+//! The measure is *device time*: how long dies, heads and devices without further detail were busy for a tenant, collection
+//! that it caused included. It does not depend on how large or how dear a tenant's requests are, and an idle tenant uses none.
+//!
+//! *Jain's index* of x is (sum x)^2 / (n sum x^2), here of device time over weight: 1 when all are served by their
+//! weights, 1/n when one has everything. (Jain, Chiu, Hawe, DEC-TR-301, 1984.) It says something about a scheduler only
+//! while every tenant always has something to ask for.
+
+use crate::result::LayerResult;
+use serde::Serialize;
+
+/// What one tenant used of the devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceTime {
+    /// Its weight.
+    pub weight: u16,
+    /// Time that dies, heads and other devices were busy for it.
+    pub busy_ns: u64,
+    /// That part of it that was garbage collection.
+    pub gc_ns: u64,
+    /// Its part of the device time of all tenants, in thousandths.
+    pub share_thousandths: u64,
+    /// The part that its weight stands for, in thousandths.
+    pub wanted_thousandths: u64,
+}
+
+/// Resources whose busy time is device time; a channel is busy while its die is.
+const COUNTED: [&str; 3] = ["die", "head", "device"];
+
+/// The device time of tenants, each given by name and weight.
+pub fn device_times(tenants: &[(&str, u16)], layers: &[LayerResult]) -> Vec<DeviceTime> {
+    let mut out: Vec<DeviceTime> =
+        tenants.iter().map(|&(_, weight)| DeviceTime { weight, ..DeviceTime::default() }).collect();
+    for charge in layers.iter().flat_map(|l| &l.charges).filter(|c| COUNTED.contains(&c.resource)) {
+        let Some(place) = tenants.iter().position(|&(name, _)| name == charge.tenant) else { continue };
+        out[place].busy_ns += charge.busy_ns;
+        if charge.work == "gc" {
+            out[place].gc_ns += charge.busy_ns;
+        }
+    }
+    let busy: u128 = out.iter().map(|t| u128::from(t.busy_ns)).sum();
+    let weights: u128 = out.iter().map(|t| u128::from(t.weight)).sum();
+    let part = |n: u128, of: u128| (n * 1000 + of / 2).checked_div(of).unwrap_or(0) as u64;
+    for tenant in &mut out {
+        tenant.share_thousandths = part(tenant.busy_ns.into(), busy);
+        tenant.wanted_thousandths = part(tenant.weight.into(), weights);
+    }
+    out
+}
+
+/// Jain's index of device time over weight, in thousandths; `None` for fewer than two tenants, or when nothing was used.
+pub fn jain(times: &[DeviceTime]) -> Option<u64> {
+    if times.len() < 2 {
+        return None;
+    }
+    // Microseconds at weight 10,000: the squares of a year of them fit.
+    let scaled = |t: &DeviceTime| u128::from(t.busy_ns / 1000) * 10_000 / u128::from(t.weight.max(1));
+    let sum: u128 = times.iter().map(scaled).sum();
+    let squares: u128 = times.iter().map(|t| scaled(t) * scaled(t)).sum();
+    let below = squares * times.len() as u128;
+    Some((sum * sum).checked_mul(1000)?.checked_div(below)? as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(weight: u16, busy_ns: u64) -> DeviceTime {
+        DeviceTime { weight, busy_ns, ..DeviceTime::default() }
+    }
+
+    #[test]
+    fn the_index_is_one_by_weight_and_one_nth_for_a_winner() {
+        assert_eq!(jain(&[time(100, 1_000_000), time(300, 3_000_000)]), Some(1000));
+        assert_eq!(jain(&[time(100, 1_000_000), time(100, 0), time(100, 0), time(100, 0)]), Some(250));
+        // x = 1, 2, 3: 36 / (3 * 14).
+        assert_eq!(jain(&[time(100, 1_000_000), time(100, 2_000_000), time(100, 3_000_000)]), Some(857));
+        assert_eq!(jain(&[time(100, 0), time(100, 0)]), None);
+        assert_eq!(jain(&[time(100, 5)]), None);
+    }
+}
