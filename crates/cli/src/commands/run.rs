@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
 };
+use crate::life::life;
 use crate::open::open;
 use crate::output;
 use crate::plan::{plan, Common, Plan};
@@ -85,6 +86,7 @@ pub fn summary(label: &str, result: &RunResult) -> String {
     }
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", counters(result));
+    let _ = write!(out, "{}", life(result));
     let _ = write!(out, "\n{}", provenance(result));
     out
 }

@@ -58,8 +58,9 @@ use collect::Clearing;
 use host::Host;
 use level::Leveller;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
-    MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits,
+    Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, ReqId, Resource, Span, Step, TimerKey, Violation,
+    WearRegion, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -136,6 +137,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// What the last start took.
     recovery: recover::Figures,
     count: Counts,
+    /// Nothing waited for its die when the counters were reset, so that what began since is what was counted since.
+    counts_all: bool,
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
@@ -204,6 +207,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             renew_is_due: false,
             recovery: recover::Figures::default(),
             count: Counts::default(),
+            counts_all: true,
             erases_ever: 0,
             planted,
             queue,
@@ -346,7 +350,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
-        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed();
+        let programmed = self.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -377,6 +381,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         out.push((Resource::Channel, self.lanes.channels_busy()));
     }
 
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.lanes.energy(from, to, out);
+        RamPower::DDR3L.account(self.map.ram(), 0, Span(to.0.saturating_sub(from.0)), out);
+    }
+
+    fn wear(&self, out: &mut Vec<WearRegion>) {
+        out.push(self.wear_region());
+    }
+
     fn watch_lanes(&mut self, from: Instant, to: Instant) {
         self.lanes.watch(from, to);
     }
@@ -397,6 +410,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.counts_all = self.queue.outstanding() == 0;
         self.lanes.reset_busy();
         self.map.reset_counts();
         self.paging.reset_counters();
@@ -408,6 +422,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             let what = "operations or answers are left over although nothing waits".into();
             return Err(Violation { invariant: "queue", what });
         }
+        self.check_operations()?;
         self.check_blocks()
     }
 }
