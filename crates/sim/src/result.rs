@@ -23,7 +23,7 @@ pub struct Provenance {
     pub stack_hash: String,
     /// The workloads.
     pub workloads: Vec<WorkloadProvenance>,
-    /// `empty`, `filled` or `aged`.
+    /// `empty`, `filled`, `fragmented:SHARE` or `aged`.
     pub precondition: String,
     /// The seed.
     pub seed: u64,

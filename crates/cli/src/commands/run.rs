@@ -28,7 +28,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     }
     explain::check_writable(&args.explain)?;
     let opened = open(&args.stack, &args.stacks.set)?;
-    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
+    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
     let plans = plan(vec![opened], &args.load, common)?;
     let mut slowest = Vec::new();
     let rows = if args.verify {

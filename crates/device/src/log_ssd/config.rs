@@ -158,8 +158,8 @@ fn drive<F: LogBlocks + 'static>(
     cx: &BuildContext<'_>,
 ) -> Result<Box<dyn Machine>, BuildError> {
     let Parts { geometry, layout, lanes, page, write_buffer, link_bytes_per_second, .. } = parts;
-    if cx.precondition == Precondition::Aged {
-        let why = "a drive with a log-block map cannot start aged, its state is not computed: take `filled` and a warm-up";
+    if matches!(cx.precondition, Precondition::Aged | Precondition::Fragmented(_)) {
+        let why = "the state of a log-block map is not computed: start `filled` and let a warm-up age or fragment it";
         return Err(BuildError::at("mapping", why));
     }
     let mut limits = Limits::plain(ByteLen(u64::from(pages.logical) * page.0));

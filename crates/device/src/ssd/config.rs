@@ -363,6 +363,7 @@ impl SsdConfig {
         match cx.precondition {
             Precondition::Empty => {}
             Precondition::Filled => ssd.fill(),
+            Precondition::Fragmented(share) => ssd.fragment(share, Rng::new(cx.seed).fork(4).bits()),
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());
                 ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;

@@ -23,7 +23,7 @@
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
-//! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
+//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
@@ -34,6 +34,7 @@ mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
+mod fill;
 mod gather;
 mod gc;
 mod host;
@@ -59,7 +60,7 @@ use host::Host;
 use level::Leveller;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits,
-    Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, ReqId, Resource, Span, Step, TimerKey, Violation,
+    Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step, TimerKey, Violation,
     WearRegion, Work,
 };
 use nandu_ftl::gc::GcPolicy;
@@ -124,6 +125,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     filled_to: u64,
     /// What is where on a drive that starts aged, until it is stored.
     aged: Option<Aged>,
+    /// How the first fill was out of order, until it is stored.
+    fragments: Option<(Ratio, u64)>,
     /// Number of the last request, for multi-plane groups.
     serial: u32,
     /// When every program and erase issued so far is complete.
@@ -201,6 +204,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             seq: 0,
             filled_to: 0,
             aged: None,
+            fragments: None,
             serial: 0,
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,
