@@ -8,6 +8,7 @@ pub mod bytebuf;
 pub mod charge;
 pub mod config;
 pub mod context;
+pub mod energy;
 pub mod fit;
 pub mod flash_map;
 pub mod histogram;
@@ -25,6 +26,7 @@ pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
+pub use energy::{EnergyPart, MicroWatts, NanoJoules, RamPower, WearRegion};
 pub use fit::Fit;
 pub use flash_map::FlashMap;
 pub use histogram::Histogram;

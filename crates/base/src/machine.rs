@@ -20,6 +20,7 @@
 
 use crate::charge::Resource;
 use crate::context::Cx;
+use crate::energy::{EnergyPart, WearRegion};
 use crate::flash_map::FlashMap;
 use crate::lane::LaneTape;
 use crate::medium::MediumSpec;
@@ -260,6 +261,12 @@ pub trait Machine: Send {
 
     /// Busy time of each resource since the counters were reset; the charges add up to it.
     fn busy(&self, _out: &mut Vec<(Resource, Span)>) {}
+
+    /// What it drew since the counters were reset, by state. `from` is when they were reset, `to` is now: for what rests.
+    fn energy(&self, _from: Instant, _to: Instant, _out: &mut Vec<EnergyPart>) {}
+
+    /// How its flash wears.
+    fn wear(&self, _out: &mut Vec<WearRegion>) {}
 
     /// Keeps from now on what its lanes do between these two moments.
     fn watch_lanes(&mut self, _from: Instant, _to: Instant) {}

@@ -5,7 +5,7 @@
 //! one list. A kind is made from a configuration type by [`Kind::of`].
 
 use crate::machine::{Limits, Machine};
-use crate::units::{ByteLen, ByteOffset, Span};
+use crate::units::{ByteLen, ByteOffset, Ratio, Span};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -97,6 +97,8 @@ pub enum Precondition {
     Empty,
     /// Every logical page was written once, in order.
     Filled,
+    /// Every logical page was written once, in an order in which this share of the logical neighbours are apart.
+    Fragmented(Ratio),
     /// Every logical page was written, then pages at random until write amplification no longer changed.
     Aged,
 }

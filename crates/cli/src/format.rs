@@ -62,6 +62,20 @@ pub fn bandwidth(bytes_per_second: u64) -> String {
     }
 }
 
+/// An energy: `950 nJ`, `84.2 uJ`, `1.25 J`, `12.5 kJ`.
+pub fn energy(nj: u64) -> String {
+    const UNITS: [(f64, &str); 5] = [(1.0, "nJ"), (1e3, "uJ"), (1e6, "mJ"), (1e9, "J"), (1e12, "kJ")];
+    let unit = UNITS.iter().rev().find(|(scale, _)| nj as f64 >= scale * 0.9995).unwrap_or(&UNITS[0]);
+    format!("{} {}", three(nj as f64 / unit.0), unit.1)
+}
+
+/// A power: `33 uW`, `1.25 mW`, `6.3 W`.
+pub fn power(uw: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1.0, "uW"), (1e3, "mW"), (1e6, "W")];
+    let unit = UNITS.iter().rev().find(|(scale, _)| uw as f64 >= scale * 0.9995).unwrap_or(&UNITS[0]);
+    format!("{} {}", three(uw as f64 / unit.0), unit.1)
+}
+
 /// A factor in thousandths: `1.043`.
 pub fn thousandths(n: u64) -> String {
     format!("{}.{:03}", n / 1000, n % 1000)
@@ -116,6 +130,12 @@ pub fn plural(n: u64, one: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn energy_and_power_have_units_that_fit() {
+        assert_eq!([0, 950, 84_200, 1_250_000_000].map(energy), ["0 nJ", "950 nJ", "84.2 uJ", "1.25 J"]);
+        assert_eq!([33, 16_500, 6_300_000].map(power), ["33.0 uW", "16.5 mW", "6.30 W"]);
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit_that_fits() {

@@ -12,6 +12,7 @@ pub mod commands;
 pub mod explain;
 pub mod failure;
 pub mod format;
+pub mod life;
 pub mod open;
 pub mod output;
 pub mod parallel;

@@ -11,8 +11,10 @@ mod wear;
 pub use wear::{FreeOrder, WearRules};
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
+use crate::filled::{Filled, FilledBlocks};
 use crate::mapping::Tp;
 use nandu_base::Instant;
+use std::sync::Arc;
 use wear::{Choice, Wear};
 
 /// What a physical page holds.
@@ -165,6 +167,8 @@ pub struct BlockTable {
     layout: Layout,
     /// What each page holds, as a word.
     owners: Vec<u32>,
+    /// What pages without an owner hold on a drive that was filled.
+    filled: Option<FilledBlocks>,
     /// Pages without valid data, by block; unwritten pages of an open block not counted.
     invalid: Vec<u16>,
     /// When the programs that made pages of the block invalid are complete: no erase may begin before.
@@ -196,6 +200,7 @@ impl BlockTable {
         let mut table = BlockTable {
             layout,
             owners: vec![0; layout.ppn_end() as usize],
+            filled: None,
             invalid: vec![0; blocks],
             safe_at: vec![Instant::ZERO; blocks],
             erases: vec![0; blocks],
@@ -220,7 +225,27 @@ impl BlockTable {
     /// What a page holds.
     #[inline]
     pub fn content(&self, ppn: Ppn) -> Content {
-        Content::from_word(self.owners[ppn.0 as usize])
+        match self.owners[ppn.0 as usize] {
+            0 => self.unowned(ppn).map_or(Content::Free, Content::Data),
+            word => Content::from_word(word),
+        }
+    }
+
+    /// What a page without an owner holds.
+    #[inline]
+    fn unowned(&self, ppn: Ppn) -> Option<Lpn> {
+        self.filled.as_ref().and_then(|filled| filled.content(ppn))
+    }
+
+    /// Whether a page is not erased.
+    fn is_written(&self, ppn: Ppn) -> bool {
+        self.owners[ppn.0 as usize] != 0 || self.unowned(ppn).is_some()
+    }
+
+    /// Takes the pages of blocks that are open or full as filled, without an owner for any of them. I-6 is then not checked
+    /// on them.
+    pub fn fill(&mut self, filled: &Arc<Filled>) {
+        self.filled = Some(FilledBlocks::new(Arc::clone(filled)));
     }
 
     /// Notes what was programmed into a page. Panics when the page was not erased: I-6.
@@ -324,6 +349,9 @@ impl BlockTable {
     fn erased_keeping(&mut self, block: BlockId, least_free: u32) {
         let first = self.layout.first_page(block).0 as usize;
         self.owners[first..first + self.layout.pages as usize].fill(0);
+        if let Some(filled) = &mut self.filled {
+            filled.erased(block);
+        }
         self.invalid[block.0 as usize] = 0;
         self.safe_at[block.0 as usize] = Instant::ZERO;
         self.erases[block.0 as usize] += 1;
@@ -346,13 +374,30 @@ impl BlockTable {
     /// Valid pages of every block, plane after plane; records of the drive itself count until their block is cleared.
     pub fn valid_pages(&self) -> Vec<u32> {
         let valid = |block: BlockId| {
-            let first = self.layout.first_page(block).0 as usize;
-            let pages = &self.owners[first..first + self.layout.pages as usize];
+            let first = self.layout.first_page(block).0;
+            let pages = &self.owners[first as usize..(first + self.layout.pages) as usize];
             // Pages are programmed in order.
-            let written = pages.partition_point(|&owner| owner != 0) as u32;
+            let written = match &self.filled {
+                None => pages.partition_point(|&owner| owner != 0) as u32,
+                Some(_) => self.written_pages(first),
+            };
             written - written.min(u32::from(self.invalid(block)))
         };
         self.layout.all_blocks().map(valid).collect()
+    }
+
+    /// Written pages of the block whose first page is `first`. Pages are programmed in order.
+    fn written_pages(&self, first: u32) -> u32 {
+        let (mut least, mut most) = (0, self.layout.pages);
+        while least < most {
+            let middle = (least + most) / 2;
+            if self.is_written(Ppn(first + middle)) {
+                least = middle + 1;
+            } else {
+                most = middle;
+            }
+        }
+        least
     }
 
     /// The invalid counters of one plane, for the collector.
@@ -402,7 +447,10 @@ impl BlockTable {
     #[inline]
     pub fn data_at(&self, ppn: Ppn) -> Option<Lpn> {
         let word = *self.owners.get(ppn.0 as usize)?;
-        (word.wrapping_sub(1) < MAP - 1).then(|| Lpn(word - 1))
+        if word == 0 {
+            return self.unowned(ppn);
+        }
+        (word < MAP).then(|| Lpn(word - 1))
     }
 
     /// The same drive with nothing known: every block neither free nor open. For recovery, which then calls
@@ -484,6 +532,41 @@ mod tests {
         let ppn = cursor.take();
         t.programmed(ppn, Content::Data(Lpn(1)));
         t.programmed(ppn, Content::Data(Lpn(2)));
+    }
+
+    #[test]
+    fn a_filled_table_is_one_with_every_owner() {
+        let layout = Layout::new(2, 6, 4).unwrap();
+        let filled = Arc::new(Filled::new(layout, vec![1, 0], 27));
+        let (mut lazy, mut full) = (BlockTable::new(layout), BlockTable::new(layout));
+        for table in [&mut lazy, &mut full] {
+            for (plane, pages) in [(0, 13), (1, 14)] {
+                for first in (0..pages).step_by(4) {
+                    let mut cursor = table.open_free(plane, 1).unwrap();
+                    cursor.skip(4.min(pages - first));
+                    table.planes[plane as usize].host = cursor;
+                }
+            }
+        }
+        lazy.fill(&filled);
+        (0..27).map(Lpn).for_each(|lpn| full.programmed(filled.place(lpn), Content::Data(lpn)));
+        let same = |lazy: &BlockTable, full: &BlockTable| {
+            assert_eq!(lazy.valid_pages(), full.valid_pages());
+            for ppn in (0..layout.ppn_end()).map(Ppn) {
+                assert_eq!((lazy.content(ppn), lazy.data_at(ppn)), (full.content(ppn), full.data_at(ppn)), "{ppn:?}");
+            }
+        };
+        same(&lazy, &full);
+        for table in [&mut lazy, &mut full] {
+            // A block is erased and a page written to it, another page is written behind the fill, and one is wasted.
+            let block = layout.first_block(0);
+            table.erased(block);
+            table.programmed(layout.first_page(block), Content::Data(Lpn(3)));
+            let ppn = table.planes[1].host.take();
+            table.programmed(ppn, Content::Data(Lpn(9)));
+            table.waste_page(filled.place(Lpn(4)));
+        }
+        same(&lazy, &full);
     }
 
     #[test]

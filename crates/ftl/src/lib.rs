@@ -6,6 +6,7 @@ pub mod address;
 pub mod age;
 pub mod blocks;
 pub mod checkpoint;
+pub mod filled;
 pub mod gc;
 pub mod log_block;
 pub mod map_area;

@@ -2,9 +2,10 @@
 //!
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
 //! out, and [`run()`] puts the four together. [`tap`] looks at single requests,
-//! [`samples`] at the run over time.
+//! [`samples`] at the run over time, [`energy`] at what it drew and wore, [`steady`] says whether it was in steady state.
 
 pub mod block;
+pub mod energy;
 pub mod engine;
 pub mod fairness;
 pub mod metrics;
@@ -13,6 +14,7 @@ pub mod replay;
 pub mod result;
 pub mod run;
 pub mod samples;
+pub mod steady;
 pub mod tap;
 pub mod verify;
 

@@ -3,9 +3,11 @@
 //! Every figure is in the unit its name ends with. The same run gives the same bytes on every machine; how long the
 //! simulation itself took is not part of it.
 
+use crate::energy::{self, EnergyResult, EnergyState, LifetimeResult};
 use crate::fairness::{self, DeviceTime};
 use crate::metrics::{Class, History, Metrics};
 use crate::replay::Outcome;
+use crate::steady::{self, SteadyState};
 use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
 use nandu_stack::{Graph, Stack};
 use serde::Serialize;
@@ -22,7 +24,7 @@ pub struct Provenance {
     pub stack_hash: String,
     /// The workloads.
     pub workloads: Vec<WorkloadProvenance>,
-    /// `empty`, `filled` or `aged`.
+    /// `empty`, `filled`, `fragmented:SHARE` or `aged`.
     pub precondition: String,
     /// The seed.
     pub seed: u64,
@@ -149,6 +151,8 @@ pub struct LayerResult {
     pub charges: Vec<Charge>,
     /// Busy time of each resource; the charges add up to it.
     pub busy_ns: BTreeMap<&'static str, u64>,
+    /// What it drew, by state; empty where that is not known.
+    pub energy: Vec<EnergyState>,
 }
 
 /// Time that a tenant kept a resource busy.
@@ -206,6 +210,12 @@ pub struct RunResult {
     /// Whether arrivals came faster than the stack could serve them, so that latencies measure the queue and not the
     /// stack: a cap held arrivals back, or after the last arrival the stack needed more than 5 % of the replayed time.
     pub saturated: bool,
+    /// Whether it was in steady state by SNIA's rule; absent when the run was too short to say.
+    pub steady: Option<SteadyState>,
+    /// What the devices drew; absent where that is not known of any.
+    pub energy: Option<EnergyResult>,
+    /// How long the flash lasts; absent where there is none.
+    pub lifetime: Option<LifetimeResult>,
     /// Most requests alive at once, those of the layers included.
     pub outstanding_max: u64,
     /// By tenant.
@@ -274,7 +284,7 @@ fn latency(classes: &[&Class]) -> Latency {
     }
 }
 
-fn layer(graph: &Graph, node: u32, stack: &Stack) -> LayerResult {
+fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)) -> LayerResult {
     let stats = graph.stats(node);
     let by_op = |values: &[u64]| {
         Op::ALL.iter().zip(values).filter(|(_, &n)| n > 0).map(|(op, &n)| (op.name(), n)).collect()
@@ -297,6 +307,7 @@ fn layer(graph: &Graph, node: u32, stack: &Stack) -> LayerResult {
         counters: counters.iter().map(|c| (c.name, c.value)).collect(),
         charges: charges(graph, node, stack),
         busy_ns: busy.iter().map(|&(resource, span)| (resource.name(), span.0)).collect(),
+        energy: energy::states(graph, node, from, to),
     }
 }
 
@@ -343,7 +354,11 @@ pub fn result(
         |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
     let late = end.0.saturating_sub(outcome.last_arrival.0);
     let replayed = outcome.last_arrival.0.saturating_sub(metrics.start.0);
-    let layers: Vec<LayerResult> = (0..graph.len() as u32).map(|node| layer(graph, node, stack)).collect();
+    let measured = (metrics.start, last);
+    let layers: Vec<LayerResult> =
+        (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
+    let writes = latency(&classes(&[1]));
+    let history = &metrics.history;
     let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
     let device = fairness::device_times(&weights, &layers);
     RunResult {
@@ -353,11 +368,13 @@ pub fn result(
         iops: per_second(all.requests),
         bytes_per_second: per_second(all.bytes),
         reads: latency(&classes(&[0])),
-        writes: latency(&classes(&[1])),
         others: latency(&classes(&[2])),
         waf_thousandths: waf(&layers),
         saturated: outcome.capped
             || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
+        steady: steady::of_history(&history.windows, history.window().0, span_ns, outcome.open_loop),
+        energy: energy::energy(layers.iter().map(|l| &l.energy[..]), all.requests, writes.bytes, span_ns),
+        lifetime: energy::lifetime(graph, writes.bytes, span_ns),
         outstanding_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
         tenants: tenants(metrics, stack, device),
@@ -365,6 +382,7 @@ pub fn result(
         windows: windows(&metrics.history),
         histogram: bins(&classes(&[0, 1])),
         all,
+        writes,
         layers,
     }
 }

@@ -97,11 +97,12 @@ impl RunWorkload {
 }
 
 /// The name of a precondition in results.
-pub fn precondition_name(precondition: Precondition) -> &'static str {
+pub fn precondition_name(precondition: Precondition) -> String {
     match precondition {
-        Precondition::Empty => "empty",
-        Precondition::Filled => "filled",
-        Precondition::Aged => "aged",
+        Precondition::Empty => "empty".into(),
+        Precondition::Filled => "filled".into(),
+        Precondition::Fragmented(Ratio { num, den }) => format!("fragmented:{num}/{den}"),
+        Precondition::Aged => "aged".into(),
     }
 }
 
@@ -171,7 +172,7 @@ pub fn run_with<H: Host>(
         stack: options.stack_name.clone(),
         stack_hash: stack.hash_long().into(),
         workloads: options.workloads.iter().map(|w| w.provenance(stack)).collect(),
-        precondition: precondition_name(options.precondition).into(),
+        precondition: precondition_name(options.precondition),
         seed: options.seed,
         warm_up_requests: options.warm_up,
         verified: content == Content::Stamps,

@@ -358,6 +358,11 @@ impl Buffer {
         }
     }
 
+    /// Blocks of RAM, and blocks that went in or out of it since the counters were reset.
+    pub(super) fn for_energy(&self) -> (u64, u64) {
+        (self.room as u64, self.tally.buffered + self.tally.destaged)
+    }
+
     pub(super) fn reset_counters(&mut self) {
         self.tally = Tally::default();
     }

@@ -35,8 +35,8 @@ pub(crate) use buffer::Buffer;
 use change::{Change, Wide};
 use fill::Fill;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, ErrorKind, Kind, Limits, Machine,
-    Op, OpenHow, Peek, Phase, Place, Plant, ReqId, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant, Kind,
+    Limits, Machine, Op, OpenHow, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey, Violation,
 };
 use read::Waiting;
 use slots::Slots;
@@ -411,6 +411,16 @@ impl Machine for Cache {
         if let Some(buffer) = &self.buffer {
             buffer.counters(out);
         }
+    }
+
+    /// The RAM: blocks that were filled or written came in, blocks that were asked for or destaged went out.
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let (room, written) = self.buffer.as_ref().map_or((0, 0), Buffer::for_energy);
+        let d = &self.directory.tally;
+        let blocks = d.cache_hits + d.prefetch_hits + d.misses + written;
+        let held = (self.directory.capacity() + room) * self.block;
+        let time = Span(to.0.saturating_sub(from.0));
+        RamPower::DDR3L.account(held, blocks * self.block + self.tally.fill_bytes, time, out);
     }
 
     fn reset_counters(&mut self) {

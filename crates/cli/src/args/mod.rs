@@ -4,15 +4,15 @@ mod trace;
 mod values;
 
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
-pub use values::{BadLinesArg, PreconditionArg};
+pub use values::BadLinesArg;
 
 use crate::source::{GenSetting, WarmUp};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nandu_base::{Ratio, Span};
+use nandu_base::{Precondition, Ratio, Span};
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
-use values::{fit_parser, format_parser, rate, set, time_scale, window};
+use values::{fit_parser, format_parser, precondition, rate, set, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -190,9 +190,13 @@ pub struct StackArgs {
     /// Set an option of the stack, for example device.ssd.gc.kind=greedy
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
     pub set: Vec<(String, String)>,
-    /// State of every drive when the run begins
-    #[arg(long, value_name = "STATE", default_value = "filled")]
-    pub precondition: PreconditionArg,
+    /// State of every drive when the run begins: empty, filled, fragmented:SHARE, aged
+    ///
+    /// `empty`: nothing was ever written, and reads of such pages cost nothing. `filled`: every logical page was written once, in
+    /// order. `fragmented:30%`: every page was written once, and of the logical neighbours 30 % are apart. `aged`:
+    /// overwritten at random until write amplification no longer changes.
+    #[arg(long, value_name = "STATE", default_value = "filled", value_parser = precondition)]
+    pub precondition: Precondition,
     /// Seed of everything that is drawn. Same seed, same bytes out
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -16,23 +16,17 @@ pub enum BadLinesArg {
 }
 
 /// `--precondition`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PreconditionArg {
-    /// Nothing was ever written: reads of such pages cost nothing.
-    Empty,
-    /// Every logical page was written once, in order.
-    #[default]
-    Filled,
-    /// Overwritten at random until write amplification no longer changes.
-    Aged,
-}
-
-impl From<PreconditionArg> for Precondition {
-    fn from(arg: PreconditionArg) -> Precondition {
-        match arg {
-            PreconditionArg::Empty => Precondition::Empty,
-            PreconditionArg::Filled => Precondition::Filled,
-            PreconditionArg::Aged => Precondition::Aged,
+pub(super) fn precondition(text: &str) -> Result<Precondition, String> {
+    match text {
+        "empty" => Ok(Precondition::Empty),
+        "filled" => Ok(Precondition::Filled),
+        "aged" => Ok(Precondition::Aged),
+        _ => {
+            let share = text.strip_prefix("fragmented:").and_then(|share| parse_ratio(share).ok());
+            share.filter(|share| share.num <= share.den).map(Precondition::Fragmented).ok_or_else(|| {
+                "a drive starts empty, filled, aged, or fragmented:SHARE with a share from 0 to 1, such as fragmented:30%"
+                    .into()
+            })
         }
     }
 }
@@ -100,6 +94,17 @@ pub(super) fn set(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drive_is_fragmented_by_a_share() {
+        let share = |num, den| Ok(Precondition::Fragmented(Ratio::new(num, den)));
+        assert_eq!(precondition("fragmented:30%"), share(30, 100));
+        assert_eq!(precondition("fragmented:1/3"), share(1, 3));
+        assert_eq!(precondition("aged"), Ok(Precondition::Aged));
+        for wrong in ["fragmented", "fragmented:", "fragmented:110%", "fragmented:x", "old"] {
+            assert!(precondition(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_window_has_a_length() {

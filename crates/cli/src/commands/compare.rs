@@ -24,7 +24,7 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
     let mut stacks: Vec<Opened> =
         args.stacks.iter().map(|name| open(name, &args.stack.set)).collect::<Result<_, _>>()?;
     tell_apart(&mut stacks);
-    let common = Common { seed: args.stack.seed, precondition: args.stack.precondition.into(), talk };
+    let common = Common { seed: args.stack.seed, precondition: args.stack.precondition, talk };
     let plans = plan(stacks, &args.load, common)?;
     let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), args.out.report.is_some(), talk)?;
     if args.out.json {

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
 };
+use crate::life::life;
 use crate::open::open;
 use crate::output;
 use crate::plan::{plan, Common, Plan};
@@ -27,7 +28,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     }
     explain::check_writable(&args.explain)?;
     let opened = open(&args.stack, &args.stacks.set)?;
-    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition.into(), talk };
+    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
     let plans = plan(vec![opened], &args.load, common)?;
     let mut slowest = Vec::new();
     let mut rows = if args.verify {
@@ -110,6 +111,7 @@ pub fn summary(label: &str, result: &RunResult) -> String {
     }
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", counters(result));
+    let _ = write!(out, "{}", life(result));
     let _ = write!(out, "\n{}", provenance(result));
     out
 }

@@ -3,6 +3,7 @@
 use super::svg::escape;
 use crate::format::{count, percent, plural, shares, size, thousandths, three, time, words};
 use crate::verdict::{self, Row};
+use crate::life;
 use nandu_base::Phase;
 use nandu_sim::result::Latency;
 use nandu_sim::RunResult;
@@ -55,13 +56,14 @@ pub fn details(row: &Row, open: bool) -> String {
     let r = &row.result;
     let open = if open { " open" } else { "" };
     format!(
-        "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}</details>\n",
+        "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}{}</details>\n",
         escape(&row.label),
         escape(&format!("{}, mean {}", plural(r.all.requests, "request"), time(r.all.mean_ns))),
         classes(r),
         tenants(r),
         layers(r),
-        counters(r)
+        counters(r),
+        drew_and_wore(r)
     )
 }
 
@@ -149,6 +151,14 @@ fn layers(r: &RunResult) -> String {
         (false, cells)
     });
     table(&heads, &[0, 1, 8], body)
+}
+
+/// Energy, lifetime and steady state, as on the command line.
+fn drew_and_wore(r: &RunResult) -> String {
+    match life::life(r) {
+        text if text.is_empty() => text,
+        text => format!("<div class=\"wide\"><pre>{}</pre></div>\n", escape(&text)),
+    }
 }
 
 /// One row for each counter, one column for each layer that has counters.

@@ -46,8 +46,8 @@ pub use profile::HddProfile;
 use buffer::Buffer;
 use mechanics::{Arm, Stream};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Flags, Instant, Limits, Machine,
-    MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, SECTOR,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant, Limits,
+    Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, SECTOR,
 };
 use power::Power;
 use queue::{Queue, View, Waiting};
@@ -359,6 +359,10 @@ impl Machine for Hdd {
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
         out.push((Resource::Head, self.busy));
+    }
+
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.power.account(from, to, out);
     }
 
     fn reset_counters(&mut self) {

@@ -11,7 +11,7 @@
 //!
 //! Cost: a few additions for each movement; a step for each level that a pause reaches.
 
-use nandu_base::{BuildError, Counter, Instant, Span};
+use nandu_base::{BuildError, Counter, EnergyPart, Instant, MicroWatts, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -151,6 +151,8 @@ pub struct Power {
     pub announced: bool,
     starts: u64,
     unloads: u64,
+    /// As it was when the counting began, with nothing counted.
+    at_reset: Option<Box<Power>>,
 }
 
 impl Power {
@@ -166,6 +168,7 @@ impl Power {
             announced: false,
             starts: 0,
             unloads: 0,
+            at_reset: None,
         }
     }
 
@@ -320,6 +323,31 @@ impl Power {
         (sum / 1_000_000_000) as u64
     }
 
+    /// What was drawn from `from`, when the counting began, to `to`, rest included.
+    pub fn account(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let mut now = self.clone();
+        now.rest_until(to);
+        // What passed between the last movement before the counting and its beginning is not counted.
+        let mut before = self.at_reset.as_deref().cloned().unwrap_or_else(|| Power::new(self.spec.clone(), None));
+        before.rest_until(from);
+        let mut put = |state, time: Span, not: Span, mw: u64| {
+            out.push(EnergyPart::state(state, u128::from(time.0.saturating_sub(not.0)), MicroWatts(mw * 1000)));
+        };
+        let (t, b, s) = (&now.times, &before.times, &self.spec);
+        put("seek", t.seek, b.seek, s.seek_mw);
+        put("transfer", t.transfer, b.transfer, s.transfer_mw);
+        put("idle", t.idle, b.idle, s.idle_mw);
+        for (at, level) in s.rest.iter().enumerate() {
+            let [enter, there, leave] = match level.stops {
+                true => ["spin down", "standby", "spin up"],
+                false => ["unload", "low power idle", "load"],
+            };
+            put(enter, t.enter[at], b.enter[at], level.enter_mw);
+            put(there, t.there[at], b.there[at], level.power_mw);
+            put(leave, t.leave[at], b.leave[at], level.leave_mw);
+        }
+    }
+
     /// Reports times, starts and energy.
     pub fn counters(&self, out: &mut Vec<Counter>) {
         let us = |time: Span| time.0 / 1000;
@@ -347,6 +375,8 @@ impl Power {
     pub fn reset(&mut self) {
         (self.times, self.since) = (Times::default(), self.mark);
         (self.starts, self.unloads) = (0, 0);
+        self.at_reset = None;
+        self.at_reset = Some(Box::new(self.clone()));
     }
 
     /// Whether the times add up to what has passed.
@@ -397,6 +427,22 @@ mod tests {
             [10 * 2300, 90 * 2000, 2000 * 1000, 500 * 1000, 7500 * 800, 1500 * 1000, 8500 * 200, 3500 * 4000];
         assert_eq!(p.energy_mj(), mj.iter().sum::<u64>() / 1000);
         assert_eq!(p.starts, 1);
+    }
+
+    #[test]
+    fn an_account_covers_what_was_counted_and_no_more() {
+        let mut p = Power::new(spec(), None);
+        p.works(Instant::ZERO, Span::from_ms(10), Span::from_ms(90));
+        // The counting begins at 1 s, in the middle of a rest; the drive stops from 10.1 s on.
+        p.reset();
+        let mut out = Vec::new();
+        p.account(Instant(1_000_000_000), Instant(12_600_000_000), &mut out);
+        let used: Vec<_> = out.iter().filter(|e| e.time_ns > 0).map(|e| (e.state, e.time_ns / 1_000_000)).collect();
+        let want = [("idle", 1100), ("unload", 500), ("low power idle", 7500), ("spin down", 1500), ("standby", 1000)];
+        assert_eq!(used, want);
+        assert!(out.iter().all(EnergyPart::is_sound));
+        // An account changes nothing.
+        assert_eq!(p.wake(Instant(20_100_000_000)), Instant(23_600_000_000));
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Buffer {
         self.used < self.capacity && self.waiting.is_empty()
     }
 
+    /// Pages it can hold.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
     pub fn used(&self) -> u32 {
         self.used
     }

@@ -82,6 +82,10 @@ pub(crate) struct Parts {
     pub map: LogMap,
     pub write_buffer: ByteLen,
     pub link_bytes_per_second: u64,
+    /// Bits that a cell stores.
+    pub bits_per_cell: u32,
+    /// Program and erase cycles a block is made for.
+    pub endurance: u32,
 }
 
 /// Makes the drive.
@@ -154,6 +158,10 @@ fn drive<F: LogBlocks + 'static>(
     cx: &BuildContext<'_>,
 ) -> Result<Box<dyn Machine>, BuildError> {
     let Parts { geometry, layout, lanes, page, write_buffer, link_bytes_per_second, .. } = parts;
+    if matches!(cx.precondition, Precondition::Aged | Precondition::Fragmented(_)) {
+        let why = "the state of a log-block map is not computed: start `filled` and let a warm-up age or fragment it";
+        return Err(BuildError::at("mapping", why));
+    }
     let mut limits = Limits::plain(ByteLen(u64::from(pages.logical) * page.0));
     limits.preferred = page.0 as u32;
     limits.depth = geometry.all_planes().max(32);
@@ -201,6 +209,8 @@ fn drive<F: LogBlocks + 'static>(
             wear_falls: cx.planted("ssd.wear-falls"),
         },
         is_filled: false,
+        bits_per_cell: parts.bits_per_cell,
+        endurance: parts.endurance,
     };
     if cx.precondition == Precondition::Filled {
         ssd.fill();

@@ -5,8 +5,8 @@ use super::pages::Part;
 use super::{Done, LogSsd, Pending};
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, Counter, Cx, ErrorKind, Instant, Payload, Phase, ReqId, Resource, Span, Step, TenantId, Work,
-    SECTOR,
+    ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, Span, Step,
+    TenantId, WearRegion, Work, SECTOR,
 };
 use nandu_ftl::log_block::{Counts, LogBlocks};
 
@@ -293,7 +293,7 @@ impl<F: LogBlocks> LogSsd<F> {
             ram += map.map_ram();
             worn = worn.max(u64::from(region.erases().iter().copied().max().unwrap_or(0)));
         }
-        let programmed = c.host_pages_written + m.copies + m.fillers + m.marks;
+        let programmed = self.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -324,5 +324,45 @@ impl<F: LogBlocks> LogSsd<F> {
         }
         put("map_ram_bytes", ram);
         self.recovery.counters(out);
+    }
+    /// Pages programmed since the counters were reset.
+    pub(super) fn programmed(&self) -> u64 {
+        let moved = |line: &super::Line<F>| {
+            let k = &line.map.region().count;
+            k.copies + k.fillers + k.marks
+        };
+        self.count.host_pages_written + self.lines.iter().map(moved).sum::<u64>()
+    }
+
+    /// What the RAM of the map and of the write buffer draws. A page that passes the buffer is written to it and read from
+    /// it.
+    pub(super) fn ram_energy(&self, time: Span, out: &mut Vec<EnergyPart>) {
+        let map: u64 = self.lines.iter().map(|line| line.map.map_ram()).sum();
+        let (held, pages) = match &self.buffer {
+            Some(buffer) => {
+                let c = &self.count;
+                let drained = c.host_pages_written;
+                (u64::from(buffer.capacity()), 2 * drained + c.buffer_pages_replaced + c.buffer_pages_read)
+            }
+            None => (0, 0),
+        };
+        RamPower::DDR3L.account(map + (held << self.pages.bits), pages << self.pages.bits, time, out);
+    }
+
+    /// All blocks wear together.
+    pub(super) fn wear_region(&self) -> WearRegion {
+        let blocks = u64::from(self.layout.planes) * u64::from(self.layout.blocks);
+        let bits = blocks * u64::from(self.layout.pages) << (self.pages.bits + 3);
+        let erases = || self.lines.iter().flat_map(|line| line.map.region().erases());
+        WearRegion {
+            region: "flash",
+            bits_per_cell: self.bits_per_cell,
+            cells: bits / u64::from(self.bits_per_cell),
+            blocks,
+            endurance: self.endurance,
+            erases: self.count.erases,
+            erases_ever: erases().map(|&n| u64::from(n)).sum(),
+            erases_most: erases().copied().max().unwrap_or(0),
+        }
     }
 }

@@ -33,8 +33,8 @@ use crate::nand::{Lanes, PageTime};
 use buffer::Buffer;
 use line::Line;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine, MediumSpec,
-    Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
+    MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation, WearRegion,
 };
 use nandu_ftl::log_block::LogBlocks;
 use nandu_ftl::Layout;
@@ -187,6 +187,9 @@ pub(crate) struct LogSsd<F> {
     planted: Planted,
     /// Whether the drive was filled before the session.
     is_filled: bool,
+    bits_per_cell: u32,
+    /// Program and erase cycles a block is made for. Nothing fails here when they are used up.
+    endurance: u32,
 }
 
 impl<F: LogBlocks> LogSsd<F> {
@@ -339,6 +342,15 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
         }
     }
 
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.lanes.energy(from, to, out);
+        self.ram_energy(Span(to.0.saturating_sub(from.0)), out);
+    }
+
+    fn wear(&self, out: &mut Vec<WearRegion>) {
+        out.push(self.wear_region());
+    }
+
     fn watch_lanes(&mut self, from: Instant, to: Instant) {
         self.lanes.watch(from, to);
     }
@@ -369,6 +381,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
     }
 
     fn check(&self) -> Result<(), Violation> {
+        self.lanes.check(Some((self.programmed(), self.count.erases)))?;
         for (plane, line) in self.lines.iter().enumerate() {
             let region = line.map.region();
             let broken = |what| Violation { invariant: "I-5", what: format!("plane {plane}: {what}") };

@@ -17,7 +17,10 @@
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
-use nandu_base::{CriticalPath, Instant, LaneSpan, LaneTape, Phase, Resource, Span, Work};
+use super::energy::{DieTime, FlashPower, Kind, Operations};
+use nandu_base::{
+    CriticalPath, EnergyPart, Instant, LaneSpan, LaneTape, Phase, Resource, Span, Violation, Work,
+};
 
 /// Future intervals that a channel keeps apart.
 const BOOKINGS_MAX: usize = 64;
@@ -226,6 +229,11 @@ pub struct Lanes {
     work: Work,
     /// The time of the drive: what channels did before may be forgotten. Operations may begin later than that.
     clock: Instant,
+    /// What they did, for the account of energy.
+    operations: Operations,
+    power: FlashPower,
+    /// When each die was free of what it had when the counters were reset.
+    counted_from: Vec<Instant>,
 }
 
 impl Lanes {
@@ -251,6 +259,40 @@ impl Lanes {
             tape: None,
             clock: Instant::ZERO,
             work: Work::Recovery,
+            operations: Operations::default(),
+            power: FlashPower::default(),
+            counted_from: vec![Instant::ZERO; dies as usize],
+        }
+    }
+
+    /// The same, of chips that draw this.
+    pub fn drawing(self, power: FlashPower) -> Lanes {
+        Lanes { power, ..self }
+    }
+
+    /// Planted: the account of energy forgets moves.
+    pub(crate) fn forget_moves(&mut self) {
+        self.operations.forget_moves();
+    }
+
+    /// What they drew from `from`, when the counters were reset, to `to`.
+    pub fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let span = |(die, &since): (&Die, &Instant)| {
+            u128::from(die.free_at.later(to).0.saturating_sub(since.later(from).0))
+        };
+        let all = self.dies.iter().zip(&self.counted_from).map(span).sum();
+        let dies = DieTime { all, busy: u128::from(self.dies_busy().0) };
+        self.operations.account(&self.timing, &self.power, dies, out);
+    }
+
+    /// I-13: operations times their lengths are the busy times, and there are as many as the drive counts: pages programmed
+    /// and blocks erased. `None` while operations that it counts have not begun.
+    pub fn check(&self, counted: Option<(u64, u64)>) -> Result<(), Violation> {
+        let times = self.operations.broken(&self.timing, self.dies_busy(), self.channels_busy());
+        let differs = || counted.and_then(|(programmed, erased)| self.operations.miscounted(programmed, erased));
+        match times.or_else(differs) {
+            Some(what) => Err(Violation { invariant: "I-13", what }),
+            None => Ok(()),
         }
     }
 
@@ -331,6 +373,9 @@ impl Lanes {
     pub fn reset_busy(&mut self) {
         self.dies.iter_mut().for_each(|d| d.busy = Span::ZERO);
         self.channels.iter_mut().for_each(|c| c.busy = Span::ZERO);
+        self.operations.reset();
+        self.counted_from.clear();
+        self.counted_from.extend(self.dies.iter().map(|d| d.free_at));
     }
 
     /// The parts that an operation on `plane` needs.
@@ -349,11 +394,13 @@ impl Lanes {
     /// die is occupied.
     #[inline(always)]
     pub fn read(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
+        self.operations.count(Kind::Read, self.work, 1);
         let (die, bit, channels, timing, clock) = self.parts(plane);
         let before = die.begin(now);
         let key = Group::key(READ, request, page);
         let group = &mut die.group;
-        if !group.admits(key, bit) {
+        let joins = group.admits(key, bit);
+        if !joins {
             let start = before.later(now);
             *group = Group { key, planes: 0, start, ready: start + timing.read };
         }
@@ -367,6 +414,9 @@ impl Lanes {
         die.free_at = end.later(before);
         die.busy += occupied;
         let time = PageTime { start, bus, end, gc: die.gc };
+        if joins {
+            self.operations.join(Kind::Read);
+        }
         if self.tape.is_some() {
             self.note_page("read", plane, (start, end), (bus, end));
         }
@@ -376,11 +426,13 @@ impl Lanes {
     /// Programs a page; see [`Lanes::read`]. The data is at the controller at `now`.
     #[inline(always)]
     pub fn program(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {
+        self.operations.count(Kind::Program, self.work, 1);
         let (die, bit, channels, timing, clock) = self.parts(plane);
         let before = die.begin(now);
         let key = Group::key(PROGRAM, request, page);
         if die.group.admits(key, bit) && die.group.ready.later(now) < before {
             let (time, occupied) = die.join_program(channels, timing, (clock, now), bit);
+            self.operations.join(Kind::Program);
             if self.tape.is_some() {
                 self.note_program(plane, &time);
             }
@@ -409,6 +461,7 @@ impl Lanes {
     /// is occupied and the time the channel is.
     #[inline(always)]
     pub fn move_page(&mut self, plane: u32, now: Instant) -> (Instant, Instant, Span, Span) {
+        self.operations.count(Kind::Move, self.work, 1);
         let (die, _, channels, timing, clock) = self.parts(plane);
         let start = die.begin(now).later(now);
         let sensed = start + timing.read;
@@ -428,6 +481,7 @@ impl Lanes {
 
     /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.
     pub fn erase(&mut self, die: u32, now: Instant, earliest: Instant) -> (Instant, Instant) {
+        self.operations.count(Kind::Erase, self.work, 1);
         let time = self.timing.erase;
         let lane = &mut self.dies[die as usize];
         let start = lane.begin(now).later(now).later(earliest);
@@ -442,6 +496,7 @@ impl Lanes {
     /// Senses `pages` pages for their out-of-band records, which is what a scan after a power cut does. Returns the end
     /// and the time the die is occupied.
     pub fn scan(&mut self, die: u32, now: Instant, pages: u64) -> (Instant, Span) {
+        self.operations.count(Kind::Scan, self.work, pages);
         let span = self.timing.read * pages;
         let lane = &mut self.dies[die as usize];
         let start = lane.begin(now).later(now);
@@ -664,5 +719,36 @@ mod tests {
             }
         }
         assert_eq!(l.dies_busy(), occupied, "seed {seed}");
+        l.check(None).expect("operations add up to busy times");
+        // Every die's time is in one state.
+        let mut parts = Vec::new();
+        l.energy(Instant::ZERO, now, &mut parts);
+        let time = |state: &str| parts.iter().filter(|p| p.state == state).map(|p| p.time_ns).sum::<u128>();
+        let all: u128 = l.dies.iter().map(|d| u128::from(d.free_at.later(now).0)).sum();
+        let idle = time("standby") + u128::from(l.dies_busy().0);
+        assert_eq!(all, idle, "seed {seed}");
+        assert!(time("wait") > 0 && time("transfer") == u128::from(l.channels_busy().0), "seed {seed}");
+    }
+
+    #[test]
+    fn pages_of_one_operation_each_draw_and_take_the_die_once() {
+        let power = FlashPower { read_uw: 60_000, transfer_uw: 100_000, ..FlashPower::default() };
+        let mut l = lanes(1, 1).drawing(power);
+        l.work_for(Work::Read);
+        l.read(0, us(0), 1, 7);
+        l.read(1, us(0), 1, 7);
+        let mut parts = Vec::new();
+        l.energy(us(0), us(100), &mut parts);
+        let of = |state| parts.iter().find(|p| p.state == state).map(|p| (p.operations, p.energy.0));
+        // Two planes for 40 us at 60 mW, two transfers of 10 us at 100 mW.
+        assert_eq!((of("read"), of("transfer")), (Some((2, 4800)), Some((2, 2000))));
+        let time = |state| parts.iter().find(|p| p.state == state).map(|p| p.time_ns);
+        assert_eq!((time("wait"), time("standby")), (Some(0), Some(40_000)));
+        // What was under way when the counters were reset is not counted again.
+        l.reset_busy();
+        parts.clear();
+        l.energy(us(50), us(100), &mut parts);
+        assert_eq!(parts.iter().map(|p| (p.state, p.time_ns)).collect::<Vec<_>>(), [("wait", 0), ("standby", 40_000)]);
+        l.check(Some((0, 0))).expect("nothing was done");
     }
 }

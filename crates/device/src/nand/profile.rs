@@ -3,6 +3,7 @@
 //! A profile is a TOML file in `profiles/` with one source for each figure; a new chip is a new file and one line in
 //! [`PROFILES`].
 
+use super::FlashPower;
 use nandu_base::{BuildError, ByteLen, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub struct Profile {
     pub channel_bytes_per_second: u64,
     /// Program and erase cycles a block is made for.
     pub endurance: u32,
+    /// What it draws.
+    pub power: FlashPower,
     /// Where each figure comes from.
     pub source: BTreeMap<String, String>,
 }
@@ -67,6 +70,13 @@ impl Profile {
         let ns =
             (u128::from(self.page.0) * 1_000_000_000).div_ceil(u128::from(self.channel_bytes_per_second));
         Span(ns as u64)
+    }
+}
+
+impl Profile {
+    /// Bits that a cell stores; `None` when `cell` is no known word.
+    pub fn bits_per_cell(&self) -> Option<u32> {
+        ["SLC", "MLC", "TLC", "QLC"].iter().position(|&cell| cell == self.cell).map(|at| at as u32 + 1)
     }
 }
 
@@ -116,10 +126,25 @@ mod tests {
                 "erase",
                 "channel_bytes_per_second",
                 "endurance",
+                "power",
             ] {
                 assert!(profile.source.contains_key(figure), "{}: {figure} has no source", profile.name);
             }
         }
+    }
+
+    #[test]
+    fn an_operation_draws_what_chips_of_its_kind_do() {
+        let energy = |name: &str| {
+            let p = Profile::named(name).unwrap();
+            let uj = |time: Span, uw: u64| u128::from(time.0) * u128::from(uw) / 1_000_000_000;
+            (p.bits_per_cell(), uj(p.read, p.power.read_uw), uj(p.program, p.power.program_uw), uj(p.erase, p.power.erase_uw))
+        };
+        // Spec D2-3: an SLC read takes 1 to 2 uJ, a program 10 to 17 uJ, an erase 75 to 124 uJ.
+        assert_eq!(energy("slc-2015"), (Some(1), 1, 13, 99));
+        assert_eq!(energy("mlc-2019"), (Some(2), 4, 66, 123));
+        assert_eq!(energy("tlc-2019"), (Some(3), 8, 198, 247));
+        assert!(Profile::all().iter().all(|p| p.bits_per_cell().is_some()));
     }
 
     #[test]

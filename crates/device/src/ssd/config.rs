@@ -11,7 +11,7 @@ use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::log_ssd::PLANTS as LOG_PLANTS;
 use crate::nand::queued::Queued;
-use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
+use crate::nand::{lanes::Timing, FlashPower, Geometry, Lanes, Profile};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Rng,
     Span, TimerKey, SECTOR,
@@ -59,6 +59,8 @@ pub struct SsdConfig {
     pub erase: Option<Span>,
     /// Speed of a channel in bytes per second, instead of the profile's.
     pub channel_bytes_per_second: Option<u64>,
+    /// What the chip draws, instead of the profile's.
+    pub power: Option<FlashPower>,
     /// How logical pages are found.
     #[serde(default)]
     pub mapping: MapConfig,
@@ -165,6 +167,7 @@ const PLANTS: &[Plant] = &[
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
     Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
     Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
+    Plant::new("ssd.moves-draw-nothing", "I-13", "moved pages are not in the account of energy"),
     Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
     Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),
     Plant::new("ssd.worn-block-used", "I-16", "a block that is worn out is erased and used again")
@@ -326,7 +329,11 @@ impl SsdConfig {
         check_order(&self.placement)?;
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
         let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
-        let lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing);
+        let mut lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing)
+            .drawing(profile.power);
+        if cx.planted("ssd.moves-draw-nothing") {
+            lanes.forget_moves();
+        }
         let mut limits = Limits::plain(ByteLen(u64::from(shape.pages) * page_bytes));
         limits.preferred = page_bytes as u32;
         limits.depth = geometry.all_planes().max(32);
@@ -341,6 +348,7 @@ impl SsdConfig {
             urgent: self.gc.waits_from(),
             separate: self.gc.separate,
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
+            bits_per_cell: profile.bits_per_cell().unwrap_or(1),
         };
         let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, shape, self.mapping.ram(), blocks));
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
@@ -355,6 +363,7 @@ impl SsdConfig {
         match cx.precondition {
             Precondition::Empty => {}
             Precondition::Filled => ssd.fill(),
+            Precondition::Fragmented(share) => ssd.fragment(share, Rng::new(cx.seed).fork(4).bits()),
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());
                 ssd.age(&mut *self.gc.policy(layout.blocks, seed), free, seed)?;
@@ -410,6 +419,7 @@ impl SsdConfig {
         chip.erase = self.erase.unwrap_or(chip.erase);
         chip.channel_bytes_per_second =
             self.channel_bytes_per_second.unwrap_or(chip.channel_bytes_per_second);
+        chip.power = self.power.unwrap_or(chip.power);
         if !chip.page.0.is_power_of_two() || !(512..=65536).contains(&chip.page.0) {
             return Err(BuildError::at(
                 "page",

@@ -128,8 +128,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.planes[open.plane as usize].valid += 1;
         self.serial = self.serial.wrapping_add(1);
         let mut usage = Usage::default();
+        let outer = self.lanes.work_for(Work::Map);
         let read = self.sense(from, open.ready.later(cx.now), &mut usage);
         let time = self.program(to, read.end, Content::Data(lpn), &mut usage);
+        self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Map);
         self.paging.gatherer.count.pages += 1;
         self.blocks.invalidate(from, time.end);

@@ -35,6 +35,8 @@ pub(super) struct Host {
     pub urgent: u32,
     /// Whether moved pages go to blocks of their own.
     pub separate: bool,
+    /// Bits that a cell of the chip stores.
+    pub bits_per_cell: u32,
 }
 
 /// The sectors of one page that a request concerns.

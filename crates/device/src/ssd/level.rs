@@ -17,7 +17,7 @@
 //! 2007). Cost: two passes over the plane's blocks for each block that may be cleared for its wear.
 
 use super::Ssd;
-use nandu_base::{Counter, Cx, TenantId};
+use nandu_base::{Counter, Cx, TenantId, Violation, WearRegion};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::BlockId;
@@ -76,6 +76,37 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return None;
         }
         Some(block)
+    }
+
+    /// Pages programmed since the counters were reset.
+    pub(super) fn programmed(&self) -> u64 {
+        let c = &self.count;
+        c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed()
+    }
+
+    /// I-13: what drew energy is what was counted.
+    pub(super) fn check_operations(&self) -> Result<(), Violation> {
+        let all_began = self.counts_all && self.queue.outstanding() == 0;
+        let counted = (self.programmed(), self.count.erases + self.paging.erased());
+        self.lanes.check(all_began.then_some(counted))
+    }
+
+    /// All blocks: those of the map change places with those of data, so that they wear together.
+    pub(super) fn wear_region(&self) -> WearRegion {
+        let layout = self.blocks.layout();
+        let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
+        let blocks = good().count() as u64;
+        let bits = blocks * u64::from(layout.pages) << (self.host.page_bits + 3);
+        WearRegion {
+            region: "flash",
+            bits_per_cell: self.host.bits_per_cell,
+            cells: bits / u64::from(self.host.bits_per_cell),
+            blocks,
+            endurance: self.blocks.wear_rules().endurance,
+            erases: self.count.erases + self.paging.erased(),
+            erases_ever: self.erases_ever,
+            erases_most: good().map(|block| self.blocks.erases(block)).max().unwrap_or(0),
+        }
     }
 
     /// The figures of wear.

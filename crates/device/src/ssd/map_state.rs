@@ -111,6 +111,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = u64::from(layout.first_page(block).0);
             medium.erase(first, u64::from(layout.pages), Window { start, end });
         }
+        self.count.erases += 1;
         self.erases_ever += 1;
     }
 

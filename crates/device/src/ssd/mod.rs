@@ -23,7 +23,7 @@
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
-//! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
+//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
@@ -34,6 +34,7 @@ mod checkpoint;
 mod collect;
 mod config;
 mod deferred;
+mod fill;
 mod gather;
 mod gc;
 mod host;
@@ -58,8 +59,9 @@ use collect::Clearing;
 use host::Host;
 use level::Leveller;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
-    MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits,
+    Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step, TimerKey, Violation,
+    WearRegion, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -123,6 +125,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     filled_to: u64,
     /// What is where on a drive that starts aged, until it is stored.
     aged: Option<Aged>,
+    /// How the first fill was out of order, until it is stored.
+    fragments: Option<(Ratio, u64)>,
     /// Number of the last request, for multi-plane groups.
     serial: u32,
     /// When every program and erase issued so far is complete.
@@ -136,6 +140,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// What the last start took.
     recovery: recover::Figures,
     count: Counts,
+    /// Nothing waited for its die when the counters were reset, so that what began since is what was counted since.
+    counts_all: bool,
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
@@ -198,12 +204,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             seq: 0,
             filled_to: 0,
             aged: None,
+            fragments: None,
             serial: 0,
             last_change: Instant::ZERO,
             recorded_at: Instant::ZERO,
             renew_is_due: false,
             recovery: recover::Figures::default(),
             count: Counts::default(),
+            counts_all: true,
             erases_ever: 0,
             planted,
             queue,
@@ -346,7 +354,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn counters(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
-        let programmed = c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed();
+        let programmed = self.programmed();
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
@@ -377,6 +385,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         out.push((Resource::Channel, self.lanes.channels_busy()));
     }
 
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.lanes.energy(from, to, out);
+        RamPower::DDR3L.account(self.map.ram(), 0, Span(to.0.saturating_sub(from.0)), out);
+    }
+
+    fn wear(&self, out: &mut Vec<WearRegion>) {
+        out.push(self.wear_region());
+    }
+
     fn watch_lanes(&mut self, from: Instant, to: Instant) {
         self.lanes.watch(from, to);
     }
@@ -397,6 +414,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.counts_all = self.queue.outstanding() == 0;
         self.lanes.reset_busy();
         self.map.reset_counts();
         self.paging.reset_counters();
@@ -408,6 +426,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             let what = "operations or answers are left over although nothing waits".into();
             return Err(Violation { invariant: "queue", what });
         }
+        self.check_operations()?;
         self.check_blocks()
     }
 }

@@ -10,7 +10,7 @@
 
 use super::Ssd;
 use nandu_base::{
-    ByteLen, Counter, Cx, Instant, Medium, Oob, Program, Resource, Span, TenantId, UnitState, Window, Work,
+    ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -65,47 +65,6 @@ pub(super) fn key(content: Content) -> u64 {
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
-    /// Maps every logical page, as if the drive had been written once from start to end.
-    pub(super) fn fill(&mut self) {
-        let mut turn = 0;
-        for lpn in 0..self.host.logical {
-            while !self.blocks.planes[self.turns.nth(turn) as usize].has_room() {
-                turn += 1;
-            }
-            let plane = self.turns.nth(turn);
-            turn += 1;
-            if self.blocks.planes[plane as usize].host.is_full() {
-                let cursor = self.blocks.open_free(plane, self.seq + 1);
-                self.blocks.planes[plane as usize].host = cursor.expect("the host's pages fit the drive");
-            }
-            let ppn = self.blocks.planes[plane as usize].host.take();
-            self.seq += 1;
-            self.map.set(Lpn(lpn), ppn);
-            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
-            self.blocks.planes[plane as usize].valid += 1;
-        }
-        self.turns.skip_to(turn);
-        self.filled_to = self.seq;
-        self.fill_map();
-    }
-
-    /// Puts the pages of the first fill on the medium: zeros.
-    pub(super) fn store_fill(&mut self, cx: &mut Cx<'_>) {
-        if let Some(aged) = self.aged.take() {
-            return self.store_aged(&aged, cx);
-        }
-        let Some(medium) = cx.medium.as_deref_mut() else { return };
-        let window = Window { start: Instant::ZERO, end: Instant::ZERO };
-        for lpn in 0..self.host.logical {
-            if let Some(ppn) = self.map.get(Lpn(lpn)) {
-                let oob = Oob { key: u64::from(lpn), seq: u64::from(lpn) + 1 };
-                let program = Program { unit: u64::from(ppn.0), base: None, overlay: None, oob, window };
-                medium.program(cx.pool, &program);
-            }
-        }
-        self.store_map_fill(cx);
-    }
-
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
         self.recovery = Figures::default();

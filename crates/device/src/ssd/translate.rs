@@ -308,6 +308,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let first = self.blocks.layout().first_page(block).0;
         let mut usage = Usage::default();
+        let outer = self.lanes.work_for(Work::Map);
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
             match self.blocks.content(from) {
                 Content::Map(tp) if self.map.translation_page(tp) == Some(from) => {
@@ -319,6 +320,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage.charge(cx, cause, Work::Map);
         let earliest = self.blocks.safe_at(block);
         let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
+        self.lanes.work_for(outer);
         self.last_change = self.last_change.later(end);
         Usage { die: end.since(start), ..Usage::default() }.charge(cx, cause, Work::Map);
         if let Some(medium) = cx.medium.as_deref_mut() {

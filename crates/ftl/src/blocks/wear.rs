@@ -278,7 +278,7 @@ impl BlockTable {
         let good = || self.layout.plane_blocks(plane).filter(|&block| !self.is_bad(block));
         let most = good().map(|block| self.erases(block)).max()?;
         let is_written =
-            |block: &BlockId| self.owners[self.layout.first_page(*block).0 as usize] != 0 && !is_open(*block);
+            |block: &BlockId| self.is_written(self.layout.first_page(*block)) && !is_open(*block);
         let candidates = good().filter(|&block| most - self.erases(block) > spread).filter(is_written);
         candidates.min_by_key(|&block| self.erases(block))
     }

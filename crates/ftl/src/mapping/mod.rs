@@ -90,6 +90,11 @@ pub trait Mapping: Send {
     /// Forgets the page, in the way of [`set`](Mapping::set); returns where it lay.
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn>;
 
+    /// Takes the whole drive as filled, without an entry for any page, where the map can do that; returns whether it did.
+    fn fill(&mut self, _filled: &std::sync::Arc<crate::filled::Filled>) -> bool {
+        false
+    }
+
     /// Forgets everything, as a loss of power does.
     fn reset(&mut self);
 

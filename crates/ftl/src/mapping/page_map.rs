@@ -8,22 +8,32 @@
 
 use super::{page_of, word_of, Mapping};
 use crate::address::{Lpn, Ppn};
+use crate::filled::{Filled, FilledMap};
+use std::sync::Arc;
 
-/// The map. An entry holds the physical page number plus one; zero means unmapped.
+/// The map. An entry holds the physical page number plus one; zero means unmapped, or, on a drive that was filled, that nothing
+/// was entered since.
 #[derive(Clone, Debug)]
 pub struct PageMap {
     entries: Vec<u32>,
+    filled: Option<FilledMap>,
 }
 
 impl PageMap {
     /// A map of `pages` logical pages, none of them mapped.
     pub fn new(pages: u32) -> PageMap {
-        PageMap { entries: vec![0; pages as usize] }
+        PageMap { entries: vec![0; pages as usize], filled: None }
     }
 
     /// Logical pages.
     pub fn len(&self) -> u32 {
         self.entries.len() as u32
+    }
+
+    /// Where a page lies that has no entry.
+    #[inline]
+    fn unentered(&self, lpn: Lpn) -> Option<Ppn> {
+        self.filled.as_ref().and_then(|filled| filled.get(lpn))
     }
 
     /// Whether there is no logical page.
@@ -37,17 +47,28 @@ impl Mapping for PageMap {
 
     #[inline]
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        page_of(self.entries[lpn.0 as usize])
+        page_of(self.entries[lpn.0 as usize]).or_else(|| self.unentered(lpn))
     }
 
     #[inline]
     fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        page_of(std::mem::replace(&mut self.entries[lpn.0 as usize], word_of(Some(ppn))))
+        let old = std::mem::replace(&mut self.entries[lpn.0 as usize], word_of(Some(ppn)));
+        page_of(old).or_else(|| self.unentered(lpn))
     }
 
     #[inline]
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn> {
-        page_of(std::mem::replace(&mut self.entries[lpn.0 as usize], 0))
+        let old = page_of(std::mem::replace(&mut self.entries[lpn.0 as usize], 0));
+        let old = old.or_else(|| self.unentered(lpn));
+        if let Some(filled) = &mut self.filled {
+            filled.trim(lpn);
+        }
+        old
+    }
+
+    fn fill(&mut self, filled: &Arc<Filled>) -> bool {
+        self.filled = Some(FilledMap::new(Arc::clone(filled)));
+        true
     }
 
     fn reset(&mut self) {
@@ -67,6 +88,31 @@ impl Mapping for PageMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filled_map_is_one_with_every_entry() {
+        let layout = crate::Layout::new(4, 9, 4).unwrap();
+        let filled = Arc::new(Filled::new(layout, vec![2, 0, 3, 1], 100));
+        let (mut lazy, mut full) = (PageMap::new(100), PageMap::new(100));
+        assert!(lazy.fill(&filled));
+        (0..100).for_each(|lpn| assert_eq!(full.set(Lpn(lpn), filled.place(Lpn(lpn))), None));
+        let seed = 3;
+        let mut rng = nandu_base::Rng::new(seed);
+        for turn in 0..2000 {
+            let lpn = Lpn(rng.below(100) as u32);
+            let old = match rng.below(3) {
+                0 => (lazy.get(lpn), full.get(lpn)),
+                1 => (lazy.clear(lpn), full.clear(lpn)),
+                _ => {
+                    let ppn = Ppn(rng.below(144) as u32);
+                    (lazy.set(lpn, ppn), full.set(lpn, ppn))
+                }
+            };
+            assert_eq!(old.0, old.1, "seed {seed}, turn {turn}");
+        }
+        lazy.reset();
+        assert_eq!(lazy.get(Lpn(0)), None, "what is in RAM is lost");
+    }
 
     #[test]
     fn a_page_is_found_where_it_was_put_last() {

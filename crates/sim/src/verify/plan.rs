@@ -4,7 +4,7 @@
 //! failure prints.
 
 use super::draw::{self, Drive, Family, Shape};
-use nandu_base::{Precondition, Rng, Span};
+use nandu_base::{Precondition, Ratio, Rng, Span};
 
 /// What the host does.
 #[derive(Clone, Debug)]
@@ -74,8 +74,12 @@ impl Plan {
         let is_trimmed = *shape == Shape::Named(Family::Ssd(Drive::Trimmed));
         let load = if is_trimmed { Load::draw(&mut rng).of_trims() } else { Load::draw(&mut rng) };
         // A generator of its own: what else a seed draws stays as it was.
-        if precondition == Precondition::Filled && root.fork(3).below(2) == 0 && draw::can_be_aged(&toml) {
-            precondition = Precondition::Aged;
+        let fragmented = Precondition::Fragmented(Ratio::new(root.fork(4).below(101), 100));
+        for (fork, other) in [(3, Precondition::Aged), (5, fragmented)] {
+            let is_drawn = precondition == Precondition::Filled && root.fork(fork).below(2) == 0;
+            if is_drawn && draw::can_start(&toml, other) {
+                precondition = other;
+            }
         }
         let most = if is_trimmed { 16 } else { 4 };
         let count = if crashes { 1 + rng.below(most) } else { 0 };

@@ -6,7 +6,7 @@
 //!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
 
 use super::judge::ASIDE;
-use nandu_base::{Counter, Request, Resource, Span, Violation};
+use nandu_base::{Counter, EnergyPart, Instant, Request, Resource, Span, Violation, Work};
 use nandu_stack::{Built, Graph};
 
 /// A device, as far as it matters here.
@@ -266,6 +266,34 @@ pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
                 );
                 return Err(Violation { invariant: "I-13", what });
             }
+        }
+        check_energy(graph, node)?;
+    }
+    Ok(())
+}
+
+/// I-13: the account of energy agrees with what was charged. That it agrees with what a machine counts is its own check.
+fn check_energy(graph: &Graph, node: u32) -> Result<(), Violation> {
+    let mut parts: Vec<EnergyPart> = Vec::new();
+    graph.machine(node).energy(Instant::ZERO, Instant::ZERO, &mut parts);
+    let broken = |what: String| Violation { invariant: "I-13", what: format!("{}: {what}", graph.name(node)) };
+    if let Some(part) = parts.iter().find(|part| !part.is_sound()) {
+        return Err(broken(format!("the energy of {} is not its time at its power", part.state)));
+    }
+    let is_flash = |part: &EnergyPart| part.state == "wait";
+    if !parts.iter().any(is_flash) {
+        return Ok(());
+    }
+    let table = graph.charges(node);
+    for work in Work::ALL {
+        let rows = parts.iter().filter(|part| part.state == "transfer" && part.work == Some(work));
+        let drawn: u128 = rows.map(|part| part.time_ns).sum();
+        let charged: u64 = table.tenants().map(|t| table.get(t, Resource::Channel, work).0).sum();
+        if drawn != u128::from(charged) {
+            let work = work.name();
+            return Err(broken(format!(
+                "transfers for {work} took {drawn} ns by the account of energy, charged are {charged} ns"
+            )));
         }
     }
     Ok(())

@@ -44,7 +44,10 @@ impl SsdConfig {
         let parts = Parts {
             geometry,
             layout,
-            lanes: Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing),
+            lanes: Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing)
+                .drawing(profile.power),
+            bits_per_cell: profile.bits_per_cell().unwrap_or(1),
+            endurance: profile.endurance,
             order: (0..u64::from(geometry.all_planes())).map(|turn| turns.nth(turn)).collect(),
             page: profile.page,
             logical,

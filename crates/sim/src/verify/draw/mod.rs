@@ -45,9 +45,9 @@ pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
     unreachable!("nearly every stack that is drawn can be built");
 }
 
-/// Whether all drives of a stack have room to be aged.
-pub(super) fn can_be_aged(toml: &str) -> bool {
-    let options = BuildOptions { precondition: Precondition::Aged, ..BuildOptions::default() };
+/// Whether all drives of a stack can start in this state: some have no room to be aged.
+pub(super) fn can_start(toml: &str, precondition: Precondition) -> bool {
+    let options = BuildOptions { precondition, ..BuildOptions::default() };
     Stack::parse(toml).is_ok_and(|stack| stack.build(&options).is_ok())
 }
 

@@ -1,0 +1,89 @@
+//! Drives that were written once: by rule, and out of order.
+
+use super::*;
+use crate::ssd::fill::{fragmented, BY_RULE_HERE};
+use nandu_base::Ratio;
+
+fn counters(bench: &Bench) -> Vec<Counter> {
+    let mut out = Vec::new();
+    bench.machine.counters(&mut out);
+    out
+}
+
+fn places(bench: &Bench) -> Vec<Option<Place>> {
+    let limits = bench.machine.limits();
+    let page = u64::from(limits.preferred);
+    let peek = Peek::new(&[], &[], bench.now);
+    (0..limits.capacity.0 / page).map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek)).collect()
+}
+
+/// What a map by rule answers, and when, is what one with every entry does, through writes, trims, collection and a cut.
+#[test]
+fn a_drive_filled_by_rule_behaves_as_one_filled_page_by_page() {
+    let options = [
+        TINY.to_string(),
+        format!("{TINY}gc = {{ kind = \"cost-benefit\", start = 2 }}\nwear = {{ spread = 2 }}\n"),
+        format!("{TINY}placement = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
+    ];
+    for (seed, toml) in (1..).zip(&options) {
+        BY_RULE_HERE.set(1);
+        let mut lazy = Bench::new(toml, None, Precondition::Filled);
+        BY_RULE_HERE.set(u32::MAX);
+        let mut full = Bench::new(toml, None, Precondition::Filled);
+        let mut rng = Rng::new(seed);
+        let sectors = lazy.machine.limits().capacity.sectors();
+        for turn in 0..1500 {
+            let sector = rng.below(sectors);
+            let count = (1 + rng.below(12)).min(sectors - sector);
+            let op = *rng.pick(&[Op::Write, Op::Write, Op::Write, Op::Trim, Op::Flush]);
+            let (sector, count) = if op == Op::Flush { (0, 0) } else { (sector, count) };
+            let payload = if op == Op::Write {
+                Payload::run(Stamp::new(turn + 1, sector))
+            } else {
+                Payload::NONE
+            };
+            let later = Span(rng.below(600_000));
+            let ends = [&mut lazy, &mut full].map(|bench| {
+                bench.now += later;
+                let (id, end) = bench.issue(op, sector, count, payload, Flags::NONE);
+                bench.end(id);
+                end
+            });
+            assert_eq!(ends[0], ends[1], "seed {seed}, turn {turn}");
+            if turn % 100 == 0 {
+                let read = [&mut lazy, &mut full].map(|bench| bench.stamps(sector, count.max(1)));
+                assert_eq!(read[0], read[1], "seed {seed}, turn {turn}");
+                assert_eq!(lazy.machine.flash_map(), full.machine.flash_map(), "seed {seed}, turn {turn}");
+                lazy.machine.check().expect("every page is where the map says");
+            }
+        }
+        assert_eq!(counters(&lazy), counters(&full), "seed {seed}");
+        assert_eq!(places(&lazy), places(&full), "seed {seed}");
+        lazy.cut(&mut rng.fork(1));
+        full.cut(&mut rng.fork(1));
+        assert_eq!(places(&lazy), places(&full), "seed {seed}, after a cut");
+    }
+}
+
+/// The state that writing the pages in that order leaves.
+#[test]
+fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
+    for percent in [0, 30, 100] {
+        let share = Ratio::new(percent, 100);
+        let computed = Bench::new(TINY, None, Precondition::Fragmented(share));
+        let mut written = Bench::new(TINY, None, Precondition::Empty);
+        let limits = written.machine.limits();
+        let (page, pages) = (u64::from(limits.preferred) / SECTOR, places(&computed).len() as u32);
+        for lpn in fragmented(pages, share, Rng::new(1).fork(4).bits()) {
+            written.now += Span::from_ms(1);
+            let sector = u64::from(lpn) * page;
+            let payload = Payload::run(Stamp::new(1, sector));
+            let (id, end) = written.issue(Op::Write, sector, page, payload, Flags::NONE);
+            written.end(id);
+            written.now = end;
+        }
+        assert_eq!(places(&computed), places(&written), "{percent} %");
+        assert_eq!(computed.machine.flash_map(), written.machine.flash_map(), "{percent} %");
+        computed.machine.check().expect("every page is where the map says");
+    }
+}

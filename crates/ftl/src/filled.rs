@@ -1,0 +1,154 @@
+//! A drive that was written once from start to end, as arithmetic instead of tables.
+//!
+//! Consecutive logical pages go to the planes in their turn, and each plane fills its blocks in the order of their numbers.
+//! So where a page lies, and what lies on a page, follows from its number: neither the map nor the owners of pages need
+//! an entry before a page is written again. A drive of 1 TB is ready at once, and takes memory only where it is touched.
+//!
+//! It holds while no plane is passed over and no block is left out: planes with equal room and without bad blocks. A block
+//! that was erased since is no longer filled; the table of blocks keeps a bit for each.
+//!
+//! RAM: 8 bytes for each plane, a bit for each logical page and block, touched when they change. Cost: two divisions.
+
+use crate::address::{BlockId, Layout, Lpn, Ppn};
+use std::sync::Arc;
+
+/// Where everything lies on a drive that was written once in order.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    layout: Layout,
+    /// Planes in their turn, and the turn of each plane.
+    order: Vec<u32>,
+    turns: Vec<u32>,
+    logical: u32,
+}
+
+impl Filled {
+    /// A drive of `logical` pages whose planes have their turns in this order.
+    pub fn new(layout: Layout, order: Vec<u32>, logical: u32) -> Filled {
+        let mut turns = vec![0; order.len()];
+        for (turn, &plane) in (0..).zip(&order) {
+            turns[plane as usize] = turn;
+        }
+        Filled { layout, order, turns, logical }
+    }
+
+    /// Where a page lies.
+    pub fn place(&self, lpn: Lpn) -> Ppn {
+        let planes = self.order.len() as u32;
+        let (turn, nth) = (lpn.0 % planes, lpn.0 / planes);
+        let block = self.layout.first_block(self.order[turn as usize]).0 + nth / self.layout.pages;
+        Ppn(self.layout.first_page(BlockId(block)).0 + nth % self.layout.pages)
+    }
+
+    /// What lies on a page, if anything does.
+    pub fn content(&self, ppn: Ppn) -> Option<Lpn> {
+        let (plane, position) = (self.layout.plane(ppn), self.layout.page(ppn));
+        if plane >= self.layout.planes || position >= self.layout.pages {
+            return None;
+        }
+        let block = self.layout.block(ppn).0 - self.layout.first_block(plane).0;
+        let nth = u64::from(block) * u64::from(self.layout.pages) + u64::from(position);
+        let lpn = nth * self.order.len() as u64 + u64::from(self.turns[plane as usize]);
+        (lpn < u64::from(self.logical)).then_some(Lpn(lpn as u32))
+    }
+}
+
+/// Bits that begin unset.
+#[derive(Clone, Debug, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(bits: u32) -> Bits {
+        Bits(vec![0; (bits as usize).div_ceil(64)])
+    }
+
+    fn get(&self, at: u32) -> bool {
+        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, at: u32) {
+        self.0[(at / 64) as usize] |= 1 << (at % 64);
+    }
+}
+
+/// What a map that keeps no entry for a page knows about it.
+#[derive(Clone, Debug)]
+pub(crate) struct FilledMap {
+    filled: Arc<Filled>,
+    trimmed: Bits,
+}
+
+impl FilledMap {
+    pub fn new(filled: Arc<Filled>) -> FilledMap {
+        let trimmed = Bits::new(filled.logical);
+        FilledMap { filled, trimmed }
+    }
+
+    #[cold]
+    pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
+        (!self.trimmed.get(lpn.0)).then(|| self.filled.place(lpn))
+    }
+
+    /// The page has no entry from here on because it is not mapped.
+    #[cold]
+    pub fn trim(&mut self, lpn: Lpn) {
+        self.trimmed.set(lpn.0);
+    }
+}
+
+/// What a table of blocks that keeps no owner of a page knows about it.
+#[derive(Clone, Debug)]
+pub(crate) struct FilledBlocks {
+    filled: Arc<Filled>,
+    erased: Bits,
+}
+
+impl FilledBlocks {
+    pub fn new(filled: Arc<Filled>) -> FilledBlocks {
+        let erased = Bits::new(filled.layout.block_end());
+        FilledBlocks { filled, erased }
+    }
+
+    #[cold]
+    pub fn content(&self, ppn: Ppn) -> Option<Lpn> {
+        let block = self.filled.layout.block(ppn);
+        if self.erased.get(block.0) {
+            return None;
+        }
+        self.filled.content(ppn)
+    }
+
+    pub fn erased(&mut self, block: BlockId) {
+        self.erased.set(block.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_contents_are_those_of_pages_put_down_one_by_one() {
+        for (planes, blocks, pages, logical) in [(1, 5, 4, 17), (6, 9, 3, 100), (4, 8, 16, 500)] {
+            let layout = Layout::new(planes, blocks, pages).unwrap();
+            let order: Vec<u32> = (0..planes).map(|turn| (turn * 5 + 2) % planes).collect();
+            let filled = Filled::new(layout, order.clone(), logical);
+            let mut next: Vec<(u32, u32)> = vec![(0, 0); planes as usize];
+            let mut seen = std::collections::BTreeMap::new();
+            for lpn in 0..logical {
+                let plane = order[(lpn % planes) as usize];
+                let (block, page) = &mut next[plane as usize];
+                let ppn = Ppn(layout.first_page(BlockId(layout.first_block(plane).0 + *block)).0 + *page);
+                *page += 1;
+                if *page == pages {
+                    (*block, *page) = (*block + 1, 0);
+                }
+                assert_eq!(filled.place(Lpn(lpn)), ppn);
+                seen.insert(ppn.0, Lpn(lpn));
+            }
+            for ppn in 0..layout.ppn_end() {
+                assert_eq!(filled.content(Ppn(ppn)), seen.get(&ppn).copied(), "{ppn}");
+            }
+        }
+    }
+}

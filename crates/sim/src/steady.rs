@@ -1,0 +1,152 @@
+//! Whether a run was in steady state, by the rule of SNIA's Solid State Storage Performance Test Specification (PTS, "steady
+//! state", the same in versions 1.0 to 2.0): over a measurement window of five rounds,
+//!
+//! - the highest and the lowest value lie within 20 % of the average of each other, and
+//! - the line fitted by least squares rises or falls by no more than 10 % of the average from the first to the last round.
+//!
+//! In the specification a round is one pass of a test loop, a minute or so of a fixed load. A trace has no loop. Here the *whole
+//! measurement* is the window, because its figures are what is reported, and a round is a fifth of it: equally long
+//! stretches of simulated time. What the windows of the history do not divide is left out at the start.
+//!
+//! What is followed: requests per second where the stack sets the pace (a closed loop); the mean latency where the trace sets it
+//! (recorded times, a fixed rate), because its throughput is the trace's own. A trace whose load changes is not in steady state
+//! by this rule however steady the drive is.
+
+use crate::metrics::Window;
+use serde::Serialize;
+
+/// Rounds of a measurement window.
+pub const ROUNDS: usize = 5;
+
+/// The verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SteadyState {
+    /// Whether both conditions hold.
+    pub is_steady: bool,
+    /// `requests per second` or `mean latency in ns`.
+    pub followed: &'static str,
+    /// Its value in each round.
+    pub rounds: [u64; ROUNDS],
+    /// Highest less lowest, in thousandths of the average: at most 200.
+    pub range_thousandths: u64,
+    /// What the fitted line rises or falls by, in thousandths of the average: at most 100.
+    pub slope_thousandths: u64,
+}
+
+/// The rule on the values of five rounds; `None` when they are all zero.
+pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyState> {
+    let wide = rounds.map(i128::from);
+    let sum: i128 = wide.iter().sum();
+    if sum == 0 {
+        return None;
+    }
+    let range = wide.iter().max()? - wide.iter().min()?;
+    // The fitted line through the rounds 1 to 5 rises by sum((x - 3) y) / 10 a round, four times that from first to last.
+    let moment: i128 = (-2i128..).zip(wide).map(|(x, y)| x * y).sum();
+    let rise = moment.abs() * 4;
+    Some(SteadyState {
+        // range <= 20 % of sum / 5; rise / 10 <= 10 % of sum / 5.
+        is_steady: range * 25 <= sum && rise * 5 <= sum,
+        followed,
+        rounds,
+        range_thousandths: (range * 5000 / sum) as u64,
+        slope_thousandths: (rise * 500 / sum) as u64,
+    })
+}
+
+/// The verdict on a history of equal windows, `window_ns` long, of which the last may be cut short; `None` when there are too
+/// few for five rounds or nothing happened in one of them.
+pub fn of_history(
+    windows: &[Window],
+    window_ns: u64,
+    span_ns: u64,
+    by_latency: bool,
+) -> Option<SteadyState> {
+    let whole = usize::try_from(span_ns / window_ns.max(1)).ok()?.min(windows.len());
+    let length = whole / ROUNDS;
+    let first = whole - length * ROUNDS;
+    if length == 0 {
+        return None;
+    }
+    let mut rounds = [0; ROUNDS];
+    for (value, round) in rounds.iter_mut().zip(windows[first..whole].chunks(length)) {
+        let requests: u128 = round.iter().map(|w| u128::from(w.requests)).sum();
+        let latency: u128 = round.iter().map(|w| u128::from(w.latency_total)).sum();
+        let time = u128::from(window_ns) * length as u128;
+        let of = if by_latency { latency.checked_div(requests)? } else { requests * 1_000_000_000 / time };
+        *value = of as u64;
+        if requests == 0 {
+            return None;
+        }
+    }
+    judge(if by_latency { "mean latency in ns" } else { "requests per second" }, rounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_steady(rounds: [u64; ROUNDS]) -> bool {
+        judge("requests per second", rounds).unwrap().is_steady
+    }
+
+    #[test]
+    fn the_range_may_be_a_fifth_of_the_average_and_no_more() {
+        // Average 1000, no slope: 900 to 1100 is 20 %.
+        assert!(is_steady([1000, 900, 1000, 1100, 1000].map(|y| y * 10)), "slope 8 %");
+        assert!(is_steady([900, 1100, 1000, 1100, 900]), "range 20 %");
+        assert!(!is_steady([899, 1101, 1000, 1101, 899]), "range 20.2 %");
+    }
+
+    #[test]
+    fn the_fitted_line_may_rise_or_fall_by_a_tenth_of_the_average() {
+        // A straight line from 950 to 1050 rises by 10 %; the range is as much and would allow twice that.
+        assert!(is_steady([950, 975, 1000, 1025, 1050]));
+        assert!(is_steady([1050, 1025, 1000, 975, 950]));
+        assert!(!is_steady([948, 974, 1000, 1026, 1052]), "10.4 %");
+        assert!(!is_steady([1052, 1026, 1000, 974, 948]));
+        let verdict = judge("requests per second", [948, 974, 1000, 1026, 1052]).unwrap();
+        assert_eq!((verdict.range_thousandths, verdict.slope_thousandths), (104, 104));
+    }
+
+    #[test]
+    fn a_drive_that_runs_out_of_free_blocks_is_not_steady_and_then_is() {
+        // The shape of the specification's convergence plots: fresh out of the box, transition, steady state.
+        let rate = [60_000, 42_000, 20_000, 9_500, 8_100, 7_900, 8_000, 8_050, 7_950];
+        let verdicts: Vec<bool> =
+            rate.windows(ROUNDS).map(|five| is_steady(five.try_into().expect("five rounds"))).collect();
+        assert_eq!(verdicts, [false, false, false, false, true]);
+    }
+
+    /// The obvious way: a fit in floating point.
+    #[test]
+    fn whole_numbers_agree_with_a_fit() {
+        let seed = 4;
+        let mut rng = nandu_base::Rng::new(seed);
+        for turn in 0..10_000 {
+            let y = [0; ROUNDS].map(|_| 900 + rng.below(250));
+            let average = y.iter().sum::<u64>() as f64 / 5.0;
+            let slope = (0..5).map(|x| (x as f64 - 2.0) * (y[x] as f64 - average)).sum::<f64>() / 10.0;
+            let range = (y.iter().max().unwrap() - y.iter().min().unwrap()) as f64;
+            let near = (4.0 * slope.abs() - 0.1 * average).abs() < 1e-6 || (range - 0.2 * average).abs() < 1e-6;
+            let want = range <= 0.2 * average && 4.0 * slope.abs() <= 0.1 * average;
+            assert!(near || is_steady(y) == want, "seed {seed}, turn {turn}: {y:?}");
+        }
+    }
+
+    #[test]
+    fn rounds_are_fifths_of_whole_windows() {
+        let window = |requests| Window { requests, latency_total: requests * 500, ..Window::default() };
+        // Twelve whole windows and one cut short: the first two are left out.
+        let mut windows: Vec<Window> = vec![window(999), window(1)];
+        windows.extend([10, 10, 11, 9, 10, 10, 10, 10, 10, 10].map(window));
+        windows.push(window(3));
+        let verdict = of_history(&windows, 1_000_000, 12_400_000, false).unwrap();
+        assert_eq!((verdict.rounds, verdict.is_steady), ([10_000; 5], true));
+        assert_eq!(of_history(&windows, 1_000_000, 12_400_000, true).unwrap().rounds, [500; 5]);
+        assert_eq!(of_history(&windows, 1_000_000, 4_000_000, true), None);
+        windows[3] = window(0);
+        windows[2] = window(0);
+        assert_eq!(of_history(&windows, 1_000_000, 12_400_000, true), None);
+    }
+}
