@@ -3,6 +3,7 @@
 mod log_drive;
 
 use super::background::Idle;
+use super::buffer::{self, Buffer};
 use super::checkpoint::Keeper;
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
@@ -12,6 +13,7 @@ use super::{host::Host, Ssd};
 use crate::log_ssd::PLANTS as LOG_PLANTS;
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, Geometry, Lanes, Profile};
+use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Rng,
     Span, TimerKey, SECTOR,
@@ -77,14 +79,8 @@ pub struct SsdConfig {
     /// Which operation a die does next.
     #[serde(default)]
     pub arbiter: Arbiter,
-    /// RAM that acknowledges writes before they are programmed; volatile. Only with a log-block map (`block`, `bast`,
-    /// `fast`); none by default.
-    #[serde(default = "no_bytes")]
-    pub write_buffer: ByteLen,
-    /// Speed of the link to the host in bytes per second, which bounds what the write buffer takes: 300 MB/s by default,
-    /// SATA of 3 Gb/s.
-    #[serde(default = "default_link")]
-    pub link_bytes_per_second: u64,
+    /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default.
+    pub write_buffer: Option<WriteBufferConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -122,14 +118,6 @@ fn one() -> u32 {
 
 fn default_reads_ahead() -> u32 {
     16
-}
-
-fn no_bytes() -> ByteLen {
-    ByteLen::ZERO
-}
-
-fn default_link() -> u64 {
-    300_000_000
 }
 
 fn default_over_provisioning() -> Ratio {
@@ -195,6 +183,24 @@ const PLANTS: &[Plant] = &[
     .within("ssd-gathers"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
+    Plant::new(
+        "ssd.buffer-forgotten-by-flush",
+        "I-1",
+        "a flush does not wait for the write buffer of a page-mapped drive",
+    )
+    .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-fua", "I-1", "a write with FUA ends when it is in the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-read", "I-1", "a read does not look into the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-trim", "I-1", "a trim leaves what is in the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-left-early", "I-1", "a slot counts as written when its program is issued")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-slot-lost", "buffer", "now and then a slot is not given back")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-not-saved", "I-1", "capacitors save only some of the slots")
+        .within("ssd-protected"),
     LOG_PLANTS[0],
     LOG_PLANTS[1],
     LOG_PLANTS[2],
@@ -221,12 +227,6 @@ impl DeviceConfig for SsdConfig {
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
             return self.log_drive(profile, geometry, map, interleave, cx);
-        }
-        if self.write_buffer > ByteLen::ZERO {
-            return Err(BuildError::at(
-                "write_buffer",
-                "only drives with a log-block map have a write buffer",
-            ));
         }
         let layout = self.layout(&profile, geometry, self.gc.start)?;
         self.gc.check(layout.blocks)?;
@@ -348,9 +348,13 @@ impl SsdConfig {
         blocks.set_rooms(size.reserved, size.needed);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
         let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, layout.planes);
-        let idle = self.idle(&layout, if DEFERS { 1 + geometry.all_dies() } else { 1 });
+        let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
+        let idle = self.idle(&layout, first_timer);
+        let buffer =
+            self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
+        limits.volatile_cache = self.write_buffer.is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, cx,
+            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -368,6 +372,30 @@ impl SsdConfig {
         let target = self.gc.background?;
         let least_gain = self.gc.idle_gain.of(u64::from(layout.pages)).max(1) as u32;
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
+    }
+
+    /// The write buffer; its timer is `timer`.
+    fn buffer(
+        &self,
+        layout: &Layout,
+        logical: u32,
+        page: u64,
+        timer: u32,
+        cx: &BuildContext<'_>,
+    ) -> Result<Option<Box<Buffer>>, BuildError> {
+        let Some(config) = self.write_buffer else { return Ok(None) };
+        let capacity = config.pages(ByteLen(page), logical)?;
+        Ok(Some(Box::new(Buffer::new(buffer::Plan {
+            capacity,
+            logical,
+            keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
+            keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
+            at_once: config.at_once.unwrap_or(layout.planes),
+            link: Link::new(config.link_bytes_per_second),
+            key: TimerKey(timer),
+            dump: config.power_loss_protection.then(|| (u64::from(layout.ppn_end()), layout.block_stride())),
+            planted: buffer::Planted::of(cx),
+        }))))
     }
 
     /// Blocks of each plane that the map needs for itself.

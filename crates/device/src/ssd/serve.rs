@@ -37,6 +37,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.answer(self.queue.done[at], cx);
         }
         self.queue.done.clear();
+        if self.buffer.is_some() {
+            self.arm_buffer(cx);
+        }
         if self.closing && self.queue.outstanding() == 0 {
             self.closing = false;
             cx.closed();
@@ -98,6 +101,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     let request = &cx.requests[node.request];
                     let pages = self.host.pages(request.offset, request.len);
                     self.fetch(node.request, &pages, page.key as u32, Some(page.ppn), cx);
+                    if let Some(overlay) = page.overlay {
+                        self.lay_over(node.request, page.key as u32, &overlay, cx);
+                        cx.pool.release(overlay.payload);
+                    }
                 }
                 time
             }
@@ -144,8 +151,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Gives an answer that has its time, explained by the operation that is complete last.
     fn answer(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let Node { request, issued, ready, slowest, slowest_job, pre_read, .. } = *self.queue.node(at);
+        let Node { job, request, issued, ready, slowest, slowest_job, pre_read, block, .. } =
+            *self.queue.node(at);
         self.queue.answered(at);
+        if job == Job::Destaged {
+            return self.slot_leaves(block, ready, cx);
+        }
         let (timing, path) = (self.lanes.timing(), &mut cx.requests[request].path);
         if ready > issued {
             match slowest_job {

@@ -1,5 +1,6 @@
 //! The oracles against obvious models, and histories that they must reject.
 
+mod buffered;
 mod canaries;
 mod device;
 mod power;
