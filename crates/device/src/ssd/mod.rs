@@ -26,7 +26,7 @@
 //! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
-//! is free.
+//! is free, `suspend` those that stand still for reads.
 
 mod aged;
 mod background;
@@ -45,6 +45,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod suspend;
 mod translate;
 
 pub use config::{kind, PartialWrite, SsdConfig};
@@ -87,6 +88,8 @@ struct Planted {
     oldest_wins: bool,
     oob_dropped: bool,
     slot_persisted: bool,
+    suspended_is_told: bool,
+    suspended_too_often: bool,
 }
 
 /// What happened since the counters were reset.
@@ -180,6 +183,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             oldest_wins: cx.planted("ssd.oldest-wins"),
             oob_dropped: cx.planted("ssd.oob-dropped"),
             slot_persisted: cx.planted("ssd.map-slot-persisted"),
+            suspended_is_told: cx.planted("ssd.suspended-is-told"),
+            suspended_too_often: cx.planted("ssd.suspended-too-often"),
         };
         queue.erase_too_early = planted.erase_too_early;
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
@@ -405,6 +410,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(buffer) = &self.buffer {
             buffer.counters(out);
         }
+        self.suspension_counters(out);
         self.wear_counters(out);
         self.recovery.counters(out);
     }
@@ -438,6 +444,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
         self.lanes.reset_busy();
+        self.queue.suspensions = Default::default();
         self.map.reset_counts();
         self.paging.reset_counters();
         self.leveller.reset_counters();
@@ -451,6 +458,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             let what = "operations or answers are left over although nothing waits".into();
             return Err(Violation { invariant: "queue", what });
         }
+        self.queue.check_suspensions()?;
         if let Some(buffer) = &self.buffer {
             buffer.check()?;
         }

@@ -22,6 +22,8 @@
 //! that counts them. When the erase is issued it is that node; when nothing is left to wait for, the node goes and the
 //! time when it went is kept.
 //!
+//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend`.
+//!
 //! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
 //! operation, here as long as nothing that was issued since stands before the page.
 //!
@@ -30,8 +32,10 @@
 
 mod choose;
 mod node;
+mod suspend;
 
 pub(crate) use node::{Job, Node, Order, Page, NONE};
+pub(crate) use suspend::{Running, Suspending};
 
 use super::PageTime;
 use choose::Line;
@@ -61,6 +65,8 @@ struct Die {
     line: Line,
     open: Open,
     gc: GcTime,
+    /// The operation that runs and may be suspended.
+    running: Option<Running>,
     /// When the die is woken next.
     armed: Option<Instant>,
 }
@@ -73,6 +79,8 @@ pub(crate) struct Queued {
     layout: Option<Layout>,
     plane_bits: u32,
     reads_ahead: u32,
+    suspending: Option<Suspending>,
+    pub suspensions: suspend::Counts,
     /// The program of a page that waits.
     writer: Vec<u32>,
     /// The last operation of a block that waits and changes it.
@@ -113,6 +121,8 @@ impl Queued {
             layout: None,
             plane_bits: 0,
             reads_ahead: 0,
+            suspending: None,
+            suspensions: suspend::Counts::default(),
             writer: Vec::new(),
             tail: Vec::new(),
             last_erase: Vec::new(),

@@ -112,7 +112,8 @@ impl Draft<'_> {
         let is_open = self.drive == Drive::Any || is_buffered;
         if self.drive == Drive::Queued || (is_open && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
+            let suspension = self.suspension();
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
         }
         self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
@@ -149,6 +150,19 @@ impl Draft<'_> {
                 write!(gc, ", background = {target}, idle_after = \"{after} us\", idle_gain = \"{gain}\"");
         }
         self.put("gc", format!("{{ {gc} }}"));
+    }
+
+    /// Whether programs and erases stand still for reads. A generator of its own: what else a seed draws stays as it was.
+    fn suspension(&mut self) -> String {
+        let mut rng = self.rng.fork(13);
+        if rng.below(2) == 0 {
+            return String::new();
+        }
+        let (programs, erases) = (rng.below(4), rng.below(6));
+        let [suspend, resume] = [0; 2].map(|_| *rng.pick(&[0, 5, 100]));
+        format!(
+            ", suspension = {{ programs = {programs}, erases = {erases}, suspend = \"{suspend} us\", resume = \"{resume} us\" }}"
+        )
     }
 
     /// A write buffer of a few pages. A generator of its own: what else a seed draws stays as it was.

@@ -1,7 +1,7 @@
 //! The oracles against obvious models, and histories that they must reject.
 
-mod buffered;
 mod canaries;
+mod controller;
 mod device;
 mod power;
 mod seeds;

@@ -1,4 +1,5 @@
-//! Drives with a write buffer: power cuts, and the faults that are planted in the buffer.
+//! What a controller does beside translating: write buffers and suspended operations. Power cuts, and the faults that are planted
+//! in both.
 
 use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
 
@@ -24,6 +25,21 @@ fn nothing_flushed_is_lost_with_a_write_buffer() {
 fn nothing_acknowledged_is_lost_with_power_loss_protection() {
     let report = run(Drive::Protected, 300, None);
     assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
+
+#[test]
+fn nothing_is_lost_when_operations_are_suspended() {
+    let report = run(Drive::Queued, 300, None);
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
+
+#[test]
+fn every_fault_of_a_suspension_is_found_by_what_it_breaks() {
+    for (plant, breaks) in [("ssd.suspended-is-told", "I-1"), ("ssd.suspended-too-often", "suspension")] {
+        let report = run(Drive::Queued, 500, Some(plant));
+        let found = report.failures.first().map(|failure| failure.violation.invariant);
+        assert_eq!(found, Some(breaks), "{plant}");
+    }
 }
 
 #[test]
