@@ -28,6 +28,20 @@ const DRIVE: &str =
 const COUNTS: &[Count] = &[
     Count { name: "empty", stack: "one", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count { name: "filled", stack: "one", precondition: "filled", requests: 400_000, passes: (1, 2) },
+    Count {
+        name: "controller-empty",
+        stack: "all-on",
+        precondition: "empty",
+        requests: 50_000,
+        passes: (1, 3),
+    },
+    Count {
+        name: "controller-filled",
+        stack: "all-on",
+        precondition: "filled",
+        requests: 400_000,
+        passes: (1, 2),
+    },
     Count { name: "child-layer", stack: "children", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count {
         name: "forward-layer",
@@ -87,6 +101,11 @@ const MAPS: &[(&str, &str)] = &[
     ("dftl-half", "{ kind = \"dftl\", ram = \"512 KiB\" }"),
 ];
 
+/// What a controller does beside translating: collection step by step, also while idle, levelled wear, and a write buffer.
+const ALL_ON: &str = "gc = { kind = \"greedy\", pace = \"incremental\", background = 6 }\n\
+                      wear = { order = \"least-worn\", spread = 4, every = 64 }\n\
+                      write_buffer = { size = \"16 MiB\", link_bytes_per_second = 3_000_000_000 }\n";
+
 /// Pages of a request, in tenths.
 const PAGES_TENTHS: u64 = 31;
 
@@ -140,12 +159,15 @@ fn measure() -> Result<End, String> {
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
     write_stacks(&folder)?;
     let mut broken = Vec::new();
-    let mut base = 0;
+    let (mut base, mut plain) = (0, [0; 2]);
     println!("{:<17} {:>12} {:>7} {:>7}   what", "instructions", "per request", "gate", "goal");
     for count in COUNTS {
         let mut value = marginal(&program, &folder, count)?;
         match count.name {
-            "empty" => base = value,
+            "empty" => (base, plain[0]) = (value, value),
+            "filled" => plain[1] = value,
+            "controller-empty" => value = percent(value, plain[0]),
+            "controller-filled" => value = percent(value, plain[1]),
             "hdd-queue-of-8" => base = value,
             "hdd-sptf-candidate" => value = value.saturating_sub(base) / CANDIDATES,
             "child-layer" | "forward-layer" => value = value.saturating_sub(base) / LAYERS,
@@ -164,6 +186,11 @@ fn measure() -> Result<End, String> {
         }
     }
     Ok(if broken.is_empty() { End::Passed } else { End::Failed(broken.join("; ")) })
+}
+
+/// The first count in percent of the second.
+fn percent(value: u64, of: u64) -> u64 {
+    (value * 100).div_ceil(of.max(1))
 }
 
 fn gates() -> Result<Vec<Gate>, String> {
@@ -202,6 +229,7 @@ fn write_stacks(folder: &Path) -> Result<(), String> {
         let text = format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{DRIVE}mapping = {mapping}\n");
         texts.push((name, text));
     }
+    texts.push(("all-on", format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{DRIVE}{ALL_ON}")));
     for (name, queue) in DISKS {
         let disk = format!("kind = \"hdd\"\nprofile = \"desktop-2010\"\nwrite_cache = false\n{queue}");
         texts.push((name, format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{disk}")));

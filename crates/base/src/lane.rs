@@ -55,6 +55,14 @@ impl LaneTape {
         }
     }
 
+    /// What a lane does now ends at `at`, earlier than was noted.
+    pub fn cut(&mut self, resource: Resource, lane: u32, at: Instant) {
+        let spans = self.spans.iter_mut().rev().filter(|span| (span.resource, span.lane) == (resource, lane));
+        for span in spans.take_while(|span| span.end > at) {
+            span.end = at;
+        }
+    }
+
     /// The spans.
     pub fn spans(&self) -> &[LaneSpan] {
         &self.spans
@@ -73,6 +81,17 @@ mod tests {
     fn span(start: u64, end: u64) -> LaneSpan {
         let (start, end) = (Instant(start), Instant(end));
         LaneSpan { resource: Resource::Die, lane: 0, part: None, what: "read", work: Work::Read, start, end }
+    }
+
+    #[test]
+    fn what_a_lane_does_can_end_early() {
+        let mut tape = LaneTape::new(Instant(0), Instant(200));
+        tape.note(span(0, 10));
+        tape.note(span(10, 100));
+        tape.note(LaneSpan { lane: 1, ..span(20, 90) });
+        tape.cut(Resource::Die, 0, Instant(30));
+        let ends: Vec<u64> = tape.spans().iter().map(|s| s.end.0).collect();
+        assert_eq!(ends, [10, 30, 90]);
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub trait Medium: Send {
     /// Erases `units` units from `first`.
     fn erase(&mut self, first: u64, units: u64, window: Window);
 
+    /// The program of `unit`, or the erase of the units from `unit` on, is suspended or goes on: it is complete at `end`.
+    fn prolong(&mut self, _unit: u64, _end: Instant) {}
+
     /// State of a unit, as a scan after a restart sees it.
     fn state(&self, unit: u64) -> UnitState;
 

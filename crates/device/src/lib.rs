@@ -7,3 +7,4 @@ pub mod hdd;
 mod log_ssd;
 pub mod nand;
 pub mod ssd;
+pub mod write_buffer;

@@ -104,7 +104,7 @@ fn a_sequential_overwrite_is_switched_by_every_map() {
     }
 }
 
-const BUFFERED: &str = "write_buffer = \"16 KiB\"\nlink_bytes_per_second = 204_800_000\n\
+const BUFFERED: &str = "write_buffer = { size = \"16 KiB\", link_bytes_per_second = 204_800_000 }\n\
                         mapping = { kind = \"fast\", log_blocks = 1 }";
 
 #[test]
@@ -168,11 +168,11 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     assert!(why.contains("raise `over_provisioning`"), "{why}");
     let why = refused("over_provisioning = \"4/14\"\nmapping = { kind = \"bast\", log_blocks = 9 }");
     assert!(why.contains("at most 2"), "{why}");
-    let why = refused("mapping = { kind = \"page\" }\nwrite_buffer = \"1 MiB\"");
-    assert!(why.contains("log-block map"), "{why}");
     let fast = "over_provisioning = \"5/14\"\nmapping = { kind = \"fast\" }\n";
-    let why = refused(&format!("{fast}write_buffer = \"1 KiB\""));
+    let why = refused(&format!("{fast}write_buffer = {{ size = \"1 KiB\" }}"));
     assert!(why.contains("too small"), "{why}");
+    let why = refused(&format!("{fast}write_buffer = {{ size = \"1 MiB\", keep = 0.5 }}"));
+    assert!(why.contains("only `size`"), "{why}");
     let why = refused(&format!("{fast}arbiter = {{ kind = \"queued\" }}"));
     assert!(why.contains("`fcfs`"), "{why}");
     let why = refused(&format!("{fast}checkpoint = 3"));

@@ -156,7 +156,7 @@ fn print_row(mapping: &str, percent: u64, per_second: u64, s: &Shape) {
     );
 }
 
-const BUFFER: &str = "write_buffer = \"8 MiB\"";
+const BUFFER: &str = "write_buffer = { size = \"8 MiB\" }";
 
 fn heading() {
     println!(
@@ -184,9 +184,9 @@ fn a_nearly_full_log_block_drive_freezes_again_and_again_under_a_burst() {
     };
     assert!(figure("merges_full") > 1000, "nothing but merges can hold a write up");
     // The buffer decides how much of a burst is seen: four times as much hides it, a quarter makes it the rule.
-    let (large, _) = run("{ kind = \"fast\" }", "write_buffer = \"32 MiB\"", 90, 50);
+    let (large, _) = run("{ kind = \"fast\" }", "write_buffer = { size = \"32 MiB\" }", 90, 50);
     assert_eq!(large.freezes[0].0, 0, "{large:?}");
-    let (small, _) = run("{ kind = \"fast\" }", "write_buffer = \"2 MiB\"", 90, 50);
+    let (small, _) = run("{ kind = \"fast\" }", "write_buffer = { size = \"2 MiB\" }", 90, 50);
     assert!(small.median > burst.median * 10, "{small:?}");
 }
 
@@ -214,7 +214,7 @@ fn table() {
     }
     for buffer in [2, 32] {
         println!("write_buffer = {buffer} MiB:");
-        run("{ kind = \"fast\" }", &format!("write_buffer = \"{buffer} MiB\""), 90, 50);
+        run("{ kind = \"fast\" }", &format!("write_buffer = {{ size = \"{buffer} MiB\" }}"), 90, 50);
     }
     for (mapping, rates) in [
         ("{ kind = \"fast\", borrow = true }", [60, 70, 80]),

@@ -4,11 +4,10 @@
 //! place of an older one without a program, and how many there are. Pages that are being programmed still count.
 
 use super::line::{Entry, Job, Line, NOBODY};
-use super::pages::{ones, Part};
+use super::pages::Part;
 use super::{Barrier, LogSsd};
-use nandu_base::{
-    ByteLen, Cx, Flags, Instant, Payload, Phase, ReqId, Resource, Span, Step, Violation, Work, SECTOR,
-};
+use crate::write_buffer::{ones, Held, Link};
+use nandu_base::{Cx, Flags, Instant, Payload, Phase, ReqId, Resource, Span, Step, Violation, Work};
 use nandu_ftl::log_block::LogBlocks;
 use std::collections::VecDeque;
 
@@ -31,22 +30,12 @@ pub(super) struct Buffer {
     /// The entry of each logical page in its line, by its number plus one; 0 for none.
     index: Vec<u64>,
     waiting: VecDeque<Waiting>,
-    bytes_per_second: u64,
-    link_free_at: Instant,
-    pub link_busy: Span,
+    pub link: Link,
 }
 
 impl Buffer {
-    pub fn new(capacity: u32, logical: u32, bytes_per_second: u64) -> Buffer {
-        Buffer {
-            capacity,
-            used: 0,
-            index: vec![0; logical as usize],
-            waiting: VecDeque::new(),
-            bytes_per_second,
-            link_free_at: Instant::ZERO,
-            link_busy: Span::ZERO,
-        }
+    pub fn new(capacity: u32, logical: u32, link: Link) -> Buffer {
+        Buffer { capacity, used: 0, index: vec![0; logical as usize], waiting: VecDeque::new(), link }
     }
 
     pub fn has_room(&self) -> bool {
@@ -77,12 +66,6 @@ impl Buffer {
     /// The program of a page is complete.
     pub fn give_back(&mut self) {
         self.used -= 1;
-    }
-
-    /// Time that `len` bytes take on the link, rounded up.
-    pub fn transfer(&self, len: ByteLen) -> Span {
-        let ns = u128::from(len.0) * 1_000_000_000;
-        Span(ns.div_ceil(u128::from(self.bytes_per_second)) as u64)
     }
 
     /// Whether index, lines and number of pages agree.
@@ -149,14 +132,10 @@ impl<F: LogBlocks> LogSsd<F> {
             if self.buffer().used >= self.buffer().capacity {
                 return false;
             }
-            cx.pool.keep(data);
-            let (payload, from, mask) = (data, part.first, part.mask());
             self.ticket += 1;
             let mut entry = Entry {
                 job: Job::Write { lpn: part.lpn, local },
-                payload,
-                from,
-                mask,
+                held: Held::keep(cx.pool, data, part.first, part.count),
                 pending: NOBODY,
                 serial: waiting.serial,
                 ticket: self.ticket,
@@ -167,8 +146,8 @@ impl<F: LogBlocks> LogSsd<F> {
             };
             if sealed.is_some() && !self.pages.is_whole(&part) {
                 // A trim of the whole page is on its way before this write: the rest of the page is zeros.
-                self.spread_out(&mut entry, cx);
-                entry.mask = ones(self.pages.sectors);
+                entry.held.spread_out(cx.pool, self.pages.sectors);
+                entry.held.mask = ones(self.pages.sectors);
             }
             let number = self.lines[plane as usize].push(entry);
             let buffer = self.buffer();
@@ -182,29 +161,9 @@ impl<F: LogBlocks> LogSsd<F> {
     /// A newer version takes the place of one that was not programmed.
     fn replace(&mut self, plane: u32, number: u64, part: &Part, data: Payload, cx: &mut Cx<'_>) {
         self.count.buffer_pages_replaced += 1;
-        let mut entry = *self.lines[plane as usize].entry(number);
-        if self.pages.is_whole(part) {
-            cx.pool.keep(data);
-            cx.pool.release(entry.payload);
-            (entry.payload, entry.from) = (data, 0);
-        } else {
-            self.spread_out(&mut entry, cx);
-            let to = entry.payload.slice(ByteLen(u64::from(part.first) * SECTOR));
-            cx.pool.copy(data, to, ByteLen(u64::from(part.count) * SECTOR));
-        }
-        entry.mask |= part.mask();
-        *self.lines[plane as usize].entry_mut(number) = entry;
-    }
-
-    /// Gives an entry a buffer of a whole page of its own.
-    fn spread_out(&self, entry: &mut Entry, cx: &mut Cx<'_>) {
-        let whole = cx.pool.allocate(ByteLen(1 << self.pages.bits));
-        for sector in (0..self.pages.sectors).filter(|s| entry.mask >> s & 1 == 1) {
-            let from = entry.payload.slice(ByteLen(u64::from(sector - entry.from) * SECTOR));
-            cx.pool.copy(from, whole.slice(ByteLen(u64::from(sector) * SECTOR)), ByteLen(SECTOR));
-        }
-        cx.pool.release(entry.payload);
-        (entry.payload, entry.from) = (whole, 0);
+        let sectors = self.pages.sectors;
+        let held = &mut self.lines[plane as usize].entry_mut(number).held;
+        held.lay_over(cx.pool, sectors, part.first, part.count, data);
     }
 
     /// A write is in the buffer as a whole: it ends when it has crossed the link, or with FUA when it is programmed.
@@ -213,12 +172,8 @@ impl<F: LogBlocks> LogSsd<F> {
         let request = &cx.requests[id];
         let (len, cause, is_durable) = (request.len, request.cause, request.flags.has(Flags::FUA));
         self.note_hold(cx.now.since(came));
-        let buffer = self.buffer();
-        let transfer = buffer.transfer(len);
-        let start = buffer.link_free_at.later(cx.now);
+        let (start, transfer) = self.buffer().link.take(cx.now, len);
         let end = start + transfer;
-        buffer.link_free_at = end;
-        buffer.link_busy += transfer;
         cx.charge(cause, Resource::Device, Work::Write, transfer);
         if is_durable {
             let ticket = self.ticket;

@@ -5,6 +5,7 @@ use super::line::Line;
 use super::pages::Pages;
 use super::{Counts, Life, LogSsd, MergeClock, Planted};
 use crate::nand::{Geometry, Lanes};
+use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, Instant, Limits, Machine, Plant, Precondition, SECTOR};
 use nandu_ftl::log_block::{Bast, BlockMap, Fast, LogBlocks, Region, Shape};
 use nandu_ftl::Layout;
@@ -80,8 +81,7 @@ pub(crate) struct Parts {
     /// Pages before the next plane has its turn.
     pub interleave: u32,
     pub map: LogMap,
-    pub write_buffer: ByteLen,
-    pub link_bytes_per_second: u64,
+    pub write_buffer: Option<WriteBufferConfig>,
     /// Bits that a cell stores.
     pub bits_per_cell: u32,
     /// Program and erase cycles a block is made for.
@@ -157,7 +157,7 @@ fn drive<F: LogBlocks + 'static>(
     maps: impl Iterator<Item = F>,
     cx: &BuildContext<'_>,
 ) -> Result<Box<dyn Machine>, BuildError> {
-    let Parts { geometry, layout, lanes, page, write_buffer, link_bytes_per_second, .. } = parts;
+    let Parts { geometry, layout, lanes, page, write_buffer, .. } = parts;
     if matches!(cx.precondition, Precondition::Aged | Precondition::Fragmented(_)) {
         let why = "the state of a log-block map is not computed: start `filled` and let a warm-up age or fragment it";
         return Err(BuildError::at("mapping", why));
@@ -165,18 +165,13 @@ fn drive<F: LogBlocks + 'static>(
     let mut limits = Limits::plain(ByteLen(u64::from(pages.logical) * page.0));
     limits.preferred = page.0 as u32;
     limits.depth = geometry.all_planes().max(32);
-    limits.volatile_cache = write_buffer.0 > 0;
-    let buffer = match (write_buffer.0 / page.0, write_buffer.0) {
-        (_, 0) => None,
-        (0, _) => {
-            return Err(BuildError::too_small("write_buffer", write_buffer, page));
-        }
-        (_, _) if link_bytes_per_second == 0 => {
-            return Err(BuildError::at("link_bytes_per_second", "a link needs a speed above zero"));
-        }
-        (capacity, _) => {
-            let capacity = capacity.min(u64::from(pages.logical)) as u32;
-            Some(Buffer::new(capacity, pages.logical, link_bytes_per_second))
+    limits.volatile_cache = write_buffer.is_some();
+    let buffer = match write_buffer {
+        None => None,
+        Some(config) => {
+            config.check_for_log_blocks()?;
+            let link = Link::new(config.link_bytes_per_second);
+            Some(Buffer::new(config.pages(page, pages.logical)?, pages.logical, link))
         }
     };
     let mut ssd = LogSsd {

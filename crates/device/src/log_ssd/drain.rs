@@ -1,8 +1,8 @@
 //! What a plane does: programs from its line, and the steps of merges.
 
 use super::line::{Entry, Job};
-use super::pages::ones;
 use super::{Done, Life, LogSsd};
+use crate::write_buffer::ones;
 use nandu_base::{
     ByteLen, Cx, Instant, Oob, Overlay, Phase, Program, Resource, Span, TenantId, TimerKey, Window, Work,
 };
@@ -81,7 +81,7 @@ impl<F: LogBlocks> LogSsd<F> {
     fn leave_line(&mut self, plane: u32, done: Done, cx: &mut Cx<'_>) {
         let line = &mut self.lines[plane as usize];
         let (number, entry) = line.pop();
-        cx.pool.release(entry.payload);
+        cx.pool.release(entry.held.payload);
         self.last_change = self.last_change.later(done.time.end);
         self.durable_at = self.durable_at.later(done.time.end);
         if let (Job::Write { lpn, .. }, Some(buffer)) = (entry.job, &mut self.buffer) {
@@ -200,7 +200,7 @@ impl<F: LogBlocks> LogSsd<F> {
         self.lanes.work_for(Work::Write);
         let region = self.lines[plane as usize].map.region();
         let position = region.position(taken.spot);
-        let is_whole = entry.mask == ones(self.pages.sectors);
+        let is_whole = entry.held.mask == ones(self.pages.sectors);
         let old = taken.old.filter(|_| !is_whole);
         let old_position = old.map(|spot| region.position(spot));
         let (mut die, mut bus) = (Span::ZERO, self.lanes.timing().transfer);
@@ -235,12 +235,8 @@ impl<F: LogBlocks> LogSsd<F> {
         if cx.medium.is_none() {
             return;
         }
-        let first = entry.mask.trailing_zeros();
-        let count = entry.mask.count_ones();
-        if entry.mask == ones(count) << first {
-            let payload = entry.payload.slice(ByteLen(u64::from(first - entry.from) * nandu_base::SECTOR));
-            let overlay = Some(Overlay { first, count, payload });
-            self.store(plane, taken.spot, taken.tag, base, overlay, window, cx);
+        if let Some(overlay) = entry.held.overlay() {
+            self.store(plane, taken.spot, taken.tag, base, Some(overlay), window, cx);
             return;
         }
         // Parts of a page with a gap between: the gap is read first.
@@ -250,11 +246,7 @@ impl<F: LogBlocks> LogSsd<F> {
             let readable = medium.read(cx.pool, base, 0, self.pages.sectors, whole);
             assert!(readable, "the newest version of a page is readable");
         }
-        for sector in (0..self.pages.sectors).filter(|s| entry.mask >> s & 1 == 1) {
-            let at = |s: u32| ByteLen(u64::from(s) * nandu_base::SECTOR);
-            let from = entry.payload.slice(at(sector - entry.from));
-            cx.pool.copy(from, whole.slice(at(sector)), ByteLen(nandu_base::SECTOR));
-        }
+        entry.held.copy_out(cx.pool, 0, self.pages.sectors, whole);
         let overlay = Some(Overlay { first: 0, count: self.pages.sectors, payload: whole });
         self.store(plane, taken.spot, taken.tag, None, overlay, window, cx);
         cx.pool.release(whole);

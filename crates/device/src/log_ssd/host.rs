@@ -4,6 +4,7 @@ use super::line::{Entry, Job, NOBODY};
 use super::pages::Part;
 use super::{Done, LogSsd, Pending};
 use crate::nand::PageTime;
+use crate::write_buffer::Held;
 use nandu_base::{
     ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, Span, Step,
     TenantId, WearRegion, Work, SECTOR,
@@ -23,8 +24,8 @@ impl<F: LogBlocks> LogSsd<F> {
         for part in self.pages.parts(offset, len) {
             let (plane, spot) = self.find(part.lpn);
             let number = self.buffer.as_ref().and_then(|buffer| buffer.entry_of(part.lpn));
-            let held = number.map_or(0, |number| self.lines[plane as usize].entry(number).mask);
-            let is_hit = held & part.mask() == part.mask();
+            let held = number.map(|number| self.lines[plane as usize].entry(number).held);
+            let is_hit = held.is_some_and(|held| held.covers(part.first, part.count));
             if is_hit {
                 self.count.buffer_pages_read += 1;
                 linked = ByteLen(linked.0 + u64::from(part.count) * SECTOR);
@@ -43,7 +44,7 @@ impl<F: LogBlocks> LogSsd<F> {
             }
         }
         cx.charges.charge_both(cause, Work::Read, (Resource::Die, die), (Resource::Channel, bus));
-        let link = self.buffer.as_ref().map_or(Span::ZERO, |buffer| buffer.transfer(linked));
+        let link = self.buffer.as_ref().map_or(Span::ZERO, |buffer| buffer.link.transfer(linked));
         let end = slowest.end.later(now + link);
         if slowest.end == end && end > now {
             slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
@@ -74,11 +75,8 @@ impl<F: LogBlocks> LogSsd<F> {
             _ => cx.pool.zero(data, len),
         }
         let Some(number) = number else { return };
-        let entry = self.lines[plane as usize].entry(number);
-        for sector in (part.first..part.first + part.count).filter(|s| entry.mask >> s & 1 == 1) {
-            let from = entry.payload.slice(ByteLen(u64::from(sector - entry.from) * SECTOR));
-            cx.pool.copy(from, data.slice(ByteLen(u64::from(sector - part.first) * SECTOR)), ByteLen(SECTOR));
-        }
+        let held = &self.lines[plane as usize].entry(number).held;
+        held.copy_out(cx.pool, part.first, part.count, data);
     }
 
     /// A write without a buffer: it ends when its last page is programmed.
@@ -96,28 +94,17 @@ impl<F: LogBlocks> LogSsd<F> {
     /// Puts part of a page into its line on behalf of a request that waits for it.
     fn submit_write(&mut self, part: &Part, data: Payload, pending: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let (plane, local) = self.pages.home(part.lpn);
-        cx.pool.keep(data);
-        let job = Job::Write { lpn: part.lpn, local };
-        self.submit(plane, job, (data, part.first, part.mask()), pending, cause, cx);
+        let held = Held::keep(cx.pool, data, part.first, part.count);
+        self.submit(plane, Job::Write { lpn: part.lpn, local }, held, pending, cause, cx);
     }
 
-    fn submit(
-        &mut self,
-        plane: u32,
-        job: Job,
-        (payload, from, mask): (Payload, u32, u128),
-        pending: u32,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) {
+    fn submit(&mut self, plane: u32, job: Job, held: Held, pending: u32, cause: TenantId, cx: &mut Cx<'_>) {
         self.ticket += 1;
         self.pendings[pending as usize].left += 1;
         let (serial, ticket) = (self.serial, self.ticket);
         let entry = Entry {
             job,
-            payload,
-            from,
-            mask,
+            held,
             pending,
             serial,
             ticket,
@@ -240,8 +227,7 @@ impl<F: LogBlocks> LogSsd<F> {
             let end = range.end.min((first / pages + 1) * pages);
             let line = &self.lines[plane as usize];
             if !line.queue.is_empty() || line.map.region().any_mapped(first, end) {
-                let none = (Payload::NONE, 0, 0);
-                self.submit(plane, Job::Unmap { first, end }, none, pending, cause, cx);
+                self.submit(plane, Job::Unmap { first, end }, Held::NOTHING, pending, cause, cx);
             } else {
                 self.skip(plane, pending, cx.now);
             }

@@ -1,6 +1,7 @@
 //! What waits for a plane: pages of the host in the order in which they came, and trims among them.
 
-use nandu_base::{Instant, Payload, TenantId};
+use crate::write_buffer::Held;
+use nandu_base::{Instant, TenantId};
 use std::collections::VecDeque;
 
 /// No request waits for this.
@@ -23,12 +24,8 @@ pub(super) enum Job {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub job: Job,
-    /// The data, held by this entry.
-    pub payload: Payload,
-    /// The sector of the page at which the payload begins.
-    pub from: u32,
-    /// The sectors that are written.
-    pub mask: u128,
+    /// The sectors that are written, held by this entry.
+    pub held: Held,
     /// The request that waits for it, or [`NOBODY`].
     pub pending: u32,
     /// Number of the request, for multi-plane groups.

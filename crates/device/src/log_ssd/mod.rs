@@ -338,7 +338,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
         out.push((Resource::Die, self.lanes.dies_busy()));
         out.push((Resource::Channel, self.lanes.channels_busy()));
         if let Some(buffer) = &self.buffer {
-            out.push((Resource::Device, buffer.link_busy));
+            out.push((Resource::Device, buffer.link.busy));
         }
     }
 
@@ -376,7 +376,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
             line.map.region_mut().count = nandu_ftl::log_block::Counts::default();
         }
         if let Some(buffer) = &mut self.buffer {
-            buffer.link_busy = Span::ZERO;
+            buffer.link.busy = Span::ZERO;
         }
     }
 

@@ -28,22 +28,6 @@ pub(super) struct Part {
     pub before: ByteLen,
 }
 
-impl Part {
-    /// One bit for each sector.
-    pub fn mask(&self) -> u128 {
-        ones(self.count) << self.first
-    }
-}
-
-/// The lowest `n` bits.
-pub(super) fn ones(n: u32) -> u128 {
-    if n >= u128::BITS {
-        u128::MAX
-    } else {
-        (1 << n) - 1
-    }
-}
-
 impl Pages {
     /// The page that holds a byte.
     pub fn of(&self, offset: ByteOffset) -> u32 {
@@ -136,6 +120,5 @@ mod tests {
         let parts: Vec<_> = pages.parts(ByteOffset(6 * 512), ByteLen(12 * 512)).collect();
         let seen: Vec<_> = parts.iter().map(|p| (p.lpn, p.first, p.count, p.before.0)).collect();
         assert_eq!(seen, [(0, 6, 2, 0), (1, 0, 8, 1024), (2, 0, 2, 5120)]);
-        assert_eq!(parts[0].mask(), 0b1100_0000);
     }
 }

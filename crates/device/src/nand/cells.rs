@@ -298,6 +298,13 @@ impl Medium for Cells {
         self.unsettled.push_back((window, Done::Erase(first, saved)));
     }
 
+    fn prolong(&mut self, unit: u64, end: Instant) {
+        let names = |done: &Done| matches!(done, Done::Program(u) | Done::Erase(u, _) if *u == unit);
+        if let Some((window, _)) = self.unsettled.iter_mut().rev().find(|(_, done)| names(done)) {
+            window.end = end;
+        }
+    }
+
     fn state(&self, unit: u64) -> UnitState {
         assert!(!self.one_session, "nothing starts from cells that are for one session");
         match self.data[unit as usize] {

@@ -493,6 +493,34 @@ impl Lanes {
         (start, end)
     }
 
+    /// The die stops what it does, and can read after `time`.
+    pub fn suspend(&mut self, die: u32, now: Instant, time: Span) {
+        let lane = &mut self.dies[die as usize];
+        lane.free_at = now + time;
+        lane.busy += time;
+        lane.group.key = 0;
+        if let Some(tape) = &mut self.tape {
+            tape.cut(Resource::Die, die, now);
+        }
+        if self.tape.is_some() {
+            self.note_die("suspend", die, now, now + time);
+        }
+    }
+
+    /// After `time`, the die goes on with what it stopped, of which `left` is left; returns the end.
+    pub fn resume(&mut self, what: &'static str, die: u32, now: Instant, time: Span, left: Span) -> Instant {
+        let lane = &mut self.dies[die as usize];
+        let start = lane.free_at.later(now) + time;
+        lane.free_at = start + left;
+        lane.busy += time;
+        lane.group.key = 0;
+        if self.tape.is_some() {
+            self.note_die("resume", die, Instant(start.0 - time.0), start);
+            self.note_die(what, die, start, start + left);
+        }
+        start + left
+    }
+
     /// Senses `pages` pages for their out-of-band records, which is what a scan after a power cut does. Returns the end
     /// and the time the die is occupied.
     pub fn scan(&mut self, die: u32, now: Instant, pages: u64) -> (Instant, Span) {

@@ -3,6 +3,7 @@
 mod log_drive;
 
 use super::background::Idle;
+use super::buffer::{self, Buffer};
 use super::checkpoint::Keeper;
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
@@ -10,8 +11,9 @@ use super::mapping::{self, MapConfig};
 use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::log_ssd::PLANTS as LOG_PLANTS;
-use crate::nand::queued::Queued;
+use crate::nand::queued::{Queued, Suspending};
 use crate::nand::{lanes::Timing, FlashPower, Geometry, Lanes, Profile};
+use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Rng,
     Span, TimerKey, SECTOR,
@@ -79,14 +81,8 @@ pub struct SsdConfig {
     /// Which operation a die does next.
     #[serde(default)]
     pub arbiter: Arbiter,
-    /// RAM that acknowledges writes before they are programmed; volatile. Only with a log-block map (`block`, `bast`,
-    /// `fast`); none by default.
-    #[serde(default = "no_bytes")]
-    pub write_buffer: ByteLen,
-    /// Speed of the link to the host in bytes per second, which bounds what the write buffer takes: 300 MB/s by default,
-    /// SATA of 3 Gb/s.
-    #[serde(default = "default_link")]
-    pub link_bytes_per_second: u64,
+    /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default.
+    pub write_buffer: Option<WriteBufferConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -115,7 +111,42 @@ pub enum Arbiter {
         /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
         #[serde(default = "default_reads_ahead")]
         reads_ahead: u32,
+        /// Programs and erases that run stand still for reads of the host; by default they do not.
+        suspension: Option<SuspensionConfig>,
     },
+}
+
+/// How programs and erases that run are suspended for reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SuspensionConfig {
+    /// Times that one program may be suspended, 0 to 65535; 1 by default.
+    pub programs: u32,
+    /// Times that one erase may be suspended, 0 to 65535; 4 by default.
+    pub erases: u32,
+    /// From the suspension until the die can read: 20 us by default. Data sheets say 5 to some 100 us.
+    pub suspend: Span,
+    /// From the last read until the operation goes on: 20 us by default.
+    pub resume: Span,
+}
+
+impl Default for SuspensionConfig {
+    fn default() -> SuspensionConfig {
+        SuspensionConfig { programs: 1, erases: 4, suspend: Span::from_us(20), resume: Span::from_us(20) }
+    }
+}
+
+impl SuspensionConfig {
+    fn plan(&self) -> Result<Suspending, BuildError> {
+        let SuspensionConfig { programs, erases, suspend, resume } = *self;
+        if programs.max(erases) > 65_535 {
+            return Err(BuildError::at("arbiter", "an operation is suspended at most 65535 times"));
+        }
+        if suspend.longer(resume) > Span::from_secs(1) {
+            return Err(BuildError::at("arbiter", "`suspend` and `resume` take at most 1 s each"));
+        }
+        Ok(Suspending { programs, erases, suspend, resume })
+    }
 }
 
 fn one() -> u32 {
@@ -124,14 +155,6 @@ fn one() -> u32 {
 
 fn default_reads_ahead() -> u32 {
     16
-}
-
-fn no_bytes() -> ByteLen {
-    ByteLen::ZERO
-}
-
-fn default_link() -> u64 {
-    300_000_000
 }
 
 fn default_over_provisioning() -> Ratio {
@@ -162,6 +185,14 @@ const PLANTS: &[Plant] = &[
         "with the arbiter `queued`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),
+    Plant::new(
+        "ssd.suspended-is-told",
+        "I-1",
+        "a program that is suspended counts as complete at the end that it had before",
+    )
+    .within("ssd-queued"),
+    Plant::new("ssd.suspended-too-often", "suspension", "a program or erase is suspended without end")
+        .within("ssd-queued"),
     Plant::new("ssd.stale-map", "I-5", "now and then a moved page is not entered in the map"),
     Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
@@ -198,6 +229,24 @@ const PLANTS: &[Plant] = &[
     .within("ssd-gathers"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
+    Plant::new(
+        "ssd.buffer-forgotten-by-flush",
+        "I-1",
+        "a flush does not wait for the write buffer of a page-mapped drive",
+    )
+    .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-fua", "I-1", "a write with FUA ends when it is in the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-read", "I-1", "a read does not look into the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-forgotten-by-trim", "I-1", "a trim leaves what is in the write buffer")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-left-early", "I-1", "a slot counts as written when its program is issued")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-slot-lost", "buffer", "now and then a slot is not given back")
+        .within("ssd-buffered"),
+    Plant::new("ssd.buffer-not-saved", "I-1", "capacitors save only some of the slots")
+        .within("ssd-protected"),
     LOG_PLANTS[0],
     LOG_PLANTS[1],
     LOG_PLANTS[2],
@@ -224,12 +273,6 @@ impl DeviceConfig for SsdConfig {
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
             return self.log_drive(profile, geometry, map, interleave, cx);
-        }
-        if self.write_buffer > ByteLen::ZERO {
-            return Err(BuildError::at(
-                "write_buffer",
-                "only drives with a log-block map have a write buffer",
-            ));
         }
         let layout = self.layout(&profile, geometry, self.gc.start)?;
         self.gc.check(layout.blocks)?;
@@ -293,15 +336,19 @@ impl SsdConfig {
     fn queue(&self, layout: &Layout, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
         match self.arbiter {
             Arbiter::Fcfs => Ok(None),
-            Arbiter::Queued { reads_ahead: 65_536.. } => {
+            Arbiter::Queued { reads_ahead: 65_536.., .. } => {
                 Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
             }
             // The host's pages could fill the last free block before the erase that replaces it, and a cut come in between.
             Arbiter::Queued { .. } if !self.gc.separate => {
                 Err(BuildError::at("gc", "separate = false is for the arbiter `fcfs` only"))
             }
-            Arbiter::Queued { reads_ahead } => {
-                Ok(Some(Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead)))
+            Arbiter::Queued { reads_ahead, suspension } => {
+                let mut queue = Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead);
+                if let Some(suspension) = suspension {
+                    queue.suspend_with(suspension.plan()?);
+                }
+                Ok(Some(queue))
             }
         }
     }
@@ -356,9 +403,13 @@ impl SsdConfig {
         blocks.set_rooms(size.reserved, size.needed);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
         let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, layout.planes);
-        let idle = self.idle(&layout, if DEFERS { 1 + geometry.all_dies() } else { 1 });
+        let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
+        let idle = self.idle(&layout, first_timer);
+        let buffer =
+            self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
+        limits.volatile_cache = self.write_buffer.is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, cx,
+            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -377,6 +428,30 @@ impl SsdConfig {
         let target = self.gc.background?;
         let least_gain = self.gc.idle_gain.of(u64::from(layout.pages)).max(1) as u32;
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
+    }
+
+    /// The write buffer; its timer is `timer`.
+    fn buffer(
+        &self,
+        layout: &Layout,
+        logical: u32,
+        page: u64,
+        timer: u32,
+        cx: &BuildContext<'_>,
+    ) -> Result<Option<Box<Buffer>>, BuildError> {
+        let Some(config) = self.write_buffer else { return Ok(None) };
+        let capacity = config.pages(ByteLen(page), logical)?;
+        Ok(Some(Box::new(Buffer::new(buffer::Plan {
+            capacity,
+            logical,
+            keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
+            keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
+            at_once: config.at_once.unwrap_or(layout.planes),
+            link: Link::new(config.link_bytes_per_second),
+            key: TimerKey(timer),
+            dump: config.power_loss_protection.then(|| (u64::from(layout.ppn_end()), layout.block_stride())),
+            planted: buffer::Planted::of(cx),
+        }))))
     }
 
     /// Blocks of each plane that the map needs for itself.

@@ -63,7 +63,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
-    fn write_page_later(
+    pub(super) fn write_page_later(
         &mut self,
         lpn: Lpn,
         part: Option<Part>,
@@ -153,10 +153,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// The drive ends when everything that waits is done.
-    pub(super) fn close_when_done(&mut self, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn close_when_done(&mut self, cx: &mut Cx<'_>) {
         self.closing = true;
         self.serve(cx);
-        Step::Idle
     }
 
     /// About how long the queue of a die keeps an operation that comes now.

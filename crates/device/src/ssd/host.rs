@@ -334,6 +334,27 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
     }
 
+    /// Writes one page or part of one from the write buffer; returns when it is complete.
+    pub(super) fn write_out_page(
+        &mut self,
+        lpn: Lpn,
+        part: Option<Part>,
+        data: Payload,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        let mut usage = Usage::default();
+        let end = if M::PAGED {
+            self.write_out_page_paged(lpn, part, data, &mut usage, (cause, cx))
+        } else {
+            let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
+            self.write_page(lpn, part, data, cause, &mut usage, &mut slowest, cx);
+            slowest.time.end
+        };
+        usage.charge(cx, cause, Work::Write);
+        end
+    }
+
     #[allow(clippy::too_many_arguments)] // one program of the medium
     pub(super) fn store(
         &self,

@@ -2,8 +2,8 @@
 //!
 //! A request is taken apart into pages. Each page's flash operation gets its place on the timeline of its die and channel
 //! at once, so the request's end is known when it comes and costs one event. A write goes to the next plane in turn and
-//! is acknowledged when its last page is programmed: there is no volatile cache, so what is acknowledged is durable,
-//! except trims, which a flush puts on record (see [`nandu_ftl::trim_journal`]).
+//! is acknowledged when its last page is programmed, so what is acknowledged is durable, except trims, which a flush puts on
+//! record (see [`nandu_ftl::trim_journal`]). With a `write_buffer` it is acknowledged before that; see `buffer`.
 //!
 //! *Partial pages*: a write of part of a page reads the page first, then programs it whole; `partial_write` can leave the
 //! read out of the account.
@@ -22,14 +22,16 @@
 //! are unmapped; that is not counted as reads.
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
-//! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
-//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
+//! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
+//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
+//! `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
-//! is free.
+//! is free, `suspend` those that stand still for reads.
 
 mod aged;
 mod background;
+mod buffer;
 mod checkpoint;
 mod collect;
 mod config;
@@ -45,6 +47,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod suspend;
 mod translate;
 
 pub use config::{kind, PartialWrite, SsdConfig};
@@ -55,6 +58,7 @@ use crate::nand::queued::Queued;
 use crate::nand::Lanes;
 use aged::Aged;
 use background::Idle;
+use buffer::Buffer;
 use collect::Clearing;
 use host::Host;
 use level::Leveller;
@@ -87,6 +91,8 @@ struct Planted {
     oldest_wins: bool,
     oob_dropped: bool,
     slot_persisted: bool,
+    suspended_is_told: bool,
+    suspended_too_often: bool,
 }
 
 /// What happened since the counters were reset.
@@ -149,6 +155,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     queue: Queued,
     /// With `queued`: the drive ends when nothing waits any more.
     closing: bool,
+    /// The write buffer, if there is one.
+    buffer: Option<Box<Buffer>>,
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
@@ -165,6 +173,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         leveller: Leveller,
         idle: Option<Idle>,
         mut queue: Queued,
+        buffer: Option<Box<Buffer>>,
         cx: &BuildContext<'_>,
     ) -> Ssd<M, G, DEFERS> {
         let planted = Planted {
@@ -181,6 +190,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             oldest_wins: cx.planted("ssd.oldest-wins"),
             oob_dropped: cx.planted("ssd.oob-dropped"),
             slot_persisted: cx.planted("ssd.map-slot-persisted"),
+            suspended_is_told: cx.planted("ssd.suspended-is-told"),
+            suspended_too_often: cx.planted("ssd.suspended-too-often"),
         };
         queue.erase_too_early = planted.erase_too_early;
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
@@ -198,7 +209,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             policy,
             clearing: vec![Clearing::IDLE; planes],
             leveller,
-            attention: idle.is_some(),
+            attention: idle.is_some() || buffer.is_some(),
             idle,
             journal: TrimJournal::default(),
             seq: 0,
@@ -216,12 +227,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             planted,
             queue,
             closing: false,
+            buffer,
         }
     }
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
-    /// Sees to what must be seen to before a request; returns its answer when a worn out drive refuses it.
+    /// Sees to what must be seen to before a request; returns its answer when a worn out drive refuses it, or a write buffer
+    /// deals with it.
     #[inline(never)]
     fn attend(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
         if self.renew_is_due {
@@ -229,9 +242,33 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         self.note_request(cx);
         let is_worn_out = self.blocks.is_worn_out();
-        self.attention = is_worn_out || self.idle.is_some();
+        self.attention = is_worn_out || self.idle.is_some() || self.buffer.is_some();
         let changes = matches!(cx.requests[id].op, Op::Write | Op::Trim | Op::WriteZeroes);
-        (is_worn_out && changes).then(|| cx.fail(id, ErrorKind::ReadOnly))
+        if is_worn_out && changes {
+            return Some(cx.fail(id, ErrorKind::ReadOnly));
+        }
+        self.buffer.as_ref()?;
+        if M::PAGED && self.checkpoint_is_due() {
+            self.take_checkpoint(cx.requests[id].cause, cx);
+        }
+        Some(self.request_buffered(id, cx))
+    }
+
+    /// Nothing is in a write buffer any more: puts the rest on record and ends the session.
+    fn end_session(&mut self, cx: &mut Cx<'_>) {
+        if let Some(buffer) = &self.buffer {
+            cx.cancel_wake(buffer.key());
+        }
+        self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        self.write_map_back(cx);
+        if M::PAGED && self.paging.keeper.is_some() {
+            self.take_checkpoint(nandu_base::TenantId::SYSTEM, cx);
+        }
+        if DEFERS {
+            self.close_when_done(cx);
+        } else {
+            cx.closed();
+        }
     }
 }
 
@@ -243,7 +280,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn medium(&self) -> MediumSpec {
         let layout = self.blocks.layout();
         MediumSpec::Flash {
-            units: u64::from(layout.ppn_end()),
+            units: u64::from(layout.ppn_end()) + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.host.page_sectors,
             units_per_block: layout.block_stride(),
         }
@@ -255,6 +292,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             cx.opened(Ok(()));
         } else {
             let end = self.recover(cx);
+            self.restore_buffer(cx);
             cx.wake_at(TimerKey(0), end);
         }
         Step::Idle
@@ -265,6 +303,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.lanes.tick(cx.now);
         if self.idle.as_ref().is_some_and(|idle| idle.key == key) {
             self.idle_timer(cx);
+            return Step::Idle;
+        }
+        if self.buffer.as_ref().is_some_and(|buffer| buffer.key() == key) {
+            self.buffer_timer(cx);
             return Step::Idle;
         }
         if DEFERS && key.0 > 0 {
@@ -278,15 +320,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(idle) = &self.idle {
             cx.cancel_wake(idle.key);
         }
-        self.record_trims(cx, nandu_base::TenantId::SYSTEM);
-        self.write_map_back(cx);
-        if M::PAGED && self.paging.keeper.is_some() {
-            self.take_checkpoint(nandu_base::TenantId::SYSTEM, cx);
+        if self.is_empty_at_end(cx) {
+            self.end_session(cx);
         }
-        if DEFERS {
-            return self.close_when_done(cx);
-        }
-        cx.closed();
         Step::Idle
     }
 
@@ -330,12 +366,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
                 Some(ppn) => wait(self.die_of(ppn)) + timing.read + timing.transfer,
                 None => Span::ZERO,
             },
+            Op::Write if self.buffer.as_ref().is_some_and(|buffer| buffer.has_room()) => Span::ZERO,
             Op::Write => wait(self.turns.peek() >> self.host.plane_bits) + timing.transfer + timing.program,
             _ => Span::ZERO,
         }
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        if let Some(buffer) = &self.buffer {
+            return !buffer.has_room();
+        }
         let die = self.turns.peek() >> self.host.plane_bits;
         self.lanes.free_at(die) > peek.now || DEFERS && self.queue.waiting(die) != (0, 0)
     }
@@ -376,6 +416,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             self.map_counters(out);
         }
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
+        if let Some(buffer) = &self.buffer {
+            buffer.counters(out);
+        }
+        self.suspension_counters(out);
         self.wear_counters(out);
         self.recovery.counters(out);
     }
@@ -383,6 +427,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
         out.push((Resource::Die, self.lanes.dies_busy()));
         out.push((Resource::Channel, self.lanes.channels_busy()));
+        if let Some(buffer) = &self.buffer {
+            out.push((Resource::Device, buffer.link_busy()));
+        }
     }
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
@@ -416,9 +463,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.count = Counts::default();
         self.counts_all = self.queue.outstanding() == 0;
         self.lanes.reset_busy();
+        self.queue.suspensions = Default::default();
         self.map.reset_counts();
         self.paging.reset_counters();
         self.leveller.reset_counters();
+        if let Some(buffer) = &mut self.buffer {
+            buffer.reset_counters();
+        }
     }
 
     fn check(&self) -> Result<(), Violation> {
@@ -427,6 +478,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             return Err(Violation { invariant: "queue", what });
         }
         self.check_operations()?;
+        self.queue.check_suspensions()?;
+        if let Some(buffer) = &self.buffer {
+            buffer.check()?;
+        }
         self.check_blocks()
     }
 }

@@ -6,7 +6,7 @@
 
 use super::host::Usage;
 use super::Ssd;
-use crate::nand::queued::{Job, Node, Page, NONE};
+use crate::nand::queued::{Job, Node, Page, Running, NONE};
 use crate::nand::PageTime;
 use nandu_base::{Cx, Instant, Oob, Phase, Program, Span, Step, TimerKey, Window, Work};
 use nandu_ftl::gc::GcPolicy;
@@ -37,6 +37,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.answer(self.queue.done[at], cx);
         }
         self.queue.done.clear();
+        if self.buffer.is_some() {
+            self.arm_buffer(cx);
+        }
         if self.closing && self.queue.outstanding() == 0 {
             self.closing = false;
             cx.closed();
@@ -44,7 +47,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     fn serve_die(&mut self, die: u32, cx: &mut Cx<'_>) {
-        while self.lanes.free_at(die) <= cx.now {
+        loop {
+            if !self.has_come_to_an_end(die, cx) {
+                return;
+            }
+            if self.lanes.free_at(die) > cx.now {
+                break;
+            }
             let Some(node) = self.queue.next(die, cx.now) else { break };
             self.run(node, cx);
         }
@@ -54,7 +63,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Runs an operation now.
-    fn run(&mut self, at: u32, cx: &mut Cx<'_>) {
+    pub(super) fn run(&mut self, at: u32, cx: &mut Cx<'_>) {
         let node = *self.queue.node(at);
         let work = match node.job {
             Job::Read => Work::Read,
@@ -81,6 +90,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if !(self.planted.uncharged_gc && node.job.is_gc()) {
             usage.charge(cx, node.cause, work);
         }
+        if self.queue.may_run(node.die, node.job) {
+            let array =
+                if node.job == Job::Erase { last.start } else { last.bus + self.lanes.timing().transfer };
+            let (job, reader) = (node.job, node.cause);
+            let running =
+                Running { node: at, job, time: last, array_from: array, left: None, suspensions: 0, reader };
+            return self.queue.begin(node.die, running);
+        }
         self.queue.served(at, &last);
     }
 
@@ -98,6 +115,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     let request = &cx.requests[node.request];
                     let pages = self.host.pages(request.offset, request.len);
                     self.fetch(node.request, &pages, page.key as u32, Some(page.ppn), cx);
+                    if let Some(overlay) = page.overlay {
+                        self.lay_over(node.request, page.key as u32, &overlay, cx);
+                        cx.pool.release(overlay.payload);
+                    }
                 }
                 time
             }
@@ -144,8 +165,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Gives an answer that has its time, explained by the operation that is complete last.
     fn answer(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let Node { request, issued, ready, slowest, slowest_job, pre_read, .. } = *self.queue.node(at);
+        let Node { job, request, issued, ready, slowest, slowest_job, pre_read, block, .. } =
+            *self.queue.node(at);
         self.queue.answered(at);
+        if job == Job::Destaged {
+            return self.slot_leaves(block, ready, cx);
+        }
         let (timing, path) = (self.lanes.timing(), &mut cx.requests[request].path);
         if ready > issued {
             match slowest_job {
@@ -157,6 +182,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                         data_at = read.end;
                     }
                     slowest.program_path(data_at, timing, path);
+                    // It may have been suspended.
+                    let alone = slowest.bus + timing.transfer + timing.program;
+                    path.add(Phase::Queue, Span(slowest.end.0.saturating_sub(alone.0)));
                 }
                 // A record of the trim journal: one program, and the wait before it.
                 _ => {

@@ -132,20 +132,24 @@ struct Waits {
 
 /// The same for requests of whole pages: none is read before it is written.
 #[derive(Clone, Copy)]
-struct Slowest {
+pub(super) struct Slowest {
     ready: Instant,
     time: PageTime,
 }
 
 impl Slowest {
     #[inline(always)]
-    fn none(now: Instant) -> Slowest {
+    pub fn none(now: Instant) -> Slowest {
         Slowest { ready: now, time: PageTime::done(now) }
+    }
+
+    pub fn end(&self) -> Instant {
+        self.time.end
     }
 
     /// An entry came at `ready`, and nothing more was to do.
     #[inline(always)]
-    fn map_only(&mut self, ready: Instant) {
+    pub fn map_only(&mut self, ready: Instant) {
         if ready > self.time.end {
             *self = Slowest::none(ready);
         }
@@ -153,14 +157,14 @@ impl Slowest {
 
     /// An entry came at `ready`, and the page was complete at `time`.
     #[inline(always)]
-    fn note(&mut self, ready: Instant, time: PageTime) {
+    pub fn note(&mut self, ready: Instant, time: PageTime) {
         if time.end > self.time.end {
             *self = Slowest { ready, time };
         }
     }
 
     #[inline(always)]
-    fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
+    pub fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
         path.add(Phase::Map, self.ready.since(now));
         if self.time.end > self.ready {
             self.time.read_path(self.ready, timing, path);
@@ -377,6 +381,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         (at, self.entry_comes(lpn, ready))
     }
 
+    /// Where a page lies, and when that is known.
+    pub(super) fn where_is(
+        &mut self,
+        lpn: Lpn,
+        ready: Instant,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> (Option<Ppn>, Instant) {
+        match self.map.lookup_cached(lpn) {
+            Some(at) => (at, self.entry_comes(lpn, ready)),
+            None => self.look_up(lpn, ready, cause, cx),
+        }
+    }
+
     /// A data page gets its place on a die although it cannot begin before `ready`.
     #[inline(always)]
     fn note_kept_idle(&mut self, ppn: Ppn, ready: Instant, now: Instant) {
@@ -561,6 +579,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         slowest.note(ready, premerge, time);
         self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
         ready
+    }
+
+    /// Writes one page or part of one from the write buffer; returns when it is complete.
+    pub(super) fn write_out_page_paged(
+        &mut self,
+        lpn: Lpn,
+        part: Option<super::host::Part>,
+        data: Payload,
+        usage: &mut Usage,
+        (cause, cx): (TenantId, &mut Cx<'_>),
+    ) -> Instant {
+        self.map.begin(Lpn(lpn.0 + 1));
+        let (now, mut slowest) = (cx.now, Waits::none(cx.now));
+        self.write_page_paged(lpn, part, data, now, usage, &mut slowest, (cause, cx));
+        slowest.end()
     }
 
     pub(super) fn trim_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {

@@ -37,13 +37,20 @@ pub struct Oracle {
     ends: u32,
     /// Changes up to here are flushed.
     flushed: u32,
+    /// Every write that is acknowledged is durable.
+    keeps_writes: bool,
 }
 
 impl Oracle {
     /// A device of `capacity` that was never written. Its requests are numbered from `first`, at least 1.
     pub fn new(capacity: ByteLen, first: u32) -> Oracle {
         let sectors = vec![History::default(); capacity.sectors() as usize];
-        Oracle { sectors, window: Window::from(first), ends: 1, flushed: 0 }
+        Oracle { sectors, window: Window::from(first), ends: 1, flushed: 0, keeps_writes: false }
+    }
+
+    /// The same, for a device that says of itself that it has no volatile cache.
+    pub fn keeping_writes(self, keeps_writes: bool) -> Oracle {
+        Oracle { keeps_writes, ..self }
     }
 
     /// Requests under way.
@@ -90,7 +97,8 @@ impl Oracle {
     fn change_ended(&mut self, serial: u32, asked: Asked, failed: bool) {
         self.ends += 1;
         let fate = if failed { Fate::Failed } else { Fate::Done };
-        let durable = !failed && asked.flags.has(Flags::FUA);
+        let is_kept = self.keeps_writes && asked.op == Op::Write;
+        let durable = !failed && (is_kept || asked.flags.has(Flags::FUA));
         let horizon = self.horizon();
         let (first, count) = asked.sectors();
         for sector in &mut self.sectors[first as usize..(first + count) as usize] {

@@ -88,8 +88,9 @@ impl<'a> Session<'a> {
             .collect();
         // Numbers of different exports differ, so that data of one in another is found.
         let first = |export: usize| 1 + export as u32 * (1 << 24);
-        let oracles =
-            entries.iter().enumerate().map(|(i, e)| Oracle::new(e.limits.capacity, first(i))).collect();
+        let keeps = keeps_writes(&built);
+        let oracle = |i, e: &Entry| Oracle::new(e.limits.capacity, first(i)).keeping_writes(keeps);
+        let oracles = entries.iter().enumerate().map(|(i, e)| oracle(i, e)).collect();
         let watch = Watch::new(&built);
         let media = fresh(&built);
         let engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), Instant::ZERO);
@@ -128,8 +129,9 @@ impl<'a> Session<'a> {
             // An injected error was in the way. Nothing is stored yet: start from scratch.
             let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
             let media = fresh(&built);
-            let oracles =
-                (1..).zip(&self.entries).map(|(i, e)| Oracle::new(e.limits.capacity, i << 24)).collect();
+            let keeps = keeps_writes(&built);
+            let oracle = |i: u32, e: &Entry| Oracle::new(e.limits.capacity, i << 24).keeping_writes(keeps);
+            let oracles = (1..).zip(&self.entries).map(|(i, e)| oracle(i, e)).collect();
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
             self.watch.restart();
         }
@@ -636,6 +638,11 @@ fn fresh(built: &Built) -> Media {
     let mut media = Media::fresh(built, true);
     media.cache_files(built);
     media
+}
+
+/// Whether what is acknowledged is durable: a device that stands alone and has no volatile cache says so.
+fn keeps_writes(built: &Built) -> bool {
+    built.parts.len() == 1 && !built.parts[0].machine.limits().volatile_cache
 }
 
 /// The machines of `plan`. Each session draws its faults anew.

@@ -31,8 +31,8 @@ impl Line {
         self.later.push(Reverse((ready, number, node, is_read)));
     }
 
-    /// Takes the operation that begins at `now`, if any may.
-    pub fn next(&mut self, now: Instant, reads_ahead: u32) -> Option<u32> {
+    /// Puts what may begin at `now` in line.
+    pub fn settle(&mut self, now: Instant) {
         while let Some(&Reverse((ready, number, node, is_read))) = self.later.peek() {
             if ready > now {
                 break;
@@ -41,6 +41,29 @@ impl Line {
             let line = if is_read { &mut self.reads } else { &mut self.others };
             line.push(Reverse((number, node)));
         }
+    }
+
+    /// The read that may pass an operation that runs, if any.
+    pub fn next_read(&mut self, now: Instant, reads_ahead: u32) -> Option<u32> {
+        self.settle(now);
+        let Reverse((_, node)) = self.reads.peek().filter(|_| self.overtaken < reads_ahead)?;
+        Some(*node)
+    }
+
+    /// Takes that read.
+    pub fn take_read(&mut self) -> Option<u32> {
+        self.overtaken += 1;
+        self.reads.pop().map(|Reverse((_, node))| node)
+    }
+
+    /// When the next operation may begin of those that may not yet.
+    pub fn next_ready(&self) -> Option<Instant> {
+        self.later.peek().map(|Reverse((ready, ..))| *ready)
+    }
+
+    /// Takes the operation that begins at `now`, if any may.
+    pub fn next(&mut self, now: Instant, reads_ahead: u32) -> Option<u32> {
+        self.settle(now);
         let overtakes = match (self.reads.peek(), self.others.peek()) {
             (_, None) => return self.reads.pop().map(|Reverse((_, node))| node),
             (None, _) => None,

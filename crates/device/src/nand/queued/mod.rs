@@ -22,6 +22,8 @@
 //! that counts them. When the erase is issued it is that node; when nothing is left to wait for, the node goes and the
 //! time when it went is kept.
 //!
+//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend`.
+//!
 //! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
 //! operation, here as long as nothing that was issued since stands before the page.
 //!
@@ -30,8 +32,10 @@
 
 mod choose;
 mod node;
+mod suspend;
 
 pub(crate) use node::{Job, Node, Order, Page, NONE};
+pub(crate) use suspend::{Running, Suspending};
 
 use super::PageTime;
 use choose::Line;
@@ -61,6 +65,8 @@ struct Die {
     line: Line,
     open: Open,
     gc: GcTime,
+    /// The operation that runs and may be suspended.
+    running: Option<Running>,
     /// When the die is woken next.
     armed: Option<Instant>,
 }
@@ -73,6 +79,8 @@ pub(crate) struct Queued {
     layout: Option<Layout>,
     plane_bits: u32,
     reads_ahead: u32,
+    suspending: Option<Suspending>,
+    pub suspensions: suspend::Counts,
     /// The program of a page that waits.
     writer: Vec<u32>,
     /// The last operation of a block that waits and changes it.
@@ -113,6 +121,8 @@ impl Queued {
             layout: None,
             plane_bits: 0,
             reads_ahead: 0,
+            suspending: None,
+            suspensions: suspend::Counts::default(),
             writer: Vec::new(),
             tail: Vec::new(),
             last_erase: Vec::new(),
@@ -224,6 +234,27 @@ impl Queued {
         at
     }
 
+    /// Opens what tells when the page in a slot of the write buffer is programmed.
+    pub fn destaged(&mut self, slot: u32, now: Instant, cause: TenantId) -> u32 {
+        let at = self.make(Job::Destaged, 0, now, cause);
+        self.nodes[at].block = slot;
+        at
+    }
+
+    /// A node also waits for the program of a page, if that still waits.
+    pub fn after_program_of(&mut self, page: Option<Ppn>, later: u32) {
+        let writer = page.map_or(NONE, |ppn| self.writer[ppn.0 as usize]);
+        if writer != NONE {
+            self.nodes.link(writer, later);
+        }
+    }
+
+    /// A node is not done before `at`.
+    pub fn not_before(&mut self, node: u32, at: Instant) {
+        let node = &mut self.nodes[node];
+        node.ready = node.ready.later(at);
+    }
+
     /// A node also waits for every trim record issued so far.
     pub fn after_records(&mut self, later: u32) {
         let node = &mut self.nodes[later];
@@ -285,6 +316,10 @@ impl Queued {
         let is_older = |at: u32| at == NONE || self.nodes[at].number < self.nodes[open.node].number;
         let at = if joins && open.node != NONE && same && before.iter().all(|&at| is_older(at)) {
             self.dies[die as usize].open.planes |= 1 << plane;
+            if order.answer != NONE && self.nodes[order.answer].job == Job::Destaged {
+                // Pages of one request share its answer; each page of the buffer has one of its own.
+                self.nodes.link(open.node, order.answer);
+            }
             open.node
         } else {
             let at = self.make(job, die, order.now, order.cause);
@@ -370,7 +405,7 @@ impl Queued {
     fn may_begin(&mut self, at: u32) {
         let Node { job, ready, number, die, .. } = self.nodes[at];
         match job {
-            Job::Answer => self.done.push(at),
+            Job::Answer | Job::Destaged => self.done.push(at),
             Job::Barrier => {
                 self.tell(at, &PageTime::done(ready));
                 self.nodes.remove(at);

@@ -33,12 +33,14 @@ pub(crate) enum Job {
     Answer,
     /// Everything that was issued before is done.
     Barrier,
+    /// A page of the write buffer is programmed; its slot is where blocks have their number.
+    Destaged,
 }
 
 impl Job {
     /// Whether a die does it.
     pub fn is_operation(self) -> bool {
-        !matches!(self, Job::Answer | Job::Barrier)
+        !matches!(self, Job::Answer | Job::Barrier | Job::Destaged)
     }
 
     pub fn is_gc(self) -> bool {
@@ -71,7 +73,7 @@ pub(crate) struct Page {
     pub seq: u64,
     /// What a program builds on.
     pub base: Option<Ppn>,
-    /// What a program brings.
+    /// What a program brings; of a read, what the write buffer has over the page.
     pub overlay: Option<Overlay>,
     /// The next page of the operation.
     pub next: u32,

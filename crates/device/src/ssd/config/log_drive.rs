@@ -54,7 +54,6 @@ impl SsdConfig {
             interleave,
             map,
             write_buffer: self.write_buffer,
-            link_bytes_per_second: self.link_bytes_per_second,
         };
         crate::log_ssd::assemble(parts, cx)
     }

@@ -108,10 +108,14 @@ impl Draft<'_> {
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
         let queued = arbiter.below(2) == 0;
-        if self.drive == Drive::Queued || (self.drive == Drive::Any && !paged && queued) {
+        let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
+        let is_open = self.drive == Drive::Any || is_buffered;
+        if self.drive == Drive::Queued || (is_open && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
+            let suspension = self.suspension();
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
         }
+        self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
         for at in (1..axes.len()).rev() {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
@@ -146,6 +150,45 @@ impl Draft<'_> {
                 write!(gc, ", background = {target}, idle_after = \"{after} us\", idle_gain = \"{gain}\"");
         }
         self.put("gc", format!("{{ {gc} }}"));
+    }
+
+    /// Whether programs and erases stand still for reads. A generator of its own: what else a seed draws stays as it was.
+    fn suspension(&mut self) -> String {
+        let mut rng = self.rng.fork(13);
+        if rng.below(2) == 0 {
+            return String::new();
+        }
+        let (programs, erases) = (rng.below(4), rng.below(6));
+        let [suspend, resume] = [0; 2].map(|_| *rng.pick(&[0, 5, 100]));
+        format!(
+            ", suspension = {{ programs = {programs}, erases = {erases}, suspend = \"{suspend} us\", resume = \"{resume} us\" }}"
+        )
+    }
+
+    /// A write buffer of a few pages. A generator of its own: what else a seed draws stays as it was.
+    fn write_buffer(&mut self, page: u64) {
+        let mut rng = self.rng.fork(12);
+        let is_drawn = match self.drive {
+            Drive::Buffered | Drive::Protected => true,
+            Drive::Any => rng.below(3) == 0,
+            _ => false,
+        };
+        if !is_drawn {
+            return;
+        }
+        let (size, link) = (page * rng.between(1, 40), 1u64 << rng.between(20, 32));
+        let keep = *rng.pick(&["0", "1/4", "1/2", "1"]);
+        let keep_for = *rng.pick(&[1, 500, 100_000]);
+        let mut buffer = format!(
+            "size = {size}, link_bytes_per_second = {link}, keep = \"{keep}\", keep_for = \"{keep_for} us\""
+        );
+        if rng.below(2) == 0 {
+            let _ = write!(buffer, ", at_once = {}", rng.between(1, 8));
+        }
+        if self.drive == Drive::Protected || rng.below(4) == 0 {
+            buffer += ", power_loss_protection = true";
+        }
+        self.put("write_buffer", format!("{{ {buffer} }}"));
     }
 
     /// How its blocks wear.
@@ -202,8 +245,8 @@ impl Draft<'_> {
         };
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
         if rng.below(2) == 0 {
-            self.put("write_buffer", page * rng.between(1, 40));
-            self.put("link_bytes_per_second", 1u64 << rng.between(20, 30));
+            let (size, link) = (page * rng.between(1, 40), 1u64 << rng.between(20, 30));
+            self.put("write_buffer", format!("{{ size = {size}, link_bytes_per_second = {link} }}"));
         }
         let copyback = rng.below(2) == 0;
         self.put("gc", format!("{{ kind = \"greedy\", copyback = {copyback} }}"));

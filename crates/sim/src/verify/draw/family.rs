@@ -76,6 +76,10 @@ pub enum Drive {
     Worn,
     /// A log-block map.
     LogBlock,
+    /// A page-mapped drive with a write buffer.
+    Buffered,
+    /// The same with power-loss protection.
+    Protected,
 }
 
 impl Family {
@@ -91,6 +95,8 @@ impl Family {
         ("ssd-worn", Family::Ssd(Drive::Worn)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
+        ("ssd-buffered", Family::Ssd(Drive::Buffered)),
+        ("ssd-protected", Family::Ssd(Drive::Protected)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),

@@ -1,6 +1,7 @@
 //! The oracles against obvious models, and histories that they must reject.
 
 mod canaries;
+mod controller;
 mod device;
 mod power;
 mod seeds;

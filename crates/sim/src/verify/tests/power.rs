@@ -35,7 +35,7 @@ const LOG_STACKS: [(&str, &str); 3] = [
 #[test]
 fn every_log_block_map_survives_power_cuts() {
     for (name, stack) in LOG_STACKS {
-        for stack in [stack.to_string(), stack.replace("write_buffer = \"8 KiB\"\n", "")] {
+        for stack in [stack.to_string(), stack.replace("write_buffer = { size = \"8 KiB\" }\n", "")] {
             let report = run(&stack, 25, None);
             assert!(report.failures.is_empty(), "{name}: {:?}", report.failures);
             assert!(report.crashes > 0, "{name}: no power was cut");

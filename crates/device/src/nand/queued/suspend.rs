@@ -1,0 +1,144 @@
+//! Suspension: a program or an erase that runs stands still while its die reads for the host.
+//!
+//! Without it an operation that begins has its end at once, and what waits for it is told at once. One that may be suspended
+//! *runs* instead, one for each die at most, and is told of when it is complete: an end that was told never moves.
+//!
+//! - Only the work of the array is suspended (tPROG, tBERS), not the transfer before it. Reads, moves inside a die and
+//!   whatever runs while another operation is suspended are not.
+//! - It takes `suspend` until the die reads and `resume` until the operation goes on where it was. An operation with no more than
+//!   both of that left is let finish.
+//! - An operation is suspended at most as often as `programs` or `erases` says, and at most `reads_ahead` reads pass it in all,
+//!   those before its suspensions included. So it is late by at most that many suspensions and reads.
+//!
+//! Source: G. Wu and X. He, "Reducing SSD Read Latency via NAND Flash Program and Erase Suspension", FAST 2012; they suspend at
+//! the next phase boundary of a program (inter-phase suspension) or at once (intra-phase cancellation). Here it is at once and
+//! nothing is done twice, which is what chips of today offer; `suspend` is where the boundary goes. RAM: 100 bytes for each die.
+
+use super::node::Job;
+use super::{PageTime, Queued};
+use nandu_base::{Instant, Span, TenantId, Violation};
+
+/// How operations are suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspending {
+    /// Times that one program may be suspended.
+    pub programs: u32,
+    /// Times that one erase may be suspended.
+    pub erases: u32,
+    /// From the suspension until the die can read.
+    pub suspend: Span,
+    /// From the last read until the operation goes on.
+    pub resume: Span,
+}
+
+/// An operation that runs and may be suspended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub node: u32,
+    pub job: Job,
+    pub time: PageTime,
+    /// From here on its array works.
+    pub array_from: Instant,
+    /// What is left of it, while it is suspended.
+    pub left: Option<Span>,
+    /// Times that it was suspended.
+    pub suspensions: u32,
+    /// For whom it was suspended last.
+    pub reader: TenantId,
+}
+
+/// Suspensions since the counters were reset.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counts {
+    pub programs: u64,
+    pub erases: u64,
+    pub reads: u64,
+}
+
+impl Suspending {
+    /// Times that an operation of this kind may be suspended.
+    pub fn most(&self, job: Job) -> u32 {
+        match job {
+            Job::Program | Job::Record | Job::MoveProgram => self.programs,
+            Job::Erase => self.erases,
+            _ => 0,
+        }
+    }
+
+    /// Suspension and what follows it.
+    pub fn both(&self) -> Span {
+        self.suspend + self.resume
+    }
+}
+
+impl Queued {
+    /// How operations are suspended, if they are.
+    pub fn suspending(&self) -> Option<&Suspending> {
+        self.suspending.as_ref()
+    }
+
+    /// Operations are suspended from now on.
+    pub fn suspend_with(&mut self, suspending: Suspending) {
+        self.suspending = Some(suspending);
+    }
+
+    /// The operation of a die that runs and may be suspended.
+    pub fn running(&mut self, die: u32) -> Option<&mut Running> {
+        self.dies[die as usize].running.as_mut()
+    }
+
+    /// Whether an operation that begins now may be suspended later.
+    pub fn may_run(&self, die: u32, job: Job) -> bool {
+        self.dies[die as usize].running.is_none() && self.suspending.is_some_and(|s| s.most(job) > 0)
+    }
+
+    /// An operation that may be suspended begins.
+    pub fn begin(&mut self, die: u32, running: Running) {
+        self.dies[die as usize].running = Some(running);
+    }
+
+    /// The operation that runs is complete.
+    pub fn end(&mut self, die: u32) -> Option<Running> {
+        self.dies[die as usize].running.take()
+    }
+
+    /// The tenant of the read that would pass an operation that runs, if one waits and may.
+    pub fn read_to_pass(&mut self, die: u32, now: Instant) -> Option<TenantId> {
+        let node = self.dies[die as usize].line.next_read(now, self.reads_ahead)?;
+        Some(self.nodes[node].cause)
+    }
+
+    /// Takes that read.
+    pub fn next_read(&mut self, die: u32, now: Instant) -> Option<u32> {
+        let line = &mut self.dies[die as usize].line;
+        line.next_read(now, self.reads_ahead)?;
+        let node = line.take_read();
+        self.suspensions.reads += 1;
+        node
+    }
+
+    /// When the die is to be woken, at the latest at `at`; `None` when it will be.
+    pub fn arm_while_running(&mut self, die: u32, now: Instant, at: Instant) -> Option<Instant> {
+        let die = &mut self.dies[die as usize];
+        die.line.settle(now);
+        let at = die.line.next_ready().map_or(at, |ready| ready.min(at));
+        if die.armed.is_some_and(|armed| armed <= at) {
+            return None;
+        }
+        die.armed = Some(at);
+        Some(at)
+    }
+
+    /// No operation was suspended more often than it may.
+    pub fn check_suspensions(&self) -> Result<(), Violation> {
+        let Some(suspending) = &self.suspending else { return Ok(()) };
+        let running = self.dies.iter().filter_map(|die| die.running.as_ref());
+        match running.clone().find(|r| r.suspensions > suspending.most(r.job)) {
+            None => Ok(()),
+            Some(r) => {
+                let what = format!("a {:?} was suspended {} times", r.job, r.suspensions);
+                Err(Violation { invariant: "suspension", what })
+            }
+        }
+    }
+}

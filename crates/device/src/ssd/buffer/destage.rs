@@ -1,0 +1,162 @@
+//! From the buffer to the dies.
+//!
+//! Pages are given to the dies as the host's pages are without a buffer: the next plane in turn, collection behind it. With
+//! the arbiter `fcfs` the end of a program is known at once, with `queued` when its die has chosen it ([`Job::Destaged`]).
+
+use super::slots::{Slot, State};
+use super::{Buffer, Ssd};
+use crate::nand::queued::Order;
+use nandu_base::{Cx, Instant, ReqId, Work};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::Lpn;
+
+impl Buffer {
+    /// Whether the oldest page is to be programmed now.
+    #[inline]
+    fn is_due(&self, now: Instant) -> bool {
+        let Some(oldest) = self.slots.oldest() else { return false };
+        if self.slots.in_flight() >= self.plan.at_once {
+            return false;
+        }
+        self.slots.waiting() > self.plan.keep || self.is_asked_for() || {
+            let oldest = self.slots.slot(oldest);
+            oldest.came + self.plan.keep_for <= now
+        }
+    }
+
+    /// Whether somebody waits for pages to leave.
+    #[inline]
+    fn is_asked_for(&self) -> bool {
+        let oldest = || self.slots.oldest().map_or(u64::MAX, |oldest| self.slots.slot(oldest).ticket);
+        self.closing
+            || !self.held.is_empty()
+            || self.barriers.back().is_some_and(|barrier| barrier.ticket >= oldest())
+    }
+
+    /// When the buffer is to be looked at again, if ever.
+    fn look_at(&self) -> Option<Instant> {
+        let waits = self.closing
+            || !self.held.is_empty()
+            || !self.barriers.is_empty()
+            || !self.durables.is_empty()
+            || self.slots.waiting() > self.plan.keep;
+        if waits {
+            return self.slots.first_end();
+        }
+        let oldest = self.slots.slot(self.slots.oldest()?);
+        let due = oldest.came + self.plan.keep_for;
+        // All that may be programmed at a time are: the first of them comes before the next.
+        let is_full = self.slots.in_flight() >= self.plan.at_once;
+        if is_full {
+            self.slots.first_end().map(|end| end.later(due))
+        } else {
+            Some(due)
+        }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Programs what is due, lets writes in for which there is room, and sees to it that this goes on.
+    pub(super) fn write_out(&mut self, cx: &mut Cx<'_>) {
+        self.program_due(cx);
+        if !self.buffer().held.is_empty() {
+            self.admit_held(cx);
+            self.program_due(cx);
+        }
+        if DEFERS {
+            self.serve(cx);
+        }
+        self.arm_buffer(cx);
+    }
+
+    #[inline]
+    fn program_due(&mut self, cx: &mut Cx<'_>) {
+        if !self.buffer().is_due(cx.now) {
+            return;
+        }
+        self.serial = self.serial.wrapping_add(1);
+        let mut cause = nandu_base::TenantId::SYSTEM;
+        while self.buffer().is_due(cx.now) {
+            let Some(oldest) = self.buffer().slots.oldest() else { break };
+            cause = self.buffer().slots.slot(oldest).cause;
+            self.program_slot(oldest, cx);
+        }
+        if M::PAGED {
+            self.gather_some(cause, cx);
+        }
+    }
+
+    /// Gives the page of a waiting slot to the dies.
+    pub(super) fn program_slot(&mut self, at: u32, cx: &mut Cx<'_>) {
+        let outer = self.lanes.work_for(Work::Write);
+        let buffer = self.buffer();
+        buffer.count.pages_written += 1;
+        let Slot { lpn, held, cause, .. } = buffer.slots.issue(at);
+        let overlay = held.overlay().expect("a slot holds one stretch of sectors");
+        let is_whole = overlay.count == self.host.page_sectors;
+        let part =
+            (!is_whole).then_some(super::super::host::Part { first: overlay.first, count: overlay.count });
+        if DEFERS {
+            let older = self.map.get(Lpn(lpn));
+            let answer = self.queue.destaged(at, cx.now, cause);
+            let order = Order { now: cx.now, cause, answer, serial: self.serial };
+            self.write_page_later(Lpn(lpn), part, overlay.payload, &order, cx);
+            self.queue.after_program_of(older, answer);
+        } else {
+            let end = self.write_out_page(Lpn(lpn), part, overlay.payload, cause, cx);
+            self.slot_leaves(at, end, cx);
+        }
+        self.lanes.work_for(outer);
+    }
+
+    /// It is known when the page of a slot is programmed.
+    pub(in super::super) fn slot_leaves(&mut self, at: u32, end: Instant, cx: &mut Cx<'_>) {
+        let early = self.buffer().plan.planted.slot_too_early;
+        let end = if early { cx.now } else { end };
+        let end = self.buffer().slots.leaves(at, end);
+        self.forget_dump(at, end, cx);
+    }
+
+    /// Frees the slots of pages that are programmed, and tells those who waited for them.
+    #[inline]
+    pub(super) fn empty_slots(&mut self, cx: &mut Cx<'_>) {
+        while self.buffer().slots.first_end().is_some_and(|end| end <= cx.now) {
+            self.empty_slot(cx);
+        }
+    }
+
+    fn empty_slot(&mut self, cx: &mut Cx<'_>) {
+        let buffer = self.buffer();
+        let Some(gone) = buffer.slots.leave(cx.now) else { return };
+        cx.pool.release(gone.held.payload);
+        debug_assert!(matches!(gone.state, State::Leaving(end) if end <= cx.now));
+        let durable = match gone.waiter {
+            ReqId::NONE => None,
+            id => buffer.durables.iter().position(|d| d.id == id),
+        };
+        let covers = |ticket| move |barrier: &&mut super::Barrier| barrier.ticket >= ticket;
+        buffer.barriers.iter_mut().filter(covers(gone.ticket)).for_each(|barrier| barrier.left -= 1);
+        if let Some(at) = durable {
+            self.one_is_durable(at, cx);
+        }
+        while let Some(&barrier) = self.buffer().barriers.front().filter(|barrier| barrier.left == 0) {
+            self.buffer().barriers.pop_front();
+            self.pass(&barrier, cx);
+        }
+        if self.buffer().closing && self.buffer().is_empty() {
+            self.buffer().closing = false;
+            self.end_session(cx);
+        }
+    }
+
+    /// Sets the timer for the next look.
+    pub(in super::super) fn arm_buffer(&mut self, cx: &mut Cx<'_>) {
+        let buffer = self.buffer();
+        let Some(at) = buffer.look_at() else { return };
+        if buffer.armed.is_none_or(|armed| armed > at) {
+            buffer.armed = Some(at);
+            cx.wake_at(buffer.plan.key, at);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What capacitors save of the buffer when the power is cut.
+//!
+//! A drive with power-loss protection copies its buffer to flash that is kept for it while the capacitors last. Here the copy
+//! is always there: each slot has a unit of the medium of its own, behind those of the flash, that holds what the slot holds from
+//! the instant at which a write is taken in until the page is programmed. A start finds what a copy would have saved, in the order
+//! in which it came, and programs it. Time and wear of the copy are left out; runs without contents pay nothing for it.
+//!
+//! A unit is the first page of a block of its own, for it is erased by itself.
+
+use super::Ssd;
+use crate::write_buffer::Held;
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, UnitState, Window, SECTOR};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+
+/// The out-of-band key of a slot: the page, the first sector that is held and the number of them.
+fn key(lpn: u32, first: u32, count: u32) -> u64 {
+    u64::from(lpn) | u64::from(first) << 32 | u64::from(count) << 40
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    fn dump_unit(&mut self, at: u32) -> Option<u64> {
+        let (base, stride) = self.buffer().plan.dump?;
+        Some(base + u64::from(at) * u64::from(stride))
+    }
+
+    /// Saves what is in a slot now.
+    pub(super) fn dump(&mut self, at: u32, cx: &mut Cx<'_>) {
+        let Some(unit) = self.dump_unit(at) else { return };
+        let slot = *self.buffer().slots.slot(at);
+        if self.buffer().plan.planted.not_dumped && slot.ticket.is_multiple_of(8) {
+            return;
+        }
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let Some(Overlay { first, count, payload }) = slot.held.overlay() else { return };
+        let window = Window { start: cx.now, end: cx.now };
+        medium.erase(unit, 1, window);
+        let overlay = Some(Overlay { first: 0, count, payload });
+        let oob = Oob { key: key(slot.lpn, first, count), seq: slot.ticket };
+        medium.program(cx.pool, &Program { unit, base: None, overlay, oob, window });
+    }
+
+    /// What is in a slot need not be saved any more from `end` on.
+    pub(super) fn forget_dump(&mut self, at: u32, end: Instant, cx: &mut Cx<'_>) {
+        if let (Some(unit), Some(medium)) = (self.dump_unit(at), cx.medium.as_deref_mut()) {
+            medium.erase(unit, 1, Window { start: end, end });
+        }
+    }
+
+    /// After a start: programs what was saved, in the order in which it came.
+    pub(in super::super) fn restore_buffer(&mut self, cx: &mut Cx<'_>) {
+        if self.buffer.is_none() {
+            return;
+        }
+        let mut saved = Vec::new();
+        for at in 0..self.buffer().slots.capacity() {
+            let Some(unit) = self.dump_unit(at) else { return };
+            let medium = cx.medium.as_deref_mut().expect("a start reads the medium");
+            if let UnitState::Programmed(Oob { key, seq }) = medium.state(unit) {
+                saved.push((seq, at, unit, key));
+            }
+        }
+        saved.sort_unstable();
+        for (ticket, at, unit, key) in saved {
+            let (lpn, first, count) = (key as u32, (key >> 32) as u32 & 0xFF, (key >> 40) as u32);
+            let payload = cx.pool.allocate(ByteLen(u64::from(count) * SECTOR));
+            let medium = cx.medium.as_deref_mut().expect("a start reads the medium");
+            let readable = medium.read(cx.pool, unit, 0, count, payload);
+            assert!(readable, "a unit that is programmed is readable");
+            let held = Held::keep(cx.pool, payload, first, count);
+            cx.pool.release(payload);
+            self.buffer().slots.restore(at, ticket, lpn, held, cx.now);
+            self.serial = self.serial.wrapping_add(1);
+            self.program_slot(at, cx);
+        }
+        if DEFERS {
+            self.serve(cx);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The write buffer of a page-mapped drive: RAM of the controller that acknowledges writes before they are programmed.
+//!
+//! - *Write*: it takes a slot for each of its pages and is acknowledged when it has crossed the link. A page that waits in the
+//!   buffer is replaced in place, so its older version is never programmed. When no slot is free writes wait, first come, first
+//!   served.
+//! - *Writing out*: while more than `keep` pages wait, or the oldest has waited for `keep_for`, or somebody waits for them, the
+//!   oldest are programmed, at most `at_once` at a time, over the planes in turn as without a buffer. A slot is free when its program is
+//!   complete; until then reads find the page in it.
+//! - *Read*: what the buffer holds crosses the link at once; what it holds a part of is read from the flash with that part laid over.
+//! - *Flush*: everything that came before it is programmed, then trims are put on record. A write with FUA ends when its own pages
+//!   are programmed.
+//! - *Trim*: a page that waits is dropped, unless a flush waits for it: then it is programmed first, like one of which a part
+//!   is trimmed.
+//!
+//! *Power cuts*: the buffer is lost, what was programmed counts by its sequence number as without a buffer. The drive
+//! promises no order between writes that were not flushed. With `power_loss_protection` what is acknowledged is durable; see
+//! `dump`.
+//!
+//! *A page of two parts.* A slot holds one stretch of sectors. When a newer write would leave a gap, the older part is programmed at
+//! once and the newer one takes a slot of its own.
+//!
+//! Own design after what controllers are known to do. Cost: without a buffer nothing, for the way here is one that a drive takes
+//! that has something to see to (`attend`); with one some hundred instructions a page, and an event only when somebody
+//! waits or a page has waited for `keep_for`. RAM: see `slots`.
+//!
+//! Files: `slots` which pages there are, `read` reads, `destage` from the buffer to the dies, `dump` what capacitors save.
+
+mod destage;
+mod dump;
+mod read;
+mod slots;
+
+use super::host::Pages;
+use super::Ssd;
+use crate::write_buffer::{Held, Link};
+use nandu_base::{
+    BuildContext, ByteLen, Counter, Cx, ErrorKind, Flags, Instant, Op, Overlay, Phase, ReqId, Resource, Span,
+    Step, TimerKey, Work, SECTOR,
+};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+use slots::{Slots, State};
+use std::collections::VecDeque;
+
+/// A write that waits for room.
+#[derive(Clone, Copy)]
+struct Late {
+    id: ReqId,
+    came: Instant,
+    /// The first page that has no room yet.
+    next: u32,
+}
+
+/// A write with FUA, some of whose pages are not programmed.
+#[derive(Clone, Copy)]
+struct Durable {
+    id: ReqId,
+    came: Instant,
+    /// Pages that are not programmed, and one while it is taken apart.
+    left: u32,
+    /// When its data has crossed the link.
+    crossed: Instant,
+}
+
+/// A flush, or a trim with protected pages, that waits for every page that came before it.
+#[derive(Clone, Copy)]
+struct Barrier {
+    id: ReqId,
+    came: Instant,
+    ticket: u64,
+    left: u32,
+}
+
+/// What happened since the counters were reset.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    pages_read: u64,
+    pages_replaced: u64,
+    pages_trimmed: u64,
+    pages_written: u64,
+    writes_held: u64,
+    longest_hold: Span,
+    held: Span,
+}
+
+/// Faults that are planted in the buffer.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Planted {
+    pub flush_ignores: bool,
+    pub read_ignores: bool,
+    pub slot_too_early: bool,
+    pub trim_ignores: bool,
+    pub fua_ignores: bool,
+    pub not_dumped: bool,
+    pub slot_lost: bool,
+}
+
+impl Planted {
+    pub fn of(cx: &BuildContext<'_>) -> Planted {
+        Planted {
+            flush_ignores: cx.planted("ssd.buffer-forgotten-by-flush"),
+            fua_ignores: cx.planted("ssd.buffer-forgotten-by-fua"),
+            read_ignores: cx.planted("ssd.buffer-forgotten-by-read"),
+            trim_ignores: cx.planted("ssd.buffer-forgotten-by-trim"),
+            slot_too_early: cx.planted("ssd.buffer-left-early"),
+            slot_lost: cx.planted("ssd.buffer-slot-lost"),
+            not_dumped: cx.planted("ssd.buffer-not-saved"),
+        }
+    }
+}
+
+/// What was settled from the options.
+pub(super) struct Plan {
+    /// Pages that fit.
+    pub capacity: u32,
+    pub logical: u32,
+    /// Pages that may stay unwritten.
+    pub keep: u32,
+    pub keep_for: Span,
+    pub at_once: u32,
+    pub link: Link,
+    pub key: TimerKey,
+    /// Where the medium keeps the slots when they outlive a power cut, and how far apart they are.
+    pub dump: Option<(u64, u32)>,
+    pub planted: Planted,
+}
+
+/// The write buffer.
+pub(super) struct Buffer {
+    plan: Plan,
+    slots: Slots,
+    held: VecDeque<Late>,
+    durables: Vec<Durable>,
+    barriers: VecDeque<Barrier>,
+    /// When the timer fires.
+    armed: Option<Instant>,
+    /// The session ends when the buffer is empty.
+    closing: bool,
+    count: Counts,
+}
+
+impl Buffer {
+    pub fn new(plan: Plan) -> Buffer {
+        let mut slots = Slots::new(plan.capacity, plan.logical);
+        slots.loses_some = plan.planted.slot_lost;
+        Buffer {
+            slots,
+            plan,
+            held: VecDeque::new(),
+            durables: Vec::new(),
+            barriers: VecDeque::new(),
+            armed: None,
+            closing: false,
+            count: Counts::default(),
+        }
+    }
+
+    pub fn key(&self) -> TimerKey {
+        self.plan.key
+    }
+
+    /// Whether a write that comes now waits for nobody.
+    pub fn has_room(&self) -> bool {
+        self.held.is_empty() && self.slots.has_room()
+    }
+
+    /// Units of the medium for what capacitors save.
+    pub fn dump_units(&self) -> u64 {
+        self.plan.dump.map_or(0, |(_, stride)| u64::from(stride) * u64::from(self.plan.capacity))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.used() == 0
+    }
+
+    pub fn link_busy(&self) -> Span {
+        self.plan.link.busy
+    }
+
+    pub fn reset_counters(&mut self) {
+        self.count = Counts::default();
+        self.plan.link.busy = Span::ZERO;
+    }
+
+    pub fn counters(&self, out: &mut Vec<Counter>) {
+        let c = &self.count;
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("buffer_pages", u64::from(self.slots.used()));
+        put("buffer_pages_read", c.pages_read);
+        put("buffer_pages_replaced", c.pages_replaced);
+        put("buffer_pages_trimmed", c.pages_trimmed);
+        put("buffer_pages_programmed", c.pages_written);
+        put("writes_held", c.writes_held);
+        put("write_held_longest_ns", c.longest_hold.0);
+        put("writes_held_ns", c.held.0);
+    }
+
+    pub fn check(&self) -> Result<(), nandu_base::Violation> {
+        self.slots.check()
+    }
+
+    fn is_protected(&self) -> bool {
+        self.plan.dump.is_some()
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    #[inline(always)]
+    fn buffer(&mut self) -> &mut Buffer {
+        self.buffer.as_deref_mut().expect("only asked of a drive with a write buffer")
+    }
+
+    /// Puts a part of a page into a read's payload.
+    pub(super) fn lay_over(&self, id: ReqId, lpn: u32, overlay: &Overlay, cx: &mut Cx<'_>) {
+        let pages = self.pages_of(id, cx);
+        let wanted = self.host.sectors(self.host.part(&pages, lpn));
+        let data = cx.requests[id].payload.slice(self.host.before(&pages, lpn));
+        let to = data.slice(ByteLen(u64::from(overlay.first - wanted.first) * SECTOR));
+        cx.pool.copy(overlay.payload, to, ByteLen(u64::from(overlay.count) * SECTOR));
+    }
+
+    /// A request came to a drive with a buffer.
+    pub(super) fn request_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.empty_slots(cx);
+        // Operations of one kind that are issued together may share the dies' array operations; others do not.
+        self.serial = self.serial.wrapping_add(1);
+        let step = match cx.requests[id].op {
+            Op::Write => self.write_buffered(id, cx),
+            Op::Read => self.read_buffered(id, cx),
+            Op::Flush => self.flush_buffered(id, cx),
+            Op::Trim | Op::WriteZeroes => self.trim_buffered(id, cx),
+            Op::Reset => cx.fail(id, ErrorKind::Unsupported),
+        };
+        self.write_out(cx);
+        step
+    }
+
+    fn pages_of(&self, id: ReqId, cx: &Cx<'_>) -> Pages {
+        let request = &cx.requests[id];
+        self.host.pages(request.offset, request.len)
+    }
+
+    fn write_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let mut write = Late { id, came: cx.now, next: self.pages_of(id, cx).first };
+        let asks_for_fua = cx.requests[id].flags.has(Flags::FUA);
+        let buffer = self.buffer();
+        if asks_for_fua && !buffer.is_protected() && !buffer.plan.planted.fua_ignores {
+            buffer.durables.push(Durable { id, came: cx.now, left: 1, crossed: Instant::ZERO });
+        }
+        if buffer.held.is_empty() && self.admit(&mut write, cx) {
+            return match self.acknowledge(&write, cx) {
+                Some(end) => Step::FinishAt(id, end),
+                None => Step::Idle,
+            };
+        }
+        self.buffer().held.push_back(write);
+        Step::Idle
+    }
+
+    /// Lets writes that wait in, as far as there is room.
+    fn admit_held(&mut self, cx: &mut Cx<'_>) {
+        self.serial = self.serial.wrapping_add(1);
+        while let Some(&first) = self.buffer().held.front() {
+            let mut write = first;
+            if !self.admit(&mut write, cx) {
+                *self.buffer().held.front_mut().expect("it was there") = write;
+                return;
+            }
+            self.buffer().held.pop_front();
+            if let Some(end) = self.acknowledge(&write, cx) {
+                cx.finish_at(write.id, end);
+            }
+        }
+    }
+
+    /// Puts the pages of a write into the buffer; false when it is full before all are in.
+    fn admit(&mut self, write: &mut Late, cx: &mut Cx<'_>) -> bool {
+        let request = &cx.requests[write.id];
+        let (payload, cause) = (request.payload, request.cause);
+        let pages = self.host.pages(request.offset, request.len);
+        let durable = self.buffer().durables.iter().position(|d| d.id == write.id);
+        while write.next < pages.end {
+            let lpn = write.next;
+            let part = self.host.sectors(self.host.part(&pages, lpn));
+            let data = payload.slice(self.host.before(&pages, lpn));
+            let found = self.waiting_slot(lpn);
+            let at = match found {
+                Some(at) if self.buffer().slots.slot(at).held.stays_whole_with(part.first, part.count) => {
+                    let sectors = self.host.page_sectors;
+                    let buffer = self.buffer();
+                    buffer.count.pages_replaced += 1;
+                    let slot = buffer.slots.slot_mut(at);
+                    slot.held.lay_over(cx.pool, sectors, part.first, part.count, data);
+                    slot.cause = cause;
+                    at
+                }
+                found => {
+                    if let Some(at) = found {
+                        self.program_slot(at, cx);
+                    }
+                    let buffer = self.buffer();
+                    if !buffer.slots.has_room() {
+                        return false;
+                    }
+                    let held = Held::keep(cx.pool, data, part.first, part.count);
+                    buffer.slots.take(lpn, held, cx.now, cause)
+                }
+            };
+            self.dump(at, cx);
+            if let Some(durable) = durable {
+                let buffer = self.buffer();
+                buffer.slots.slot_mut(at).waiter = write.id;
+                buffer.durables[durable].left += 1;
+                self.program_slot(at, cx);
+            }
+            write.next += 1;
+        }
+        true
+    }
+
+    /// The slot in which a page waits.
+    #[inline]
+    fn waiting_slot(&mut self, lpn: u32) -> Option<u32> {
+        let slots = &self.buffer().slots;
+        slots.find(lpn).filter(|&at| slots.slot(at).state == State::Waiting)
+    }
+
+    /// A write is in the buffer as a whole: when it ends, if that is known. One with FUA ends when it is programmed.
+    fn acknowledge(&mut self, write: &Late, cx: &mut Cx<'_>) -> Option<Instant> {
+        let &Late { id, came, .. } = write;
+        let request = &cx.requests[id];
+        let (len, cause) = (request.len, request.cause);
+        let buffer = self.buffer();
+        let hold = cx.now.since(came);
+        if hold > Span::ZERO {
+            buffer.count.writes_held += 1;
+            buffer.count.longest_hold = buffer.count.longest_hold.longer(hold);
+            buffer.count.held += hold;
+        }
+        let (start, transfer) = buffer.plan.link.take(cx.now, len);
+        let end = start + transfer;
+        cx.charges.charge(cause, Resource::Device, Work::Write, transfer);
+        if let Some(at) = buffer.durables.iter().position(|d| d.id == id) {
+            buffer.durables[at].crossed = end;
+            self.one_is_durable(at, cx);
+            return None;
+        }
+        let path = &mut cx.requests[id].path;
+        path.add(Phase::Queue, start.since(came));
+        path.add(Phase::Bus, transfer);
+        Some(end)
+    }
+
+    /// A page of a write with FUA is programmed, or the write is in the buffer as a whole.
+    fn one_is_durable(&mut self, at: usize, cx: &mut Cx<'_>) {
+        let buffer = self.buffer();
+        buffer.durables[at].left -= 1;
+        if buffer.durables[at].left > 0 {
+            return;
+        }
+        let Durable { id, came, crossed, .. } = buffer.durables.swap_remove(at);
+        let link = buffer.plan.link.transfer(cx.requests[id].len);
+        let end = crossed.later(cx.now);
+        let rest = end.since(came) - link;
+        let program = Span(rest.0.min(self.lanes.timing().program.0));
+        let path = &mut cx.requests[id].path;
+        path.add(Phase::Bus, link);
+        path.add(Phase::Program, program);
+        path.add(Phase::Queue, rest - program);
+        cx.finish_at(id, end);
+    }
+
+    /// A flush covers what is in the buffer now; trims are put on record when that is programmed.
+    fn flush_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let buffer = self.buffer();
+        if buffer.is_protected() || buffer.plan.planted.flush_ignores {
+            return self.without_buffer(id, cx);
+        }
+        self.wait_for_buffer(id, cx)
+    }
+
+    fn wait_for_buffer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let slots = &self.buffer().slots;
+        let (ticket, left) = (slots.ticket, slots.used());
+        if left == 0 {
+            return self.without_buffer(id, cx);
+        }
+        self.buffer().barriers.push_back(Barrier { id, came: cx.now, ticket, left });
+        Step::Idle
+    }
+
+    /// A trim: what is in the buffer of its pages is older than it.
+    fn trim_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let pages = self.pages_of(id, cx);
+        let buffer = self.buffer();
+        if buffer.plan.planted.trim_ignores || !buffer.slots.holds_any(pages.first, pages.end) {
+            return self.without_buffer(id, cx);
+        }
+        if buffer.is_protected() {
+            // The trim may be undone by a power cut until it is on record, the pages may not: they go first.
+            return self.wait_for_buffer(id, cx);
+        }
+        for lpn in pages.first..pages.end {
+            let is_whole = self.host.part(&pages, lpn).is_none();
+            if let Some(at) = self.waiting_slot(lpn) {
+                let buffer = self.buffer();
+                if is_whole && buffer.barriers.is_empty() {
+                    buffer.count.pages_trimmed += 1;
+                    let gone = buffer.slots.drop_waiting(at);
+                    cx.pool.release(gone.held.payload);
+                } else {
+                    self.program_slot(at, cx);
+                }
+            }
+            self.buffer().slots.hide(lpn);
+        }
+        self.without_buffer(id, cx)
+    }
+
+    /// Carries a request out as a drive without a buffer does.
+    fn without_buffer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.lanes.work_for(match cx.requests[id].op {
+            Op::Read => Work::Read,
+            Op::Flush => Work::Journal,
+            _ => Work::Write,
+        });
+        if DEFERS {
+            return self.defer(id, cx);
+        }
+        match cx.requests[id].op {
+            Op::Read => self.read(id, cx),
+            Op::Flush => self.flush(id, cx),
+            _ => self.trim(id, cx),
+        }
+    }
+
+    /// The pages that a barrier waited for are programmed: its request goes on.
+    fn pass(&mut self, barrier: &Barrier, cx: &mut Cx<'_>) {
+        let Barrier { id, came, .. } = *barrier;
+        cx.requests[id].path.add(Phase::Queue, cx.now.since(came));
+        let is_trim = cx.requests[id].op != Op::Flush;
+        let step = if is_trim { self.trim_buffered(id, cx) } else { self.without_buffer(id, cx) };
+        if let Step::FinishAt(id, end) = step {
+            cx.finish_at(id, end);
+        }
+    }
+
+    /// The buffer's timer has fired.
+    pub(super) fn buffer_timer(&mut self, cx: &mut Cx<'_>) {
+        self.buffer().armed = None;
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            medium.settle(cx.now);
+        }
+        self.empty_slots(cx);
+        self.write_out(cx);
+    }
+
+    /// The session is to end: true when nothing is in the buffer. Otherwise the buffer ends it.
+    pub(super) fn is_empty_at_end(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.buffer.is_none() {
+            return true;
+        }
+        self.empty_slots(cx);
+        if self.buffer().is_empty() {
+            return true;
+        }
+        self.buffer().closing = true;
+        self.write_out(cx);
+        false
+    }
+}

@@ -1,0 +1,405 @@
+//! The pages in the buffer: which there are, which is the oldest, and which are on their way to the flash.
+//!
+//! A page takes a slot. It *waits* there until the drive programs it, *leaves* while it is programmed, and its slot is free when
+//! that is complete. A page that waits takes newer writes in; to one that leaves nothing can be added, so a newer write takes a
+//! slot of its own. The index knows the newest slot of each logical page.
+//!
+//! Waiting slots form a list in the order in which they came. Leaving ones stand in the order of their ends: nearly all of them
+//! take equally long, so a new one belongs at the tail. Nothing is allocated after the start. RAM: 4 bytes for each logical page,
+//! 112 for each slot.
+
+use crate::write_buffer::Held;
+use nandu_base::{Instant, ReqId, TenantId, Violation};
+use std::collections::VecDeque;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Where the page of a slot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Free,
+    Waiting,
+    /// Given to the dies; when it is complete is not known yet.
+    Issued,
+    /// Complete then.
+    Leaving(Instant),
+}
+
+/// One page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub lpn: u32,
+    pub state: State,
+    pub held: Held,
+    /// Its place in the order in which pages came. What replaces it does not change that.
+    pub ticket: u64,
+    pub came: Instant,
+    pub cause: TenantId,
+    /// A write with FUA that ends when this page is programmed.
+    pub waiter: ReqId,
+    /// The slot that held the page before and was leaving when this one was taken, or [`NONE`].
+    older: u32,
+    /// Neighbours in the list of those that wait; the next free one.
+    before: u32,
+    after: u32,
+}
+
+const EMPTY: Slot = Slot {
+    lpn: 0,
+    state: State::Free,
+    held: Held::NOTHING,
+    ticket: 0,
+    came: Instant::ZERO,
+    cause: TenantId::SYSTEM,
+    waiter: ReqId::NONE,
+    older: NONE,
+    before: NONE,
+    after: NONE,
+};
+
+/// The slots of a buffer.
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    /// The newest slot of each logical page, plus one.
+    index: Vec<u32>,
+    free: u32,
+    oldest: u32,
+    newest: u32,
+    waiting: u32,
+    issued: u32,
+    leaving: VecDeque<(Instant, u32)>,
+    /// The last ticket that was given.
+    pub ticket: u64,
+    /// A fault to plant: now and then a slot is not given back.
+    pub loses_some: bool,
+}
+
+impl Slots {
+    pub fn new(capacity: u32, logical: u32) -> Slots {
+        let slot = |at| Slot { after: if at + 1 == capacity { NONE } else { at + 1 }, ..EMPTY };
+        Slots {
+            slots: (0..capacity).map(slot).collect(),
+            index: vec![0; logical as usize],
+            free: 0,
+            oldest: NONE,
+            newest: NONE,
+            waiting: 0,
+            issued: 0,
+            leaving: VecDeque::with_capacity(capacity as usize),
+            ticket: 0,
+            loses_some: false,
+        }
+    }
+
+    pub fn capacity(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Pages that wait.
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// Pages that are being programmed.
+    pub fn in_flight(&self) -> u32 {
+        self.issued + self.leaving.len() as u32
+    }
+
+    pub fn used(&self) -> u32 {
+        self.waiting + self.in_flight()
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.free != NONE
+    }
+
+    pub fn slot(&self, at: u32) -> &Slot {
+        &self.slots[at as usize]
+    }
+
+    pub fn slot_mut(&mut self, at: u32) -> &mut Slot {
+        &mut self.slots[at as usize]
+    }
+
+    /// The slot with the newest version of a page.
+    #[inline(always)]
+    pub fn find(&self, lpn: u32) -> Option<u32> {
+        self.index[lpn as usize].checked_sub(1)
+    }
+
+    /// Whether any page of `first..end` is here.
+    #[inline]
+    pub fn holds_any(&self, first: u32, end: u32) -> bool {
+        self.index[first as usize..end as usize].iter().any(|&slot| slot != 0)
+    }
+
+    /// The slot that has waited longest.
+    pub fn oldest(&self) -> Option<u32> {
+        (self.oldest != NONE).then_some(self.oldest)
+    }
+
+    /// Puts a page into a free slot, of which there is one.
+    #[inline]
+    pub fn take(&mut self, lpn: u32, held: Held, came: Instant, cause: TenantId) -> u32 {
+        let at = self.free;
+        self.ticket += 1;
+        self.put(at, lpn, held, came, cause);
+        at
+    }
+
+    fn put(&mut self, at: u32, lpn: u32, held: Held, came: Instant, cause: TenantId) {
+        let older = self.find(lpn).unwrap_or(NONE);
+        let slot = &mut self.slots[at as usize];
+        debug_assert!(slot.state == State::Free);
+        self.free = slot.after;
+        *slot = Slot {
+            lpn,
+            state: State::Waiting,
+            held,
+            ticket: self.ticket,
+            came,
+            cause,
+            waiter: ReqId::NONE,
+            older,
+            before: self.newest,
+            after: NONE,
+        };
+        match self.newest {
+            NONE => self.oldest = at,
+            newest => self.slots[newest as usize].after = at,
+        }
+        self.newest = at;
+        self.waiting += 1;
+        self.index[lpn as usize] = at + 1;
+    }
+
+    /// The page in a waiting slot is given to the dies.
+    #[inline]
+    pub fn issue(&mut self, at: u32) -> Slot {
+        self.unlink(at);
+        self.issued += 1;
+        let slot = &mut self.slots[at as usize];
+        slot.state = State::Issued;
+        *slot
+    }
+
+    #[inline]
+    fn unlink(&mut self, at: u32) {
+        let Slot { before, after, state, .. } = self.slots[at as usize];
+        debug_assert!(state == State::Waiting);
+        match before {
+            NONE => self.oldest = after,
+            before => self.slots[before as usize].after = after,
+        }
+        match after {
+            NONE => self.newest = before,
+            after => self.slots[after as usize].before = before,
+        }
+        self.waiting -= 1;
+    }
+
+    /// The program of an issued page is complete at `end`, or when the version before it is; returns which.
+    #[inline]
+    pub fn leaves(&mut self, at: u32, mut end: Instant) -> Instant {
+        let Slot { lpn, older, .. } = self.slots[at as usize];
+        if older != NONE {
+            let older = &self.slots[older as usize];
+            if let (State::Leaving(until), true) = (older.state, older.lpn == lpn) {
+                end = end.later(until);
+            }
+        }
+        self.issued -= 1;
+        self.slots[at as usize].state = State::Leaving(end);
+        let mut place = self.leaving.len();
+        while place > 0 && self.leaving[place - 1].0 > end {
+            place -= 1;
+        }
+        match place == self.leaving.len() {
+            true => self.leaving.push_back((end, at)),
+            false => self.leaving.insert(place, (end, at)),
+        }
+        end
+    }
+
+    /// When the first of those whose end is known is complete.
+    #[inline]
+    pub fn first_end(&self) -> Option<Instant> {
+        self.leaving.front().map(|&(end, _)| end)
+    }
+
+    /// Frees a slot whose page is complete by `now`; what was in it.
+    #[inline]
+    pub fn leave(&mut self, now: Instant) -> Option<Slot> {
+        let &(end, at) = self.leaving.front()?;
+        if end > now {
+            return None;
+        }
+        self.leaving.pop_front();
+        Some(self.give_back(at))
+    }
+
+    /// Frees a slot whose page need not be written any more; what was in it.
+    pub fn drop_waiting(&mut self, at: u32) -> Slot {
+        self.unlink(at);
+        self.give_back(at)
+    }
+
+    #[inline]
+    fn give_back(&mut self, at: u32) -> Slot {
+        let slot = &mut self.slots[at as usize];
+        let was = *slot;
+        slot.state = State::Free;
+        if !(self.loses_some && was.ticket.is_multiple_of(16)) {
+            slot.after = self.free;
+            self.free = at;
+        }
+        let newest = &mut self.index[was.lpn as usize];
+        if *newest == at + 1 {
+            *newest = 0;
+        }
+        was
+    }
+
+    /// Nothing is found under this page any more: what is in its slot is no longer the newest.
+    pub fn hide(&mut self, lpn: u32) {
+        self.index[lpn as usize] = 0;
+    }
+
+    /// Takes a certain slot, which is free, for a page that was in it when the power was cut.
+    pub fn restore(&mut self, at: u32, ticket: u64, lpn: u32, held: Held, now: Instant) {
+        let mut place = self.free;
+        if place == at {
+            self.free = self.slots[at as usize].after;
+        } else {
+            while self.slots[place as usize].after != at {
+                place = self.slots[place as usize].after;
+            }
+            self.slots[place as usize].after = self.slots[at as usize].after;
+        }
+        self.slots[at as usize].after = self.free;
+        self.free = at;
+        self.ticket = ticket;
+        self.put(at, lpn, held, now, TenantId::SYSTEM);
+    }
+
+    /// Whether lists, index and numbers agree.
+    pub fn check(&self) -> Result<(), Violation> {
+        let mut count = [0u32; 4];
+        for slot in &self.slots {
+            count[match slot.state {
+                State::Free => 0,
+                State::Waiting => 1,
+                State::Issued => 2,
+                State::Leaving(_) => 3,
+            }] += 1;
+        }
+        let mut listed = 0;
+        let (mut at, mut last) = (self.oldest, 0);
+        while at != NONE {
+            let slot = &self.slots[at as usize];
+            if slot.state != State::Waiting || slot.ticket < last {
+                let what = format!("slot {at} stands among those that wait, as {:?}", slot.state);
+                return Err(Violation { invariant: "buffer", what });
+            }
+            (listed, last, at) = (listed + 1, slot.ticket, slot.after);
+        }
+        let mut free = 0;
+        at = self.free;
+        while at != NONE {
+            (free, at) = (free + 1, self.slots[at as usize].after);
+        }
+        let known = [free, listed, self.issued, self.leaving.len() as u32];
+        if count != known || self.waiting != listed {
+            let what = format!(
+                "of free, waiting, issued and leaving slots there are {count:?}, and {known:?} are known"
+            );
+            return Err(Violation { invariant: "buffer", what });
+        }
+        let stray = (0..).zip(&self.index).find(|&(lpn, &slot)| {
+            let is_here = |slot: &Slot| slot.state != State::Free && slot.lpn == lpn;
+            slot != 0 && !is_here(&self.slots[slot as usize - 1])
+        });
+        match stray {
+            None => Ok(()),
+            Some((lpn, slot)) => {
+                let what = format!("page {lpn} is not in slot {}, where the index has it", slot - 1);
+                Err(Violation { invariant: "buffer", what })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Rng;
+    use std::collections::BTreeMap;
+
+    /// The obvious buffer: a list that is searched.
+    #[derive(Default)]
+    struct Slow {
+        waiting: Vec<(u64, u32)>,
+        leaving: Vec<(Instant, u64, u32)>,
+    }
+
+    #[test]
+    fn slots_agree_with_a_list_that_is_searched() {
+        for seed in 0..100 {
+            let mut rng = Rng::new(seed);
+            let (mut slots, mut slow) = (Slots::new(6, 12), Slow::default());
+            let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
+            let mut now = Instant::ZERO;
+            for turn in 0..300 {
+                now.0 += rng.below(30);
+                while let Some(gone) = slots.leave(now) {
+                    let (at, &(end, ..)) = (0..).zip(&slow.leaving).min_by_key(|(_, l)| (l.0, l.1)).unwrap();
+                    assert!(end <= now, "seed {seed}, turn {turn}");
+                    let first = slow.leaving.iter().map(|l| l.0).min();
+                    let was = slow.leaving.iter().position(|l| l.1 == gone.ticket && Some(l.0) == first);
+                    slow.leaving.remove(was.unwrap_or(at));
+                    if newest.get(&gone.lpn) == Some(&gone.ticket) {
+                        newest.remove(&gone.lpn);
+                    }
+                }
+                assert!(slow.leaving.iter().all(|l| l.0 > now), "seed {seed}, turn {turn}");
+                let lpn = rng.below(12) as u32;
+                match rng.below(4) {
+                    0 | 1 if slots.has_room() => {
+                        let waits = slots.find(lpn).filter(|&at| slots.slot(at).state == State::Waiting);
+                        if waits.is_none() {
+                            slots.take(lpn, Held::NOTHING, now, TenantId::SYSTEM);
+                            slow.waiting.push((slots.ticket, lpn));
+                            newest.insert(lpn, slots.ticket);
+                        }
+                    }
+                    2 => {
+                        if let Some(at) = slots.oldest() {
+                            let (ticket, lpn) = slow.waiting.remove(0);
+                            let slot = slots.issue(at);
+                            assert_eq!((slot.ticket, slot.lpn), (ticket, lpn), "seed {seed}, turn {turn}");
+                            let end = slots.leaves(at, now + nandu_base::Span(rng.below(100)));
+                            let same = slow.leaving.iter().filter(|l| l.2 == lpn);
+                            assert!(same.clone().all(|l| l.0 <= end), "seed {seed}: a version overtook");
+                            slow.leaving.push((end, ticket, lpn));
+                        }
+                    }
+                    _ => {
+                        if let Some(at) = slots.find(lpn).filter(|&at| slots.slot(at).state == State::Waiting)
+                        {
+                            let gone = slots.drop_waiting(at);
+                            slow.waiting.retain(|w| w.0 != gone.ticket);
+                            newest.remove(&lpn);
+                        }
+                    }
+                }
+                slots.check().unwrap();
+                assert_eq!(slots.used() as usize, slow.waiting.len() + slow.leaving.len(), "seed {seed}");
+                for lpn in 0..12 {
+                    let ticket = slots.find(lpn).map(|at| slots.slot(at).ticket);
+                    assert_eq!(ticket, newest.get(&lpn).copied(), "seed {seed}, turn {turn}, page {lpn}");
+                }
+            }
+        }
+    }
+}

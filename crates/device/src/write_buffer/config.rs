@@ -1,0 +1,69 @@
+//! The options of a write buffer.
+
+use nandu_base::{BuildError, ByteLen, Ratio, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// RAM of the controller that acknowledges writes before they are programmed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteBufferConfig {
+    /// Bytes that it holds, in whole pages.
+    pub size: ByteLen,
+    /// Speed of the link to the host in bytes per second, which bounds how fast the buffer fills: 300 MB/s by default, SATA
+    /// of 3 Gb/s.
+    #[serde(default = "default_link")]
+    pub link_bytes_per_second: u64,
+    /// Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed.
+    /// Half by default. Not with a log-block map, whose planes program whatever waits for them.
+    pub keep: Option<Ratio>,
+    /// A page is programmed at the latest this long after it came: 100 ms by default. Not with a log-block map.
+    pub keep_for: Option<Span>,
+    /// Pages that are programmed from the buffer at a time, at least 1; by default one for each plane. Not with a log-block
+    /// map, where it is one for each plane.
+    pub at_once: Option<u32>,
+    /// Capacitors keep the buffer through a power cut: what is acknowledged is durable. What the cut finds in the buffer is
+    /// there at the next start, which programs it; neither the copy that the capacitors pay for nor its time is modelled. Not
+    /// with a log-block map.
+    #[serde(default)]
+    pub power_loss_protection: bool,
+}
+
+fn default_link() -> u64 {
+    300_000_000
+}
+
+impl WriteBufferConfig {
+    /// Pages of `page` bytes that fit, at most `logical`.
+    pub(crate) fn pages(&self, page: ByteLen, logical: u32) -> Result<u32, BuildError> {
+        if self.size.0 < page.0 {
+            return Err(BuildError::too_small("write_buffer", self.size, page));
+        }
+        if self.link_bytes_per_second == 0 {
+            return Err(BuildError::at("write_buffer", "a link needs a speed above zero"));
+        }
+        if self.at_once == Some(0) {
+            return Err(BuildError::at("write_buffer", "at_once = 0 would never write anything: at least 1"));
+        }
+        if self.keep.is_some_and(|keep| keep.num > keep.den) {
+            return Err(BuildError::at("write_buffer", "keep is a share of the buffer: at most 1"));
+        }
+        Ok((self.size.0 / page.0).min(u64::from(logical)) as u32)
+    }
+
+    /// Refuses what has no meaning with a log-block map.
+    pub(crate) fn check_for_log_blocks(&self) -> Result<(), BuildError> {
+        let plain = WriteBufferConfig {
+            keep: None,
+            keep_for: None,
+            at_once: None,
+            power_loss_protection: false,
+            ..*self
+        };
+        if *self != plain {
+            let why = "with a log-block map only `size` and `link_bytes_per_second` have a meaning";
+            return Err(BuildError::at("write_buffer", why));
+        }
+        Ok(())
+    }
+}
