@@ -101,6 +101,12 @@ impl Cursor {
         ppn
     }
 
+    /// The next page, without taking it; the cursor must not be full.
+    #[inline]
+    pub fn peek(self) -> Ppn {
+        Ppn(self.next)
+    }
+
     /// Takes `pages` pages at once; returns the first.
     pub fn skip(&mut self, pages: u32) -> Ppn {
         assert!(pages <= self.left(), "a block has as many pages as it has");

@@ -426,6 +426,23 @@ impl Lanes {
         (ready, end, end.since(start), bus)
     }
 
+    /// Moves a page to another plane, perhaps of another die: it is read, crosses both channels, and is programmed not before
+    /// `earliest`. Places are a plane and the position in the block; `request` as in [`Lanes::read`]. Returns what
+    /// [`Lanes::move_page`] does, both dies and both channels taken together.
+    pub fn move_between(
+        &mut self,
+        from: (u32, u32),
+        to: (u32, u32),
+        (now, earliest): (Instant, Instant),
+        request: u32,
+    ) -> (Instant, Instant, Span, Span) {
+        let (read, reading) = self.read(from.0, now, request, from.1);
+        self.parts(from.0).0.gc += reading;
+        let (time, programming) = self.program(to.0, read.end.later(earliest), request, to.1);
+        self.parts(to.0).0.gc += programming;
+        (time.start, time.end, reading + programming, self.timing.transfer * 2)
+    }
+
     /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.
     pub fn erase(&mut self, die: u32, now: Instant, earliest: Instant) -> (Instant, Instant) {
         let time = self.timing.erase;

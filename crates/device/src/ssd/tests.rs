@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 mod collection;
 mod maps;
 mod theory;
+mod units;
 
 /// A drive by itself, driven by hand.
 struct Bench {

@@ -71,6 +71,8 @@ pub struct WearRules {
     pub good_first: u32,
     /// The seed of the draws.
     pub seed: u64,
+    /// Blocks of which each of ours is made: it ends with the first of them.
+    pub width: u32,
     /// A fault to plant: a worn out block is used again.
     pub keeps_worn: bool,
 }
@@ -85,6 +87,7 @@ impl Default for WearRules {
             factory_bad: Ratio::new(0, 1),
             good_first: 1,
             seed: 0,
+            width: 1,
             keeps_worn: false,
         }
     }
@@ -104,8 +107,10 @@ impl WearRules {
             return u32::MAX;
         }
         let span = self.variation.of(u64::from(self.endurance));
-        let draw = || Rng::new(self.seed).fork(2 * u64::from(block.0) + 1).between(0, 2 * span);
-        let limit = u64::from(self.endurance) + if span > 0 { draw() } else { 0 } - span;
+        let name = |member: u32| u64::from(block.0) * u64::from(self.width) + u64::from(member);
+        let draw = |member| Rng::new(self.seed).fork(2 * name(member) + 1).between(0, 2 * span);
+        let least = || (0..self.width).map(draw).min().unwrap_or(0);
+        let limit = u64::from(self.endurance) + if span > 0 { least() } else { 0 } - span;
         limit.clamp(1, u64::from(u32::MAX)) as u32
     }
 }

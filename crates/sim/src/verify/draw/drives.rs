@@ -75,6 +75,8 @@ impl Draft<'_> {
         // A generator of its own: what else a seed draws stays as it was.
         let mut checkpoint = self.rng.fork(6);
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
+        let unit = self.unit();
+        let checkpoint = checkpoint.filter(|_| unit == "plane");
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
         }
@@ -102,13 +104,17 @@ impl Draft<'_> {
         if let Some(checkpoint) = checkpoint {
             self.put("checkpoint", checkpoint);
         }
-        let copyback = self.one_in(2);
+        let copyback = self.one_in(2) && unit == "plane";
+        if unit != "plane" {
+            self.put_text("unit", unit);
+        }
         self.collection(start, copyback, blocks);
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
         let queued = arbiter.below(2) == 0;
-        if self.drive == Drive::Queued || (self.drive == Drive::Any && !paged && queued) {
+        let may_wait = matches!(self.drive, Drive::Any | Drive::Units) && !paged;
+        if self.drive == Drive::Queued || (may_wait && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead} }}"));
         }
@@ -118,6 +124,16 @@ impl Draft<'_> {
         }
         self.put("placement", format!("{axes:?}"));
         name
+    }
+
+    /// What is opened, collected and erased as one. A generator of its own: what else a seed draws stays as it was.
+    fn unit(&mut self) -> &'static str {
+        let mut rng = self.rng.fork(12);
+        match self.drive {
+            Drive::Units => *rng.pick(&["die", "superblock"]),
+            Drive::Any if rng.below(4) == 0 => *rng.pick(&["die", "superblock"]),
+            _ => "plane",
+        }
     }
 
     /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.

@@ -72,6 +72,8 @@ pub enum Drive {
     Gathers,
     /// Page map, and blocks that wear out.
     Worn,
+    /// Units of several blocks, any map on pages.
+    Units,
     /// A log-block map.
     LogBlock,
 }
@@ -87,6 +89,7 @@ impl Family {
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
+        ("ssd-units", Family::Ssd(Drive::Units)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("slice", Family::Over("slice")),
