@@ -7,6 +7,7 @@ pub mod age;
 pub mod blocks;
 pub mod checkpoint;
 pub mod gc;
+pub mod isolation;
 pub mod log_block;
 pub mod map_area;
 pub mod mapping;

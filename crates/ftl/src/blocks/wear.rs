@@ -180,6 +180,9 @@ impl BlockTable {
     /// must be able to hold.
     pub fn set_rooms(&mut self, reserved: u32, needed: u64) {
         self.wear.needed = needed;
+        if !self.shares.is_empty() {
+            return;
+        }
         for (plane, bad) in self.planes.iter_mut().zip(&self.wear.bad_in) {
             plane.valid_max = self.layout.blocks.saturating_sub(bad + reserved) * self.layout.pages;
         }
@@ -198,7 +201,7 @@ impl BlockTable {
         }
         let (pages, room) = (self.layout.pages, self.room());
         let plane = self.layout.plane_of_block(block) as usize;
-        let p = &mut self.planes[plane];
+        let p = &mut self.planes[self.pool_of[block.0 as usize] as usize];
         if p.valid + pages > p.valid_max || self.wear.needed + u64::from(pages) > room {
             self.wear.worn_out = true;
             return false;
@@ -234,10 +237,11 @@ impl BlockTable {
         }
     }
 
-    /// Takes an erased block out of its plane's list: the first, or the least or the most worn.
-    pub(super) fn take_free(&mut self, plane: u32, choice: Choice) -> Option<u32> {
+    /// Takes one of a pool's erased blocks out of its plane's list: the first, or the least or the most worn.
+    pub(super) fn take_free(&mut self, pool: u32, choice: Choice) -> Option<u32> {
+        let plane = self.plane_of_pool(pool);
         let head = self.free[plane as usize].head;
-        if head == NONE {
+        if head == NONE || self.planes[pool as usize].free == 0 {
             return None;
         }
         let mut best = (NONE, head);
@@ -273,17 +277,20 @@ impl BlockTable {
         if list.tail == block {
             list.tail = before;
         }
-        self.planes[plane as usize].free -= 1;
+        self.planes[pool as usize].free -= 1;
         Some(block)
     }
 
-    /// The written block of a plane with the fewest erases, when the most worn block of the plane has more than `spread` more;
+    /// The written block of a pool with the fewest erases, when the most worn block of its plane has more than `spread` more;
     /// `is_open` says which blocks are being written.
-    pub fn coldest(&self, plane: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+    pub fn coldest(&self, pool: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+        let plane = self.plane_of_pool(pool);
         let good = || self.layout.plane_blocks(plane).filter(|&block| !self.is_bad(block));
         let most = good().map(|block| self.erases(block)).max()?;
-        let is_written =
-            |block: &BlockId| self.owners[self.layout.first_page(*block).0 as usize] != 0 && !is_open(*block);
+        let is_written = |block: &BlockId| {
+            let is_own = self.pool_of_block(*block) == pool;
+            is_own && self.owners[self.layout.first_page(*block).0 as usize] != 0 && !is_open(*block)
+        };
         let candidates = good().filter(|&block| most - self.erases(block) > spread).filter(is_written);
         candidates.min_by_key(|&block| self.erases(block))
     }
