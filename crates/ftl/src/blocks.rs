@@ -6,8 +6,10 @@
 //!
 //! RAM: 4 bytes per physical page, 27 per block.
 
+mod shares;
 mod wear;
 
+pub use shares::Share;
 pub use wear::{FreeOrder, WearRules};
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
@@ -103,6 +105,12 @@ impl Cursor {
         ppn
     }
 
+    /// The next page, without taking it; the cursor must not be full.
+    #[inline]
+    pub fn peek(self) -> Ppn {
+        Ppn(self.next)
+    }
+
     /// Takes `pages` pages at once; returns the first.
     pub fn skip(&mut self, pages: u32) -> Ppn {
         assert!(pages <= self.left(), "a block has as many pages as it has");
@@ -180,7 +188,12 @@ pub struct BlockTable {
     next_free: Vec<u32>,
     free: Vec<FreeList>,
     wear: Wear,
-    /// The planes.
+    /// The pool of each block: its plane, or the tenant's part of it that opened the block.
+    pool_of: Vec<u32>,
+    pools_per_plane: u32,
+    /// What each tenant has in each plane; empty where tenants have no blocks of their own.
+    shares: Vec<Share>,
+    /// The planes; where tenants have blocks of their own, a pool for each tenant of each plane.
     pub planes: Vec<Plane>,
 }
 
@@ -208,8 +221,14 @@ impl BlockTable {
             next_free: vec![0; blocks],
             free: vec![FreeList::EMPTY; layout.planes as usize],
             wear: Wear::new(&layout, rules),
+            pool_of: vec![0; blocks],
+            pools_per_plane: 1,
+            shares: Vec::new(),
             planes: vec![empty; layout.planes as usize],
         };
+        for block in layout.all_blocks() {
+            table.pool_of[block.0 as usize] = layout.plane_of_block(block);
+        }
         for block in layout.all_blocks().filter(|&block| !table.is_bad(block)).collect::<Vec<_>>() {
             table.push_free(block);
         }
@@ -260,17 +279,19 @@ impl BlockTable {
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn, when: Instant) {
         assert!((ppn.0 as usize) < self.owners.len(), "page {ppn:?} is on no block");
-        let (block, plane) = (self.layout.block(ppn).0 as usize, self.layout.plane(ppn) as usize);
-        debug_assert!(block < self.invalid.len() && block < self.safe_at.len() && plane < self.planes.len());
-        // SAFETY: there is an owner for each of `planes << plane_bits` page numbers, so `ppn >> plane_bits` is below the
-        // number of planes. There is a counter for each block number, of which there are as many as page numbers shifted
+        let block = self.layout.block(ppn).0 as usize;
+        debug_assert!(block < self.invalid.len() && block < self.safe_at.len());
+        debug_assert!((self.pool_of[block] as usize) < self.planes.len());
+        // SAFETY: `pool_of` names only pools that there are: planes, or what `set_shares` has made, which is the only other
+        // place where `planes` changes its length. There is a counter for each block number, of which there are as many as page numbers shifted
         // by `page_bits`, and `planes << plane_bits` is a multiple of `1 << page_bits`: `ppn >> page_bits` is below their
-        // number. No table ever changes its length.
+        // number. No other table ever changes its length.
         unsafe {
             *self.invalid.get_unchecked_mut(block) += 1;
             let safe_at = self.safe_at.get_unchecked_mut(block);
             *safe_at = safe_at.later(when);
-            self.planes.get_unchecked_mut(plane).valid -= 1;
+            let pool = *self.pool_of.get_unchecked(block) as usize;
+            self.planes.get_unchecked_mut(pool).valid -= 1;
         }
     }
 
@@ -318,6 +339,7 @@ impl BlockTable {
 
     fn open(&mut self, plane: u32, seq: u64, choice: Choice) -> Option<Cursor> {
         let block = self.take_free(plane, choice)?;
+        self.pool_of[block as usize] = plane;
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor { next: first, end: first + self.layout.pages })
@@ -333,7 +355,7 @@ impl BlockTable {
             self.next_free[list.tail as usize] = block.0;
         }
         list.tail = block.0;
-        self.planes[plane].free += 1;
+        self.planes[self.pool_of[block.0 as usize] as usize].free += 1;
     }
 
     /// Erases a block and adds it to the free ones, or retires it when it is worn out. I-16: its erase count grows.
@@ -400,15 +422,15 @@ impl BlockTable {
         least
     }
 
-    /// The invalid counters of one plane, for the collector.
-    pub fn plane_invalid(&self, plane: u32) -> &[u16] {
-        let first = self.layout.first_block(plane).0 as usize;
+    /// The invalid counters of the plane of a pool, for the collector.
+    pub fn plane_invalid(&self, pool: u32) -> &[u16] {
+        let first = self.layout.first_block(self.plane_of_pool(pool)).0 as usize;
         &self.invalid[first..first + self.layout.blocks as usize]
     }
 
-    /// The numbers of the programs that the blocks of one plane were opened with, for the collector.
-    pub fn plane_opened(&self, plane: u32) -> &[u64] {
-        let first = self.layout.first_block(plane).0 as usize;
+    /// The numbers of the programs that the blocks of the plane of a pool were opened with, for the collector.
+    pub fn plane_opened(&self, pool: u32) -> &[u64] {
+        let first = self.layout.first_block(self.plane_of_pool(pool)).0 as usize;
         &self.oldest[first..first + self.layout.blocks as usize]
     }
 
@@ -457,6 +479,9 @@ impl BlockTable {
     /// [`restore_block`](BlockTable::restore_block) for each block.
     pub fn for_recovery(&self) -> BlockTable {
         let mut table = BlockTable::with_wear(self.layout, self.wear.rules);
+        if !self.shares.is_empty() {
+            table.set_shares(self.shares.clone());
+        }
         table.planes.iter_mut().for_each(|plane| plane.free = 0);
         table.free.fill(FreeList::EMPTY);
         table
@@ -486,7 +511,7 @@ impl BlockTable {
         self.oldest[block.0 as usize] = oldest;
         self.invalid[block.0 as usize] = (written - valid) as u16;
         let first = self.layout.first_page(block).0;
-        let plane = &mut self.planes[self.layout.plane_of_block(block) as usize];
+        let plane = &mut self.planes[self.pool_of[block.0 as usize] as usize];
         plane.valid += valid;
         if written < self.layout.pages {
             let cursor = Cursor { next: first + written, end: first + self.layout.pages };
@@ -553,7 +578,11 @@ mod tests {
         let same = |lazy: &BlockTable, full: &BlockTable| {
             assert_eq!(lazy.valid_pages(), full.valid_pages());
             for ppn in (0..layout.ppn_end()).map(Ppn) {
-                assert_eq!((lazy.content(ppn), lazy.data_at(ppn)), (full.content(ppn), full.data_at(ppn)), "{ppn:?}");
+                assert_eq!(
+                    (lazy.content(ppn), lazy.data_at(ppn)),
+                    (full.content(ppn), full.data_at(ppn)),
+                    "{ppn:?}"
+                );
             }
         };
         same(&lazy, &full);

@@ -8,15 +8,18 @@ pub mod blocks;
 pub mod checkpoint;
 pub mod filled;
 pub mod gc;
+pub mod isolation;
 pub mod log_block;
 pub mod map_area;
 pub mod mapping;
 pub mod placement;
 pub mod trim_journal;
+pub mod units;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
 pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, WearRules};
 pub use map_area::MapArea;
+pub use units::Units;
 
 /// Asks the processor to fetch element `index` into its cache. A hint: it changes nothing and cannot fail.
 #[inline]

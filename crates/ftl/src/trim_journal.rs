@@ -41,15 +41,35 @@ pub struct Record {
 }
 
 /// The journal.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TrimJournal {
     /// Trimmed since the last record, in order.
     pending: Vec<Extent>,
     /// Records by slot; an empty slot can be used again.
     records: Vec<Option<Record>>,
+    /// Records above which it is written anew.
+    most: usize,
+}
+
+impl Default for TrimJournal {
+    fn default() -> TrimJournal {
+        TrimJournal::for_parts(1)
+    }
 }
 
 impl TrimJournal {
+    /// An empty journal whose records each concern one of `parts` parts of the drive.
+    pub fn for_parts(parts: usize) -> TrimJournal {
+        TrimJournal { pending: Vec::new(), records: Vec::new(), most: parts.max(1) * RECORDS_MAX }
+    }
+
+    /// Pages that its records may take on a drive of `logical` pages of `page` bytes, in `parts` parts: what is unmapped, twice while it
+    /// is written anew, and the records that may be there before.
+    pub fn pages_max(logical: u64, page: usize, parts: usize) -> u64 {
+        let extents = TrimJournal::extents_per_record(page) as u64;
+        2 * (logical / (2 * extents) + 2) + (parts.max(1) * RECORDS_MAX) as u64
+    }
+
     /// Extents that fit a record in a page of `page` bytes.
     pub fn extents_per_record(page: usize) -> usize {
         (page - HEADER) / EXTENT
@@ -86,9 +106,15 @@ impl TrimJournal {
         std::mem::take(&mut self.pending)
     }
 
+    /// Puts extents back that do not go on record now, in their order and before those that came since.
+    pub fn put_back(&mut self, mut extents: Vec<Extent>) {
+        extents.append(&mut self.pending);
+        self.pending = extents;
+    }
+
     /// Whether the journal should be written anew.
     pub fn is_long(&self) -> bool {
-        self.records().count() >= RECORDS_MAX
+        self.records().count() >= self.most
     }
 
     /// What is on record and still unmapped, as of `now`; and the slots that records of it replace.

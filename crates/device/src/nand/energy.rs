@@ -55,7 +55,7 @@ const KINDS: usize = 5;
 pub(super) struct Operations {
     by_kind: [[u64; Work::COUNT]; KINDS],
     /// Pages that shared the array operation of another, by [`Kind::Read`] and [`Kind::Program`].
-    joined: [u64; 2],
+    joined: [u64; KINDS],
     /// Planted: moves are forgotten.
     forgets_moves: bool,
 }
@@ -115,7 +115,7 @@ impl Operations {
         let programs = (self.all(Kind::Program) + moved).saturating_sub(self.joined[1]);
         let array = time(senses, timing.read)
             + time(programs, timing.program)
-            + time(self.all(Kind::Erase), timing.erase);
+            + time(self.all(Kind::Erase).saturating_sub(self.joined[Kind::Erase as usize]), timing.erase);
         let transfers = Work::ALL.iter().map(|&work| self.transfers(work, timing)).sum();
         (array, time(transfers, timing.transfer))
     }

@@ -289,7 +289,8 @@ impl Lanes {
     /// and blocks erased. `None` while operations that it counts have not begun.
     pub fn check(&self, counted: Option<(u64, u64)>) -> Result<(), Violation> {
         let times = self.operations.broken(&self.timing, self.dies_busy(), self.channels_busy());
-        let differs = || counted.and_then(|(programmed, erased)| self.operations.miscounted(programmed, erased));
+        let differs =
+            || counted.and_then(|(programmed, erased)| self.operations.miscounted(programmed, erased));
         match times.or_else(differs) {
             Some(what) => Err(Violation { invariant: "I-13", what }),
             None => Ok(()),
@@ -479,6 +480,23 @@ impl Lanes {
         (ready, end, end.since(start), bus)
     }
 
+    /// Moves a page to another plane, perhaps of another die: it is read, crosses both channels, and is programmed not before
+    /// `earliest`. Places are a plane and the position in the block; `request` as in [`Lanes::read`]. Returns what
+    /// [`Lanes::move_page`] does, both dies and both channels taken together.
+    pub fn move_between(
+        &mut self,
+        from: (u32, u32),
+        to: (u32, u32),
+        (now, earliest): (Instant, Instant),
+        request: u32,
+    ) -> (Instant, Instant, Span, Span) {
+        let (read, reading) = self.read(from.0, now, request, from.1);
+        self.parts(from.0).0.gc += reading;
+        let (time, programming) = self.program(to.0, read.end.later(earliest), request, to.1);
+        self.parts(to.0).0.gc += programming;
+        (time.start, time.end, reading + programming, self.timing.transfer * 2)
+    }
+
     /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.
     pub fn erase(&mut self, die: u32, now: Instant, earliest: Instant) -> (Instant, Instant) {
         self.operations.count(Kind::Erase, self.work, 1);
@@ -491,6 +509,12 @@ impl Lanes {
             self.note_die("erase", die, start, end);
         }
         (start, end)
+    }
+
+    /// One more block of the die is erased in the operation that was begun last.
+    pub fn erase_along(&mut self) {
+        self.operations.count(Kind::Erase, self.work, 1);
+        self.operations.join(Kind::Erase);
     }
 
     /// The die stops what it does, and can read after `time`.
@@ -776,7 +800,10 @@ mod tests {
         l.reset_busy();
         parts.clear();
         l.energy(us(50), us(100), &mut parts);
-        assert_eq!(parts.iter().map(|p| (p.state, p.time_ns)).collect::<Vec<_>>(), [("wait", 0), ("standby", 40_000)]);
+        assert_eq!(
+            parts.iter().map(|p| (p.state, p.time_ns)).collect::<Vec<_>>(),
+            [("wait", 0), ("standby", 40_000)]
+        );
         l.check(Some((0, 0))).expect("nothing was done");
     }
 }

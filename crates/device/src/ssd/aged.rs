@@ -165,7 +165,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             seq += 1;
             let (Page::Newest(lpn) | Page::Old(lpn)) = page;
             let oob = Oob { key: u64::from(lpn.0), seq };
-            let unit = u64::from(ppn.0);
+            let unit = self.stripes.unit(ppn);
             medium.program(cx.pool, &Program { unit, base: None, overlay: None, oob, window });
         });
         self.store_map_fill(cx);

@@ -71,8 +71,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             if !self.is_worth_clearing(plane) {
                 continue;
             }
-            let die = plane >> self.host.plane_bits;
-            let is_free = self.lanes.free_at(die) <= cx.now && (!DEFERS || self.queue.waiting(die) == (0, 0));
+            let dies = self.stripes.dies_of(plane);
+            let free_at = |ssd: &Self| {
+                dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
+            };
+            let waits = DEFERS && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
+            let is_free = free_at(self) <= cx.now && !waits;
             if is_free {
                 self.count.moves_while_idle += 1;
                 self.clear_step(plane, TenantId::SYSTEM, cx);
@@ -82,7 +86,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             // What waits for another die keeps this one: look again later.
             let pause = if is_free { Span(1) } else { self.idle.as_ref().map_or(Span(1), |idle| idle.after) };
-            let at = self.lanes.free_at(die).later(cx.now + pause);
+            let at = free_at(self).later(cx.now + pause);
             next = Some(next.map_or(at, |next| next.min(at)));
         }
         next

@@ -152,15 +152,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Erases a block of older checkpoints, when the one that replaces them is complete.
     fn erase_anchor(&mut self, block: BlockId, keeper: &mut Keeper, cause: TenantId, cx: &mut Cx<'_>) {
-        let layout = *self.blocks.layout();
-        let die = layout.plane_of_block(block) >> self.host.plane_bits;
-        let (start, end) = self.lanes.erase(die, cx.now, keeper.last_end);
-        self.last_change = self.last_change.later(end);
-        Usage { die: end.since(start), ..Usage::default() }.charge(cx, cause, Work::Journal);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let first = u64::from(layout.first_page(block).0);
-            medium.erase(first, u64::from(layout.pages), Window { start, end });
-        }
+        self.erase_blocks(block, keeper.last_end, cause, Work::Journal, cx);
         self.blocks.wore(block);
         self.erases_ever += 1;
         keeper.count.erases += 1;

@@ -2,7 +2,7 @@
 
 use super::host::Usage;
 use super::Ssd;
-use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
+use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
@@ -60,7 +60,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let clearing = &mut self.clearing[plane as usize];
         clearing.debt += clearing.rate;
         if behind > 0 {
-            clearing.debt += clearing.rate * behind / pages;
+            clearing.debt += (u64::from(clearing.rate) * u64::from(behind) / u64::from(pages)) as u32;
         }
         let moves = clearing.debt / RATE_UNIT;
         clearing.debt %= RATE_UNIT;
@@ -75,9 +75,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.clear_pages(plane, u32::MAX, cause, cx);
     }
 
-    /// One move, or the erase of a block that has been chosen.
+    /// One move for each block of a unit, or the erase of a unit that has been chosen.
     pub(super) fn clear_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        self.clear_pages(plane, 1, cause, cx);
+        self.clear_pages(plane, self.stripes.units.width(), cause, cx);
     }
 
     /// Whether the plane has a block to clear.
@@ -151,6 +151,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let pages = self.blocks.layout().pages as u16;
         let mut usage = Usage::default();
         let mut left = budget;
+        // Pages that move at once may share an operation, and none with the request that they follow.
+        self.serial = self.serial.wrapping_add(u32::from(self.stripes.is_wide()));
         while self.blocks.invalid(victim) < pages {
             if left == 0 && self.may_pause(plane) {
                 self.clearing[plane as usize].next = next;
@@ -222,8 +224,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Notes that a block is opened for data, whose erase may not be complete yet.
     pub(super) fn note_opened(&mut self, cursor: Cursor) {
+        let block = cursor.block(self.blocks.layout());
+        self.stripes.opened(block);
         if M::PAGED {
-            let erased = self.blocks.safe_at(cursor.block(self.blocks.layout()));
+            let erased = self.blocks.safe_at(block);
             self.paging.opened_from = self.paging.opened_from.later(erased);
         }
     }
@@ -290,19 +294,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.move_later(from, to, content, cx);
             return to;
         }
-        let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
-        usage.die += occupied;
-        usage.bus += bus;
+        let window = self.copy(from, to, content, usage, cx.now);
+        let end = window.end;
         self.seq += 1;
         self.last_change = self.last_change.later(end);
         self.count.pages_moved += 1;
         self.blocks.programmed(to, content);
         self.blocks.invalidate(from, end);
         if let Some(medium) = cx.medium.as_deref_mut() {
-            let base = Some(u64::from(from.0));
+            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
             let oob = Oob { key: super::recover::key(content), seq: self.seq };
-            let window = Window { start, end };
-            medium.program(cx.pool, &Program { unit: u64::from(to.0), base, overlay: None, oob, window });
+            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
         }
         to
     }
@@ -315,9 +317,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let mut end = cx.now;
         if DEFERS {
-            self.queue.erase(block, cx.now, cause);
+            self.erase_later(block, cause, cx);
         } else {
-            end = self.erase_now(block, plane, cause, cx);
+            end = self.erase_now(block, cause, cx);
         }
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);
@@ -335,7 +337,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Gives the erase its place on the die's timeline; returns its end.
     #[inline(always)]
-    fn erase_now(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
+    fn erase_now(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
         // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
         // older version of a trimmed page as the newest.
         let mut earliest = self.blocks.safe_at(block);
@@ -345,15 +347,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.planted.erase_too_early {
             earliest = cx.now;
         }
-        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
-        self.last_change = self.last_change.later(end);
-        let usage = Usage { die: end.since(start), ..Usage::default() };
-        usage.charge(cx, cause, Work::Gc);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let first = self.blocks.layout().first_page(block);
-            medium.erase(u64::from(first.0), u64::from(self.blocks.layout().pages), Window { start, end });
-        }
-        end
+        self.erase_blocks(block, earliest, cause, Work::Gc, cx)
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all

@@ -1,6 +1,7 @@
 //! The options of an SSD, and what follows from them.
 
 mod log_drive;
+mod unit;
 
 use super::background::Idle;
 use super::buffer::{self, Buffer};
@@ -8,6 +9,7 @@ use super::checkpoint::Keeper;
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
 use super::mapping::{self, MapConfig};
+use super::stripes::Stripes;
 use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::log_ssd::PLANTS as LOG_PLANTS;
@@ -19,10 +21,11 @@ use nandu_base::{
     Span, TimerKey, SECTOR,
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
-use nandu_ftl::placement::{Axis, Order, RoundRobin};
-use nandu_ftl::{BlockTable, Layout, MapArea, WearRules};
+use nandu_ftl::placement::{Axis, Order};
+use nandu_ftl::{BlockTable, Layout, MapArea, Units, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use unit::Unit;
 
 /// A flash drive: a controller with its translation layer over channels of NAND chips.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -72,6 +75,9 @@ pub struct SsdConfig {
     /// What a write of part of a page takes beside its program.
     #[serde(default)]
     pub partial_write: PartialWrite,
+    /// What is opened, collected and erased as one.
+    #[serde(default)]
+    pub unit: Unit,
     /// Garbage collection.
     #[serde(default)]
     pub gc: GcConfig,
@@ -272,17 +278,27 @@ impl DeviceConfig for SsdConfig {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
+            if self.unit != Unit::Plane {
+                return Err(BuildError::at(
+                    "unit",
+                    "a drive with a log-block map has units of one block only",
+                ));
+            }
             return self.log_drive(profile, geometry, map, interleave, cx);
         }
-        let layout = self.layout(&profile, geometry, self.gc.start)?;
+        let chips = self.layout(&profile, geometry, self.gc.start)?;
+        self.check_unit()?;
+        let units = self.units(chips, geometry, cx)?;
+        let layout = *units.layout();
         self.gc.check(layout.blocks)?;
         self.wear.check()?;
         self.check_checkpoint()?;
-        let size = self.size(&layout, &profile, cx)?;
+        let size = self.size(&layout, units.width(), &profile, cx)?;
         let Size { logical, room, .. } = size;
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
-        let drive = Drive { profile, geometry, layout, shape, size };
-        match (&self.mapping, self.queue(&layout, geometry)?) {
+        let queue = self.queue(&units, geometry)?;
+        let drive = Drive { profile, geometry, units, shape, size };
+        match (&self.mapping, queue) {
             (MapConfig::Page, Some(queue)) => {
                 self.assemble::<_, true>(drive, PageMap::new(logical), queue, cx)
             }
@@ -313,7 +329,7 @@ impl DeviceConfig for SsdConfig {
 struct Drive {
     profile: Profile,
     geometry: Geometry,
-    layout: Layout,
+    units: Units,
     shape: MapShape,
     size: Size,
 }
@@ -333,7 +349,7 @@ struct Size {
 
 impl SsdConfig {
     /// The queue of the arbiter `queued`; none for `fcfs`.
-    fn queue(&self, layout: &Layout, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
+    fn queue(&self, units: &Units, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
         match self.arbiter {
             Arbiter::Fcfs => Ok(None),
             Arbiter::Queued { reads_ahead: 65_536.., .. } => {
@@ -344,7 +360,8 @@ impl SsdConfig {
                 Err(BuildError::at("gc", "separate = false is for the arbiter `fcfs` only"))
             }
             Arbiter::Queued { reads_ahead, suspension } => {
-                let mut queue = Queued::new(layout, geometry.planes.trailing_zeros(), reads_ahead);
+                let plane_bits = geometry.planes.trailing_zeros();
+                let mut queue = Queued::new(units.chips(), plane_bits, units.width(), reads_ahead);
                 if let Some(suspension) = suspension {
                     queue.suspend_with(suspension.plan()?);
                 }
@@ -370,12 +387,12 @@ impl SsdConfig {
         queue: Queued,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        let Drive { profile, geometry, layout, shape, size } = drive;
+        let Drive { profile, geometry, units, shape, size } = drive;
+        let layout = *units.layout();
         let page_bytes = profile.page.0;
         let timing = timing_of(&profile, self.gc.copyback);
         check_order(&self.placement)?;
-        let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
-        let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
+        let turns = self.unit.turns(self.placement, geometry);
         let mut lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing)
             .drawing(profile.power);
         if cx.planted("ssd.moves-draw-nothing") {
@@ -401,6 +418,7 @@ impl SsdConfig {
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
+        let stripes = Stripes::new(units, host.plane_bits);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
         let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, layout.planes);
         let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
@@ -409,7 +427,8 @@ impl SsdConfig {
             self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
         limits.volatile_cache = self.write_buffer.is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, lanes, turns, policy, leveller, idle, queue, buffer, cx,
+            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, idle, queue, buffer,
+            cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -565,7 +584,13 @@ impl SsdConfig {
 
     /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear
     /// blocks.
-    fn size(&self, layout: &Layout, chip: &Profile, cx: &BuildContext<'_>) -> Result<Size, BuildError> {
+    fn size(
+        &self,
+        layout: &Layout,
+        width: u32,
+        chip: &Profile,
+        cx: &BuildContext<'_>,
+    ) -> Result<Size, BuildError> {
         let (page_bytes, gc_start) = (chip.page.0, self.gc.start);
         let op = self.over_provisioning;
         if op.num >= op.den {
@@ -599,6 +624,11 @@ impl SsdConfig {
         let reserved = map + gc_start + 3;
         let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
+        wear.width = width;
+        if width > 1 {
+            // A unit has good blocks only.
+            wear.factory_bad = Ratio::ZERO;
+        }
         let bad = |plane| {
             layout.plane_blocks(plane).filter(|&block| wear.is_factory_bad(layout, block)).count() as u32
         };

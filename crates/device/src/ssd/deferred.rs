@@ -43,7 +43,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             match self.map.get(Lpn(lpn)) {
                 Some(ppn) => {
                     self.count.host_pages_read += 1;
-                    self.queue.read(Job::Read, order, Page::read(ppn, lpn));
+                    self.queue.read(Job::Read, order, Page::read(self.stripes.units.place(ppn), lpn));
                 }
                 None if fetches => self.fetch(id, &pages, lpn, None, cx),
                 None => {}
@@ -72,7 +72,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cx: &mut Cx<'_>,
     ) {
         let ppn = self.next_host_page(order.cause, cx);
-        let base = if part.is_some() { self.map.get(lpn) } else { None };
+        let place = |ppn: Ppn| self.stripes.units.place(ppn);
+        let base = if part.is_some() { self.map.get(lpn).map(place) } else { None };
         let mut after = NONE;
         if let Some(base) = base.filter(|_| self.host.merges) {
             self.count.pages_premerged += 1;
@@ -87,8 +88,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let Part { first, count } = self.host.sectors(part);
         let overlay = Some(Overlay { first, count, payload: data });
-        let page = Page { seq: self.seq, base, overlay, ..Page::read(ppn, lpn.0) };
-        self.queue.program(Job::Program, order, page, after, older);
+        let units = &self.stripes.units;
+        let page = Page { seq: self.seq, base, overlay, ..Page::read(units.place(ppn), lpn.0) };
+        self.queue.program(Job::Program, order, page, after, older.map(|older| units.place(older)));
         self.clear_after_write(self.blocks.layout().plane(ppn), order.cause, cx);
     }
 
@@ -124,6 +126,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.invalidate(from, Instant::ZERO);
         let order = Order { now: cx.now, cause: self.queue.gc_cause, answer: NONE, serial: 0 };
         let key = super::recover::key(content);
+        let (from, to) = (self.stripes.units.place(from), self.stripes.units.place(to));
         let page = Page { key, seq: self.seq, base: Some(from), ..Page::read(to, 0) };
         if self.lanes.timing().copyback {
             self.queue.copy_back(&order, page, from);
@@ -148,7 +151,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let order = Order { now, cause, answer: NONE, serial: self.serial };
         let count = self.host.page_sectors;
         let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
-        let page = Page { key: super::recover::key(content), seq: self.seq, overlay, ..Page::read(ppn, 0) };
+        let key = super::recover::key(content);
+        let page = Page { key, seq: self.seq, overlay, ..Page::read(self.stripes.units.place(ppn), 0) };
         self.queue.program(Job::Record, &order, page, NONE, None);
     }
 

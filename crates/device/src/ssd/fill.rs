@@ -133,12 +133,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let pages = (logical - turn.min(logical)).div_ceil(planes);
             for first in (0..pages).step_by(layout.pages as usize) {
                 let lpn = first * planes + turn;
-                let mut cursor = self
-                    .blocks
-                    .open_free(plane, u64::from(lpn) + 1)
-                    .expect("the host's pages fit the drive");
+                let mut cursor =
+                    self.blocks.open_free(plane, u64::from(lpn) + 1).expect("the host's pages fit the drive");
                 let at = cursor.skip(layout.pages.min(pages - first));
-                assert_eq!(at, filled.place(Lpn(lpn)), "a new drive opens its blocks in the order of their numbers");
+                assert_eq!(
+                    at,
+                    filled.place(Lpn(lpn)),
+                    "a new drive opens its blocks in the order of their numbers"
+                );
                 self.blocks.planes[plane as usize].host = cursor;
             }
             self.blocks.planes[plane as usize].valid = pages;
@@ -162,7 +164,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let lpn = order.as_ref().map_or(number, |order| order[number as usize]);
             if let Some(ppn) = self.map.get(Lpn(lpn)) {
                 let oob = Oob { key: u64::from(lpn), seq: u64::from(number) + 1 };
-                let program = Program { unit: u64::from(ppn.0), base: None, overlay: None, oob, window };
+                let program =
+                    Program { unit: self.stripes.unit(ppn), base: None, overlay: None, oob, window };
                 medium.program(cx.pool, &program);
             }
         }
@@ -184,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_drive_is_as_fragmented_as_it_is_asked_to_be() {
-        for (percent, least, most) in [(0, 0, 0), (10, 90, 110), (50, 485, 515), (90, 885, 915), (100, 999, 1000)] {
+        for (percent, least, most) in
+            [(0, 0, 0), (10, 90, 110), (50, 485, 515), (90, 885, 915), (100, 999, 1000)]
+        {
             let order = fragmented(100_000, Ratio::new(percent, 100), 7);
             let share = broken(&order);
             assert!((least..=most).contains(&share), "{percent} %: {share} of 1000");

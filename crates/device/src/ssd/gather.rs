@@ -138,7 +138,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if let Some(medium) = cx.medium.as_deref_mut() {
             let oob = Oob { key: super::recover::key(Content::Data(lpn)), seq: self.seq };
             let window = Window { start: time.start, end: time.end };
-            let (unit, base) = (u64::from(to.0), Some(u64::from(from.0)));
+            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
             medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
         }
         self.relocate_paged(lpn, from, to, cause, cx);

@@ -275,6 +275,7 @@ impl WearConfig {
             factory_bad: self.factory_bad,
             good_first,
             seed,
+            width: 1,
             keeps_worn: false,
         }
     }

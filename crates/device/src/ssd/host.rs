@@ -136,7 +136,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
-        self.blocks.layout().plane(ppn) >> self.host.plane_bits
+        let units = &self.stripes.units;
+        units.chips().plane(units.place(ppn)) >> self.host.plane_bits
     }
 
     #[inline]
@@ -153,7 +154,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (mut sensed, fetches) = (0, !payload.is_none());
         if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
             let mapped = (pages.first..pages.end).filter_map(|lpn| self.map.get(Lpn(lpn)));
-            mapped.for_each(|ppn| medium.prefetch(u64::from(ppn.0)));
+            mapped.for_each(|ppn| medium.prefetch(self.stripes.unit(ppn)));
         }
         let mut lpn = pages.first;
         while lpn < pages.end {
@@ -179,14 +180,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Puts the data of one page into a read's payload.
+    #[inline]
     pub(super) fn fetch(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<Ppn>, cx: &mut Cx<'_>) {
+        self.fetch_unit(id, pages, lpn, at.map(|ppn| self.stripes.unit(ppn)), cx);
+    }
+
+    /// The same from a page of the medium.
+    pub(super) fn fetch_unit(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<u64>, cx: &mut Cx<'_>) {
         let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
         let before = self.host.before(pages, lpn);
         let data = cx.requests[id].payload.slice(before);
         let len = ByteLen(u64::from(count) * SECTOR);
         match (at, cx.medium.as_deref_mut()) {
-            (Some(ppn), Some(medium)) => {
-                if !medium.read(cx.pool, u64::from(ppn.0), first, count, data) {
+            (Some(unit), Some(medium)) => {
+                if !medium.read(cx.pool, unit, first, count, data) {
                     cx.requests[id].fail_part(ErrorKind::Unreadable, before, len);
                 }
             }
@@ -197,8 +204,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Reads one page on its die.
     #[inline(always)]
     pub(super) fn sense(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
-        let layout = self.blocks.layout();
-        let (plane, page) = (layout.plane(ppn), layout.page(ppn));
+        let (plane, page) = self.stripes.plane_and_page(ppn);
         let (time, occupied) = self.lanes.read(plane, now, self.serial, page);
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;
@@ -214,7 +220,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        if self.host.is_whole(&pages) && !self.planted.pages {
+        if self.is_plain && self.host.is_whole(&pages) {
             let slowest = match cx.medium {
                 None => self.write_whole::<false>(id, &pages, cause, cx),
                 Some(_) => self.write_whole::<true>(id, &pages, cause, cx),
@@ -368,13 +374,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     ) {
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
-        let base = before.map(|old| u64::from(old.0));
+        let base = before.map(|old| self.stripes.unit(old));
         let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
         if self.planted.oob_dropped && self.seq.is_multiple_of(64) {
             oob = Oob { key: 0, seq: 0 };
         }
         let window = Window { start: time.start, end: time.end };
-        medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base, overlay, oob, window });
+        medium.program(cx.pool, &Program { unit: self.stripes.unit(ppn), base, overlay, oob, window });
     }
 
     /// Reads a page of which a part will be replaced.
@@ -393,8 +399,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         content: Content,
         usage: &mut Usage,
     ) -> PageTime {
-        let layout = self.blocks.layout();
-        let (plane, page) = (layout.plane(ppn), layout.page(ppn));
+        let ready = self.stripes.may_begin(ppn, content, ready);
+        let (plane, page) = self.stripes.plane_and_page(ppn);
         let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;

@@ -72,7 +72,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let ppn = self.journal.drop_record(slot);
             self.blocks.invalidate(ppn, safe);
             if DEFERS {
-                self.queue.keep_until_all_is_done(ppn, cx.now);
+                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
             }
         }
     }
@@ -85,7 +85,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 let ppn = self.journal.drop_record(slot);
                 self.blocks.invalidate(ppn, self.last_change);
                 if DEFERS {
-                    self.queue.keep_until_all_is_done(ppn, now);
+                    self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), now);
                 }
             }
         }
@@ -115,7 +115,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
             let oob = Oob { key: super::recover::key(content), seq: self.seq };
             let window = Window { start: time.start, end: time.end };
-            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+            let unit = self.stripes.unit(ppn);
+            medium.program(cx.pool, &Program { unit, base: None, overlay, oob, window });
             cx.pool.release(payload);
         }
         time.end

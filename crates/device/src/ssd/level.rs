@@ -87,7 +87,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// I-13: what drew energy is what was counted.
     pub(super) fn check_operations(&self) -> Result<(), Violation> {
         let all_began = self.counts_all && self.queue.outstanding() == 0;
-        let counted = (self.programmed(), self.count.erases + self.paging.erased());
+        let units = self.count.erases + self.paging.erased();
+        let counted = (self.programmed(), units * u64::from(self.stripes.units.width()));
         self.lanes.check(all_began.then_some(counted))
     }
 

@@ -79,7 +79,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 *cursor = nandu_ftl::Cursor::CLOSED;
             }
         }
-        self.erase_in_recovery(block, plane, cx);
+        self.erase_in_recovery(block, cx);
         self.blocks.erased(block);
     }
 
@@ -98,19 +98,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for page in found.iter_mut().filter(|(_, ppn)| layout.block(*ppn) == least) {
             page.0 = 0;
         }
-        self.erase_in_recovery(least, plane, cx);
+        self.erase_in_recovery(least, cx);
         self.paging.area.erased(least, &mut self.blocks);
     }
 
-    fn erase_in_recovery(&mut self, block: BlockId, plane: u32, cx: &mut Cx<'_>) {
-        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, cx.now);
-        Usage { die: end.since(start), ..Usage::default() }.charge(cx, TenantId::SYSTEM, Work::Recovery);
-        self.last_change = self.last_change.later(end);
-        let layout = self.blocks.layout();
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let first = u64::from(layout.first_page(block).0);
-            medium.erase(first, u64::from(layout.pages), Window { start, end });
-        }
+    fn erase_in_recovery(&mut self, block: BlockId, cx: &mut Cx<'_>) {
+        self.erase_blocks(block, cx.now, TenantId::SYSTEM, Work::Recovery, cx);
         self.count.erases += 1;
         self.erases_ever += 1;
     }
@@ -147,7 +140,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
         let words = cx.pool.bytes(payload, page).chunks_exact(4);
         let same = words.zip(self.map.stored(tp)).all(|(bytes, word)| bytes == word.to_le_bytes());
         cx.pool.release(payload);

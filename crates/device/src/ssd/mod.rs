@@ -26,8 +26,8 @@
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
 //! `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
-//! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
-//! is free, `suspend` those that stand still for reads.
+//! such a map wants in one flash block; `stripes` units of several blocks; with the arbiter `queued`, `deferred` what the host asks
+//! for and `serve` operations when their die is free, `suspend` those that stand still for reads.
 
 mod aged;
 mod background;
@@ -47,6 +47,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod stripes;
 mod suspend;
 mod translate;
 
@@ -63,22 +64,21 @@ use collect::Clearing;
 use host::Host;
 use level::Leveller;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits,
-    Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step, TimerKey, Violation,
-    WearRegion, Work,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape,
+    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step,
+    TimerKey, Violation, WearRegion, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use stripes::Stripes;
 use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
 #[derive(Clone, Copy, Default)]
 struct Planted {
-    /// One of those that strike single pages of the host.
-    pages: bool,
     erase_too_early: bool,
     erase_before_record: bool,
     stale_map: bool,
@@ -114,9 +114,13 @@ struct Counts {
 pub struct Ssd<M, G, const DEFERS: bool> {
     host: Host,
     limits: Limits,
+    /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
+    /// single pages.
+    is_plain: bool,
     map: M,
     paging: Paging,
     blocks: BlockTable,
+    stripes: Stripes,
     lanes: Lanes,
     turns: RoundRobin,
     policy: G,
@@ -167,6 +171,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         map: M,
         mut paging: Paging,
         mut blocks: BlockTable,
+        stripes: Stripes,
         lanes: Lanes,
         turns: RoundRobin,
         policy: G,
@@ -177,7 +182,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cx: &BuildContext<'_>,
     ) -> Ssd<M, G, DEFERS> {
         let planted = Planted {
-            pages: cx.planted("ssd.lost-invalidation") || cx.planted("ssd.program-twice"),
             erase_too_early: cx.planted("ssd.erase-too-early"),
             erase_before_record: cx.planted("ssd.erase-before-record"),
             stale_map: cx.planted("ssd.stale-map"),
@@ -203,7 +207,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             paging,
             host,
             limits,
+            is_plain: !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
             blocks,
+            stripes,
             lanes,
             turns,
             policy,
@@ -233,6 +239,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// The die of the next page of the host.
+    fn next_die(&self) -> u32 {
+        let group = self.turns.peek();
+        let open = self.blocks.planes[group as usize].host;
+        match self.stripes.is_wide() {
+            true if !open.is_full() => self.die_of(open.peek()),
+            true => self.stripes.dies_of(group).start,
+            false => group >> self.host.plane_bits,
+        }
+    }
+
     /// Sees to what must be seen to before a request; returns its answer when a worn out drive refuses it, or a write buffer
     /// deals with it.
     #[inline(never)]
@@ -278,11 +295,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn medium(&self) -> MediumSpec {
-        let layout = self.blocks.layout();
+        let chips = self.stripes.units.chips();
         MediumSpec::Flash {
-            units: u64::from(layout.ppn_end()) + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
+            units: u64::from(chips.ppn_end()) + self.buffer.as_ref().map_or(0, |buffer| buffer.dump_units()),
             unit_sectors: self.host.page_sectors,
-            units_per_block: layout.block_stride(),
+            units_per_block: chips.block_stride(),
         }
     }
 
@@ -367,7 +384,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
                 None => Span::ZERO,
             },
             Op::Write if self.buffer.as_ref().is_some_and(|buffer| buffer.has_room()) => Span::ZERO,
-            Op::Write => wait(self.turns.peek() >> self.host.plane_bits) + timing.transfer + timing.program,
+            Op::Write => wait(self.next_die()) + timing.transfer + timing.program,
             _ => Span::ZERO,
         }
     }
@@ -376,13 +393,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(buffer) = &self.buffer {
             return !buffer.has_room();
         }
-        let die = self.turns.peek() >> self.host.plane_bits;
+        let die = self.next_die();
         self.lanes.free_at(die) > peek.now || DEFERS && self.queue.waiting(die) != (0, 0)
     }
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
         let ppn = self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32))?;
-        Some(Place { lane: self.die_of(ppn), unit: u64::from(ppn.0) })
+        Some(Place { lane: self.die_of(ppn), unit: self.stripes.unit(ppn) })
     }
 
     #[inline]
@@ -407,7 +424,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);
-        put("erase_count", c.erases + self.paging.erased());
+        put("erase_count", (c.erases + self.paging.erased()) * u64::from(self.stripes.units.width()));
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
         put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());

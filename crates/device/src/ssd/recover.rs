@@ -9,14 +9,12 @@
 //! one and it was not, in `recovery_from_checkpoint` and `recovery_fell_back`.
 
 use super::Ssd;
-use nandu_base::{
-    ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work,
-};
+use nandu_base::{ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
-use nandu_ftl::{Lpn, Ppn};
+use nandu_ftl::{BlockId, Lpn, Ppn};
 
 pub(super) const JOURNAL_KEY: u64 = 1 << 32;
 /// Keys from here on name translation pages.
@@ -69,6 +67,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
         self.recovery = Figures::default();
         self.recovery.note(0, 0);
+        self.order_units(cx);
         self.start_over();
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
@@ -139,7 +138,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(u64::from(ppn.0)) {
+                match medium.state(self.stripes.unit(ppn)) {
                     UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
                         let best = &mut newest[key as usize];
                         *best = (*best).max((seq, Some(ppn)));
@@ -200,7 +199,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(u64::from(ppn.0)) {
+                match medium.state(self.stripes.unit(ppn)) {
                     UnitState::Erased => {}
                     UnitState::Torn => self.blocks.programmed(ppn, Content::Waste),
                     UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
@@ -244,7 +243,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
-        let readable = medium.read(cx.pool, u64::from(ppn.0), 0, self.host.page_sectors, payload);
+        let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
         let record = TrimJournal::decode(cx.pool.bytes(payload, page)).filter(|_| readable);
         cx.pool.release(payload);
         record.expect("a page with a record's mark holds a record")
@@ -267,7 +266,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// record before hides; so there are never more than unmapped pages.
     fn keep_needed_records(&mut self, newest: &[u64], cx: &Cx<'_>) {
         let medium = cx.medium.as_deref().expect("recovery reads the medium");
-        let written = |ppn: Ppn| match medium.state(u64::from(ppn.0)) {
+        let written = |ppn: Ppn| match medium.state(self.stripes.unit(ppn)) {
             UnitState::Programmed(oob) => oob.seq,
             UnitState::Erased | UnitState::Torn => 0,
         };
@@ -291,53 +290,105 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
     }
 
+    /// Finds out how far each block of each unit is written, and numbers the unit's pages accordingly.
+    fn order_units(&mut self, cx: &mut Cx<'_>) {
+        self.stripes.restart();
+        if !self.stripes.is_wide() {
+            return;
+        }
+        let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
+        let layout = *self.blocks.layout();
+        let mut is_free = vec![false; layout.pages as usize];
+        for unit in layout.all_blocks() {
+            for (slot, is_free) in (0..).zip(is_free.iter_mut()) {
+                let at = self.stripes.units.slot(unit, slot);
+                *is_free = medium.state(u64::from(at.0)) == UnitState::Erased;
+            }
+            self.stripes.units.set_order(unit, |slot| is_free[slot as usize]);
+        }
+    }
+
+    /// Erases of a unit, by its most worn block.
+    fn erases_on(&self, medium: &dyn Medium, unit: BlockId) -> u32 {
+        let units = &self.stripes.units;
+        let first = |member| u64::from(units.chips().first_page(units.block(unit, member)).0);
+        (0..units.width()).map(|member| medium.erases(first(member))).max().unwrap_or(0)
+    }
+
     /// Puts every block in its place. Returns the pages that were scanned, by die.
+    ///
+    /// Of units that are written in part, more than can stay open may be found: an erase that was under way has emptied some
+    /// blocks of a unit and not others. Those with valid data, and of these the ones with the most room, stay open.
     fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
-        let mut scanned = vec![0; (layout.planes >> self.host.plane_bits) as usize];
+        let dies = self.stripes.units.chips().planes >> self.host.plane_bits;
+        let mut scanned = vec![0; dies as usize];
+        let mut in_part = Vec::new();
         self.erases_ever = 0;
         for block in layout.all_blocks() {
-            let first = layout.first_page(block).0;
+            let erases = self.erases_on(medium, block);
+            self.erases_ever += u64::from(erases);
             if self.paging.is_anchor(block) {
-                let erases = medium.erases(u64::from(first));
-                self.erases_ever += u64::from(erases);
                 self.blocks.restore_wear(block, erases);
                 continue;
             }
-            let (mut written, mut valid, mut oldest) = (0, 0, u64::MAX);
-            let mut is_map = false;
-            for page in 0..layout.pages {
-                let ppn = Ppn(first + page);
-                let content = self.blocks.content(ppn);
-                if content != Content::Free {
-                    written = page + 1;
-                }
-                if let UnitState::Programmed(oob) = medium.state(u64::from(ppn.0)) {
-                    oldest = oldest.min(oob.seq);
-                }
-                valid += match content {
-                    Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
-                    Content::Journal(slot) => {
-                        u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn))
-                    }
-                    Content::Map(_) => {
-                        is_map = true;
-                        0
-                    }
-                    Content::Free | Content::Waste => 0,
-                };
+            let found = self.look_at(block, medium);
+            for page in 0..found.written {
+                scanned[self.die_of(Ppn(layout.first_page(block).0 + page)) as usize] += 1;
             }
-            let erases = medium.erases(u64::from(first));
-            self.erases_ever += u64::from(erases);
-            if is_map {
+            if found.is_map {
                 self.blocks.restore_wear(block, erases);
-                self.paging.area.restore(block, written);
+                self.paging.area.restore(block, found.written);
+            } else if self.stripes.is_wide() && (1..layout.pages).contains(&found.written) {
+                in_part.push((found.valid == 0, found.written, block, found, erases));
             } else {
-                self.blocks.restore_block(block, written, valid, oldest, erases);
+                self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
             }
-            scanned[(layout.plane_of_block(block) >> self.host.plane_bits) as usize] += u64::from(written);
+        }
+        in_part.sort_unstable_by_key(|&(is_empty, written, block, ..)| (is_empty, written, block));
+        for (_, written, block, found, erases) in in_part {
+            self.blocks.restore_block(block, written, found.valid, found.oldest, erases);
         }
         scanned
     }
+
+    /// What a block holds after a scan.
+    fn look_at(&self, block: BlockId, medium: &dyn Medium) -> Found {
+        let layout = self.blocks.layout();
+        let first = layout.first_page(block).0;
+        let mut found = Found { written: 0, valid: 0, oldest: u64::MAX, is_map: false };
+        for page in 0..layout.pages {
+            let ppn = Ppn(first + page);
+            let content = self.blocks.content(ppn);
+            if content != Content::Free {
+                found.written = page + 1;
+            }
+            if let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) {
+                found.oldest = found.oldest.min(oob.seq);
+            }
+            found.valid += match content {
+                Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
+                Content::Journal(slot) => u32::from(self.journal.record(slot).is_some_and(|r| r.ppn == ppn)),
+                Content::Map(_) => {
+                    found.is_map = true;
+                    0
+                }
+                Content::Free | Content::Waste => 0,
+            };
+        }
+        found
+    }
+}
+
+/// What a scan has found in a block.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Pages from the start that are programmed or torn.
+    written: u32,
+    valid: u32,
+    /// The smallest sequence number.
+    oldest: u64,
+    /// It holds translation pages.
+    is_map: bool,
 }

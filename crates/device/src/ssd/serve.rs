@@ -103,8 +103,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Runs one page of an operation.
     fn run_page(&mut self, node: &Node, page: &Page, usage: &mut Usage, cx: &mut Cx<'_>) -> PageTime {
-        let layout = self.blocks.layout();
-        let (plane, position) = (layout.plane(page.ppn), layout.page(page.ppn));
+        let chips = self.stripes.units.chips();
+        let (plane, position) = (chips.plane(page.ppn), chips.page(page.ppn));
         let (now, number) = (cx.now, node.number as u32);
         match node.job {
             Job::Read | Job::PreRead | Job::MoveRead => {
@@ -114,7 +114,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 if node.job == Job::Read && !cx.requests[node.request].payload.is_none() {
                     let request = &cx.requests[node.request];
                     let pages = self.host.pages(request.offset, request.len);
-                    self.fetch(node.request, &pages, page.key as u32, Some(page.ppn), cx);
+                    self.fetch_unit(node.request, &pages, page.key as u32, Some(u64::from(page.ppn.0)), cx);
                     if let Some(overlay) = page.overlay {
                         self.lay_over(node.request, page.key as u32, &overlay, cx);
                         cx.pool.release(overlay.payload);
@@ -146,9 +146,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (start, end) = self.lanes.erase(node.die, cx.now, cx.now);
         usage.die = end.since(start);
         if let Some(medium) = cx.medium.as_deref_mut() {
-            let layout = self.blocks.layout();
-            let first = layout.first_page(BlockId(node.block));
-            medium.erase(u64::from(first.0), u64::from(layout.pages), Window { start, end });
+            let chips = self.stripes.units.chips();
+            let first = chips.first_page(BlockId(node.block));
+            medium.erase(u64::from(first.0), u64::from(chips.pages), Window { start, end });
         }
         PageTime { start, end, ..PageTime::done(start) }
     }

@@ -12,6 +12,7 @@ mod collection;
 mod filled;
 mod maps;
 mod theory;
+mod units;
 
 /// A drive by itself, driven by hand.
 struct Bench {

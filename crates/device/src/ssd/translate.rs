@@ -304,7 +304,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
         let oob = Oob { key: super::recover::key(Content::Map(tp)), seq };
-        medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+        medium.program(cx.pool, &Program { unit: self.stripes.unit(ppn), base: None, overlay, oob, window });
         cx.pool.release(payload);
     }
 
@@ -323,13 +323,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         usage.charge(cx, cause, Work::Map);
         let earliest = self.blocks.safe_at(block);
-        let (start, end) = self.lanes.erase(plane >> self.host.plane_bits, cx.now, earliest);
+        let end = self.erase_blocks(block, earliest, cause, Work::Map, cx);
         self.lanes.work_for(outer);
-        self.last_change = self.last_change.later(end);
-        Usage { die: end.since(start), ..Usage::default() }.charge(cx, cause, Work::Map);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            medium.erase(u64::from(first), u64::from(self.blocks.layout().pages), Window { start, end });
-        }
         self.paging.area.erased(block, &mut self.blocks);
         self.blocks.keep_until(Ppn(first), end);
         self.attention |= self.blocks.is_worn_out();
@@ -339,9 +334,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     fn move_map_page(&mut self, tp: Tp, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
         let to = self.paging.area.take(plane);
-        let (start, end, occupied, bus) = self.lanes.move_page(plane, cx.now);
-        usage.die += occupied;
-        usage.bus += bus;
+        let Window { start, end } = self.copy(from, to, Content::Map(tp), usage, cx.now);
         self.seq += 1;
         self.last_change = self.last_change.later(end);
         self.paging.count.pages_moved += 1;
@@ -351,7 +344,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.paging.area.superseded(from);
         if let Some(medium) = cx.medium.as_deref_mut() {
             let oob = Oob { key: super::recover::key(Content::Map(tp)), seq: self.seq };
-            let (unit, base) = (u64::from(to.0), Some(u64::from(from.0)));
+            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
             medium
                 .program(cx.pool, &Program { unit, base, overlay: None, oob, window: Window { start, end } });
         }
@@ -450,7 +443,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         self.map.begin(Lpn(pages.end));
-        if self.host.is_whole(&pages) && !self.planted.pages {
+        if self.is_plain && self.host.is_whole(&pages) {
             let slowest = match cx.medium {
                 None => self.write_whole_paged::<false>(id, &pages, cause, cx),
                 Some(_) => self.write_whole_paged::<true>(id, &pages, cause, cx),

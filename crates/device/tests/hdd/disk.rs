@@ -28,6 +28,7 @@ impl Disk {
             children: &[],
             seed: 1,
             tenants: 2,
+            shares: &[],
             planted: &planted,
             precondition: Precondition::Empty,
         };

@@ -71,6 +71,8 @@ pub struct WearRules {
     pub good_first: u32,
     /// The seed of the draws.
     pub seed: u64,
+    /// Blocks of which each of ours is made: it ends with the first of them.
+    pub width: u32,
     /// A fault to plant: a worn out block is used again.
     pub keeps_worn: bool,
 }
@@ -85,6 +87,7 @@ impl Default for WearRules {
             factory_bad: Ratio::new(0, 1),
             good_first: 1,
             seed: 0,
+            width: 1,
             keeps_worn: false,
         }
     }
@@ -104,8 +107,10 @@ impl WearRules {
             return u32::MAX;
         }
         let span = self.variation.of(u64::from(self.endurance));
-        let draw = || Rng::new(self.seed).fork(2 * u64::from(block.0) + 1).between(0, 2 * span);
-        let limit = u64::from(self.endurance) + if span > 0 { draw() } else { 0 } - span;
+        let name = |member: u32| u64::from(block.0) * u64::from(self.width) + u64::from(member);
+        let draw = |member| Rng::new(self.seed).fork(2 * name(member) + 1).between(0, 2 * span);
+        let least = || (0..self.width).map(draw).min().unwrap_or(0);
+        let limit = u64::from(self.endurance) + if span > 0 { least() } else { 0 } - span;
         limit.clamp(1, u64::from(u32::MAX)) as u32
     }
 }
@@ -175,6 +180,9 @@ impl BlockTable {
     /// must be able to hold.
     pub fn set_rooms(&mut self, reserved: u32, needed: u64) {
         self.wear.needed = needed;
+        if !self.shares.is_empty() {
+            return;
+        }
         for (plane, bad) in self.planes.iter_mut().zip(&self.wear.bad_in) {
             plane.valid_max = self.layout.blocks.saturating_sub(bad + reserved) * self.layout.pages;
         }
@@ -193,7 +201,7 @@ impl BlockTable {
         }
         let (pages, room) = (self.layout.pages, self.room());
         let plane = self.layout.plane_of_block(block) as usize;
-        let p = &mut self.planes[plane];
+        let p = &mut self.planes[self.pool_of[block.0 as usize] as usize];
         if p.valid + pages > p.valid_max || self.wear.needed + u64::from(pages) > room {
             self.wear.worn_out = true;
             return false;
@@ -229,10 +237,11 @@ impl BlockTable {
         }
     }
 
-    /// Takes an erased block out of its plane's list: the first, or the least or the most worn.
-    pub(super) fn take_free(&mut self, plane: u32, choice: Choice) -> Option<u32> {
+    /// Takes one of a pool's erased blocks out of its plane's list: the first, or the least or the most worn.
+    pub(super) fn take_free(&mut self, pool: u32, choice: Choice) -> Option<u32> {
+        let plane = self.plane_of_pool(pool);
         let head = self.free[plane as usize].head;
-        if head == NONE {
+        if head == NONE || self.planes[pool as usize].free == 0 {
             return None;
         }
         let mut best = (NONE, head);
@@ -268,17 +277,20 @@ impl BlockTable {
         if list.tail == block {
             list.tail = before;
         }
-        self.planes[plane as usize].free -= 1;
+        self.planes[pool as usize].free -= 1;
         Some(block)
     }
 
-    /// The written block of a plane with the fewest erases, when the most worn block of the plane has more than `spread` more;
+    /// The written block of a pool with the fewest erases, when the most worn block of its plane has more than `spread` more;
     /// `is_open` says which blocks are being written.
-    pub fn coldest(&self, plane: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+    pub fn coldest(&self, pool: u32, spread: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+        let plane = self.plane_of_pool(pool);
         let good = || self.layout.plane_blocks(plane).filter(|&block| !self.is_bad(block));
         let most = good().map(|block| self.erases(block)).max()?;
-        let is_written =
-            |block: &BlockId| self.is_written(self.layout.first_page(*block)) && !is_open(*block);
+        let is_written = |block: &BlockId| {
+            let is_own = self.pool_of_block(*block) == pool;
+            is_own && self.is_written(self.layout.first_page(*block)) && !is_open(*block)
+        };
         let candidates = good().filter(|&block| most - self.erases(block) > spread).filter(is_written);
         candidates.min_by_key(|&block| self.erases(block))
     }

@@ -10,7 +10,8 @@
 //!
 //! - a program: for the program of the page below it in its block, or the erase of the block; for the read that brings
 //!   its data (pages that move, pages of which a part is written); the first of a block also for all erases in its plane so
-//!   far, or a power cut could find the erased blocks used up and none to move pages to;
+//!   far (in its group of planes, where blocks are erased together), or a power cut could find the erased blocks used up and none to
+//!   move pages to;
 //! - a read: for the program of its page;
 //! - an erase: for the one before in its plane and the last program of its block; for all reads of the block; for the newer versions of its pages; for the
 //!   records of all trims so far, and where a record itself was given up, for everything issued before;
@@ -78,6 +79,8 @@ pub(crate) struct Queued {
     dies: Vec<Die>,
     layout: Option<Layout>,
     plane_bits: u32,
+    /// Planes of a group whose blocks are erased and opened together.
+    together: u32,
     reads_ahead: u32,
     suspending: Option<Suspending>,
     pub suspensions: suspend::Counts,
@@ -120,6 +123,7 @@ impl Queued {
             dies: Vec::new(),
             layout: None,
             plane_bits: 0,
+            together: 1,
             reads_ahead: 0,
             suspending: None,
             suspensions: suspend::Counts::default(),
@@ -141,13 +145,15 @@ impl Queued {
         }
     }
 
-    /// Empty queues for a drive of this shape, with `1 << plane_bits` planes in a die.
-    pub fn new(layout: &Layout, plane_bits: u32, reads_ahead: u32) -> Queued {
+    /// Empty queues for a drive of this shape, with `1 << plane_bits` planes in a die, where the blocks of `together` planes
+    /// that follow each other are erased and opened as one.
+    pub fn new(layout: &Layout, plane_bits: u32, together: u32, reads_ahead: u32) -> Queued {
         let blocks = layout.block_end() as usize;
         Queued {
             dies: vec![Die::default(); (layout.planes >> plane_bits) as usize],
             layout: Some(*layout),
             plane_bits,
+            together,
             reads_ahead,
             writer: vec![NONE; layout.ppn_end() as usize],
             tail: vec![NONE; blocks],
@@ -282,9 +288,12 @@ impl Queued {
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
         let plane = self.layout().plane(page.ppn) as usize;
         let is_first = self.layout().page(page.ppn) == 0;
-        let erase = if is_first { self.last_erase[plane] } else { NONE };
+        let erase = if is_first { self.youngest_erase(plane) } else { NONE };
         let before = [self.tail[block as usize], after, erase];
         let at = self.operation(job, die, order, &page, before);
+        if is_first && self.together > 1 {
+            self.follow_erases(plane, erase, at);
+        }
         if let Some(older) = older {
             let erase = self.foresee(self.block(older));
             self.nodes.link(at, erase);
@@ -296,6 +305,24 @@ impl Queued {
         }
         self.nodes.add_page(at, page);
         at
+    }
+
+    /// The last erase that waits in the group of a plane.
+    fn youngest_erase(&self, plane: usize) -> u32 {
+        let group = plane - plane % self.together as usize;
+        let waiting = self.last_erase[group..group + self.together as usize].iter().filter(|&&at| at != NONE);
+        waiting.copied().max_by_key(|&at| self.nodes[at].number).unwrap_or(NONE)
+    }
+
+    /// An operation also waits for the erases of its group beside the one that it waits for already.
+    fn follow_erases(&mut self, plane: usize, known: u32, at: u32) {
+        let group = plane - plane % self.together as usize;
+        for other in group..group + self.together as usize {
+            let erase = self.last_erase[other];
+            if erase != NONE && erase != known {
+                self.nodes.link(erase, at);
+            }
+        }
     }
 
     /// A page moves inside its die.
@@ -348,8 +375,37 @@ impl Queued {
         at
     }
 
+    /// Erases blocks together: none before all of them may be erased.
+    pub fn erase_all(
+        &mut self,
+        blocks: impl Iterator<Item = BlockId> + Clone,
+        now: Instant,
+        cause: TenantId,
+    ) {
+        if self.together == 1 {
+            blocks.for_each(|block| {
+                self.erase(block, now, cause);
+            });
+            return;
+        }
+        let gate = self.make(Job::Barrier, 0, now, TenantId::SYSTEM);
+        if !self.erase_too_early {
+            for index in blocks.clone().map(|block| block.0 as usize) {
+                for sooner in [self.foreseen[index], self.tail[index]].into_iter().filter(|&at| at != NONE) {
+                    self.nodes.link(sooner, gate);
+                }
+                let node = &mut self.nodes[gate];
+                node.ready = node.ready.later(Instant(self.safe_at[index]));
+            }
+        }
+        for block in blocks {
+            let at = self.erase(block, now, cause);
+            self.nodes.link(gate, at);
+        }
+    }
+
     /// Erases a block.
-    pub fn erase(&mut self, block: BlockId, now: Instant, cause: TenantId) {
+    fn erase(&mut self, block: BlockId, now: Instant, cause: TenantId) -> u32 {
         let (index, die) = (block.0 as usize, self.die_of(self.layout().first_page(block)));
         let plane = self.layout().plane_of_block(block) as usize;
         let at = self.make(Job::Erase, die, now, cause);
@@ -360,7 +416,7 @@ impl Queued {
         }
         let safe_at = std::mem::take(&mut self.safe_at[index]);
         if self.erase_too_early {
-            return;
+            return at;
         }
         let erase = std::mem::replace(&mut self.last_erase[plane], at);
         if erase != NONE {
@@ -376,6 +432,7 @@ impl Queued {
             self.nodes.link(foreseen, at);
             self.fresh.push(foreseen);
         }
+        at
     }
 
     /// The block of `ppn` is not erased before everything that was issued so far is complete.

@@ -27,7 +27,7 @@ impl Bed {
     /// `planes` planes in each of two dies.
     fn new(planes: u32, reads_ahead: u32) -> Bed {
         let layout = Layout::new(2 * planes, 8, PAGES).unwrap();
-        let queue = Queued::new(&layout, planes.trailing_zeros(), reads_ahead);
+        let queue = Queued::new(&layout, planes.trailing_zeros(), 1, reads_ahead);
         Bed { queue, now: Instant::ZERO, free_at: [Instant::ZERO; 2], serial: 0, ran: Vec::new() }
     }
 

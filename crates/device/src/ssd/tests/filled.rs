@@ -14,7 +14,9 @@ fn places(bench: &Bench) -> Vec<Option<Place>> {
     let limits = bench.machine.limits();
     let page = u64::from(limits.preferred);
     let peek = Peek::new(&[], &[], bench.now);
-    (0..limits.capacity.0 / page).map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek)).collect()
+    (0..limits.capacity.0 / page)
+        .map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek))
+        .collect()
 }
 
 /// What a map by rule answers, and when, is what one with every entry does, through writes, trims, collection and a cut.
@@ -37,11 +39,8 @@ fn a_drive_filled_by_rule_behaves_as_one_filled_page_by_page() {
             let count = (1 + rng.below(12)).min(sectors - sector);
             let op = *rng.pick(&[Op::Write, Op::Write, Op::Write, Op::Trim, Op::Flush]);
             let (sector, count) = if op == Op::Flush { (0, 0) } else { (sector, count) };
-            let payload = if op == Op::Write {
-                Payload::run(Stamp::new(turn + 1, sector))
-            } else {
-                Payload::NONE
-            };
+            let payload =
+                if op == Op::Write { Payload::run(Stamp::new(turn + 1, sector)) } else { Payload::NONE };
             let later = Span(rng.below(600_000));
             let ends = [&mut lazy, &mut full].map(|bench| {
                 bench.now += later;

@@ -75,6 +75,8 @@ impl Draft<'_> {
         // A generator of its own: what else a seed draws stays as it was.
         let mut checkpoint = self.rng.fork(6);
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
+        let unit = self.unit();
+        let checkpoint = checkpoint.filter(|_| unit == "plane");
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
         }
@@ -102,14 +104,17 @@ impl Draft<'_> {
         if let Some(checkpoint) = checkpoint {
             self.put("checkpoint", checkpoint);
         }
-        let copyback = self.one_in(2);
+        let copyback = self.one_in(2) && unit == "plane";
+        if unit != "plane" {
+            self.put_text("unit", unit);
+        }
         self.collection(start, copyback, blocks);
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
         let queued = arbiter.below(2) == 0;
         let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
-        let is_open = self.drive == Drive::Any || is_buffered;
+        let is_open = matches!(self.drive, Drive::Any | Drive::Units) || is_buffered;
         if self.drive == Drive::Queued || (is_open && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             let suspension = self.suspension();
@@ -122,6 +127,16 @@ impl Draft<'_> {
         }
         self.put("placement", format!("{axes:?}"));
         name
+    }
+
+    /// What is opened, collected and erased as one. A generator of its own: what else a seed draws stays as it was.
+    fn unit(&mut self) -> &'static str {
+        let mut rng = self.rng.fork(12);
+        match self.drive {
+            Drive::Units => *rng.pick(&["die", "superblock"]),
+            Drive::Any if rng.below(4) == 0 => *rng.pick(&["die", "superblock"]),
+            _ => "plane",
+        }
     }
 
     /// How a drive with `blocks` blocks in a plane collects. A generator of its own: what else a seed draws stays as it was.

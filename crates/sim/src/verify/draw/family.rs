@@ -74,6 +74,8 @@ pub enum Drive {
     Gathers,
     /// Page map, and blocks that wear out.
     Worn,
+    /// Units of several blocks, any map on pages.
+    Units,
     /// A log-block map.
     LogBlock,
     /// A page-mapped drive with a write buffer.
@@ -93,6 +95,7 @@ impl Family {
         ("ssd-delayed-reads", Family::Ssd(Drive::DelayedReads)),
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
+        ("ssd-units", Family::Ssd(Drive::Units)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),

@@ -6,6 +6,7 @@ mod device;
 mod power;
 mod seeds;
 mod slow;
+mod units;
 
 use super::ledger::Ledger;
 use super::oracle::{Asked, Oracle};

@@ -1,0 +1,90 @@
+//! The option `unit`: what is opened, collected and erased as one. See [`nandu_ftl::units`].
+
+use super::SsdConfig;
+use crate::nand::Geometry;
+use nandu_base::{BuildContext, BuildError};
+use nandu_ftl::placement::{Order, RoundRobin};
+use nandu_ftl::{Layout, Units};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What is opened, collected and erased as one. Options that count blocks count these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// A block.
+    #[default]
+    Plane,
+    /// A block in each plane of a die.
+    Die,
+    /// A block in every plane of the drive.
+    Superblock,
+}
+
+impl Unit {
+    /// Planes over which a unit goes.
+    fn width(self, geometry: Geometry) -> u32 {
+        match self {
+            Unit::Plane => 1,
+            Unit::Die => geometry.planes,
+            Unit::Superblock => geometry.all_planes(),
+        }
+    }
+
+    /// The turns of the groups of planes over which units go.
+    pub(super) fn turns(self, order: Order, geometry: Geometry) -> RoundRobin {
+        let Geometry { channels, chips, dies, planes } = geometry;
+        match self {
+            Unit::Plane => {
+                RoundRobin::new(order, [channels, chips, dies, planes], |at| geometry.plane_number(at))
+            }
+            Unit::Die => {
+                RoundRobin::new(order, [channels, chips, dies, 1], |at| geometry.plane_number(at) / planes)
+            }
+            Unit::Superblock => RoundRobin::new(order, [1; 4], |_| 0),
+        }
+    }
+}
+
+impl SsdConfig {
+    /// Refuses what cannot be with units of several blocks.
+    pub(super) fn check_unit(&self) -> Result<(), BuildError> {
+        if self.unit == Unit::Plane {
+            return Ok(());
+        }
+        if self.gc.copyback {
+            let why = "copyback = true moves pages within a plane: a unit of several planes cannot use it";
+            return Err(BuildError::at("gc", why));
+        }
+        if self.write_buffer.is_some() {
+            let why = "a write buffer fills dies and not units: take `unit = \"plane\"`";
+            return Err(BuildError::at("write_buffer", why));
+        }
+        if self.checkpoint.is_some() {
+            let why = "a checkpoint names pages by their place in a unit, which a power cut may change: take `unit = \"plane\"`";
+            return Err(BuildError::at("checkpoint", why));
+        }
+        Ok(())
+    }
+
+    /// The blocks of the drive, put together.
+    pub(super) fn units(
+        &self,
+        chips: Layout,
+        geometry: Geometry,
+        cx: &BuildContext<'_>,
+    ) -> Result<Units, BuildError> {
+        let width = self.unit.width(geometry);
+        let planes = match self.unit {
+            Unit::Plane | Unit::Die => (0..chips.planes).collect(),
+            Unit::Superblock => {
+                super::check_order(&self.placement)?;
+                let turns = Unit::Plane.turns(self.placement, geometry);
+                (0..u64::from(chips.planes)).map(|turn| turns.nth(turn)).collect()
+            }
+        };
+        let rules = self.wear.rules(0, 1, cx.name);
+        Units::new(chips, width, planes, |block| rules.is_factory_bad(&chips, block))
+            .map_err(|why| BuildError::at("unit", why.to_string()))
+    }
+}

@@ -1,0 +1,134 @@
+//! Units of several blocks: against the same model as units of one, and what they do on the flash.
+
+use super::*;
+
+const UNITS: [&str; 2] = ["unit = \"die\"\n", "unit = \"superblock\"\n"];
+
+/// Ways to collect and to wear that a unit may matter to.
+const WAYS: [&str; 6] = [
+    "",
+    "gc = { kind = \"cost-benefit\", urgent = 2 }\n",
+    "gc = { separate = false }\n",
+    "gc = { pace = \"foreground\", start = 2 }\n",
+    "gc = { background = 6, idle_after = \"20 us\" }\nwear = { spread = 1, every = 1 }\n",
+    "wear = { order = \"least-worn\", spread = 2, every = 2, factory_bad = \"1/20\" }\n",
+];
+
+#[test]
+fn wide_units_agree_with_the_model() {
+    for unit in UNITS {
+        for (place, way) in WAYS.iter().enumerate() {
+            for seed in 0..16 {
+                let toml = format!("{TINY}{unit}{way}");
+                if let Err(what) = random_run(&toml, seed, None, 500) {
+                    panic!("{unit}{way} ({place}): {what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_units_agree_with_the_model_whatever_the_map() {
+    for unit in UNITS {
+        for map in 0..MAPS.len() {
+            for seed in 0..8 {
+                let toml = format!("{}{unit}", paged(map));
+                if let Err(what) = random_run(&toml, seed, None, 500) {
+                    panic!("{unit}{}: {what}", MAPS[map]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn trims_in_wide_units_survive_a_cut() {
+    for seed in 0..40 {
+        for unit in UNITS {
+            let drive = TINY.replace("over_provisioning = 0.7", "over_provisioning = 0.57");
+            if let Err(what) = random_run(&format!("{drive}{unit}"), seed, None, 400) {
+                panic!("{unit}{what}");
+            }
+        }
+    }
+}
+
+/// A bench without contents.
+fn timed(options: &str, precondition: Precondition) -> Bench {
+    let mut bench = Bench::new(&format!("{TINY}{options}"), None, precondition);
+    bench.cells = None;
+    bench
+}
+
+fn write(bench: &mut Bench, page: u64, pages: u64) -> Span {
+    let sectors = (1u64 << bench.page_bits()) / SECTOR;
+    let (id, end) = bench.issue(Op::Write, page * sectors, pages * sectors, Payload::NONE, Flags::NONE);
+    bench.end(id);
+    end.since(bench.now)
+}
+
+#[test]
+fn a_stripe_takes_one_program_and_its_transfers() {
+    // Two channels with a die of two planes each: four pages at one height are two multi-plane programs.
+    let one = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 1);
+    let mut bench = timed(
+        "unit = \"superblock\"\nplacement = [\"plane\", \"channel\", \"chip\", \"die\"]\n",
+        Precondition::Empty,
+    );
+    let four = write(&mut bench, 0, 4);
+    let five = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 5);
+    assert!(four > one && four < one * 2, "{one} for a page, {four} for a stripe");
+    assert!(five > one * 2, "{five} for a stripe and a page");
+}
+
+fn counter(bench: &Bench, name: &str) -> u64 {
+    let mut counters = Vec::new();
+    bench.machine.counters(&mut counters);
+    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+}
+
+#[test]
+fn blocks_of_a_unit_are_cleared_and_erased_together() {
+    for (unit, width) in [("die", 2), ("superblock", 4)] {
+        let mut bench = timed(&format!("unit = \"{unit}\"\n"), Precondition::Filled);
+        let pages = bench.machine.limits().capacity.0 >> bench.page_bits();
+        let mut rng = Rng::new(3);
+        for _ in 0..6 * pages {
+            bench.now += Span(5_000_000);
+            write(&mut bench, rng.below(pages), 1);
+        }
+        bench.machine.check().unwrap();
+        assert!(bench.charges_match(), "I-13 with {unit}");
+        let (cleared, erased) = (counter(&bench, "gc_blocks_cleared"), counter(&bench, "erase_count"));
+        assert!(cleared > 20);
+        assert_eq!(erased, cleared * width, "{unit}");
+    }
+}
+
+#[test]
+fn units_that_cannot_be_are_refused_with_the_key() {
+    let cases = [
+        ("unit = \"superblock\"\ngc = { copyback = true }", "gc"),
+        ("unit = \"die\"\ncheckpoint = 4\nmapping = { kind = \"dftl\" }", "checkpoint"),
+        ("unit = \"superblock\"\nchips = 64\npages_per_block = 4096", "unit"),
+        ("unit = \"die\"\nmapping = { kind = \"bast\" }", "unit"),
+    ];
+    for (text, key) in cases {
+        let text = format!("profile = \"slc-2015\"\nblocks = 40\nover_provisioning = 0.3\n{text}");
+        let config: SsdConfig = toml::from_str(&text).unwrap();
+        let plants = BTreeSet::new();
+        let precondition = Precondition::Empty;
+        let cx = BuildContext {
+            name: "ssd",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            shares: &[],
+            planted: &plants,
+            precondition,
+        };
+        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        assert_eq!(error.key, Some(key), "{text}: {error}");
+    }
+}

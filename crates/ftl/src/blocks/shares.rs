@@ -1,0 +1,125 @@
+//! Units that tenants have for themselves.
+//!
+//! A plane (or group of planes) then has one pool for each tenant: open blocks, erased blocks and valid pages of its own. Erased blocks
+//! are all alike and lie in one list, which spreads the wear of all tenants over all blocks; a pool has a number of them, and a
+//! loan is a change of two numbers. A block belongs to the pool that opened it until it is erased.
+//!
+//! RAM: 4 bytes per block, as much for each pool as for a plane.
+
+use super::{BlockTable, Cursor, Plane};
+use crate::address::{BlockId, Ppn};
+
+/// What one tenant has in each plane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// Blocks.
+    pub blocks: u32,
+    /// Of these, the ones that never hold valid data, so that clearing a block always gains.
+    pub reserved: u32,
+}
+
+impl BlockTable {
+    /// Gives each tenant its blocks of every plane of an erased drive. What is left belongs to nobody.
+    pub fn set_shares(&mut self, shares: Vec<Share>) {
+        let pages = self.layout.pages;
+        let pool = |share: &Share| Plane {
+            host: Cursor::CLOSED,
+            moved: Cursor::CLOSED,
+            free: share.blocks,
+            valid: 0,
+            valid_max: share.blocks.saturating_sub(share.reserved) * pages,
+            clearing: false,
+        };
+        self.planes = (0..self.layout.planes).flat_map(|_| shares.iter().map(pool)).collect();
+        self.pools_per_plane = shares.len() as u32;
+        for block in self.layout.all_blocks() {
+            self.pool_of[block.0 as usize] = self.layout.plane_of_block(block) * self.pools_per_plane;
+        }
+        self.shares = shares;
+    }
+
+    /// Pools of each plane: one, or one for each tenant.
+    #[inline]
+    pub fn pools_per_plane(&self) -> u32 {
+        self.pools_per_plane
+    }
+
+    /// The plane of a pool.
+    #[inline]
+    pub fn plane_of_pool(&self, pool: u32) -> u32 {
+        pool / self.pools_per_plane
+    }
+
+    /// The pool that a page's block belongs to.
+    #[inline]
+    pub fn pool_of_page(&self, ppn: Ppn) -> u32 {
+        self.pool_of[self.layout.block(ppn).0 as usize]
+    }
+
+    /// The pool that a block belongs to; of an erased one, the one that it belonged to last.
+    #[inline]
+    pub fn pool_of_block(&self, block: BlockId) -> u32 {
+        self.pool_of[block.0 as usize]
+    }
+
+    /// Says, after a scan, which pool a block belongs to.
+    pub fn restore_owner(&mut self, block: BlockId, pool: u32) {
+        self.pool_of[block.0 as usize] = pool;
+    }
+
+    /// Says, after a scan, how many erased blocks a pool has.
+    pub fn restore_free(&mut self, pool: u32, free: u32) {
+        self.planes[pool as usize].free = free;
+    }
+
+    /// An erased block goes from one pool to another of the same plane.
+    pub fn hand_over(&mut self, from: u32, to: u32) {
+        assert!(self.planes[from as usize].free > 0, "I-7: only an erased block goes to another tenant");
+        self.planes[from as usize].free -= 1;
+        self.planes[to as usize].free += 1;
+    }
+
+    /// Written blocks of a pool.
+    pub fn held(&self, pool: u32) -> u32 {
+        let plane = self.plane_of_pool(pool);
+        let written = |block: &BlockId| {
+            let first = self.layout.first_page(*block).0 as usize;
+            // An open block may have no page yet.
+            self.owners[first] != 0
+                || [self.planes[pool as usize].host, self.planes[pool as usize].moved]
+                    .iter()
+                    .any(|open| open.block(&self.layout) == *block)
+        };
+        let own = self.layout.plane_blocks(plane).filter(|&block| self.pool_of_block(block) == pool);
+        own.filter(written).count() as u32
+    }
+
+    /// Invalid pages of the blocks of a plane as the owner of `pool` may see them: those of others, and those of open blocks
+    /// beside its own two, count none.
+    pub fn invalid_for(&self, pool: u32, out: &mut Vec<u16>) {
+        let first = self.layout.first_block(self.plane_of_pool(pool)).0 as usize;
+        let blocks = first..first + self.layout.blocks as usize;
+        let own = |(&invalid, &owner): (&u16, &u32)| if owner == pool { invalid } else { 0 };
+        out.clear();
+        out.extend(self.invalid[blocks.clone()].iter().zip(&self.pool_of[blocks]).map(own));
+    }
+
+    /// Valid pages of each full block of a pool, `but` left out.
+    pub fn valid_of_full<'a>(&'a self, pool: u32, but: BlockId) -> impl Iterator<Item = u32> + 'a {
+        let p = self.planes[pool as usize];
+        let open = [p.host.block(&self.layout), p.moved.block(&self.layout), but];
+        let is_full = move |block: &BlockId| {
+            let first = self.layout.first_page(*block).0 as usize;
+            self.pool_of_block(*block) == pool && self.owners[first] != 0 && !open.contains(block)
+        };
+        let pages = self.layout.pages;
+        let blocks = self.layout.plane_blocks(self.plane_of_pool(pool)).filter(is_full);
+        blocks.map(move |block| pages - u32::from(self.invalid(block)))
+    }
+
+    /// Pages that moved pages of a pool can take: those left in its open block for them, and all of its erased blocks.
+    pub fn room_of(&self, pool: u32) -> u64 {
+        let p = &self.planes[pool as usize];
+        u64::from(p.moved.left()) + u64::from(p.free) * u64::from(self.layout.pages)
+    }
+}

@@ -1,0 +1,134 @@
+//! Shared space: tenants lend erased units to one that would have to collect.
+//!
+//! Kim and Kwak (2019), section IV and equation (1): each tenant contributes a share beta of the units it was given, s = sum of u_n x
+//! beta (S3-11), and a tenant that has no erased unit of its own takes one from the shared ones before it collects. So collection
+//! comes later, when more pages of its units are invalid (S3-16). Units that no tenant was given are never lent (S3-13).
+//!
+//! The paper does not say what protects the lender. Ours, each a knob:
+//!
+//! - *What is lent* (O3-4, O3-7): erased units only, up to the contribution, and only while the lender keeps `keep` erased units, by default so
+//!   many that lending never starts its collection. With `keep = 1` it is the paper's reading.
+//! - *To whom*: one who borrows has lent nothing, and one who lends has borrowed nothing. The tenant with the most erased units
+//!   lends, the first of equals.
+//! - *How much* (O3-4): up to `limit` of what all others contribute, and never beyond what can be given back for one forced
+//!   collection each ([`super::room`]).
+//! - *When it comes back* (O3-5): each time the borrower erases a unit, or only on demand. A lender that runs low demands what it has lent
+//!   before it borrows or collects.
+//!
+//! Erased units are all alike: the one that comes back is whichever is erased, and it is erased by the borrower, so nobody finds
+//! another's data in it, and its wear is counted for the borrower (W3-5, W3-6).
+//!
+//! Cost: one pass over the tenants for each unit that is opened while erased ones are few.
+
+use super::{in_proportion, Books, Isolation, Space};
+use nandu_base::Ratio;
+
+/// When a borrowed unit comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GiveBack {
+    /// Each time the borrower erases a unit.
+    AtErase,
+    /// When the lender demands it.
+    OnDemand,
+}
+
+/// The policy.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedSpace {
+    /// Share of its units that each tenant contributes.
+    pub beta: Ratio,
+    /// Share of what the others contribute that a tenant may borrow.
+    pub limit: Ratio,
+    /// Erased units that a lender keeps, at least 1.
+    pub keep: u32,
+    /// When a borrowed unit comes back.
+    pub give_back: GiveBack,
+}
+
+/// Equation (1) of the paper: what all tenants together share.
+pub fn shared(allocated: &[u64], beta: Ratio) -> u64 {
+    allocated.iter().map(|&units| beta.of(units)).sum()
+}
+
+impl Isolation for SharedSpace {
+    fn shares(&self, space: &Space) -> Vec<u32> {
+        in_proportion(space)
+    }
+
+    fn contribution(&self, allocated: u32) -> u32 {
+        self.beta.of(u64::from(allocated)) as u32
+    }
+
+    fn lender(&self, books: &Books, free: &[u32], borrower: usize) -> Option<usize> {
+        let accounts = books.accounts();
+        let others: u32 =
+            accounts.iter().map(|a| a.contribution).sum::<u32>() - accounts[borrower].contribution;
+        let most = self.limit.of(u64::from(others)) as u32;
+        if accounts[borrower].lent > 0 || accounts[borrower].borrowed >= most {
+            return None;
+        }
+        let may_lend = |&tenant: &usize| {
+            let account = &accounts[tenant];
+            tenant != borrower
+                && account.borrowed == 0
+                && account.lent < account.contribution
+                && free[tenant] > self.keep
+        };
+        (0..accounts.len()).filter(may_lend).max_by_key(|&tenant| (free[tenant], std::cmp::Reverse(tenant)))
+    }
+
+    fn gives_back_at_erase(&self) -> bool {
+        self.give_back == GiveBack::AtErase
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: SharedSpace = SharedSpace {
+        beta: Ratio::new(1, 10),
+        limit: Ratio::new(1, 1),
+        keep: 1,
+        give_back: GiveBack::AtErase,
+    };
+
+    #[test]
+    fn equation_1_gives_the_8_gb_of_the_example() {
+        // C3-6: 40, 20 and 20 GB, beta 10 %; the 20 GB that nobody has stay out.
+        assert_eq!(shared(&[40, 20, 20], Ratio::new(1, 10)), 8);
+        assert_eq!([40, 20, 20].map(|units| POLICY.contribution(units)), [4, 2, 2]);
+    }
+
+    #[test]
+    fn a_free_block_of_another_defers_the_collection_of_block_0() {
+        // C3-5, figure 2: A has no free block, B and C have one each and keep none of theirs back but this one.
+        let policy = SharedSpace { keep: 0, beta: Ratio::new(1, 4), ..POLICY };
+        let mut books = Books::new(vec![4; 3], |units| policy.contribution(units));
+        let mut free = [0, 1, 1];
+        let lender = policy.lender(&books, &free, 0).expect("B lends");
+        assert_eq!(lender, 1);
+        books.lend(lender, 0);
+        free[lender] -= 1;
+        assert_eq!(policy.lender(&books, &free, 0), Some(2));
+        books.lend(2, 0);
+        free[2] -= 1;
+        assert_eq!(policy.lender(&books, &free, 0), None);
+        // Under VSSD there is nobody to ask.
+        assert_eq!(super::super::Vssd.lender(&books, &[0, 1, 1], 0), None);
+    }
+
+    #[test]
+    fn nobody_lends_beyond_its_contribution_its_reserve_or_the_limit() {
+        let mut books = Books::new(vec![20, 30], |units| POLICY.contribution(units));
+        assert_eq!(POLICY.lender(&books, &[0, 1], 0), None, "the last erased unit stays");
+        assert_eq!(POLICY.lender(&books, &[0, 9], 0), Some(1));
+        let half = SharedSpace { limit: Ratio::new(1, 2), ..POLICY };
+        for _ in 0..3 {
+            assert_eq!(half.lender(&books, &[0, 9], 0).is_some(), books.accounts()[0].borrowed < 1);
+            books.lend(1, 0);
+        }
+        assert_eq!(POLICY.lender(&books, &[0, 9], 0), None, "three of 30 are lent");
+        assert_eq!(POLICY.lender(&books, &[9, 0], 1), None, "one who has borrowed lends nothing");
+    }
+}

@@ -1,0 +1,38 @@
+//! Drives whose units of allocation go over several planes, under power cuts.
+
+use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
+
+fn run(seeds: u64, plant: Option<&str>) -> VerifyReport {
+    let options = VerifyOptions {
+        shape: Shape::Named(Family::Ssd(Drive::Units)),
+        seeds,
+        crash: true,
+        plant: plant.map(String::from),
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    verify(&options, |_| {}).expect("the stack can be built")
+}
+
+#[test]
+fn wide_units_survive_power_cuts() {
+    let report = run(120, None);
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert!(report.crashes > 0, "no power was cut");
+}
+
+/// `cargo test -p nandu-sim many_seeds_of_wide_units -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn many_seeds_of_wide_units() {
+    let report = run(4000, None);
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
+
+#[test]
+fn faults_of_erases_are_found_with_wide_units() {
+    for plant in ["ssd.erase-too-early"] {
+        let report = run(3000, Some(plant));
+        assert!(!report.failures.is_empty(), "{plant} is never found");
+    }
+}
