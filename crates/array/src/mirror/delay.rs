@@ -37,6 +37,16 @@ pub enum Ack {
     WaitLimit,
     /// When both have it; then no leg is ever delayed.
     Both,
+    /// When the leader has it and the follower lacks few enough; no leg is ever delayed.
+    Leader,
+}
+
+impl Ack {
+    /// Whether a leg can be late.
+    #[inline]
+    pub(super) fn has_limit(self) -> bool {
+        matches!(self, Ack::First | Ack::WaitLimit)
+    }
 }
 
 /// What sets the wait limit.
@@ -55,6 +65,8 @@ pub enum Limit {
 pub struct Policy {
     /// When a write is acknowledged.
     pub ack: Ack,
+    /// Writes that only the leader has, at most, with `Ack::Leader`.
+    pub behind: usize,
     /// Whether a flush may count on the leader alone where the follower says L.
     pub fast_flush: bool,
     /// Whether lost data are listed and reported; a `mirror` refuses instead.
@@ -93,6 +105,7 @@ impl Policy {
     /// What `mirror` does: nothing is delayed.
     pub const MIRROR: Policy = Policy {
         ack: Ack::Both,
+        behind: 0,
         fast_flush: false,
         lists_lost: false,
         limit: Limit::Ratio,
@@ -218,7 +231,7 @@ impl Mirror {
 
     /// What the legs say of themselves delays them before they are late.
     pub(super) fn take_hints(&mut self, at: u64, upto: u64, cx: &mut Cx<'_>) {
-        if self.policy.limit != Limit::GcHint || self.policy.ack == Ack::Both || !self.is_pair() {
+        if self.policy.limit != Limit::GcHint || !self.policy.ack.has_limit() || !self.is_pair() {
             return;
         }
         let expects =
@@ -299,6 +312,9 @@ impl Mirror {
 
     /// A leg has completed a write `span` after it was sent; `apart` after the other leg had.
     pub(super) fn sample(&mut self, leg: usize, span: Span, apart: Option<Span>) {
+        if let Some(apart) = apart.filter(|_| self.policy.lists_lost) {
+            self.count.ratios.add(leg, span, Span(span.0 - apart.0));
+        }
         if self.policy.ack == Ack::Both {
             return;
         }
@@ -436,7 +452,7 @@ impl Mirror {
     fn apart_of(&self, leg: usize, slot: u32, now: Instant) -> Option<Span> {
         let flight = self.lag[leg].flight(slot).filter(|f| f.direct)?;
         let op = &self.ops[flight.pieces[0].writer as usize];
-        Some(now.since(op.first))
+        (op.first > Instant::ZERO).then(|| now.since(op.first))
     }
 
     fn may_resume(&mut self, leg: usize, now: Instant) {

@@ -2,6 +2,7 @@
 //! delay queues, reads past a late leg, exposure and what is lost.
 
 use super::leg::Place as Standing;
+use super::ratio::Ratios;
 use super::Mirror;
 use nandu_base::Counter;
 
@@ -39,6 +40,7 @@ pub(super) struct Counts {
     pub(super) exposure_waits: u64,
     pub(super) degrades: u64,
     pub(super) hedges: u64,
+    pub(super) ratios: Ratios,
 }
 
 impl Mirror {
@@ -117,5 +119,6 @@ impl Mirror {
         ] {
             out.push(Counter { name, value });
         }
+        c.ratios.put(out);
     }
 }

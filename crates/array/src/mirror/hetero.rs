@@ -16,6 +16,9 @@ pub enum AckMode {
     WaitLimit,
     /// When both have it, as a plain mirror.
     Both,
+    /// When the leader has it, as long as the other leg lacks fewer than `write_behind` such writes, otherwise when both
+    /// have it. No leg is ever delayed. This is what Linux md does with a write-mostly leg and a write-behind limit.
+    Leader,
 }
 
 /// What a flush covers.
@@ -89,6 +92,9 @@ pub struct HeteroConfig {
     /// When a write without FUA is acknowledged. Default "first".
     #[serde(default = "default_ack")]
     pub ack: AckMode,
+    /// With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
+    #[serde(default = "default_write_behind")]
+    pub write_behind: u32,
     /// How many requests are served at once. Default "pipelined".
     #[serde(default = "default_manager")]
     pub manager: Manager,
@@ -170,6 +176,9 @@ pub struct HeteroConfig {
 fn default_ack() -> AckMode {
     AckMode::First
 }
+fn default_write_behind() -> u32 {
+    256
+}
 fn default_manager() -> Manager {
     Manager::Pipelined
 }
@@ -225,6 +234,7 @@ impl HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
             ack: default_ack(),
+            write_behind: default_write_behind(),
             manager: default_manager(),
             flush: default_flush(),
             wait_limit: default_wait_limit(),
@@ -301,6 +311,12 @@ impl HeteroConfig {
             self.wait_floor <= Span::from_secs(10),
             format!("{} is more than 10 s", self.wait_floor),
         )?;
+        let behind = self.write_behind;
+        bound(
+            "write_behind",
+            (1..=16_383).contains(&behind),
+            format!("{behind} is out of bounds: 1 to 16383"),
+        )?;
         let depth = self.delay_depth.unwrap_or(if fifo { 1 } else { 4 });
         bound("delay_depth", (1..=256).contains(&depth), format!("{depth} is out of bounds: 1 to 256"))?;
         let batch = self.delay_batch;
@@ -324,7 +340,9 @@ impl HeteroConfig {
                 AckMode::First => Ack::First,
                 AckMode::WaitLimit => Ack::WaitLimit,
                 AckMode::Both => Ack::Both,
+                AckMode::Leader => Ack::Leader,
             },
+            behind: behind as usize,
             fast_flush: self.flush == FlushMode::FastLeg,
             lists_lost: true,
             limit: match self.wait_limit {

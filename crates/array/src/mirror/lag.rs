@@ -101,6 +101,11 @@ impl Lag {
         self.waiting.is_empty() && self.live == 0
     }
 
+    /// Pieces that the leg lacks, waiting or under way.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.live as usize
+    }
+
     /// Pieces that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
