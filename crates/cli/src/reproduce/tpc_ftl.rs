@@ -4,7 +4,7 @@
 //! cache has 128 KiB unless said otherwise. Latencies include collection, on a drive that is full with 15 % spare.
 
 use super::lab::{Lab, Load, Results, Setup};
-use super::{Figure, Findings, Measured, Paper};
+use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use crate::format::{percent, size};
 use nandu_sim::RunResult;
@@ -12,6 +12,7 @@ use nandu_sim::RunResult;
 /// The paper.
 pub const PAPER: Paper = Paper {
     name: "tpc-ftl",
+    requests: 200_000,
     expected: include_str!("../../../../experiments/02-tpc-ftl/expected.json"),
     measure,
 };
@@ -114,6 +115,7 @@ fn fig5(races: &[Results], found: &mut Findings) {
         (label.to_string(), points.collect())
     };
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Fig 5: mean latency by scheme; 1 Financial1, 2 Financial2, 3 WebSearch1".into(),
         x: "trace",
         y: "mean latency, us",
@@ -205,6 +207,7 @@ fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings
     }
     let part = if trace == "websearch1" { "a" } else { "b" };
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: format!("Fig 6 {part}: mean latency over the size of the map cache, {trace}"),
         x: "map cache, KiB (log scale)",
         y: "mean latency, us",
@@ -313,6 +316,7 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         }
     }
     found.figures.push(Figure {
+        shape: Shape::Log,
         title:
             "Mean latency over the share of writes, reads and writes apart, by where unchanged slots go first"
                 .into(),
@@ -345,6 +349,7 @@ fn run_lengths(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         }
     }
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Mean latency over the length of sequential runs, uniform load".into(),
         x: "requests of a run (log scale)",
         y: "mean latency, us",
