@@ -23,7 +23,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
     };
     let lab = |paper: &Paper| Lab {
         seed: args.seed,
-        requests: args.requests.unwrap_or(if args.quick { paper.requests / 10 } else { paper.requests }),
+        requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
         recorded: args.recorded.iter().cloned().collect(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         talk,

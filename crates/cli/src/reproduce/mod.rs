@@ -22,8 +22,10 @@ use serde::Serialize;
 pub struct Paper {
     /// The name that the command takes.
     pub name: &'static str,
-    /// Requests of each load; with `--quick` a tenth.
+    /// Requests of each load.
     pub requests: u64,
+    /// Requests of each load with `--quick`.
+    pub quick: u64,
     /// Its `expected.json`.
     expected: &'static str,
     /// Measures every claim.
@@ -48,8 +50,8 @@ pub struct Measured {
     pub id: &'static str,
     /// Which case of it.
     pub case: String,
-    /// The figure in the claim's unit.
-    pub value: f64,
+    /// The figure in the claim's unit; `None` when the run had nothing to measure.
+    pub value: Option<f64>,
     /// `real` or `stand-in`: what was replayed; empty for what needs no load.
     pub origin: String,
     /// What explains the figure.
@@ -144,7 +146,7 @@ impl Paper {
 
 fn outcome(claim: &Claim, measured: &[Measured]) -> Outcome {
     let found = measured.iter().find(|m| m.id == claim.id && m.case == claim.case);
-    let value = found.map(|m| m.value);
+    let value = found.and_then(|m| m.value);
     Outcome {
         claim: claim.clone(),
         measured: value,

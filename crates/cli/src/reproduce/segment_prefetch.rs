@@ -13,6 +13,7 @@ use nandu_sim::RunResult;
 pub const PAPER: Paper = Paper {
     name: "segment-prefetch",
     requests: 200_000,
+    quick: 20_000,
     expected: include_str!("../../../../experiments/00-segment-prefetch/expected.json"),
     measure,
 };
@@ -75,7 +76,7 @@ fn hit_percent(r: &RunResult) -> f64 {
 
 fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
     let origin = from.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone());
-    Measured { id, case: case.into(), value, origin, reason }
+    Measured { id, case: case.into(), value: Some(value), origin, reason }
 }
 
 fn us(r: &RunResult) -> f64 {

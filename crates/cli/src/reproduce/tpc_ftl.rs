@@ -13,6 +13,7 @@ use nandu_sim::RunResult;
 pub const PAPER: Paper = Paper {
     name: "tpc-ftl",
     requests: 200_000,
+    quick: 20_000,
     expected: include_str!("../../../../experiments/02-tpc-ftl/expected.json"),
     measure,
 };
@@ -86,7 +87,7 @@ fn origin(r: &RunResult) -> String {
 }
 
 fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
-    Measured { id, case: case.into(), value, origin: origin(from), reason }
+    Measured { id, case: case.into(), value: Some(value), origin: origin(from), reason }
 }
 
 /// C2-1 to C2-3: mean latency of three schemes on three traces.
@@ -222,7 +223,7 @@ fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
     let formula = |id, case: &str, value: f64, reason| Measured {
         id,
         case: case.into(),
-        value,
+        value: Some(value),
         origin: String::new(),
         reason,
     };
@@ -248,7 +249,7 @@ fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         let row = |case: String, value| Measured {
             id: "C2-11",
             case,
-            value,
+            value: Some(value),
             origin: stats.origin.clone(),
             reason: format!("{} requests", stats.requests),
         };

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::open::{open_text, Opened};
 use crate::parallel;
 use crate::plan::Plan;
-use nandu_base::Span;
+use nandu_base::{Instant, Span};
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{run_tapped, Ended, Look, Tap};
 use nandu_sim::RunResult;
@@ -23,6 +23,8 @@ pub struct Watched {
     pub times: Times,
     /// The machines over the run.
     pub samples: Samples,
+    /// When the replay began, after the stack was open.
+    pub start: Instant,
 }
 
 /// Runs by the label of their setup.
@@ -101,7 +103,8 @@ impl Lab {
         self.watch_plans(self.open_plans(setups, load, cap)?, cap)
     }
 
-    /// As [`Lab::watch`], with each request at a given time and as many in the system as there are.
+    /// As [`Lab::watch`], with each request at a given time of the machines' clock and as many in the system as there
+    /// are. The stacks must be open at once: theirs is the clock of the replay.
     pub fn watch_at(&self, setups: &[Setup], load: &Load, times: &[Span]) -> Result<Runs, Failure> {
         let all = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let mut plans = self.open_plans(setups, load, all)?;
@@ -139,7 +142,7 @@ impl Lab {
                 Failure { message: format!("{label}: {}", failure.message), ..failure }
             })?;
             let times = Times::of(seen.tap.0, cap as usize);
-            Ok((label, Watched { result: seen.result, times, samples: seen.samples }))
+            Ok((label, Watched { result: seen.result, times, samples: seen.samples, start: seen.start }))
         });
         bar.clear();
         runs.into_iter().collect()

@@ -4,12 +4,12 @@
 //! alone gets the writes at the times at which the mirror had let them in. A device does the same for the same requests, so
 //! that these are the legs' times within the mirror; how many add up to the mirror's own time is in the reasons.
 
-use super::{counter, measured, setup, small_files, CAP, HDD_1, HETE_MR, SSD_1};
+use super::{counter, measured, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SSD_1};
 use crate::failure::Failure;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::watch::{Runs, Times};
 use crate::reproduce::{Figure, Findings, Shape};
-use nandu_base::Span;
+use nandu_base::{Instant, Span};
 use nandu_sim::RunResult;
 
 /// Writes of a figure.
@@ -19,19 +19,19 @@ const SLOW: u64 = 10;
 /// Multiples of the faster leg's time that are tried as wait limit, in tenths.
 const LIMITS: [u64; 9] = [10, 13, 15, 18, 20, 25, 30, 50, 100];
 
-pub(super) fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let calm = Pair::run(lab, 100)?;
-    let busy = Pair::run(lab, 200)?;
-    let largest = largest(&calm, "C1-7", found);
-    let twice = self::largest(&busy, "C1-8", found);
-    let reason = format!("{twice:.1} against {largest:.1}");
-    found.measured.push(measured("C1-8", "twice the load", twice / largest, &busy.result, reason));
+pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let calm = Pair::run(lab, drive, 100)?;
+    let busy = Pair::run(lab, drive, 200)?;
+    let once = largest(&calm, drive, "C1-7", found);
+    let twice = largest(&busy, drive, "C1-8", found);
+    let reason = format!("{twice:.1} against {once:.1}");
+    found.measured.push(measured("C1-8", &drive.case("twice the load"), twice / once, &busy.result, reason));
     for (case, pair) in [("100/s", &calm), ("200/s", &busy)] {
-        frozen(case, pair, found);
-        within(case, pair, found);
+        frozen(&drive.case(case), pair, found);
+        within(&drive.case(case), pair, found);
     }
-    limits(&calm, &busy, found);
-    streams(lab, found)
+    limits(&calm, &busy, drive, found);
+    streams(lab, drive, found)
 }
 
 /// Both legs' times of each write of one run.
@@ -44,12 +44,15 @@ struct Pair {
 }
 
 impl Pair {
-    fn run(lab: &Lab, per_second: u64) -> Result<Pair, Failure> {
+    fn run(lab: &Lab, drive: Drive, per_second: u64) -> Result<Pair, Failure> {
         let load = small_files(per_second);
-        let both = [setup("mirror", HETE_MR, &[("device.mirror.ack", "\"both\"")])];
+        let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.ack", "\"both\"")])];
         let whole = lab.watch(&both, &load, 1)?.remove("mirror").expect("it was run");
-        let legs = [setup("ssd", SSD_1, &[]), setup("disk", HDD_1, &[])];
-        let runs: Runs = lab.watch_at(&legs, &load, &whole.times.let_in)?;
+        let legs = [drive.setup("ssd", SSD_1, &[]), setup("disk", HDD_1, &[])];
+        // The platters turn by the clock, and opening the mirror took its time.
+        let opened = whole.start.since(Instant::ZERO);
+        let times: Vec<Span> = whole.times.let_in.iter().map(|&at| opened + at).collect();
+        let runs: Runs = lab.watch_at(&legs, &load, &times)?;
         let first = whole.times.first();
         let times = |t: &Times| (first..t.end.len()).map(|n| t.end[n] - t.let_in[n]).collect::<Vec<_>>();
         let (ssd, disk) = (times(&runs["ssd"].times), times(&runs["disk"].times));
@@ -77,7 +80,7 @@ impl Pair {
 }
 
 /// C1-7, C1-8: the largest ratio of a figure, and whose fault it is.
-fn largest(pair: &Pair, id: &'static str, found: &mut Findings) -> f64 {
+fn largest(pair: &Pair, drive: Drive, id: &'static str, found: &mut Findings) -> f64 {
     let drawn: Vec<f64> = pair.ratios().take(DRAWN).collect();
     let largest = drawn.iter().copied().fold(0.0, f64::max);
     let least = drawn.iter().copied().fold(0.0, f64::min);
@@ -88,16 +91,19 @@ fn largest(pair: &Pair, id: &'static str, found: &mut Findings) -> f64 {
         pair.ssd.len(),
         pair.figures
     );
-    found.measured.push(measured(id, "largest", largest, &pair.result, reason));
-    let drive = pair.ratios().filter(|r| *r > SLOW as f64).count();
+    found.measured.push(measured(id, &drive.case("largest"), largest, &pair.result, reason));
+    let flash = pair.ratios().filter(|r| *r > SLOW as f64).count();
     let disk = pair.ratios().filter(|r| *r < -(SLOW as f64)).count();
-    let reason = format!("{drive} writes on which the drive is slower, {disk} on which the disk is");
-    let share = drive as f64 * 100.0 / (drive + disk).max(1) as f64;
-    found.measured.push(measured(id, "whose fault", share, &pair.result, reason));
+    let reason = format!("{flash} writes on which the drive is slower, {disk} on which the disk is");
+    let share = flash as f64 * 100.0 / (flash + disk).max(1) as f64;
+    found.measured.push(measured(id, &drive.case("whose fault"), share, &pair.result, reason));
     let (figure, load) = if id == "C1-7" { (9, 100) } else { (10, 200) };
     found.figures.push(Figure {
         shape: Shape::Bars,
-        title: format!("Fig {figure}: response of the slower leg by the faster one's, {load} writes/s"),
+        title: format!(
+            "{}Fig {figure}: response of the slower leg by the faster one's, {load} writes/s",
+            drive.prefix
+        ),
         x: "write",
         y: "SSD / HDD above zero, HDD / SSD below",
         lines: vec![(
@@ -152,11 +158,11 @@ fn within(case: &str, pair: &Pair, found: &mut Findings) {
     found.measured.push(measured("C1-10", case, share_within(pair, 13), &pair.result, reason));
 }
 
-fn limits(calm: &Pair, busy: &Pair, found: &mut Findings) {
+fn limits(calm: &Pair, busy: &Pair, drive: Drive, found: &mut Findings) {
     let line = |pair: &Pair| LIMITS.map(|k| (k as f64 / 10.0, share_within(pair, k))).to_vec();
     found.figures.push(Figure {
         shape: Shape::Log,
-        title: "Writes within the wait limit, by its multiple of the faster leg's time".into(),
+        title: drive.case("Writes within the wait limit, by its multiple of the faster leg's time"),
         x: "wait limit / faster leg (log scale)",
         y: "writes within it, %",
         lines: vec![("100 writes/s".into(), line(calm)), ("200 writes/s".into(), line(busy))],
@@ -164,8 +170,8 @@ fn limits(calm: &Pair, busy: &Pair, found: &mut Findings) {
 }
 
 /// C1-14, Fig 4: 50 streams on the drive alone.
-fn streams(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
-    let run = lab.watch(&[setup("ssd", SSD_1, &[])], &small_files(100), CAP)?.remove("ssd");
+fn streams(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let run = lab.watch(&[drive.setup("ssd", SSD_1, &[])], &small_files(100), CAP)?.remove("ssd");
     let run = run.expect("it was run");
     let times = run.times.responses();
     let limit = median(&times) * SLOW;
@@ -176,19 +182,25 @@ fn streams(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         slow.windows(2).filter(|w| !w[0] && w[1]).count() + usize::from(slow.first() == Some(&true));
     let seconds = (run.times.seconds() * 2.0 / 3.0).max(1e-9);
     let reason = format!("{count} of {} writes, median {}, in {seconds:.0} s", times.len(), median(&times));
-    found.measured.push(measured("C1-14", "peaks", stretches as f64, &run.result, reason));
+    found.measured.push(measured("C1-14", &drive.case("peaks"), stretches as f64, &run.result, reason));
     let any = count as f64 / times.len().max(1) as f64;
     let after = again as f64 / count.max(1) as f64;
     let reason = format!("{:.1} % after a slow one, {:.2} % of all", after * 100.0, any * 100.0);
     let times_as = if count > 0 { after / any } else { 0.0 };
-    found.measured.push(measured("C1-14", "clustered", times_as, &run.result, reason));
+    found.measured.push(measured("C1-14", &drive.case("clustered"), times_as, &run.result, reason));
     let longest = times.iter().copied().max().unwrap_or(Span::ZERO);
     let held = Span(counter(&run.result, "ssd", "write_held_longest_ns"));
     let reason = format!("the drive itself held a write for {held} at most");
-    found.measured.push(measured("C1-14", "longest", longest.0 as f64 / 1e9, &run.result, reason));
+    found.measured.push(measured(
+        "C1-14",
+        &drive.case("longest"),
+        longest.0 as f64 / 1e9,
+        &run.result,
+        reason,
+    ));
     found.figures.push(Figure {
         shape: Shape::Bars,
-        title: "Fig 4: response of single writes, the drive alone, 100 writes/s".into(),
+        title: drive.case("Fig 4: response of single writes, the drive alone, 100 writes/s"),
         x: "write",
         y: "response, ms",
         lines: vec![(

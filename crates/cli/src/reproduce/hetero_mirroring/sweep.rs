@@ -2,7 +2,8 @@
 //! comparators of today; and how much of it is borrowed (W1-6).
 
 use super::{
-    counter, measured, more, setup, small_files, CAP, HDD_1, HDD_MR, HETE_MR, SSD_1, SSD_MR, STRIPED,
+    counter, measured, more, setup, small_files, CAP, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR,
+    STRIPED,
 };
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Setup};
@@ -67,7 +68,7 @@ fn setups() -> Vec<Setup> {
         setup("as shipped", HETE_MR, DEFAULTS),
         setup("write-behind", HETE_MR, BEHIND),
         setup("striped drives", STRIPED, &[]),
-        setup("RAID-0", STRIPED, &[("export.data.device", "\"stripe\"")]),
+        setup("RAID-0", RAID_0, &[]),
     ]);
     all
 }
@@ -98,6 +99,45 @@ pub(super) fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     }
     borrowed(&runs, [&curve("bounded"), &ssd, &disk], found);
     figures(&runs, &setups, found);
+    Ok(())
+}
+
+/// Every setup at every load.
+fn sweep(lab: &Lab, setups: &[Setup]) -> Result<Vec<Runs>, Failure> {
+    LOADS.iter().map(|&load| lab.watch(setups, &small_files(load), CAP)).collect()
+}
+
+/// The claims about drives that freeze once more, with a drive that does so for longer.
+pub(super) fn measure_mlc(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let mut setups = vec![MLC.setup("SSD-1", SSD_1, &[]), MLC.setup("SSD-Mr", SSD_MR, &[])];
+    setups.extend(READINGS[..3].iter().map(|(name, set)| MLC.setup(name, HETE_MR, set)));
+    let runs = sweep(lab, &setups)?;
+    let (ssd, mirror) = (Curve::of(&runs, "SSD-1"), Curve::of(&runs, "SSD-Mr"));
+    for (name, _) in &READINGS[..3] {
+        let (case, curve, from) = (MLC.case(name), Curve::of(&runs, name), &runs[7][*name].result);
+        throughput(&case, &curve, &mirror, from, found);
+        response(&case, &curve, [&ssd, &mirror], from, found);
+    }
+    let slower = more(mirror.mean_response(), ssd.mean_response());
+    let reason = format!("{} against {} ms", in_words(&mirror.response), in_words(&ssd.response));
+    found.measured.push(measured("C1-5", &MLC.case("SSD-Mr"), slower, &runs[7]["SSD-Mr"].result, reason));
+    for (title, y, of) in [
+        (
+            "Fig 7 with a drive of MLC: completed writes",
+            "writes completed, 1/s",
+            (|c| &c.done) as fn(&Curve) -> &Vec<f64>,
+        ),
+        ("Fig 8 with a drive of MLC: mean response", "mean response, ms", |c| &c.response),
+    ] {
+        let line = |s: &Setup| {
+            let curve = Curve::of(&runs, &s.label);
+            let points = LOADS.iter().zip(of(&curve)).map(|(&load, &value)| (load as f64, value));
+            (s.label.clone(), points.collect())
+        };
+        let (shape, title, x) = (Shape::Lines, title.into(), "writes offered, 1/s");
+        let lines = setups.iter().map(line).collect();
+        found.figures.push(Figure { shape, title, x, y, lines });
+    }
     Ok(())
 }
 
