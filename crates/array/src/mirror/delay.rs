@@ -5,7 +5,8 @@
 //! at least `wait_floor`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
 //! delay queue ([`super::lag`]). With `gc-hint` a leg that reports pressure, or expects to take longer than that beside
 //! the other, is delayed before it is late. A write that meets one that the leg still lacks joins the queue in any mode
-//! (W1-5). When both legs are late, both are written directly: one is enough (O1-9).
+//! (W1-5). When both legs are late, both are written directly: one is enough (O1-9). With `write_hedge` a write that its only
+//! direct leg has not taken after its median and the wait limit goes to the delayed leg too, ahead of the queue.
 //!
 //! **Drain** (S1-17 to S1-19). At most `delay_depth` requests at once while there are pieces. The leg is *in step* again
 //! when its queue is empty, or is below `resume_below` and the last drained request took less than twice the median
@@ -99,6 +100,8 @@ pub struct Policy {
     pub serial: bool,
     /// A read that takes longer is also sent to the other leg; zero for never.
     pub hedge: Span,
+    /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
+    pub write_hedge: bool,
 }
 
 impl Policy {
@@ -122,6 +125,7 @@ impl Policy {
         degrade: false,
         serial: false,
         hedge: Span(0),
+        write_hedge: false,
     };
 }
 
@@ -204,7 +208,8 @@ impl Pace {
 /// The wait limits that are not over.
 #[derive(Debug)]
 pub(super) struct Waits {
-    due: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// When, version and number of the operation, and whether it is a hedge that is due and not the other leg.
+    due: BinaryHeap<Reverse<(Instant, u64, u32, bool)>>,
     armed: Option<Instant>,
     apart: Quantile,
 }
@@ -274,8 +279,36 @@ impl Mirror {
     pub(super) fn start_limit(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         let due = cx.now + self.limit_after(cx.now.since(op.sent));
-        self.waits.due.push(Reverse((due, op.version, i)));
+        self.waits.due.push(Reverse((due, op.version, i, false)));
         self.arm_limit(cx);
+    }
+
+    /// A write was sent to one leg and waits for the other in its queue: the one it was sent to has its usual time, and
+    /// the wait limit (O1-9).
+    pub(super) fn start_write_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let direct = match op.parts {
+            [Part::Flying, Part::Queued] => 0,
+            [Part::Queued, Part::Flying] => 1,
+            _ => return,
+        };
+        let usual = self.paces[direct].median.value();
+        if !self.policy.write_hedge || !self.policy.ack.has_limit() || usual == Span::ZERO {
+            return;
+        }
+        self.waits.due.push(Reverse((cx.now + usual + self.limit_after(usual), op.version, i, true)));
+        self.arm_limit(cx);
+    }
+
+    /// No leg has the write yet, and the one that it was sent to is late.
+    fn hedge_write(&mut self, i: u32) {
+        let op = &self.ops[i as usize];
+        let waits = op.parts.iter().position(|p| *p == Part::Queued);
+        if let Some(leg) = waits.filter(|_| !op.parts.contains(&Part::Done)) {
+            self.lag[leg].hurry(op.at);
+            self.count.write_hedges += 1;
+            self.stir = true;
+        }
     }
 
     fn arm_limit(&mut self, cx: &mut Cx<'_>) {
@@ -289,13 +322,17 @@ impl Mirror {
     /// Some wait limit is over.
     pub(super) fn limit_timer(&mut self, cx: &mut Cx<'_>) {
         self.waits.armed = None;
-        while let Some(&Reverse((due, version, i))) = self.waits.due.peek() {
+        while let Some(&Reverse((due, version, i, is_hedge))) = self.waits.due.peek() {
             if due > cx.now {
                 break;
             }
             self.waits.due.pop();
             let op = &mut self.ops[i as usize];
             if op.version != version || op.over || !op.issued {
+                continue;
+            }
+            if is_hedge {
+                self.hedge_write(i);
                 continue;
             }
             op.waited = true;

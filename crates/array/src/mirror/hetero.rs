@@ -143,6 +143,10 @@ pub struct HeteroConfig {
     /// 0: never; otherwise 1 us to 10 s.
     #[serde(default)]
     pub hedge_after: Span,
+    /// While one leg catches up, a write that the other one has not taken within its usual time and the wait limit is sent
+    /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
+    #[serde(default)]
+    pub write_hedge: bool,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -250,6 +254,7 @@ impl HeteroConfig {
             max_exposed_time: default_max_exposed_time(),
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
+            write_hedge: false,
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -363,6 +368,7 @@ impl HeteroConfig {
             degrade: self.on_limit == OnLimit::Degrade,
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
+            write_hedge: self.write_hedge,
         })
     }
 }

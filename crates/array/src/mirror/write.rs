@@ -306,6 +306,7 @@ impl Mirror {
                 false => {}
             }
         }
+        self.start_write_hedge(i, cx);
     }
 
     fn send_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {

@@ -278,6 +278,7 @@ pub fn hetero_setup(seed: u64) -> Setup {
             h.ack = AckMode::Leader;
             h.write_behind = *rng.pick(&[1, 4, 256]);
         }
+        h.write_hedge = rng.below(2) == 0;
     })
 }
 

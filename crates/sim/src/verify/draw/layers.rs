@@ -150,6 +150,8 @@ impl Draft<'_> {
         self.put_text("wait_floor", format!("{floor} us"));
         let behind = *self.rng.pick(&[1, 4, 256]);
         self.put("write_behind", behind);
+        let hedges = self.rng.below(2) == 0;
+        self.put("write_hedge", hedges);
         let batch = 4096u64 << self.rng.below(5);
         self.put("delay_batch", batch);
         let depth = self.rng.between(1, 4);
