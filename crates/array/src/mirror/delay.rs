@@ -495,7 +495,8 @@ impl Mirror {
     fn may_resume(&mut self, leg: usize, now: Instant) {
         let (pace, lag) = (&mut self.paces[leg], &self.lag[leg]);
         let quick = pace.last.0 < 2 * pace.median.value().0;
-        if pace.delayed && !pace.pressed && lag.bytes() < self.policy.resume && quick {
+        let pressed = pace.pressed && self.policy.limit == Limit::GcHint;
+        if pace.delayed && !pressed && lag.bytes() < self.policy.resume && quick {
             pace.resume(now);
         }
     }

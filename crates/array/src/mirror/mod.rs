@@ -513,6 +513,7 @@ impl Machine for Mirror {
                 self.leave(leg, cx);
                 self.legs[leg].failed = false;
                 self.legs[leg].back = true;
+                self.paces[leg].pressed = false;
                 self.stir = true;
             }
             DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,

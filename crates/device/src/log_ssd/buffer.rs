@@ -34,6 +34,8 @@ pub(super) struct Buffer {
     bytes_per_second: u64,
     link_free_at: Instant,
     pub link_busy: Span,
+    /// The drive has said that merges hold it up.
+    is_pressed: bool,
 }
 
 impl Buffer {
@@ -46,7 +48,18 @@ impl Buffer {
             bytes_per_second,
             link_free_at: Instant::ZERO,
             link_busy: Span::ZERO,
+            is_pressed: false,
         }
+    }
+
+    /// What the drive has to say of itself now: under pressure from when a write waits for room while planes merge until
+    /// half of the buffer is free.
+    pub fn pressure(&mut self, merges: bool) -> Option<bool> {
+        let pressed = match self.is_pressed {
+            true => self.used > self.capacity / 2,
+            false => merges && !self.waiting.is_empty(),
+        };
+        (std::mem::replace(&mut self.is_pressed, pressed) != pressed).then_some(pressed)
     }
 
     pub fn has_room(&self) -> bool {
@@ -278,5 +291,29 @@ impl<F: LogBlocks> LogSsd<F> {
                 self.lines[plane as usize].entry_mut(number).is_sealed = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_begins_when_a_write_waits_for_merges_and_ends_half_empty() {
+        let mut buffer = Buffer::new(4, 8, 1);
+        let waiting =
+            Waiting { id: ReqId::NONE, came: Instant::ZERO, merged_then: Span::ZERO, serial: 0, next: 0 };
+        buffer.used = 4;
+        assert_eq!(buffer.pressure(true), None, "full, and nobody waits");
+        buffer.waiting.push_back(waiting);
+        assert_eq!(buffer.pressure(false), None, "a busy drive is not one that merges");
+        assert_eq!(buffer.pressure(true), Some(true));
+        assert_eq!(buffer.pressure(true), None, "said once");
+        buffer.waiting.clear();
+        buffer.used = 3;
+        assert_eq!(buffer.pressure(false), None);
+        buffer.used = 2;
+        assert_eq!(buffer.pressure(true), Some(false));
+        assert_eq!(buffer.pressure(true), None);
     }
 }
