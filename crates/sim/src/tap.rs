@@ -138,6 +138,8 @@ pub struct Seen<T> {
     pub lanes: Vec<DeviceLanes>,
     /// The run over time; empty when it was not asked for.
     pub samples: Samples,
+    /// When the replay began on the clock of the machines: after the stack was open.
+    pub start: Instant,
 }
 
 /// Hears of nothing.
@@ -168,7 +170,7 @@ pub fn run_tapped<T: Tap>(
     };
     let (result, host) =
         run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
-    Ok(Seen { result, tap: host.tap, lanes: host.lanes, samples: host.samples })
+    Ok(Seen { result, tap: host.tap, lanes: host.lanes, samples: host.samples, start: host.start })
 }
 
 /// The figures of a run, and a tap beside them.

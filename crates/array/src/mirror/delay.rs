@@ -5,7 +5,8 @@
 //! at least `wait_floor`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
 //! delay queue ([`super::lag`]). With `gc-hint` a leg that reports pressure, or expects to take longer than that beside
 //! the other, is delayed before it is late. A write that meets one that the leg still lacks joins the queue in any mode
-//! (W1-5). When both legs are late, both are written directly: one is enough (O1-9).
+//! (W1-5). When both legs are late, both are written directly: one is enough (O1-9). With `write_hedge` a write that its only
+//! direct leg has not taken after its median and the wait limit goes to the delayed leg too, ahead of the queue.
 //!
 //! **Drain** (S1-17 to S1-19). At most `delay_depth` requests at once while there are pieces. The leg is *in step* again
 //! when its queue is empty, or is below `resume_below` and the last drained request took less than twice the median
@@ -37,6 +38,16 @@ pub enum Ack {
     WaitLimit,
     /// When both have it; then no leg is ever delayed.
     Both,
+    /// When the leader has it and the follower lacks few enough; no leg is ever delayed.
+    Leader,
+}
+
+impl Ack {
+    /// Whether a leg can be late.
+    #[inline]
+    pub(super) fn has_limit(self) -> bool {
+        matches!(self, Ack::First | Ack::WaitLimit)
+    }
 }
 
 /// What sets the wait limit.
@@ -55,6 +66,8 @@ pub enum Limit {
 pub struct Policy {
     /// When a write is acknowledged.
     pub ack: Ack,
+    /// Writes that only the leader has, at most, with `Ack::Leader`.
+    pub behind: usize,
     /// Whether a flush may count on the leader alone where the follower says L.
     pub fast_flush: bool,
     /// Whether lost data are listed and reported; a `mirror` refuses instead.
@@ -87,12 +100,15 @@ pub struct Policy {
     pub serial: bool,
     /// A read that takes longer is also sent to the other leg; zero for never.
     pub hedge: Span,
+    /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
+    pub write_hedge: bool,
 }
 
 impl Policy {
     /// What `mirror` does: nothing is delayed.
     pub const MIRROR: Policy = Policy {
         ack: Ack::Both,
+        behind: 0,
         fast_flush: false,
         lists_lost: false,
         limit: Limit::Ratio,
@@ -109,6 +125,7 @@ impl Policy {
         degrade: false,
         serial: false,
         hedge: Span(0),
+        write_hedge: false,
     };
 }
 
@@ -191,7 +208,8 @@ impl Pace {
 /// The wait limits that are not over.
 #[derive(Debug)]
 pub(super) struct Waits {
-    due: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// When, version and number of the operation, and whether it is a hedge that is due and not the other leg.
+    due: BinaryHeap<Reverse<(Instant, u64, u32, bool)>>,
     armed: Option<Instant>,
     apart: Quantile,
 }
@@ -218,7 +236,7 @@ impl Mirror {
 
     /// What the legs say of themselves delays them before they are late.
     pub(super) fn take_hints(&mut self, at: u64, upto: u64, cx: &mut Cx<'_>) {
-        if self.policy.limit != Limit::GcHint || self.policy.ack == Ack::Both || !self.is_pair() {
+        if self.policy.limit != Limit::GcHint || !self.policy.ack.has_limit() || !self.is_pair() {
             return;
         }
         let expects =
@@ -261,8 +279,36 @@ impl Mirror {
     pub(super) fn start_limit(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         let due = cx.now + self.limit_after(cx.now.since(op.sent));
-        self.waits.due.push(Reverse((due, op.version, i)));
+        self.waits.due.push(Reverse((due, op.version, i, false)));
         self.arm_limit(cx);
+    }
+
+    /// A write was sent to one leg and waits for the other in its queue: the one it was sent to has its usual time, and
+    /// the wait limit (O1-9).
+    pub(super) fn start_write_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let direct = match op.parts {
+            [Part::Flying, Part::Queued] => 0,
+            [Part::Queued, Part::Flying] => 1,
+            _ => return,
+        };
+        let usual = self.paces[direct].median.value();
+        if !self.policy.write_hedge || !self.policy.ack.has_limit() || usual == Span::ZERO {
+            return;
+        }
+        self.waits.due.push(Reverse((cx.now + usual + self.limit_after(usual), op.version, i, true)));
+        self.arm_limit(cx);
+    }
+
+    /// No leg has the write yet, and the one that it was sent to is late.
+    fn hedge_write(&mut self, i: u32) {
+        let op = &self.ops[i as usize];
+        let waits = op.parts.iter().position(|p| *p == Part::Queued);
+        if let Some(leg) = waits.filter(|_| !op.parts.contains(&Part::Done)) {
+            self.lag[leg].hurry(op.at);
+            self.count.write_hedges += 1;
+            self.stir = true;
+        }
     }
 
     fn arm_limit(&mut self, cx: &mut Cx<'_>) {
@@ -276,13 +322,17 @@ impl Mirror {
     /// Some wait limit is over.
     pub(super) fn limit_timer(&mut self, cx: &mut Cx<'_>) {
         self.waits.armed = None;
-        while let Some(&Reverse((due, version, i))) = self.waits.due.peek() {
+        while let Some(&Reverse((due, version, i, is_hedge))) = self.waits.due.peek() {
             if due > cx.now {
                 break;
             }
             self.waits.due.pop();
             let op = &mut self.ops[i as usize];
             if op.version != version || op.over || !op.issued {
+                continue;
+            }
+            if is_hedge {
+                self.hedge_write(i);
                 continue;
             }
             op.waited = true;
@@ -299,6 +349,9 @@ impl Mirror {
 
     /// A leg has completed a write `span` after it was sent; `apart` after the other leg had.
     pub(super) fn sample(&mut self, leg: usize, span: Span, apart: Option<Span>) {
+        if let Some(apart) = apart.filter(|_| self.policy.lists_lost) {
+            self.count.ratios.add(leg, span, Span(span.0 - apart.0));
+        }
         if self.policy.ack == Ack::Both {
             return;
         }
@@ -436,13 +489,14 @@ impl Mirror {
     fn apart_of(&self, leg: usize, slot: u32, now: Instant) -> Option<Span> {
         let flight = self.lag[leg].flight(slot).filter(|f| f.direct)?;
         let op = &self.ops[flight.pieces[0].writer as usize];
-        Some(now.since(op.first))
+        (op.first > Instant::ZERO).then(|| now.since(op.first))
     }
 
     fn may_resume(&mut self, leg: usize, now: Instant) {
         let (pace, lag) = (&mut self.paces[leg], &self.lag[leg]);
         let quick = pace.last.0 < 2 * pace.median.value().0;
-        if pace.delayed && !pace.pressed && lag.bytes() < self.policy.resume && quick {
+        let pressed = pace.pressed && self.policy.limit == Limit::GcHint;
+        if pace.delayed && !pressed && lag.bytes() < self.policy.resume && quick {
             pace.resume(now);
         }
     }

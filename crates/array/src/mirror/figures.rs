@@ -2,6 +2,7 @@
 //! delay queues, reads past a late leg, exposure and what is lost.
 
 use super::leg::Place as Standing;
+use super::ratio::Ratios;
 use super::Mirror;
 use nandu_base::Counter;
 
@@ -39,6 +40,8 @@ pub(super) struct Counts {
     pub(super) exposure_waits: u64,
     pub(super) degrades: u64,
     pub(super) hedges: u64,
+    pub(super) write_hedges: u64,
+    pub(super) ratios: Ratios,
 }
 
 impl Mirror {
@@ -106,6 +109,7 @@ impl Mirror {
             ("reads_from_queue", c.queue_reads),
             ("reads_split", c.split_reads),
             ("reads_hedged", c.hedges),
+            ("writes_hedged", c.write_hedges),
             ("reads_of_lost_data", c.lost_reads),
             ("exposed_bytes", e.bytes),
             ("exposed_bytes_max", e.bytes_max),
@@ -117,5 +121,6 @@ impl Mirror {
         ] {
             out.push(Counter { name, value });
         }
+        c.ratios.put(out);
     }
 }

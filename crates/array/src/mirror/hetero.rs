@@ -16,6 +16,9 @@ pub enum AckMode {
     WaitLimit,
     /// When both have it, as a plain mirror.
     Both,
+    /// When the leader has it, as long as the other leg lacks fewer than `write_behind` such writes, otherwise when both
+    /// have it. No leg is ever delayed. This is what Linux md does with a write-mostly leg and a write-behind limit.
+    Leader,
 }
 
 /// What a flush covers.
@@ -89,6 +92,9 @@ pub struct HeteroConfig {
     /// When a write without FUA is acknowledged. Default "first".
     #[serde(default = "default_ack")]
     pub ack: AckMode,
+    /// With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
+    #[serde(default = "default_write_behind")]
+    pub write_behind: u32,
     /// How many requests are served at once. Default "pipelined".
     #[serde(default = "default_manager")]
     pub manager: Manager,
@@ -137,6 +143,10 @@ pub struct HeteroConfig {
     /// 0: never; otherwise 1 us to 10 s.
     #[serde(default)]
     pub hedge_after: Span,
+    /// While one leg catches up, a write that the other one has not taken within its usual time and the wait limit is sent
+    /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
+    #[serde(default)]
+    pub write_hedge: bool,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -169,6 +179,9 @@ pub struct HeteroConfig {
 
 fn default_ack() -> AckMode {
     AckMode::First
+}
+fn default_write_behind() -> u32 {
+    256
 }
 fn default_manager() -> Manager {
     Manager::Pipelined
@@ -225,6 +238,7 @@ impl HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
             ack: default_ack(),
+            write_behind: default_write_behind(),
             manager: default_manager(),
             flush: default_flush(),
             wait_limit: default_wait_limit(),
@@ -240,6 +254,7 @@ impl HeteroConfig {
             max_exposed_time: default_max_exposed_time(),
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
+            write_hedge: false,
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -301,6 +316,12 @@ impl HeteroConfig {
             self.wait_floor <= Span::from_secs(10),
             format!("{} is more than 10 s", self.wait_floor),
         )?;
+        let behind = self.write_behind;
+        bound(
+            "write_behind",
+            (1..=16_383).contains(&behind),
+            format!("{behind} is out of bounds: 1 to 16383"),
+        )?;
         let depth = self.delay_depth.unwrap_or(if fifo { 1 } else { 4 });
         bound("delay_depth", (1..=256).contains(&depth), format!("{depth} is out of bounds: 1 to 256"))?;
         let batch = self.delay_batch;
@@ -324,7 +345,9 @@ impl HeteroConfig {
                 AckMode::First => Ack::First,
                 AckMode::WaitLimit => Ack::WaitLimit,
                 AckMode::Both => Ack::Both,
+                AckMode::Leader => Ack::Leader,
             },
+            behind: behind as usize,
             fast_flush: self.flush == FlushMode::FastLeg,
             lists_lost: true,
             limit: match self.wait_limit {
@@ -345,6 +368,7 @@ impl HeteroConfig {
             degrade: self.on_limit == OnLimit::Degrade,
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
+            write_hedge: self.write_hedge,
         })
     }
 }

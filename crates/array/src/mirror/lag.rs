@@ -15,7 +15,7 @@
 //! many as requests may be under way at the leg. RAM: 160 B for each piece beside its payload.
 
 use nandu_base::{ByteLen, Instant, Op, Payload, PayloadPool, TenantId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A newest version that a leg lacks.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,8 @@ pub struct Lag {
     draining: u32,
     bytes: u64,
     head: u64,
+    /// Where pieces begin that go before all others.
+    hurried: VecDeque<u64>,
 }
 
 impl Lag {
@@ -99,6 +101,11 @@ impl Lag {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.live == 0
+    }
+
+    /// Pieces that the leg lacks, waiting or under way.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.live as usize
     }
 
     /// Pieces that wait.
@@ -204,6 +211,21 @@ impl Lag {
         self.waiting.remove(&piece.start);
     }
 
+    /// The piece that begins at `start` goes before the others, behind those that were hurried before.
+    pub fn hurry(&mut self, start: u64) {
+        self.hurried.push_back(start);
+    }
+
+    fn next_hurried(&mut self) -> Option<Piece> {
+        while let Some(start) = self.hurried.pop_front() {
+            let piece = self.waiting.get(&start).copied();
+            if let Some(piece) = piece.filter(|p| !self.flies(p.start, p.end)) {
+                return Some(piece);
+            }
+        }
+        None
+    }
+
     fn choose(&self, order: Order) -> Option<Piece> {
         let free = |p: &&Piece| !self.flies(p.start, p.end);
         match order {
@@ -224,7 +246,7 @@ impl Lag {
         changes: &mut Changes,
         pool: &mut PayloadPool,
     ) -> Option<u32> {
-        let whole = self.choose(order)?;
+        let whole = self.next_hurried().or_else(|| self.choose(order))?;
         self.remove(&whole);
         let first = whole.part(whole.start, whole.end.min(whole.start + most));
         if first.end < whole.end {
@@ -417,6 +439,7 @@ impl Lag {
             gone.push(piece);
         }
         self.order.clear();
+        self.hurried.clear();
         (self.bytes, self.head) = (0, 0);
     }
 }

@@ -26,7 +26,7 @@
 //! during steps 1 to 5 of a rejoin, so that L covers D without a race.
 //!
 //! **Not done.** Declaring the next regions of a sequential stream early; rewriting the other slot when idle; a scrub; a
-//! planned swap of the roles; the histogram of the legs' latency ratio.
+//! planned swap of the roles.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`],
@@ -55,6 +55,7 @@ pub mod locks;
 pub mod lost;
 mod member;
 mod open;
+mod ratio;
 mod read;
 pub mod region_map;
 pub mod regions;
@@ -512,6 +513,7 @@ impl Machine for Mirror {
                 self.leave(leg, cx);
                 self.legs[leg].failed = false;
                 self.legs[leg].back = true;
+                self.paces[leg].pressed = false;
                 self.stir = true;
             }
             DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,

@@ -13,7 +13,6 @@
 //! **Errors.** A leg that fails a write that the other leg took is out. What fails after the client was answered goes back
 //! to the queue. The request keeps the payload until the answer.
 
-use super::delay::Ack;
 use super::lag::Piece;
 use super::leg::Place;
 use super::locks::Claim;
@@ -81,7 +80,7 @@ pub(super) struct Operation {
     pub(super) gated: bool,
     /// Number of this write among all.
     pub(super) version: u64,
-    /// When it was issued, and when the first leg had it.
+    /// When it was issued, and when the first leg had it; zero when that one had it from its delay queue.
     pub(super) sent: Instant,
     pub(super) first: Instant,
     /// Pieces in the delay queue of each leg.
@@ -286,7 +285,7 @@ impl Mirror {
         self.version += 1;
         let op = &mut self.ops[i as usize];
         (op.issued, op.waited) = (true, false);
-        (op.version, op.sent) = (self.version, cx.now);
+        (op.version, op.sent, op.first) = (self.version, cx.now, Instant::ZERO);
         let (at, upto) = (op.at, op.upto);
         let range = (op.at >> self.shift) as u32..=((op.upto - 1) >> self.shift) as u32;
         let map = &self.legs[self.leader].map;
@@ -307,6 +306,7 @@ impl Mirror {
                 false => {}
             }
         }
+        self.start_write_hedge(i, cx);
     }
 
     fn send_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
@@ -371,12 +371,12 @@ impl Mirror {
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Done;
         let (span, other) = (cx.now.since(op.sent), op.parts[1 - leg]);
-        let apart = (other == Part::Done).then(|| cx.now.since(op.first));
+        let apart = (other == Part::Done && op.first > Instant::ZERO).then(|| cx.now.since(op.first));
         if other != Part::Done {
             op.first = cx.now;
         }
         self.sample(leg, span, apart);
-        if other == Part::Flying && self.policy.ack != Ack::Both {
+        if other == Part::Flying && self.policy.ack.has_limit() {
             self.start_limit(i, cx);
         }
         let op = &mut self.ops[i as usize];

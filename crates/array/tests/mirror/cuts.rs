@@ -198,6 +198,7 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
         ("strict, the leader lags", lagging(0, Strict, WaitLimit, Fifo)),
         ("fast-leg, the follower lags", lagging(1, FastLeg, First, Elevator)),
         ("fast-leg, the leader lags", lagging(0, FastLeg, First, Fifo)),
+        ("written behind", lagging(1, Strict, Leader, Fifo)),
     ]
 }
 

@@ -67,6 +67,43 @@ fn with_ack_both_nothing_is_delayed() {
 }
 
 #[test]
+fn behind_the_leader_is_at_most_write_behind() {
+    let mut w = made(slow(|h| (h.ack, h.write_behind) = (AckMode::Leader, 2)));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_ms(1));
+    for first in [0, 8] {
+        let a = w.write(first, 8);
+        assert!(took(&mut w, a) <= 1001, "the leader has it");
+    }
+    let a = w.write(16, 8);
+    assert!(took(&mut w, a) > 100_000, "two are behind already: both legs are waited for");
+    assert_eq!((w.counter("leg_b_delays"), w.counter("writes_over_wait_limit")), (0, 0));
+    quiet(&mut w);
+    // A leader that is frozen is waited for: this is no mirror that takes whoever is faster.
+    w.freeze(A, Span::from_us(500));
+    let a = w.write(0, 8);
+    assert!(took(&mut w, a) > 400_000);
+    quiet(&mut w);
+}
+
+#[test]
+fn the_ratio_of_the_legs_is_counted_where_both_had_a_write_at_once() {
+    let mut w = made(slow(|h| h.ack = AckMode::Both));
+    marked(&mut w, 0);
+    let before = w.counter("leg_b_slower");
+    for first in [0, 8, 16] {
+        let a = w.write(first, 8);
+        w.wait(&[a]);
+    }
+    let [all, many] = ["leg_b_slower", "leg_b_slower_32x"].map(|name| w.counter(name));
+    assert_eq!(all - before, 3);
+    assert!(many >= 3, "leg a takes 1 us at most, leg b 100 us at least");
+    assert_eq!(w.counter("leg_a_slower_2x"), 0);
+    assert!(w.counter("leg_b_slower_most_thousandths") >= 32_000);
+    quiet(&mut w);
+}
+
+#[test]
 fn past_the_wait_limit_a_leg_is_delayed_and_later_in_step_again() {
     for wait_limit in [WaitLimit::Ratio, WaitLimit::Quantile] {
         let mut w = made(slow(|h| h.wait_limit = wait_limit));

@@ -274,6 +274,11 @@ pub fn hetero_setup(seed: u64) -> Setup {
         h.hedge_after = *rng.pick(&[Span::ZERO, Span::from_us(1), Span::from_us(20)]);
         h.manager = *rng.pick(&[Manager::Serial, Manager::Pipelined, Manager::Pipelined]);
         h.on_limit = *rng.pick(&[OnLimit::Block, OnLimit::Degrade]);
+        if rng.below(6) == 0 {
+            h.ack = AckMode::Leader;
+            h.write_behind = *rng.pick(&[1, 4, 256]);
+        }
+        h.write_hedge = rng.below(2) == 0;
     })
 }
 

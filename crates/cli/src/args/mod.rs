@@ -296,10 +296,10 @@ pub struct CompareArgs {
 pub struct ReproduceArgs {
     /// The paper; all of them without it
     pub paper: Option<String>,
-    /// A tenth of the requests: seconds instead of minutes, and coarser figures
+    /// Fewer requests: seconds instead of minutes, and coarser figures
     #[arg(long)]
     pub quick: bool,
-    /// Requests of each load, instead of 200,000
+    /// Requests of each load, instead of the experiment's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..), conflicts_with = "quick")]
     pub requests: Option<u64>,
     /// Replay a recorded trace in place of the generator of that name; may be given several times

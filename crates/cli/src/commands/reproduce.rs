@@ -12,11 +12,6 @@ use crate::table::Table;
 use crate::talk::Talk;
 use serde::Serialize;
 
-/// Requests of each load.
-const REQUESTS: u64 = 200_000;
-/// Requests of each load with `--quick`.
-const REQUESTS_QUICK: u64 = 20_000;
-
 /// Measures the claims of one paper, or of all.
 pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
     if let Some(path) = &args.out.report {
@@ -26,23 +21,23 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         Some(name) => vec![reproduce::paper(name)?],
         None => PAPERS.iter().collect(),
     };
-    let lab = Lab {
+    let lab = |paper: &Paper| Lab {
         seed: args.seed,
-        requests: args.requests.unwrap_or(if args.quick { REQUESTS_QUICK } else { REQUESTS }),
+        requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
         recorded: args.recorded.iter().cloned().collect(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         talk,
     };
-    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab)).collect::<Result<_, _>>()?;
+    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab(p))).collect::<Result<_, _>>()?;
     if args.out.json {
-        output::print_json(&done.iter().map(|r| Record::of(r, &lab)).collect::<Vec<_>>())?;
+        output::print_json(&done.iter().map(Record::of).collect::<Vec<_>>())?;
     } else {
         for r in &done {
-            output::print(&text(r, &lab))?;
+            output::print(&text(r))?;
         }
     }
     if let Some(path) = &args.out.report {
-        reproduce::page::write(path, &done, &lab)?;
+        reproduce::page::write(path, &done)?;
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())
@@ -61,20 +56,20 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn of(r: &'a Reproduction, lab: &Lab) -> Record<'a> {
+    fn of(r: &'a Reproduction) -> Record<'a> {
         Record {
             schema: 1,
             paper: &r.expected.paper,
             title: &r.expected.title,
-            requests: lab.requests,
-            seed: lab.seed,
+            requests: r.requests,
+            seed: r.seed,
             claims: &r.outcomes,
             figures: &r.figures,
         }
     }
 }
 
-fn text(r: &Reproduction, lab: &Lab) -> String {
+fn text(r: &Reproduction) -> String {
     format!(
         "{}\n{}\n\n{}\n{}\n{}; {} requests for each load, seed {}\n",
         r.expected.title,
@@ -82,8 +77,8 @@ fn text(r: &Reproduction, lab: &Lab) -> String {
         table(&r.outcomes),
         reasons(&r.outcomes),
         summary(&r.outcomes),
-        crate::format::count(lab.requests),
-        lab.seed
+        crate::format::count(r.requests),
+        r.seed
     )
 }
 

@@ -172,7 +172,7 @@ fn run(
     let look = Look { lanes: window, samples: sampled };
     let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();
-    let Seen { result, tap, lanes, samples } = done?;
+    let Seen { result, tap, lanes, samples, .. } = done?;
     if let (Some(log), Some(path)) = (tap.log, &args.log) {
         log.end().map_err(|e| Failure::unwritable(path, &e))?;
     }

@@ -43,12 +43,16 @@ pub struct Load {
     pub name: &'static str,
     /// Parameters of the generator.
     pub settings: Vec<GenSetting>,
+    /// Requests, instead of the experiment's.
+    pub requests: Option<u64>,
+    /// Drives are empty at the start.
+    pub on_empty: bool,
 }
 
 impl Load {
     /// A generator as it is.
     pub fn plain(name: &'static str) -> Load {
-        Load { name, settings: Vec::new() }
+        Load { name, ..Load::default() }
     }
 
     /// With one more parameter.
@@ -79,7 +83,7 @@ impl Lab {
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
         let stacks: Vec<Opened> =
             setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
-        let plans = self.plan(stacks, load)?;
+        let plans = self.plan(stacks, load, None)?;
         let rows = compare::race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
@@ -105,22 +109,31 @@ impl Lab {
         })
     }
 
-    fn plan(&self, stacks: Vec<Opened>, load: &Load) -> Result<Vec<Plan>, Failure> {
+    /// The runs of `stacks`: with a `cap` requests arrive at their times and all of them count, else one is outstanding.
+    pub(super) fn plan(
+        &self,
+        stacks: Vec<Opened>,
+        load: &Load,
+        cap: Option<u32>,
+    ) -> Result<Vec<Plan>, Failure> {
         let recorded = self.recorded.get(load.name);
         let mut settings = load.settings.clone();
+        let requests = load.requests.unwrap_or(self.requests);
         if recorded.is_none() {
-            settings.push(GenSetting { key: "requests".into(), value: self.requests.into() });
+            settings.push(GenSetting { key: "requests".into(), value: requests.into() });
         }
+        let precondition = if load.on_empty { Precondition::Empty } else { Precondition::Filled };
         let load = LoadArgs {
             trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
             settings,
             fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
-            closed: Some(1),
-            limit: Some(self.requests),
-            warm_up: Some(WarmUp::Share(Ratio::new(1, 5))),
+            closed: cap.is_none().then_some(1),
+            cap,
+            limit: Some(requests),
+            warm_up: cap.is_none().then_some(WarmUp::Share(Ratio::new(1, 5))),
             ..LoadArgs::default()
         };
         let talk = Talk::new(true);
-        plan(stacks, &load, Common { seed: self.seed, precondition: Precondition::Filled, talk })
+        plan(stacks, &load, Common { seed: self.seed, precondition, talk })
     }
 }

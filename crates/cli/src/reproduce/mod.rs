@@ -5,10 +5,12 @@
 //! verdicts, [`page`] draws the figures again.
 
 pub mod expected;
+mod hetero_mirroring;
 pub mod lab;
 pub mod page;
 mod segment_prefetch;
 mod tpc_ftl;
+mod watch;
 
 use crate::failure::Failure;
 use expected::{Claim, Expected, Verdict};
@@ -20,6 +22,10 @@ use serde::Serialize;
 pub struct Paper {
     /// The name that the command takes.
     pub name: &'static str,
+    /// Requests of each load.
+    pub requests: u64,
+    /// Requests of each load with `--quick`.
+    pub quick: u64,
     /// Its `expected.json`.
     expected: &'static str,
     /// Measures every claim.
@@ -27,7 +33,7 @@ pub struct Paper {
 }
 
 /// Every paper; a new one is a module and a line.
-pub const PAPERS: &[Paper] = &[segment_prefetch::PAPER, tpc_ftl::PAPER];
+pub const PAPERS: &[Paper] = &[segment_prefetch::PAPER, hetero_mirroring::PAPER, tpc_ftl::PAPER];
 
 /// What an experiment found.
 #[derive(Default)]
@@ -44,17 +50,31 @@ pub struct Measured {
     pub id: &'static str,
     /// Which case of it.
     pub case: String,
-    /// The figure in the claim's unit.
-    pub value: f64,
+    /// The figure in the claim's unit; `None` when the run had nothing to measure.
+    pub value: Option<f64>,
     /// `real` or `stand-in`: what was replayed; empty for what needs no load.
     pub origin: String,
     /// What explains the figure.
     pub reason: String,
 }
 
-/// A plot of lines.
+/// How a figure is drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Points joined by lines, over a logarithmic axis.
+    Log,
+    /// Points joined by lines, over an even axis.
+    Lines,
+    /// Bars up and down from zero, over an even axis.
+    Bars,
+}
+
+/// A plot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
+    /// How it is drawn.
+    pub shape: Shape,
     /// Which figure of the paper, and what it shows.
     pub title: String,
     /// What the horizontal axis shows, with its unit.
@@ -85,6 +105,10 @@ pub struct Outcome {
 pub struct Reproduction {
     /// What was expected.
     pub expected: Expected,
+    /// Requests of each load.
+    pub requests: u64,
+    /// The seed.
+    pub seed: u64,
     /// Every claim, in the paper's order.
     pub outcomes: Vec<Outcome>,
     /// The figures.
@@ -116,19 +140,23 @@ impl Paper {
             assert!(known, "{} {} is measured but not in expected.json", m.id, m.case);
         }
         let outcomes = expected.claims.iter().map(|claim| outcome(claim, &measured)).collect();
-        Ok(Reproduction { expected, outcomes, figures })
+        Ok(Reproduction { expected, requests: lab.requests, seed: lab.seed, outcomes, figures })
     }
 }
 
 fn outcome(claim: &Claim, measured: &[Measured]) -> Outcome {
     let found = measured.iter().find(|m| m.id == claim.id && m.case == claim.case);
-    let value = found.map(|m| m.value);
+    let value = found.and_then(|m| m.value);
     Outcome {
         claim: claim.clone(),
         measured: value,
         verdict: claim.verdict(value),
         origin: found.map_or_else(String::new, |m| m.origin.clone()),
-        reason: found.map_or_else(|| "the trace is not at hand".into(), |m| m.reason.clone()),
+        reason: match found {
+            Some(m) => m.reason.clone(),
+            None if claim.reproduced.is_some() => "the trace is not at hand".into(),
+            None => "nothing here measures it".into(),
+        },
     }
 }
 

@@ -1,8 +1,7 @@
 //! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
 
 use super::expected::Verdict;
-use super::lab::Lab;
-use super::{Figure, Outcome, Reproduction};
+use super::{Figure, Outcome, Reproduction, Shape};
 use crate::failure::Failure;
 use crate::format::{count, three};
 use crate::output;
@@ -13,20 +12,20 @@ use crate::report::svg::escape;
 use std::path::Path;
 
 /// Writes the page of `done` to `path`.
-pub fn write(path: &Path, done: &[Reproduction], lab: &Lab) -> Result<(), Failure> {
-    let body: String = done.iter().map(|r| paper(r, lab)).collect();
+pub fn write(path: &Path, done: &[Reproduction]) -> Result<(), Failure> {
+    let body: String = done.iter().map(paper).collect();
     let page = frame("nandu reproduce", &body);
     output::write_file(path, |out| out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
 }
 
-fn paper(r: &Reproduction, lab: &Lab) -> String {
+fn paper(r: &Reproduction) -> String {
     let figures: String = r.figures.iter().map(|f| section(&f.title, &plot(f))).collect();
     let lead = format!(
         "{} Bounds written {}. {} requests for each load, seed {}.",
         r.expected.question,
         r.expected.written,
-        count(lab.requests),
-        lab.seed
+        count(r.requests),
+        r.seed
     );
     format!(
         "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}{figures}",
@@ -35,6 +34,9 @@ fn paper(r: &Reproduction, lab: &Lab) -> String {
         section("Claims", &claims(&r.outcomes))
     )
 }
+
+/// Points of a line beyond which they are not marked.
+const MANY: usize = 60;
 
 fn section(heading: &str, content: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(heading))
@@ -78,23 +80,46 @@ fn claims(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// Lines over a logarithmic axis, from zero.
-fn plot(figure: &Figure) -> String {
+/// The axes of a figure.
+fn axes(figure: &Figure) -> (Axis, Axis) {
     let all = || figure.lines.iter().flat_map(|l| &l.1);
     let (lo, hi) = all().fold((f64::MAX, 0.0f64), |(lo, hi), p| (lo.min(p.0), hi.max(p.0)));
-    let top = all().fold(0.0f64, |top, p| top.max(p.1));
-    let x = Axis {
-        scale: Scale::Log { lo: lo * 0.9, hi: hi * 1.1 },
-        ticks: figure
-            .lines
-            .first()
-            .map_or_else(Vec::new, |l| l.1.iter().map(|p| (p.0, short(&three(p.0)))).collect()),
-        label: figure.x.into(),
+    let (bottom, top) = all().fold((0.0f64, 0.0f64), |(b, t), p| (b.min(p.1), t.max(p.1)));
+    let name = |v: f64| if v < 0.0 { format!("-{}", short(&three(-v))) } else { short(&three(v)) };
+    let points = || {
+        let first = figure.lines.first();
+        first.map_or_else(Vec::new, |l| l.1.iter().map(|p| (p.0, short(&three(p.0)))).collect())
     };
-    let y = Axis::new(Scale::from_zero(top), figure.y, |v| short(&three(v)));
+    let x = match figure.shape {
+        Shape::Log => {
+            let scale = Scale::Log { lo: lo * 0.9, hi: hi * 1.1 };
+            Axis { scale, ticks: points(), label: figure.x.into() }
+        }
+        Shape::Lines | Shape::Bars => Axis::new(Scale::from_zero(hi), figure.x, name),
+    };
+    let scale = match figure.shape {
+        Shape::Bars => Scale::Linear { lo: bottom * 1.05, hi: top.max(1.0) * 1.05 },
+        Shape::Log | Shape::Lines => Scale::from_zero(top),
+    };
+    (x, Axis::new(scale, figure.y, name))
+}
+
+/// The figure with its legend.
+fn plot(figure: &Figure) -> String {
+    let (x, y) = axes(figure);
     let mut chart = Chart::new(340.0, &x, &y);
     for (i, (name, points)) in figure.lines.iter().enumerate() {
+        if figure.shape == Shape::Bars {
+            for &(at, value) in points {
+                let (from, to) = (chart.at((at, 0.0)), chart.at((at, value)));
+                chart.svg.line(&series(i), from, to);
+            }
+            continue;
+        }
         chart.line(&series(i), points);
+        if points.len() > MANY {
+            continue;
+        }
         for &point in points {
             let title = format!("{name}: {} at {}", three(point.1), short(&three(point.0)));
             chart.dot(&format!("dot c{}", i % 8), point, 3.2, &title);

@@ -5,13 +5,15 @@
 //! requests. The baseline is the same driver without the scheme: frames of a segment, least recently used (S0-30).
 
 use super::lab::{Lab, Load, Results, Setup};
-use super::{Figure, Findings, Measured, Paper};
+use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use nandu_sim::RunResult;
 
 /// The paper.
 pub const PAPER: Paper = Paper {
     name: "segment-prefetch",
+    requests: 200_000,
+    quick: 20_000,
     expected: include_str!("../../../../experiments/00-segment-prefetch/expected.json"),
     measure,
 };
@@ -74,7 +76,7 @@ fn hit_percent(r: &RunResult) -> f64 {
 
 fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
     let origin = from.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone());
-    Measured { id, case: case.into(), value, origin, reason }
+    Measured { id, case: case.into(), value: Some(value), origin, reason }
 }
 
 fn us(r: &RunResult) -> f64 {
@@ -122,6 +124,7 @@ fn fig6(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         lines.push((case.to_string(), gains));
     }
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Fig 6: bandwidth gained over the driver without the scheme, 512 MiB".into(),
         x: "segment, KiB (log scale)",
         y: "bandwidth gained, %",
@@ -152,6 +155,7 @@ fn fig7(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let reason = format!("64 KiB: {}; 16 KiB: {}", in_words(&line(64)), in_words(&line(16)));
     found.measured.push(measured("C0-10", "T1", lost(64) - lost(16), from, reason));
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Fig 7: bandwidth gained on T1 over the size of the cache".into(),
         x: "memory, MiB (log scale)",
         y: "bandwidth gained, %",
@@ -206,6 +210,7 @@ fn fig8(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let share = bytes as f64 * 100.0 / (128u64 << 20) as f64;
     found.measured.push(measured("C0-14", "T1", share, large, reason));
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Fig 8: mean latency on T1, 128 MiB".into(),
         x: "segment, KiB (log scale)",
         y: "mean latency, us",
@@ -244,6 +249,7 @@ fn optimum(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     found.measured.push(measured("C0-15", "T1", best.1 - hit_percent(adaptive), adaptive, reason));
     let flat = vec![(line[0].0, hit_percent(adaptive)), (line[line.len() - 1].0, hit_percent(adaptive))];
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Hits on T1 by the length of L1, 128 MiB, segments of 32 KiB".into(),
         x: "L1, share of memory",
         y: "blocks hit, %",

@@ -4,7 +4,7 @@
 //! cache has 128 KiB unless said otherwise. Latencies include collection, on a drive that is full with 15 % spare.
 
 use super::lab::{Lab, Load, Results, Setup};
-use super::{Figure, Findings, Measured, Paper};
+use super::{Figure, Findings, Measured, Paper, Shape};
 use crate::failure::Failure;
 use crate::format::{percent, size};
 use nandu_sim::RunResult;
@@ -12,6 +12,8 @@ use nandu_sim::RunResult;
 /// The paper.
 pub const PAPER: Paper = Paper {
     name: "tpc-ftl",
+    requests: 200_000,
+    quick: 20_000,
     expected: include_str!("../../../../experiments/02-tpc-ftl/expected.json"),
     measure,
 };
@@ -85,7 +87,7 @@ fn origin(r: &RunResult) -> String {
 }
 
 fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
-    Measured { id, case: case.into(), value, origin: origin(from), reason }
+    Measured { id, case: case.into(), value: Some(value), origin: origin(from), reason }
 }
 
 /// C2-1 to C2-3: mean latency of three schemes on three traces.
@@ -114,6 +116,7 @@ fn fig5(races: &[Results], found: &mut Findings) {
         (label.to_string(), points.collect())
     };
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Fig 5: mean latency by scheme; 1 Financial1, 2 Financial2, 3 WebSearch1".into(),
         x: "trace",
         y: "mean latency, us",
@@ -205,6 +208,7 @@ fn fig6(trace: &'static str, sweep: &Sweep, race: &Results, found: &mut Findings
     }
     let part = if trace == "websearch1" { "a" } else { "b" };
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: format!("Fig 6 {part}: mean latency over the size of the map cache, {trace}"),
         x: "map cache, KiB (log scale)",
         y: "mean latency, us",
@@ -219,7 +223,7 @@ fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
     let formula = |id, case: &str, value: f64, reason| Measured {
         id,
         case: case.into(),
-        value,
+        value: Some(value),
         origin: String::new(),
         reason,
     };
@@ -245,7 +249,7 @@ fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         let row = |case: String, value| Measured {
             id: "C2-11",
             case,
-            value,
+            value: Some(value),
             origin: stats.origin.clone(),
             reason: format!("{} requests", stats.requests),
         };
@@ -313,6 +317,7 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         }
     }
     found.figures.push(Figure {
+        shape: Shape::Log,
         title:
             "Mean latency over the share of writes, reads and writes apart, by where unchanged slots go first"
                 .into(),
@@ -345,6 +350,7 @@ fn run_lengths(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         }
     }
     found.figures.push(Figure {
+        shape: Shape::Log,
         title: "Mean latency over the length of sequential runs, uniform load".into(),
         x: "requests of a run (log scale)",
         y: "mean latency, us",

@@ -31,11 +31,24 @@ pub(super) struct Buffer {
     index: Vec<u64>,
     waiting: VecDeque<Waiting>,
     pub link: Link,
+    /// The drive has said that merges hold it up.
+    is_pressed: bool,
 }
 
 impl Buffer {
     pub fn new(capacity: u32, logical: u32, link: Link) -> Buffer {
-        Buffer { capacity, used: 0, index: vec![0; logical as usize], waiting: VecDeque::new(), link }
+        let (index, waiting) = (vec![0; logical as usize], VecDeque::new());
+        Buffer { capacity, used: 0, index, waiting, link, is_pressed: false }
+    }
+
+    /// What the drive has to say of itself now: under pressure from when a write waits for room while planes merge until
+    /// half of the buffer is free.
+    pub fn pressure(&mut self, merges: bool) -> Option<bool> {
+        let pressed = match self.is_pressed {
+            true => self.used > self.capacity / 2,
+            false => merges && !self.waiting.is_empty(),
+        };
+        (std::mem::replace(&mut self.is_pressed, pressed) != pressed).then_some(pressed)
     }
 
     pub fn has_room(&self) -> bool {
@@ -238,5 +251,29 @@ impl<F: LogBlocks> LogSsd<F> {
                 self.lines[plane as usize].entry_mut(number).is_sealed = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_begins_when_a_write_waits_for_merges_and_ends_half_empty() {
+        let mut buffer = Buffer::new(4, 8, 1);
+        let waiting =
+            Waiting { id: ReqId::NONE, came: Instant::ZERO, merged_then: Span::ZERO, serial: 0, next: 0 };
+        buffer.used = 4;
+        assert_eq!(buffer.pressure(true), None, "full, and nobody waits");
+        buffer.waiting.push_back(waiting);
+        assert_eq!(buffer.pressure(false), None, "a busy drive is not one that merges");
+        assert_eq!(buffer.pressure(true), Some(true));
+        assert_eq!(buffer.pressure(true), None, "said once");
+        buffer.waiting.clear();
+        buffer.used = 3;
+        assert_eq!(buffer.pressure(false), None);
+        buffer.used = 2;
+        assert_eq!(buffer.pressure(true), Some(false));
+        assert_eq!(buffer.pressure(true), None);
     }
 }

@@ -10,7 +10,8 @@
 //!
 //! *Write buffer* (`write_buffer`): a write is acknowledged when it has crossed the link into RAM. Each plane takes pages
 //! from its line as fast as it programs them; when the buffer is full, writes wait for room. The buffer is volatile: a flush
-//! or FUA waits until what was acknowledged before is programmed. Without a buffer a write ends when it is programmed.
+//! or FUA waits until what was acknowledged before is programmed. Without a buffer a write ends when it is programmed. While
+//! writes wait for room because planes merge, the drive tells those above (`GcPressure`).
 //!
 //! *Power cuts*: see [`nandu_ftl::log_block::recover`]. A trim ends when its marks are programmed, so it is durable.
 //!
@@ -33,8 +34,8 @@ use crate::nand::{Lanes, PageTime};
 use buffer::Buffer;
 use line::Line;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
-    MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits,
+    Machine, MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
     WearRegion,
 };
 use nandu_ftl::log_block::LogBlocks;
@@ -222,6 +223,10 @@ impl<F: LogBlocks> LogSsd<F> {
         if self.buffer.is_some() {
             self.admit_waiting(cx);
             self.pass_barriers(cx);
+            let merges = self.merges.merging > 0;
+            if let Some(on) = self.buffer.as_mut().and_then(|buffer| buffer.pressure(merges)) {
+                cx.event(DeviceEvent::GcPressure(on));
+            }
         }
     }
 

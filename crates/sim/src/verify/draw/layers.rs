@@ -203,7 +203,7 @@ impl Draft<'_> {
     /// Options of `hetero-mirror` beside those of `mirror`.
     pub(super) fn delays(&mut self) {
         for (key, values) in [
-            ("ack", &["first", "first", "wait-limit", "both"][..]),
+            ("ack", &["first", "first", "wait-limit", "both", "leader"][..]),
             ("manager", &["pipelined", "pipelined", "serial"]),
             ("flush", &["strict", "fast-leg"]),
             ("wait_limit", &["ratio", "quantile", "gc-hint"]),
@@ -216,6 +216,10 @@ impl Draft<'_> {
         }
         let floor = *self.rng.pick(&[0, 10, 1000]);
         self.put_text("wait_floor", format!("{floor} us"));
+        let behind = *self.rng.pick(&[1, 4, 256]);
+        self.put("write_behind", behind);
+        let hedges = self.rng.below(2) == 0;
+        self.put("write_hedge", hedges);
         let batch = 4096u64 << self.rng.below(5);
         self.put("delay_batch", batch);
         let depth = self.rng.between(1, 4);

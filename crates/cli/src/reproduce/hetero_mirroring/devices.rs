@@ -1,0 +1,140 @@
+//! What the drives are like (Fig 3), what a full drive costs, where reads go, and what the delay queue saves the drive.
+
+use super::{counter, measured, more, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SPACE, SSD_1};
+use crate::failure::Failure;
+use crate::reproduce::lab::{Lab, Load, Results};
+use crate::reproduce::watch::Watched;
+use crate::reproduce::{Figure, Findings, Measured, Shape};
+use nandu_sim::RunResult;
+
+/// Fill levels in percent.
+const FILLS: [u64; 5] = [10, 30, 60, 75, 90];
+/// Writes of a fill level: several times what the small drive holds.
+const FILL_WRITES: u64 = 120_000;
+
+pub(super) fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    sheet(lab, found)?;
+    fill(lab, found)?;
+    reads(lab, found)
+}
+
+/// Bytes a second over the time that the requests took, in MB.
+fn rate(r: &RunResult) -> f64 {
+    r.bytes_per_second as f64 / 1e6
+}
+
+/// C1-11: what CrystalDiskMark measures, one request outstanding.
+fn sheet(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let run = |size: &str, write: &str, sequential: &str| -> Result<Results, Failure> {
+        let load = Load::plain("uniform").with("space", SPACE).with("size", size).with("write", write);
+        let load = Load { requests: Some(6_000), ..load.with("sequential", sequential) };
+        lab.run(&[setup("SSD", SSD_1, &[]), setup("HDD", HDD_1, &[])], &load)
+    };
+    let (in_row, random) = (run("1 MiB", "0", "9999/10000")?, run("512 KiB", "0", "0")?);
+    for (case, results) in [("sequential read", &in_row), ("random read", &random)] {
+        let (ssd, disk) = (rate(&results["SSD"]), rate(&results["HDD"]));
+        let reason = format!("{ssd:.0} against {disk:.0} MB/s");
+        found.measured.push(measured("C1-11", case, ssd / disk, &results["SSD"], reason));
+    }
+    let writes = run("512 KiB", "1", "0")?;
+    for (case, device) in [("SSD, 512 KiB writes", "SSD"), ("HDD, 512 KiB writes", "HDD")] {
+        let r = &writes[device];
+        let reason =
+            format!("mean {:.1} ms, longest {:.1} ms", r.all.mean_ns as f64 / 1e6, r.all.max_ns as f64 / 1e6);
+        found.measured.push(measured("C1-11", case, rate(r), r, reason));
+    }
+    Ok(())
+}
+
+/// C1-13: random writes of 4 KiB on a small drive of the same chips that is more or less full.
+fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
+    const BARE: (&str, &str) = ("device.ssd.write_buffer", "0");
+    let setups = [
+        setup(
+            "log blocks",
+            SSD_1,
+            &[SMALL, BARE, ("device.ssd.mapping", "{ kind = \"fast\", borrow = true }")],
+        ),
+        setup("page map", SSD_1, &[SMALL, BARE, ("device.ssd.mapping", "{ kind = \"page\" }")]),
+    ];
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> =
+        setups.iter().map(|s| (s.label.clone(), Vec::new())).collect();
+    let mut base = Vec::new();
+    for percent in FILLS {
+        let space = (128 << 20) / 100 * percent / 4096 * 4096;
+        let load = Load::plain("uniform").with("space", space).with("size", "4 KiB").with("write", "1");
+        let load = Load { requests: Some(FILL_WRITES), on_empty: true, ..load };
+        let results = lab.run(&setups, &load)?;
+        let means: Vec<f64> = setups.iter().map(|s| results[&s.label].all.mean_ns as f64).collect();
+        if base.is_empty() {
+            base.clone_from(&means);
+        }
+        for (n, line) in lines.iter_mut().enumerate() {
+            line.1.push((percent as f64, more(means[n], base[n])));
+        }
+        if percent == 60 || percent == 90 {
+            let reason = format!("with a page map {:.0} %", more(means[1], base[1]));
+            let from = &results["log blocks"];
+            let case = format!("{percent} % full");
+            found.measured.push(measured("C1-13", &case, more(means[0], base[0]), from, reason));
+        }
+    }
+    found.figures.push(Figure {
+        shape: Shape::Lines,
+        title: "Mean time of a random write of 4 KiB over the fill of the drive".into(),
+        x: "full, %",
+        y: "% more than 10 % full",
+        lines,
+    });
+    Ok(())
+}
+
+/// C1-15: reads of a mixed load, by where they go.
+fn reads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+    let load = Load::plain("uniform").with("space", SPACE).with("size", "64 KiB").with("write", "1/5");
+    let load = load.with("interarrival", "20 ms");
+    let setups = [
+        setup("SSD", SSD_1, &[]),
+        setup("HDD", HDD_1, &[]),
+        setup("all to the drive", HETE_MR, &[("device.mirror.read", "\"leader\"")]),
+        setup("by halves", HETE_MR, &[("device.mirror.read", "\"round-robin\"")]),
+    ];
+    let runs = lab.watch(&setups, &load, CAP)?;
+    let mean = |label: &str| runs[label].result.reads.mean_ns as f64 / 1e6;
+    for (case, slow, fast) in [("leg", "HDD", "SSD"), ("routing", "by halves", "all to the drive")] {
+        let reason = format!("{:.2} against {:.2} ms, 64 KiB, a fifth writes, 50/s", mean(slow), mean(fast));
+        found.measured.push(measured("C1-15", case, mean(slow) / mean(fast), &runs[fast].result, reason));
+    }
+    Ok(())
+}
+
+/// C1-16: erases of the drive for each byte that it was given, against a mirror that delays nothing. Where the drive was
+/// never delayed there is nothing to compare.
+pub(super) fn erases(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let setups = [
+        drive.setup("both", HETE_MR, &[("device.mirror.ack", "\"both\"")]),
+        drive.setup("FIFO", HETE_MR, &[]),
+        drive.setup("elevator", HETE_MR, &[("device.mirror.delay_queue", "\"elevator\"")]),
+    ];
+    let runs = lab.watch(&setups, &small_files(160), CAP)?;
+    let of = |run: &Watched| {
+        let pages = counter(&run.result, "ssd", "host_pages_written").max(1) as f64;
+        counter(&run.result, "ssd", "erase_count") as f64 * 1e6 / pages
+    };
+    for case in ["FIFO", "elevator"] {
+        let run = &runs[case];
+        let delays = counter(&run.result, "mirror", "leg_a_delays");
+        let reason = format!(
+            "{:.0} against {:.0} erases for a million pages; the drive was delayed {delays} times, at most {} MB waited for it",
+            of(run),
+            of(&runs["both"]),
+            counter(&run.result, "mirror", "leg_a_queue_bytes_max") / 1_000_000,
+        );
+        let fewer = -more(of(run), of(&runs["both"]));
+        let found_out = measured("C1-16", &drive.case(case), fewer, &run.result, reason);
+        let value = found_out.value.filter(|_| delays > 0);
+        found.measured.push(Measured { value, ..found_out });
+    }
+    Ok(())
+}

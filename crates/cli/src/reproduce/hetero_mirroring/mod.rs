@@ -1,0 +1,117 @@
+//! Hetero-mirroring (2010): a flash drive and a disk as one mirror, against one drive and against two.
+//!
+//! Writes of small files arrive at 40 to 320 a second; at most 64 are in the system (O1-15). The drive freezes by its own
+//! merges. What the paper leaves open is run in each reading (O1-1, O1-5, O1-7), each held against the same bounds.
+//!
+//! [`sweep`] is Fig 7 and 8, [`ratios`] Fig 4, 9 and 10, [`devices`] what the drives are like and what the delay queue
+//! saves.
+
+mod devices;
+mod ratios;
+mod sweep;
+
+use super::lab::{Lab, Load, Setup};
+use super::{Findings, Measured, Paper};
+use crate::failure::Failure;
+use nandu_sim::RunResult;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "hetero-mirroring",
+    requests: 10_000,
+    quick: 3_000,
+    expected: include_str!("../../../../../experiments/01-hetero-mirroring/expected.json"),
+    measure,
+};
+
+const RAID_0: &str = include_str!("../../../../../experiments/01-hetero-mirroring/raid-0.toml");
+const SSD_1: &str = include_str!("../../../../../experiments/01-hetero-mirroring/ssd-1.toml");
+const SSD_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/ssd-mr.toml");
+const HDD_1: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hdd-1.toml");
+const HDD_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hdd-mr.toml");
+const HETE_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hete-mr.toml");
+const STRIPED: &str = include_str!("../../../../../experiments/01-hetero-mirroring/striped.toml");
+
+/// The part of the drives that the load lies on.
+const SPACE: &str = "900 MiB";
+/// Most writes in the system.
+const CAP: u32 = 64;
+
+fn measure(lab: &Lab) -> Result<Findings, Failure> {
+    let mut found = Findings::default();
+    sweep::measure(lab, &mut found)?;
+    sweep::measure_mlc(lab, &mut found)?;
+    for drive in [SLC, MLC] {
+        ratios::measure(lab, drive, &mut found)?;
+        devices::erases(lab, drive, &mut found)?;
+    }
+    devices::measure(lab, &mut found)?;
+    Ok(found)
+}
+
+/// A drive: what is put over the stack files for it.
+#[derive(Clone, Copy)]
+struct Drive {
+    /// What its cases begin with.
+    prefix: &'static str,
+    /// Options of every drive.
+    options: &'static [(&'static str, &'static str)],
+    /// Log blocks of the second drive of a pair, where not those of the stack file.
+    log_blocks: Option<&'static str>,
+}
+
+/// The drive of the stack files.
+const SLC: Drive = Drive { prefix: "", options: &[], log_blocks: None };
+/// A drive of slower cells with larger blocks, which stands still for longer.
+const MLC: Drive = Drive {
+    prefix: "MLC, ",
+    options: &[("profile", "\"mlc-2019\""), ("chips", "8"), ("over_provisioning", "\"30 %\"")],
+    log_blocks: Some("23"),
+};
+
+impl Drive {
+    fn case(self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A stack with this drive in it.
+    fn setup(self, label: &str, text: &'static str, set: &[(&str, &str)]) -> Setup {
+        let mut setup = setup(label, text, set);
+        for device in ["ssd", "other"].into_iter().filter(|d| text.contains(&format!("[device.{d}]"))) {
+            let option =
+                |(key, value): &(&str, &str)| (format!("device.{device}.{key}"), (*value).to_string());
+            setup.set.extend(self.options.iter().map(option));
+            if let Some(logs) = self.log_blocks.filter(|_| device == "other") {
+                setup.set.push(("device.other.mapping.log_blocks".into(), logs.into()));
+            }
+        }
+        setup
+    }
+}
+
+fn setup(label: &str, text: &'static str, set: &[(&str, &str)]) -> Setup {
+    let set = set.iter().map(|(path, value)| ((*path).to_string(), (*value).to_string())).collect();
+    Setup { label: label.into(), text, set }
+}
+
+/// Writes of small files, so many a second.
+fn small_files(per_second: u64) -> Load {
+    let load = Load::plain("small-files").with("space", SPACE).with("overwrite", "30 %");
+    load.with("interarrival", format!("{} ns", 1_000_000_000 / per_second))
+}
+
+/// A figure that a device of the stack counts.
+fn counter(r: &RunResult, device: &str, name: &str) -> u64 {
+    let layer = r.layers.iter().find(|l| l.name == device);
+    layer.and_then(|l| l.counters.get(name)).copied().unwrap_or(0)
+}
+
+fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
+    let origin = from.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone());
+    Measured { id, case: case.into(), value: Some(value), origin, reason }
+}
+
+/// How much larger `a` is than `b`, in percent.
+fn more(a: f64, b: f64) -> f64 {
+    (a / b - 1.0) * 100.0
+}

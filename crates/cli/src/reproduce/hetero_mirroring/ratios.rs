@@ -1,0 +1,212 @@
+//! Fig 4, 9 and 10: the times of single writes. How often the drive freezes, and how far the legs are apart.
+//!
+//! For the ratios both legs get every write at the same moment, one write at a time. The mirror is run first; then each leg
+//! alone gets the writes at the times at which the mirror had let them in. A device does the same for the same requests, so
+//! that these are the legs' times within the mirror; how many add up to the mirror's own time is in the reasons.
+
+use super::{counter, measured, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SSD_1};
+use crate::failure::Failure;
+use crate::reproduce::lab::Lab;
+use crate::reproduce::watch::{Runs, Times};
+use crate::reproduce::{Figure, Findings, Shape};
+use nandu_base::{Instant, Span};
+use nandu_sim::RunResult;
+
+/// Writes of a figure.
+const DRAWN: usize = 1_000;
+/// A write is slow beyond so many medians.
+const SLOW: u64 = 10;
+/// Multiples of the faster leg's time that are tried as wait limit, in tenths.
+const LIMITS: [u64; 9] = [10, 13, 15, 18, 20, 25, 30, 50, 100];
+
+pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let calm = Pair::run(lab, drive, 100)?;
+    let busy = Pair::run(lab, drive, 200)?;
+    let once = largest(&calm, drive, "C1-7", found);
+    let twice = largest(&busy, drive, "C1-8", found);
+    let reason = format!("{twice:.1} against {once:.1}");
+    found.measured.push(measured("C1-8", &drive.case("twice the load"), twice / once, &busy.result, reason));
+    for (case, pair) in [("100/s", &calm), ("200/s", &busy)] {
+        frozen(&drive.case(case), pair, found);
+        within(&drive.case(case), pair, found);
+    }
+    limits(&calm, &busy, drive, found);
+    streams(lab, drive, found)
+}
+
+/// Both legs' times of each write of one run.
+struct Pair {
+    ssd: Vec<Span>,
+    disk: Vec<Span>,
+    result: RunResult,
+    /// What the mirror counted.
+    figures: String,
+}
+
+impl Pair {
+    fn run(lab: &Lab, drive: Drive, per_second: u64) -> Result<Pair, Failure> {
+        let load = small_files(per_second);
+        let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.ack", "\"both\"")])];
+        let whole = lab.watch(&both, &load, 1)?.remove("mirror").expect("it was run");
+        let legs = [drive.setup("ssd", SSD_1, &[]), setup("disk", HDD_1, &[])];
+        // The platters turn by the clock, and opening the mirror took its time.
+        let opened = whole.start.since(Instant::ZERO);
+        let times: Vec<Span> = whole.times.let_in.iter().map(|&at| opened + at).collect();
+        let runs: Runs = lab.watch_at(&legs, &load, &times)?;
+        let first = whole.times.first();
+        let times = |t: &Times| (first..t.end.len()).map(|n| t.end[n] - t.let_in[n]).collect::<Vec<_>>();
+        let (ssd, disk) = (times(&runs["ssd"].times), times(&runs["disk"].times));
+        let own = times(&whole.times);
+        let same = (0..own.len()).filter(|&n| ssd[n].longer(disk[n]) == own[n]).count();
+        let figures = format!(
+            "{:.1} % of the legs' times make up the mirror's own; it was let in {:.0} a second",
+            same as f64 * 100.0 / own.len() as f64,
+            whole.times.per_second(),
+        );
+        Ok(Pair { ssd, disk, result: whole.result, figures })
+    }
+
+    /// SSD / HDD where the drive is slower, else below zero HDD / SSD, as the paper draws it.
+    fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
+        self.ssd.iter().zip(&self.disk).map(|(s, d)| {
+            let (s, d) = (s.0.max(1) as f64, d.0.max(1) as f64);
+            if s >= d {
+                s / d
+            } else {
+                -d / s
+            }
+        })
+    }
+}
+
+/// C1-7, C1-8: the largest ratio of a figure, and whose fault it is.
+fn largest(pair: &Pair, drive: Drive, id: &'static str, found: &mut Findings) -> f64 {
+    let drawn: Vec<f64> = pair.ratios().take(DRAWN).collect();
+    let largest = drawn.iter().copied().fold(0.0, f64::max);
+    let least = drawn.iter().copied().fold(0.0, f64::min);
+    let all = pair.ratios().fold(0.0, f64::max);
+    let reason = format!(
+        "{:.1} where the disk is slower; {all:.1} over all {} writes; {}",
+        -least,
+        pair.ssd.len(),
+        pair.figures
+    );
+    found.measured.push(measured(id, &drive.case("largest"), largest, &pair.result, reason));
+    let flash = pair.ratios().filter(|r| *r > SLOW as f64).count();
+    let disk = pair.ratios().filter(|r| *r < -(SLOW as f64)).count();
+    let reason = format!("{flash} writes on which the drive is slower, {disk} on which the disk is");
+    let share = flash as f64 * 100.0 / (flash + disk).max(1) as f64;
+    found.measured.push(measured(id, &drive.case("whose fault"), share, &pair.result, reason));
+    let (figure, load) = if id == "C1-7" { (9, 100) } else { (10, 200) };
+    found.figures.push(Figure {
+        shape: Shape::Bars,
+        title: format!(
+            "{}Fig {figure}: response of the slower leg by the faster one's, {load} writes/s",
+            drive.prefix
+        ),
+        x: "write",
+        y: "SSD / HDD above zero, HDD / SSD below",
+        lines: vec![(
+            "ratio".into(),
+            drawn.into_iter().enumerate().map(|(n, ratio)| (n as f64 + 1.0, ratio)).collect(),
+        )],
+    });
+    largest
+}
+
+fn median(times: &[Span]) -> Span {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(Span::ZERO)
+}
+
+/// C1-9: writes that are slow on both legs.
+fn frozen(case: &str, pair: &Pair, found: &mut Findings) {
+    let limits = [median(&pair.ssd) * SLOW, median(&pair.disk) * SLOW];
+    let slow = |n: usize| [pair.ssd[n] > limits[0], pair.disk[n] > limits[1]];
+    let all: Vec<[bool; 2]> = (0..pair.ssd.len()).map(slow).collect();
+    let both = all.iter().filter(|s| s[0] && s[1]).count();
+    let reason = format!(
+        "{} slow on the drive, {} on the disk; medians {} and {}",
+        all.iter().filter(|s| s[0]).count(),
+        all.iter().filter(|s| s[1]).count(),
+        median(&pair.ssd),
+        median(&pair.disk),
+    );
+    found.measured.push(measured("C1-9", case, both as f64, &pair.result, reason));
+}
+
+/// Percent of writes that the slower leg has within `tenths` tenths of the faster leg's time after it.
+fn share_within(pair: &Pair, tenths: u64) -> f64 {
+    let within = |(s, d): &(&Span, &Span)| {
+        let (fast, slow) = (s.0.min(d.0), s.0.max(d.0));
+        (slow - fast) * 10 <= fast * tenths
+    };
+    let count = pair.ssd.iter().zip(&pair.disk).filter(within).count();
+    count as f64 * 100.0 / pair.ssd.len().max(1) as f64
+}
+
+/// C1-10.
+fn within(case: &str, pair: &Pair, found: &mut Findings) {
+    let counted = |name| counter(&pair.result, "mirror", name);
+    let reason = format!(
+        "{:.1} % within 3 times; of all writes the disk took twice as long or more on {}, the drive on {}",
+        share_within(pair, 30),
+        counted("leg_b_slower_2x"),
+        counted("leg_a_slower_2x"),
+    );
+    found.measured.push(measured("C1-10", case, share_within(pair, 13), &pair.result, reason));
+}
+
+fn limits(calm: &Pair, busy: &Pair, drive: Drive, found: &mut Findings) {
+    let line = |pair: &Pair| LIMITS.map(|k| (k as f64 / 10.0, share_within(pair, k))).to_vec();
+    found.figures.push(Figure {
+        shape: Shape::Log,
+        title: drive.case("Writes within the wait limit, by its multiple of the faster leg's time"),
+        x: "wait limit / faster leg (log scale)",
+        y: "writes within it, %",
+        lines: vec![("100 writes/s".into(), line(calm)), ("200 writes/s".into(), line(busy))],
+    });
+}
+
+/// C1-14, Fig 4: 50 streams on the drive alone.
+fn streams(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
+    let run = lab.watch(&[drive.setup("ssd", SSD_1, &[])], &small_files(100), CAP)?.remove("ssd");
+    let run = run.expect("it was run");
+    let times = run.times.responses();
+    let limit = median(&times) * SLOW;
+    let slow: Vec<bool> = times.iter().map(|t| *t > limit).collect();
+    let count = slow.iter().filter(|s| **s).count();
+    let again = slow.windows(2).filter(|w| w[0] && w[1]).count();
+    let stretches =
+        slow.windows(2).filter(|w| !w[0] && w[1]).count() + usize::from(slow.first() == Some(&true));
+    let seconds = (run.times.seconds() * 2.0 / 3.0).max(1e-9);
+    let reason = format!("{count} of {} writes, median {}, in {seconds:.0} s", times.len(), median(&times));
+    found.measured.push(measured("C1-14", &drive.case("peaks"), stretches as f64, &run.result, reason));
+    let any = count as f64 / times.len().max(1) as f64;
+    let after = again as f64 / count.max(1) as f64;
+    let reason = format!("{:.1} % after a slow one, {:.2} % of all", after * 100.0, any * 100.0);
+    let times_as = if count > 0 { after / any } else { 0.0 };
+    found.measured.push(measured("C1-14", &drive.case("clustered"), times_as, &run.result, reason));
+    let longest = times.iter().copied().max().unwrap_or(Span::ZERO);
+    let held = Span(counter(&run.result, "ssd", "write_held_longest_ns"));
+    let reason = format!("the drive itself held a write for {held} at most");
+    found.measured.push(measured(
+        "C1-14",
+        &drive.case("longest"),
+        longest.0 as f64 / 1e9,
+        &run.result,
+        reason,
+    ));
+    found.figures.push(Figure {
+        shape: Shape::Bars,
+        title: drive.case("Fig 4: response of single writes, the drive alone, 100 writes/s"),
+        x: "write",
+        y: "response, ms",
+        lines: vec![(
+            "SSD-1".into(),
+            times.iter().take(DRAWN).enumerate().map(|(n, t)| (n as f64 + 1.0, t.0 as f64 / 1e6)).collect(),
+        )],
+    });
+    Ok(())
+}
