@@ -366,6 +366,20 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         }
     }
 
+    /// All of the lines `first..=last` goes without a word of the policy.
+    pub fn forget_lines(&mut self, first: u64, last: u64) {
+        if last - first < self.lines.len() as u64 {
+            (first..=last).for_each(|line| self.forget(line, u64::MAX));
+            return;
+        }
+        for slot in 0..self.lines.len() {
+            let Line { number, blocks, .. } = self.lines[slot];
+            if blocks > 0 && (first..=last).contains(&number) {
+                self.forget(number, u64::MAX);
+            }
+        }
+    }
+
     /// Lines that are here, in the order of their slots.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.blocks > 0)

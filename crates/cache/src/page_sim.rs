@@ -6,8 +6,8 @@
 use crate::directory::{Directory, Tally};
 use crate::map::{Flat, Hashed, LineMap};
 use crate::replacement::{
-    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Replacement, ReplacementConfig, Room, S3Fifo, Sarc,
-    Sieve,
+    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Replacement, ReplacementConfig, Room, S3Fifo,
+    Sarc, Sieve,
 };
 use nandu_base::{BuildError, Counter};
 

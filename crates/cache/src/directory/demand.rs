@@ -190,9 +190,12 @@ mod tests {
         let culling = |shift: u32| {
             move |blocks: u64| {
                 let room = Room { blocks, line: 1 << shift, fault: None };
-                ReplacementConfig::AdaptiveCulling(AdaptiveConfig { ghost: true, ..AdaptiveConfig::default() })
-                    .build(room)
-                    .expect("the options fit")
+                ReplacementConfig::AdaptiveCulling(AdaptiveConfig {
+                    ghost: true,
+                    ..AdaptiveConfig::default()
+                })
+                .build(room)
+                .expect("the options fit")
             }
         };
         agree(0, |room| Lru::new(room as usize));

@@ -112,8 +112,7 @@ impl Replacement for Sarc {
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
         let all = self.seq.iter(&self.places).chain(self.random.iter(&self.places));
         each_once(all, lines)?;
-        match self.seq.is_sound(&self.places, one) && self.random.is_sound(&self.places, one)
-        {
+        match self.seq.is_sound(&self.places, one) && self.random.is_sound(&self.places, one) {
             true => Ok(()),
             false => Err(Violation { invariant: "I-3", what: "the oldest parts are kept wrongly".into() }),
         }
