@@ -8,6 +8,7 @@ use crate::plan::{plan, Common, Plan};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
+use nandu_sim::samples::Samples;
 use nandu_sim::RunResult;
 use std::collections::BTreeMap;
 
@@ -43,12 +44,26 @@ pub struct Load {
     pub name: &'static str,
     /// Parameters of the generator.
     pub settings: Vec<GenSetting>,
+    /// How often it is replayed; the requests of a generated load are divided among the passes. 0 means once.
+    pub passes: u32,
+    /// Every request counts, from a start with nothing in memory. Otherwise the first fifth does not.
+    pub cold: bool,
 }
 
 impl Load {
     /// A generator as it is.
     pub fn plain(name: &'static str) -> Load {
-        Load { name, settings: Vec::new() }
+        Load { name, ..Load::default() }
+    }
+
+    /// The same from a start with nothing in memory.
+    pub fn cold(self) -> Load {
+        Load { cold: true, ..self }
+    }
+
+    /// The same, replayed so often in a row.
+    pub fn repeated(self, passes: u32) -> Load {
+        Load { passes, ..self }
     }
 
     /// With one more parameter.
@@ -74,14 +89,22 @@ pub struct Description {
 pub type Results = BTreeMap<String, RunResult>;
 
 impl Lab {
-    /// Runs every setup on the same requests, one outstanding, on a drive that is full; the first fifth warms the map
-    /// cache and does not count.
+    /// Runs every setup on the same requests, one outstanding, on a drive that is full; unless the load is
+    /// cold, the first fifth warms what is cached and does not count.
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
         let stacks: Vec<Opened> =
             setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
         let plans = self.plan(stacks, load)?;
         let rows = compare::race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
+    /// Runs one setup as [`Lab::run`] does, and what its machines count over time.
+    pub fn follow(&self, setup: &Setup, load: &Load) -> Result<(RunResult, Samples), Failure> {
+        let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load)?;
+        let rows = compare::race(&plans, 1, true, self.talk)?;
+        let row = rows.into_iter().next().expect("one stack gives one row");
+        Ok((row.result, row.samples))
     }
 
     /// Measures a load itself.
@@ -108,16 +131,19 @@ impl Lab {
     fn plan(&self, stacks: Vec<Opened>, load: &Load) -> Result<Vec<Plan>, Failure> {
         let recorded = self.recorded.get(load.name);
         let mut settings = load.settings.clone();
+        let passes = load.passes.max(1);
+        let requests = self.requests / u64::from(passes);
         if recorded.is_none() {
-            settings.push(GenSetting { key: "requests".into(), value: self.requests.into() });
+            settings.push(GenSetting { key: "requests".into(), value: requests.into() });
         }
         let load = LoadArgs {
             trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
             settings,
             fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
             closed: Some(1),
-            limit: Some(self.requests),
-            warm_up: Some(WarmUp::Share(Ratio::new(1, 5))),
+            limit: Some(requests),
+            repeat: Some(passes),
+            warm_up: (!load.cold).then_some(WarmUp::Share(Ratio::new(1, 5))),
             ..LoadArgs::default()
         };
         let talk = Talk::new(true);
