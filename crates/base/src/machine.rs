@@ -256,6 +256,18 @@ pub trait Machine: Send {
         None
     }
 
+    /// How many requests ahead it wants to be told what comes. Only a simulation of a known trace can tell; elsewhere
+    /// nobody does, and the machine does without.
+    fn foresight(&self) -> u32 {
+        0
+    }
+
+    /// A request like this comes as many requests from now as the machine with the longest [`foresight`](Machine::foresight)
+    /// of its stack asked for. The machine names the extent below that it would use, and the driver tells that child.
+    fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        self.prepare(op, offset, len)
+    }
+
     /// Reports its figures, in a stated order.
     fn counters(&self, _out: &mut Vec<Counter>) {}
 

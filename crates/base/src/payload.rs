@@ -210,6 +210,23 @@ impl PayloadPool {
         }
     }
 
+    /// As [`PayloadPool::allocate_unfilled`], in a buffer no longer than `len`: for data that is kept for long.
+    pub fn allocate_snug(&mut self, len: ByteLen) -> Payload {
+        match self.content {
+            Content::Bytes => self.allocate_within(len, len.0 as usize, Kind::Bytes),
+            Content::Nothing | Content::Stamps => self.allocate(len),
+        }
+    }
+
+    /// Bytes of memory that a holder of `payload` keeps alive, whatever part of the buffer it names; 0 without a buffer of
+    /// real bytes.
+    pub fn held_bytes(&self, payload: Payload) -> u64 {
+        match payload.kind {
+            Kind::Bytes | Kind::Metadata => self.size(payload.buffer) as u64,
+            Kind::Nothing | Kind::Run | Kind::Stamps => 0,
+        }
+    }
+
     /// A payload for `len` bytes of a machine's own records, all zeros, held once; real bytes in every mode.
     pub fn allocate_metadata(&mut self, len: ByteLen) -> Payload {
         let payload = self.allocate_bytes(len, Kind::Metadata);
@@ -232,9 +249,14 @@ impl PayloadPool {
     }
 
     fn allocate_bytes(&mut self, len: ByteLen, kind: Kind) -> Payload {
+        self.allocate_within(len, (len.0 as usize).max(4096).saturating_mul(4), kind)
+    }
+
+    /// In a buffer of `len` to `most` bytes.
+    fn allocate_within(&mut self, len: ByteLen, most: usize, kind: Kind) -> Payload {
         self.living += 1;
         let wanted = len.0 as usize;
-        let buffer = self.recycle(wanted).unwrap_or_else(|| {
+        let buffer = self.recycle(wanted, most).unwrap_or_else(|| {
             let store = Store::Bytes(Arc::new(ByteBuf::zeroed(wanted)));
             match self.free_bytes.pop() {
                 Some(index) => {
@@ -249,9 +271,8 @@ impl PayloadPool {
         Payload { at: 0, buffer, kind }
     }
 
-    /// A free buffer that is large enough, not wastefully large, and that no worker thread still holds.
-    fn recycle(&mut self, wanted: usize) -> Option<u32> {
-        let most = wanted.max(4096).saturating_mul(4);
+    /// A free buffer that is large enough, not larger than `most`, and that no worker thread still holds.
+    fn recycle(&mut self, wanted: usize, most: usize) -> Option<u32> {
         let start = self.free_bytes.len().saturating_sub(LOOK_AT);
         let fits = |index: u32| match &self.buffers[index as usize].store {
             Store::Bytes(bytes) => (wanted..=most).contains(&bytes.len()) && Arc::strong_count(bytes) == 1,

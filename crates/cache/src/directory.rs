@@ -9,6 +9,8 @@
 //! RAM for each slot: 32 bytes here, the map's 4 or 32, and what the policy has. Work: O(1) for a block that is met; for
 //! blocks that come, O(1) for each line that must go.
 
+mod demand;
+
 use crate::map::LineMap;
 use crate::replacement::{Arrival, Cause, Hit, Recall, Replacement, Victim};
 use nandu_base::Violation;
@@ -27,17 +29,15 @@ pub struct Line {
     pub prefetched: u64,
     /// Bits in both.
     pub blocks: u32,
+    /// Bits of `prefetched`.
+    pub unmet: u32,
 }
 
 impl Line {
     /// Cached blocks.
     #[inline(always)]
     pub fn cached_blocks(&self) -> u32 {
-        if self.prefetched == 0 {
-            self.blocks
-        } else {
-            self.cached.count_ones()
-        }
+        self.blocks - self.unmet
     }
 
     /// Blocks that are here.
@@ -94,6 +94,8 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 pub struct Directory<P, M> {
     shift: u32,
+    /// The bits of a block's number that say where in its line it is.
+    within: u64,
     capacity: u64,
     used: u64,
     reserved: u64,
@@ -113,6 +115,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         debug_assert!(1 << shift <= LINE_MAX);
         Directory {
             shift,
+            within: (1 << shift) - 1,
             capacity,
             used: 0,
             reserved: 0,
@@ -158,7 +161,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
 
     #[inline(always)]
     fn split(&self, block: u64) -> (u64, u64) {
-        (block >> self.shift, 1 << (block & ((1 << self.shift) - 1)))
+        (block >> self.shift, 1 << (block & self.within))
     }
 
     /// Which blocks of `line` are here.
@@ -182,6 +185,12 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
             self.tally.misses += 1;
             return Found::Absent;
         };
+        self.meet(slot, bit, write)
+    }
+
+    /// A request meets block `bit` of the line in `slot`.
+    #[inline(always)]
+    fn meet(&mut self, slot: u32, bit: u64, write: bool) -> Found {
         let line = &mut self.lines[slot as usize];
         let found = if line.cached & bit != 0 {
             self.tally.cache_hits += 1;
@@ -189,6 +198,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         } else if line.prefetched & bit != 0 {
             line.prefetched ^= bit;
             line.cached |= bit;
+            line.unmet -= 1;
             self.tally.prefetch_hits += 1;
             Found::Prefetched
         } else {
@@ -213,36 +223,40 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
     }
 
     /// Carries out what the policy decided about a line.
+    #[inline(always)]
     fn let_go(&mut self, victim: Victim) {
         self.tally.list_operations += 1;
         let (slot, cull) = match victim {
             Victim::Whole(slot) => (slot, false),
             Victim::Prefetched(slot) => (slot, true),
         };
+        if cull && self.lines[slot as usize].prefetched == 0 {
+            return;
+        }
+        self.drop_blocks(slot, cull);
+    }
+
+    /// All blocks of the line in `slot` leave memory; with `cull` those that were prefetched.
+    fn drop_blocks(&mut self, slot: u32, cull: bool) {
         let line = &mut self.lines[slot as usize];
-        let unused = u64::from(line.blocks - line.cached_blocks());
-        let number = line.number;
-        let blocks = if cull {
-            self.tally.culled += unused;
-            std::mem::take(&mut line.prefetched)
+        let Line { number, cached, prefetched, blocks, unmet } = *line;
+        let (gone, left) = if cull {
+            self.tally.culled += u64::from(unmet);
+            *line = Line { number, cached, prefetched: 0, blocks: blocks - unmet, unmet: 0 };
+            (prefetched, unmet)
         } else {
-            self.tally.evicted_unused += unused;
-            self.tally.evicted += u64::from(line.blocks) - unused;
-            let blocks = line.present();
-            (line.cached, line.prefetched) = (0, 0);
-            blocks
+            self.tally.evicted_unused += u64::from(unmet);
+            self.tally.evicted += u64::from(blocks - unmet);
+            *line = Line { number, ..Line::default() };
+            (cached | prefetched, blocks)
         };
-        let left = if cull { unused } else { u64::from(line.blocks) };
-        line.blocks -= left as u32;
-        self.used -= left;
-        if line.blocks == 0 {
+        self.used -= u64::from(left);
+        if left == blocks {
             self.map.remove(number);
             self.free.push(slot);
         }
-        if let Some(gone) = &mut self.gone {
-            if blocks != 0 {
-                gone.push(Gone { line: number, blocks });
-            }
+        if let Some(list) = &mut self.gone {
+            list.push(Gone { line: number, blocks: gone });
         }
     }
 
@@ -272,6 +286,15 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         true
     }
 
+    /// A slot without a line.
+    #[inline(always)]
+    fn fresh_slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.lines.push(Line::default());
+            self.lines.len() as u32 - 1
+        })
+    }
+
     /// Gives reserved memory back.
     pub fn release(&mut self, blocks: u64) {
         self.reserved -= blocks;
@@ -288,7 +311,8 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         let (cached, prefetched) = (cached & !present, prefetched & !present);
         let new = cached | prefetched;
         let blocks = if present == 0 { asked } else { new.count_ones() };
-        self.tally.prefetched += u64::from(prefetched.count_ones());
+        let unmet = if prefetched == 0 { 0 } else { prefetched.count_ones() };
+        self.tally.prefetched += u64::from(unmet);
         self.used += u64::from(blocks);
         self.tally.list_operations += 1;
         match here {
@@ -297,18 +321,13 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
                 line.cached |= cached;
                 line.prefetched |= prefetched;
                 line.blocks += blocks;
+                line.unmet += unmet;
                 self.policy.refill(slot, &self.lines, arrival);
             }
             None if new == 0 => return 0,
             None => {
-                let line = Line { number, cached, prefetched, blocks };
-                let slot = match self.free.pop() {
-                    Some(slot) => slot,
-                    None => {
-                        self.lines.push(line);
-                        self.lines.len() as u32 - 1
-                    }
-                };
+                let line = Line { number, cached, prefetched, blocks, unmet };
+                let slot = self.fresh_slot();
                 self.lines[slot as usize] = line;
                 self.map.insert(number, slot);
                 self.policy.insert(slot, &self.lines, arrival);
@@ -326,13 +345,15 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         if going == 0 {
             return;
         }
-        self.tally.evicted_unused += u64::from((line.prefetched & blocks).count_ones());
+        let unmet = (line.prefetched & blocks).count_ones();
+        self.tally.evicted_unused += u64::from(unmet);
         self.tally.evicted += u64::from((line.cached & blocks).count_ones());
         let left = going.count_ones();
         self.used -= u64::from(left);
         line.cached &= !blocks;
         line.prefetched &= !blocks;
         line.blocks -= left;
+        line.unmet -= unmet;
         if line.blocks == 0 {
             self.policy.remove(slot, &self.lines);
             self.map.remove(number);
@@ -342,6 +363,20 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         }
         if let Some(gone) = &mut self.gone {
             gone.push(Gone { line: number, blocks: going });
+        }
+    }
+
+    /// All of the lines `first..=last` goes without a word of the policy.
+    pub fn forget_lines(&mut self, first: u64, last: u64) {
+        if last - first < self.lines.len() as u64 {
+            (first..=last).for_each(|line| self.forget(line, u64::MAX));
+            return;
+        }
+        for slot in 0..self.lines.len() {
+            let Line { number, blocks, .. } = self.lines[slot];
+            if blocks > 0 && (first..=last).contains(&number) {
+                self.forget(number, u64::MAX);
+            }
         }
     }
 
@@ -357,9 +392,9 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
         for (slot, line) in self.lines.iter().enumerate().filter(|(_, line)| line.blocks > 0) {
             used += u64::from(line.blocks);
             lines += 1;
-            let bits =
-                (line.cached.count_ones() + line.prefetched.count_ones(), line.cached & line.prefetched);
-            if bits != (line.blocks, 0) || self.map.get(line.number) != Some(slot as u32) {
+            let counts = (line.cached.count_ones(), line.prefetched.count_ones());
+            let sound = counts == (line.cached_blocks(), line.unmet) && line.cached & line.prefetched == 0;
+            if !sound || self.map.get(line.number) != Some(slot as u32) {
                 return fail("I-3", format!("line {} is kept wrongly: {line:?}", line.number));
             }
         }

@@ -14,4 +14,5 @@ pub mod machine;
 pub mod map;
 pub mod page_sim;
 pub mod prefetch;
+pub mod regioned;
 pub mod replacement;

@@ -23,7 +23,7 @@ const CHUNK: usize = 1 << CHUNK_BITS;
 /// A table indexed by line number. 0 stands for no slot, so that fresh memory is an empty table.
 #[derive(Clone, Debug, Default)]
 pub struct Flat {
-    chunks: Vec<Box<[u32]>>,
+    chunks: Vec<Option<Box<[u32; CHUNK]>>>,
     touched: usize,
 }
 
@@ -31,44 +31,43 @@ impl Flat {
     /// A table for lines `0..lines`.
     pub fn new(lines: u64) -> Flat {
         let chunks = lines.div_ceil(CHUNK as u64) as usize;
-        Flat { chunks: vec![Box::default(); chunks], touched: 0 }
+        Flat { chunks: vec![None; chunks], touched: 0 }
     }
 
     #[cold]
-    fn touch(&mut self, chunk: usize) {
+    fn touch(&mut self, chunk: usize) -> &mut [u32; CHUNK] {
         self.touched += 1;
-        self.chunks[chunk] = vec![0; CHUNK].into();
+        let fresh: Box<[u32]> = vec![0; CHUNK].into();
+        self.chunks[chunk].insert(fresh.try_into().expect("a chunk has its length"))
     }
 }
 
 impl LineMap for Flat {
     #[inline(always)]
     fn get(&self, line: u64) -> Option<u32> {
-        let chunk = self.chunks.get((line >> CHUNK_BITS) as usize)?;
-        let slot = *chunk.get(line as usize & (CHUNK - 1))?;
-        slot.checked_sub(1)
+        let chunk = self.chunks.get((line >> CHUNK_BITS) as usize)?.as_ref()?;
+        chunk[line as usize & (CHUNK - 1)].checked_sub(1)
     }
 
     #[inline(always)]
     fn insert(&mut self, line: u64, slot: u32) {
         let chunk = (line >> CHUNK_BITS) as usize;
-        if self.chunks[chunk].is_empty() {
-            self.touch(chunk);
-        }
-        self.chunks[chunk][line as usize & (CHUNK - 1)] = slot + 1;
+        let slots = match &mut self.chunks[chunk] {
+            Some(slots) => slots,
+            None => self.touch(chunk),
+        };
+        slots[line as usize & (CHUNK - 1)] = slot + 1;
     }
 
     #[inline(always)]
     fn remove(&mut self, line: u64) {
-        if let Some(chunk) = self.chunks.get_mut((line >> CHUNK_BITS) as usize) {
-            if let Some(slot) = chunk.get_mut(line as usize & (CHUNK - 1)) {
-                *slot = 0;
-            }
+        if let Some(Some(slots)) = self.chunks.get_mut((line >> CHUNK_BITS) as usize) {
+            slots[line as usize & (CHUNK - 1)] = 0;
         }
     }
 
     fn bytes(&self) -> usize {
-        self.chunks.len() * size_of::<Box<[u32]>>() + self.touched * CHUNK * 4
+        self.chunks.len() * size_of::<Option<Box<[u32; CHUNK]>>>() + self.touched * CHUNK * 4
     }
 }
 

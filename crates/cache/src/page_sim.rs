@@ -3,11 +3,11 @@
 //! Every access is one block; a miss brings it at once. With segments, a miss brings every absent block of its segment
 //! (S0-8). What is counted is what the machine counts, so that both can be compared.
 
-use crate::directory::{Directory, Found, Tally};
+use crate::directory::{Directory, Tally};
 use crate::map::{Flat, Hashed, LineMap};
 use crate::replacement::{
-    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Recall, Replacement, ReplacementConfig, Room,
-    S3Fifo, Sarc, Sieve,
+    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Replacement, ReplacementConfig, Room, S3Fifo,
+    Sarc, Sieve,
 };
 use nandu_base::{BuildError, Counter};
 
@@ -110,52 +110,34 @@ fn run<P: Replacement, M: LineMap>(
     mut directory: Directory<P, M>,
     accesses: impl Iterator<Item = Access>,
 ) -> PageResult {
-    let shift = directory.shift();
-    let mut end = u64::MAX;
-    for access in accesses {
-        for block in access.first..access.end {
-            if directory.access(block, access.write) == Found::Absent {
-                let cause = if access.write { Cause::Write } else { Cause::Read };
-                let arrival =
-                    Arrival { sequential: block > access.first || block == end, ..Arrival::by(cause) };
-                if shift == 0 {
-                    bring_block(&mut directory, block, arrival);
-                } else {
-                    bring(&mut directory, block, shift, arrival);
-                }
-            }
-        }
-        end = access.end;
+    if directory.shift() == 0 {
+        meet_all::<true, P, M>(&mut directory, accesses);
+    } else {
+        meet_all::<false, P, M>(&mut directory, accesses);
     }
     let mut counters = Vec::new();
     directory.policy().counters(&mut counters);
     PageResult { tally: directory.tally, metadata_bytes: directory.metadata_bytes(), counters }
 }
 
-/// A line of one block comes.
-#[inline(always)]
-fn bring_block<P: Replacement, M: LineMap>(directory: &mut Directory<P, M>, block: u64, arrival: Arrival) {
-    let recall = directory.announce(block, arrival.cause);
-    if directory.reserve(1, recall) {
-        directory.admit(block, 1, 0, Arrival { recall, ..arrival });
-    }
-}
-
-/// A write brings its block; a read every absent block of the segment.
-#[inline(never)]
-fn bring<P: Replacement, M: LineMap>(
+fn meet_all<const ONE: bool, P: Replacement, M: LineMap>(
     directory: &mut Directory<P, M>,
-    block: u64,
-    shift: u32,
-    arrival: Arrival,
+    accesses: impl Iterator<Item = Access>,
 ) {
-    let (line, bit) = (block >> shift, 1u64 << (block & ((1 << shift) - 1)));
-    let present = directory.present(line);
-    let whole = u64::MAX >> (64 - (1 << shift));
-    let wanted = if arrival.cause == Cause::Write { bit } else { whole & !present };
-    let recall = if present == 0 { directory.announce(line, arrival.cause) } else { Recall::Nothing };
-    let count = u64::from(wanted.count_ones());
-    if directory.reserve(count, recall) {
-        directory.admit(line, bit, wanted & !bit, Arrival { recall, ..arrival });
-    }
+    let mut end = u64::MAX;
+    // Iterators in iterators run faster from the inside.
+    accesses.for_each(|access| {
+        let cause = if access.write { Cause::Write } else { Cause::Read };
+        let mut sequential = access.first == end;
+        for block in access.first..access.end {
+            let arrival = Arrival { sequential, ..Arrival::by(cause) };
+            if ONE {
+                directory.demand_block(block, arrival);
+            } else {
+                directory.demand(block, arrival);
+            }
+            sequential = true;
+        }
+        end = access.end;
+    });
 }

@@ -144,6 +144,98 @@ fn write_back_acknowledges_at_once_and_a_flush_brings_it_below() {
     }
 }
 
+/// BPLRU as published: a NAND block goes below in full, with the pages that nobody wrote, which are read before.
+#[test]
+fn a_padded_unit_goes_below_in_one_write() {
+    let write = |pad: bool| {
+        format!(
+            "prefetch = {{ kind = \"none\" }}\nreplacement = {{ kind = \"lru\" }}\n\
+             write = {{ kind = \"back\", destage = \"bplru\", dirty = \"64 KiB\", unit = \"16 KiB\", pad = {pad}, depth = 1, after = \"1 h\" }}"
+        )
+    };
+    for (pad, lengths) in [(true, 4), (false, 1)] {
+        let mut bed = bed(&write(pad));
+        let old = bed.go(Op::Write, 2 * BLOCK, 2 * BLOCK);
+        bed.go(Op::Flush, 0, 0);
+        let before = bed.graph().stats(bed.node("disk"));
+        let (writes, bytes) = (before.requests[Op::Write as usize], before.bytes[Op::Write as usize]);
+        // Two blocks of the first unit with a hole between, then other units until the oldest has to go.
+        let new = bed.go(Op::Write, 0, BLOCK);
+        for unit in 1..9 {
+            bed.go(Op::Write, unit * 4 * BLOCK, BLOCK);
+        }
+        bed.run_until(bed.now() + Span::from_ms(5));
+        let after = bed.graph().stats(bed.node("disk"));
+        assert_eq!(after.requests[Op::Write as usize] - writes, 1, "pad {pad}");
+        assert_eq!(after.bytes[Op::Write as usize] - bytes, lengths * BLOCK, "pad {pad}");
+        assert_eq!(figures(&bed)["padded_blocks"], lengths - 1);
+        assert_eq!(bed.stored("disk", 0).serial(), new.serial);
+        assert_eq!(bed.stored("disk", BLOCK).serial(), 0);
+        assert_eq!(bed.stored("disk", 3 * BLOCK).serial(), old.serial, "what was there stays");
+    }
+}
+
+/// What a fill brings is kept where it came, and moved only when most of it has gone: memory is bounded by twice what the
+/// directory counts.
+#[test]
+fn blocks_share_the_buffer_of_their_fill_until_most_of_it_has_gone() {
+    let mut bed =
+        bed("prefetch = { kind = \"p-block\", ahead = \"28 KiB\" }\nreplacement = { kind = \"lru\" }");
+    bed.go(Op::Read, 0, BLOCK);
+    let f = figures(&bed);
+    assert_eq!((f["cached_bytes"], f["data_bytes"], f["data_blocks_moved"]), (8 * BLOCK, 8 * BLOCK, 0));
+    for (trimmed, kept, moved) in [(4, 8, 0), (5, 3, 3), (8, 0, 3)] {
+        bed.go(Op::Trim, 0, trimmed * BLOCK);
+        let f = figures(&bed);
+        assert_eq!(f["cached_bytes"], (8 - trimmed) * BLOCK);
+        assert_eq!((f["data_bytes"], f["data_blocks_moved"]), (kept * BLOCK, moved), "{trimmed} trimmed");
+    }
+}
+
+/// A part that is written does not change what others hold of the same buffer.
+#[test]
+fn a_part_that_is_written_leaves_the_rest_of_the_buffer_alone() {
+    let mut bed = bed(SEGMENTS);
+    let whole = bed.go(Op::Write, 0, 4 * BLOCK);
+    let part = bed.go(Op::Write, BLOCK + 512, 512);
+    let read = bed.go(Op::Read, 0, 4 * BLOCK);
+    assert_eq!(read.latency, Span::from_us(2));
+    let serials: Vec<u32> = read.data.iter().map(|s| s.serial()).collect();
+    let expected = |sector: usize| if sector == 9 { part.serial } else { whole.serial };
+    assert_eq!(serials, (0..32).map(expected).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_fill_is_no_longer_than_it_may_be() {
+    let mut bed = bed(&format!("{SEGMENTS}\nmax_fill = \"16 KiB\""));
+    bed.go(Op::Read, 3 * BLOCK, BLOCK);
+    bed.run_until(bed.now() + Span::from_ms(1));
+    assert_eq!(below(&bed), (2, 8 * BLOCK));
+}
+
+/// The last segment of a device may be short: nothing behind the end is read.
+#[test]
+fn the_last_segment_ends_with_the_device() {
+    let text = text(SEGMENTS).replace("size = \"4 MiB\"", "size = \"4116 KiB\"");
+    let mut bed = Testbed::new(&text, &builtin(), BuildOptions::default()).expect("the stack can be built");
+    bed.go(Op::Read, 1028 * BLOCK, BLOCK);
+    assert_eq!(below(&bed), (1, 5 * BLOCK));
+}
+
+/// The machine brings what it is told, before anybody reads it.
+#[test]
+fn what_is_foreseen_is_brought() {
+    let mut bed = bed("prefetch = { kind = \"oracle\", ahead = 2 }\nreplacement = { kind = \"lru\" }");
+    assert_eq!(bed.graph().foresight(), 2);
+    bed.foresee("cache", Op::Read, 100 * BLOCK, 2 * BLOCK);
+    bed.foresee("cache", Op::Write, 200 * BLOCK, 2 * BLOCK);
+    bed.go(Op::Read, 0, BLOCK);
+    bed.run_until(bed.now() + Span::from_ms(1));
+    assert_eq!(below(&bed), (2, 3 * BLOCK));
+    assert_eq!(bed.go(Op::Read, 101 * BLOCK, BLOCK).latency, Span::from_us(2));
+    assert_eq!(figures(&bed)["prefetch_hits"], 1);
+}
+
 #[test]
 fn a_write_with_fua_is_below_when_it_is_acknowledged() {
     let mut bed = bed(&format!("{SEGMENTS}\nwrite = {{ kind = \"back\", after = \"1 h\" }}"));
@@ -184,6 +276,9 @@ fn combinations_that_make_no_sense_are_refused() {
         ("write = { kind = \"back\", dirty = \"200 KiB\" }", "half of the memory"),
         ("replacement = { kind = \"adaptive-culling\", region = 0.7 }", "at most 1/2"),
         ("hit_time = \"2 ms\"", "more than 1 ms"),
+        ("max_fill = \"512 KiB\"", "64 blocks"),
+        ("write = { kind = \"back\", pad = true }", "goes with `destage = \"bplru\"`"),
+        ("prefetch = { kind = \"oracle\", ahead = 0 }", "1 to 1024"),
     ] {
         let error = Stack::parse(&text(options)).and_then(|s| s.build(&BuildOptions::default()).map(|_| ()));
         let error = error.expect_err(options).to_string();

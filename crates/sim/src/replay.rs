@@ -140,10 +140,12 @@ struct Player<'a> {
     /// The stack held arrivals back.
     capped: bool,
     gaps: bool,
+    /// How far ahead the stack is told what comes, in requests; 0 when no machine asks.
+    foresight: usize,
 }
 
 impl<'a> Player<'a> {
-    fn new(source: &'a Source, start: Instant) -> Player<'a> {
+    fn new(source: &'a Source, start: Instant, foresight: usize) -> Player<'a> {
         let n = source.trace.records.len() as u64;
         let span = source.trace.span().0;
         // One mean interval lies between the last request of a pass and the first of the next.
@@ -165,6 +167,7 @@ impl<'a> Player<'a> {
             cap: u64::from(cap),
             capped: false,
             gaps,
+            foresight,
         };
         player.planned = player.plan(player.records[0]);
         player
@@ -293,8 +296,12 @@ pub fn replay<S: Host>(
     let mut players: Vec<Player<'_>> = sources
         .iter()
         .filter(|s| s.passes > 0 && !s.trace.records.is_empty())
-        .map(|s| Player::new(s, start))
+        .map(|s| Player::new(s, start, engine.graph.foresight() as usize))
         .collect();
+    for player in &players {
+        let coming = player.records.iter().take(player.foresight);
+        coming.for_each(|r| engine.graph.foresee(player.source.node, r.op(), r.offset(), r.len()));
+    }
     let mut arrivals = Arrivals::new(&mut players, engine.sink());
     let every = engine.sink().sample_every(total);
     let mut next_sample = if every > 0 { warm_up } else { u64::MAX };
@@ -423,6 +430,11 @@ fn submit<S: Host>(
     let node = player.source.node;
     if let Some(ahead) = player.records.get(player.next + LOOK_AHEAD) {
         engine.graph.prepare(node, ahead.op(), ahead.offset(), ahead.len());
+    }
+    if player.foresight > 0 {
+        if let Some(coming) = player.records.get(player.next + player.foresight) {
+            engine.graph.foresee(node, coming.op(), coming.offset(), coming.len());
+        }
     }
     let record = player.take();
     let cookie = (who as u64) << 48 | number;

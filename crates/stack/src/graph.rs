@@ -213,6 +213,19 @@ impl Graph {
         }
     }
 
+    /// How many requests ahead the machines want to be told what comes.
+    pub fn foresight(&self) -> u32 {
+        self.nodes.iter().map(|node| node.machine.foresight()).max().unwrap_or(0)
+    }
+
+    /// Tells the machines below and at `node` what comes.
+    pub fn foresee(&mut self, mut node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
+        while let Some((child, below)) = self.nodes[node as usize].machine.foresee(op, offset, len) {
+            node = self.nodes[node as usize].children[usize::from(child)];
+            offset = below;
+        }
+    }
+
     /// Starts one machine. The driver starts them in the order of their numbers and waits for each
     /// ([`Graph::open_result`]) before the next.
     pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {

@@ -322,6 +322,12 @@ impl Testbed {
         self.graph.machine(self.exports[export].node).limits().capacity.0
     }
 
+    /// Tells `device` and what lies below it that a request will come.
+    pub fn foresee(&mut self, device: &str, op: Op, offset: u64, len: u64) {
+        let node = self.node(device);
+        self.graph.foresee(node, op, ByteOffset(offset), ByteLen(len));
+    }
+
     /// The machines.
     pub fn graph(&self) -> &Graph {
         &self.graph

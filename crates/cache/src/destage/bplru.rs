@@ -5,8 +5,9 @@
 //! again (LRU compensation). Kim and Ahn, "BPLRU: a buffer management scheme for improving random writes in flash
 //! storage", FAST 2008, sections 3.1 and 3.3.
 //!
-//! Where we differ: groups are not padded. BPLRU reads the pages that are missing of a group and writes the whole NAND
-//! block, so that a drive that maps by blocks can switch it in; drives that map by pages gain nothing from that.
+//! Page padding, which is `write.pad` of the cache: BPLRU reads the pages that are missing of a group and writes the whole
+//! NAND block, so that a drive that maps by blocks can switch it in. By default it is off, for drives that map by pages
+//! gain nothing from it.
 //!
 //! Cost: 8 bytes for each group. A search passes over groups that are on their way, at most 64.
 

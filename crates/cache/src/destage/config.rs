@@ -1,6 +1,7 @@
 //! The options of writing.
 
 use super::{Bplru, Destage, LbClock, LruDestage};
+use crate::directory::LINE_MAX;
 use crate::machine::Buffer;
 use nandu_base::{BuildError, ByteLen, Span};
 use schemars::JsonSchema;
@@ -25,6 +26,10 @@ pub enum WriteConfig {
         /// blocks, at most 4096 blocks.
         #[serde(default = "unit")]
         unit: ByteLen,
+        /// With `bplru`: pages of a NAND block that are not dirty are read and written with it, so that a drive that maps by
+        /// blocks can switch it in. Default false. `unit` is then at most 64 blocks.
+        #[serde(default)]
+        pad: bool,
         /// Dirty data that is older goes below. Default 1 s, from 1 us to 1 h.
         #[serde(default = "after")]
         after: Span,
@@ -83,7 +88,7 @@ impl WriteConfig {
 
     /// The buffer for `dirty` blocks of `block` bytes.
     pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
-        let WriteConfig::Back { destage, unit, after, depth, .. } = *self else { return Ok(None) };
+        let WriteConfig::Back { destage, unit, pad, after, depth, .. } = *self else { return Ok(None) };
         let blocks = unit.0 / block;
         if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(4096 * block));
@@ -96,7 +101,12 @@ impl WriteConfig {
         if !(1..=256).contains(&depth) {
             return Err(BuildError::at("write.depth", format!("{depth} lies outside 1 to 256")));
         }
+        if pad && (destage != DestageConfig::Bplru || blocks > u64::from(LINE_MAX)) {
+            let why = "padding goes with `destage = \"bplru\"` and a `unit` of at most 64 blocks";
+            return Err(BuildError::at("write.pad", why));
+        }
         let blocks = if destage == DestageConfig::Lru { 1 } else { blocks };
-        Ok(Some(Buffer::new(dirty as usize, blocks, after, depth, destage.build(dirty as usize))))
+        let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.build(dirty as usize));
+        Ok(Some(buffer.with_padding(pad)))
     }
 }

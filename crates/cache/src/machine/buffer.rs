@@ -11,10 +11,15 @@
 //! write for which the buffer has no room, one of parts of blocks that are not dirty, and one of blocks that a change under
 //! way concerns.
 //!
+//! With padding (BPLRU), blocks of a unit that are not dirty join it before it is destaged: what the cache has of them, after
+//! a read of what it lacks. They are dirty blocks like others from then on, so that a write meanwhile finds them. One unit
+//! is padded at a time; a unit that somebody waits for, and one for which there is no room, goes as it is.
+//!
 //! Destaging begins when the buffer is half full, when data is older than `after`, and when something waits.
 //!
 //! Cost: about 120 bytes for each dirty block; a destage looks at each block of its unit.
 
+mod padding;
 mod write_back;
 
 use crate::destage::{Destage, Wrote};
@@ -61,6 +66,13 @@ struct Destaging {
     version: u64,
 }
 
+/// What goes next.
+struct Next {
+    unit: u32,
+    /// Somebody waits for it.
+    hurried: bool,
+}
+
 /// A flush that waits.
 #[derive(Clone, Copy, Debug)]
 struct Flush {
@@ -78,6 +90,16 @@ struct Tally {
     destaged: u64,
     failed: u64,
     most: u64,
+    padded: u64,
+}
+
+/// The unit that is padded.
+#[derive(Clone, Copy, Debug)]
+struct Padding {
+    number: u64,
+    /// The fill that brings what is missing; [`None`] once it has come.
+    fill: Option<u32>,
+    cause: TenantId,
 }
 
 /// The buffer.
@@ -87,6 +109,8 @@ pub struct Buffer {
     after: Span,
     depth: u32,
     policy: Box<dyn Destage>,
+    pads: bool,
+    padding: Option<Padding>,
     map: Hashed,
     dirty: Vec<Dirty>,
     free: Vec<u32>,
@@ -113,6 +137,8 @@ impl Buffer {
     /// A buffer for `room` blocks in units of `unit` blocks.
     pub(crate) fn new(room: usize, unit: u64, after: Span, depth: u32, policy: Box<dyn Destage>) -> Buffer {
         Buffer {
+            pads: false,
+            padding: None,
             room,
             unit_bits: unit.trailing_zeros(),
             after,
@@ -135,6 +161,16 @@ impl Buffer {
             closing: None,
             tally: Tally::default(),
         }
+    }
+
+    /// The same, with units that are padded.
+    pub(crate) fn with_padding(self, pads: bool) -> Buffer {
+        Buffer { pads, ..self }
+    }
+
+    /// Whether fill number `fill` brings what pads a unit.
+    pub(super) fn is_padded_by(&self, fill: u32) -> bool {
+        self.padding.is_some_and(|p| p.fill == Some(fill))
     }
 
     fn len(&self) -> usize {
@@ -199,35 +235,7 @@ impl Buffer {
                 pool.copy(data, dirty.data, len);
                 self.tally.rewritten += 1;
             }
-            None => {
-                let copy = if data.is_none() { Payload::NONE } else { pool.allocate_unfilled(len) };
-                pool.copy(data, copy, len);
-                let dirty = Dirty {
-                    block,
-                    unit,
-                    data: copy,
-                    version,
-                    since: version,
-                    after: None,
-                    flying: false,
-                    cause,
-                };
-                let at = match self.free.pop() {
-                    Some(at) => {
-                        self.dirty[at as usize] = dirty;
-                        at
-                    }
-                    None => {
-                        self.dirty.push(dirty);
-                        self.dirty.len() as u32 - 1
-                    }
-                };
-                self.map.insert(block, at);
-                self.by_age.push(&mut self.ages, at);
-                self.units[unit as usize].dirty += 1;
-                self.waiting[unit as usize] += 1;
-                self.tally.most = self.tally.most.max(self.map.len() as u64);
-            }
+            None => self.enter(block, unit, data, len, cause, pool),
         }
         self.tally.buffered += 1;
         let unit_end = (self.units[unit as usize].number + 1) << self.unit_bits;
@@ -237,8 +245,40 @@ impl Buffer {
         self.policy.wrote(unit, Wrote { new: new_unit, in_order });
     }
 
+    /// Block `block`, which was not dirty, is from now on.
+    fn enter(
+        &mut self,
+        block: u64,
+        unit: u32,
+        data: Payload,
+        len: ByteLen,
+        cause: TenantId,
+        pool: &mut PayloadPool,
+    ) {
+        let version = self.seq;
+        let copy = if data.is_none() { Payload::NONE } else { pool.allocate_snug(len) };
+        pool.copy(data, copy, len);
+        let (since, after, flying) = (version, None, false);
+        let dirty = Dirty { block, unit, data: copy, version, since, after, flying, cause };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.dirty[at as usize] = dirty;
+                at
+            }
+            None => {
+                self.dirty.push(dirty);
+                self.dirty.len() as u32 - 1
+            }
+        };
+        self.map.insert(block, at);
+        self.by_age.push(&mut self.ages, at);
+        self.units[unit as usize].dirty += 1;
+        self.waiting[unit as usize] += 1;
+        self.tally.most = self.tally.most.max(self.map.len() as u64);
+    }
+
     /// A unit to destage: for those who wait the one with the oldest block, else the policy's choice.
-    fn next_unit(&mut self, awaited: Option<Range>) -> Option<u32> {
+    fn next_unit(&mut self, awaited: Option<Range>) -> Option<Next> {
         let ready = |at: u32| !self.dirty[at as usize].flying;
         if let Some(blocks) = awaited {
             let mut found = None;
@@ -252,7 +292,7 @@ impl Buffer {
                 found = found.or_else(|| self.by_age.iter(&self.ages).find(|at| ready(*at) && inside(at)));
             }
             if let Some(at) = found {
-                return Some(self.dirty[at as usize].unit);
+                return Some(Next { unit: self.dirty[at as usize].unit, hurried: true });
             }
         }
         let upto = self.flushes.iter().map(|f| f.upto).max().unwrap_or(0).max(self.due);
@@ -262,11 +302,12 @@ impl Buffer {
             let wanted = |at: u32| closing || self.dirty[at as usize].since <= upto;
             let oldest = self.by_age.iter(&self.ages).find(|&at| ready(at) && wanted(at));
             if let Some(at) = oldest {
-                return Some(self.dirty[at as usize].unit);
+                let hurried = closing || !self.flushes.is_empty();
+                return Some(Next { unit: self.dirty[at as usize].unit, hurried });
             }
         }
         if 2 * self.len() > self.room && self.closing.is_none() {
-            return self.policy.victim(&self.waiting);
+            return self.policy.victim(&self.waiting).map(|unit| Next { unit, hurried: false });
         }
         None
     }
@@ -342,7 +383,7 @@ impl Buffer {
     }
 
     pub(super) fn counters(&self, out: &mut Vec<Counter>) {
-        let Tally { buffered, rewritten, through, destages, destaged, failed, most } = self.tally;
+        let Tally { buffered, rewritten, through, destages, destaged, failed, most, padded } = self.tally;
         for (name, value) in [
             ("dirty_blocks", self.len() as u64),
             ("dirty_blocks_most", most),
@@ -351,6 +392,7 @@ impl Buffer {
             ("writes_through", through),
             ("destage_writes", destages),
             ("destaged_blocks", destaged),
+            ("padded_blocks", padded),
             ("failed_destages", failed),
             ("destage_policy_bytes", self.policy.bytes() as u64),
         ] {

@@ -126,10 +126,7 @@ impl Cache {
     fn forget_range(&mut self, blocks: Range) {
         let shift = self.directory.shift();
         let (first, last) = (blocks.first >> shift, (blocks.end - 1) >> shift);
-        let lines: Vec<u64> = self.directory.lines().map(|l| l.number).collect();
-        for line in lines.into_iter().filter(|line| (first..=last).contains(line)) {
-            self.directory.forget(line, u64::MAX);
-        }
+        self.directory.forget_lines(first, last);
         let flying = &mut self.flying;
         self.fills.iter_mut().filter(|(_, fill)| fill.meets(blocks)).for_each(|(_, f)| f.spoil_all(flying));
     }
@@ -152,6 +149,14 @@ impl Cache {
         let calm = change.upheavals == self.upheavals;
         let good = request.error.is_none() && request.op == Op::Write && calm;
         let (offset, end, payload) = (request.offset.0, request.end().0, request.payload);
+        let start = change.blocks.first.max(offset.div_ceil(self.block));
+        let share = match good {
+            true => {
+                let at = ByteLen((start << self.block_bits) - offset);
+                self.store.begin(start, change.blocks.end - start, payload.slice(at), cx.pool)
+            }
+            false => None,
+        };
         for block in change.blocks.first..change.blocks.end {
             let left = self.changing.get(block).unwrap_or(ONE) - ONE;
             if left < ONE {
@@ -160,12 +165,13 @@ impl Cache {
                 self.changing.insert(block, left);
             }
             if good && left == 0 {
-                self.install(block, &change, offset, end, payload, cx);
+                self.install(block, &change, (offset, end), (payload, share), cx);
             } else {
                 self.forget_block(block);
             }
         }
         self.sweep(cx);
+        self.store.end(share, cx.pool);
         Step::Finish(change.id)
     }
 
@@ -179,9 +185,8 @@ impl Cache {
         &mut self,
         block: u64,
         change: &Change,
-        offset: u64,
-        end: u64,
-        from: Payload,
+        (offset, end): (u64, u64),
+        (from, share): (Payload, Option<u32>),
         cx: &mut Cx<'_>,
     ) {
         let (at, within, len) = self.part(block, offset, end);
@@ -192,7 +197,9 @@ impl Cache {
         }
         if whole && (here || self.make_room(block, change.sequential)) {
             self.sweep(cx);
-            self.store.put(block, from.slice(at), cx.pool);
+            if let Some(share) = share {
+                self.store.put(block, from.slice(at), share, cx.pool);
+            }
         } else if here {
             self.store.patch(block, within, from.slice(at), len, cx.pool);
         }

@@ -38,6 +38,8 @@ pub struct CacheConfig {
     /// for. Default false: one command brings both.
     #[serde(default)]
     pub demand_first: bool,
+    /// Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block.
+    pub max_fill: Option<ByteLen>,
     /// Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096.
     #[serde(default = "prefetch_depth")]
     pub prefetch_depth: u32,
@@ -113,6 +115,13 @@ impl DeviceConfig for CacheConfig {
         for (key, time) in [("hit_time", self.hit_time), ("list_time", self.list_time)] {
             if time > TIME_MAX {
                 return Err(BuildError::at(key, format!("{time} is more than 1 ms")));
+            }
+        }
+        if let Some(most) = self.max_fill {
+            let longest = ByteLen(u64::from(LINE_MAX) * block);
+            if most.0 < block || most > longest {
+                let why = format!("{most} lies outside {} to {longest}, 64 blocks", self.block);
+                return Err(BuildError::at("max_fill", why));
             }
         }
         if self.prefetch_depth > 4096 {

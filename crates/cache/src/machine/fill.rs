@@ -5,7 +5,6 @@
 //! reserved before it starts.
 
 use super::{Cache, Tag};
-use crate::directory::LINE_MAX;
 use crate::map::{Hashed, LineMap};
 use crate::prefetch::Range;
 use crate::replacement::{Arrival, Cause, Recall};
@@ -13,7 +12,7 @@ use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Op, ReqId, Step, TenantI
 
 /// A read that waits for blocks of a fill.
 #[derive(Clone, Copy, Debug)]
-struct Waiter {
+pub(super) struct Waiter {
     read: u32,
     /// The blocks, as bits from the first of the fill.
     blocks: u64,
@@ -158,7 +157,7 @@ impl Cache {
         missing: &[Range],
         cx: &mut Cx<'_>,
     ) {
-        let longest = (self.limits.max_io.0 >> self.block_bits).min(u64::from(LINE_MAX));
+        let longest = self.longest;
         let mut pending: Option<Range> = None;
         let mut at = range.first;
         while at < range.end {
@@ -224,7 +223,7 @@ impl Cache {
             sequential: self.sequential,
             once: 0,
             often: 0,
-            waiters: Vec::new(),
+            waiters: self.spare_waiters.pop().unwrap_or_default(),
         };
         match self.reserve(fill) {
             Some(fill) => self.send_fill(fill, id, wait, cx),
@@ -265,13 +264,14 @@ impl Cache {
 
     /// Of the wanted blocks those that lie in a physical unit with one asked for, or on a lane of their own. Without an
     /// asked block the first one stands for it. Everything where the device does not know.
-    fn colocated(&self, first: u64, asked: u64, wanted: u64, cx: &Cx<'_>) -> u64 {
+    fn colocated(&mut self, first: u64, asked: u64, wanted: u64, cx: &Cx<'_>) -> u64 {
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
         let place = |bit: u32| {
             let offset = ByteOffset((first + u64::from(bit)) << self.block_bits);
             cx.peek.locate(0, offset, ByteLen(self.block))
         };
         let anchor = if asked == 0 { wanted & wanted.wrapping_neg() } else { asked };
-        let mut taken: Vec<(u32, u64)> = Vec::new();
         let mut keep = 0;
         for from in [anchor, wanted & !anchor] {
             let mut left = from;
@@ -290,6 +290,7 @@ impl Cache {
                 }
             }
         }
+        self.taken = taken;
         keep
     }
 
@@ -330,6 +331,12 @@ impl Cache {
             fill.waiters.push(Waiter { read: wait, blocks: fill.asked });
             self.reads[wait].left += 1;
         }
+        let cause = cx.requests[id].cause;
+        self.launch(fill, cause, Some(id), cx);
+    }
+
+    /// Sends a fill below: for the request `parent`, or one that nobody waits for. Its number.
+    fn launch(&mut self, fill: Fill, cause: TenantId, parent: Option<ReqId>, cx: &mut Cx<'_>) -> u32 {
         let len = ByteLen(u64::from(fill.count) << self.block_bits);
         self.tally.fills += 1;
         self.tally.fill_bytes += len.0;
@@ -350,17 +357,42 @@ impl Cache {
             payload,
             cookie: Tag::Fill.cookie(number),
         };
-        let cause: TenantId = cx.requests[id].cause;
-        let child = match ahead {
-            true => {
+        let child = match parent.filter(|_| !ahead) {
+            None => {
                 self.ahead_under_way += 1;
                 self.tally.ahead += 1;
                 cx.own(cause, draft)
             }
-            false => cx.child(id, draft),
+            Some(id) => cx.child(id, draft),
         };
         cx.pool.release(payload);
         cx.send(0, child);
+        number
+    }
+
+    /// Brings what is missing of at most 64 blocks, that nobody waits for, whatever the depth of prefetching. The number of
+    /// the fill; [`None`] when nothing is missing or no memory is left.
+    pub(super) fn fetch(&mut self, blocks: Range, cause: TenantId, cx: &mut Cx<'_>) -> Option<u32> {
+        let first = (blocks.first..blocks.end).find(|&block| self.is_wanted(block))?;
+        let last = (first..blocks.end).rev().find(|&block| self.is_wanted(block))?;
+        let end = (last + 1).min(first + self.longest);
+        let wanted =
+            (first..end).filter(|&b| self.is_wanted(b)).map(|b| 1 << (b - first)).fold(0, |a, b| a | b);
+        let fill = Fill {
+            first,
+            count: (end - first) as u32,
+            wanted,
+            asked: 0,
+            spoiled: 0,
+            ahead: true,
+            sequential: false,
+            once: 0,
+            often: 0,
+            waiters: self.spare_waiters.pop().unwrap_or_default(),
+        };
+        let fill = self.reserve(fill);
+        self.sweep(cx);
+        Some(self.launch(fill?, cause, None, cx))
     }
 
     /// A fill has come.
@@ -384,7 +416,7 @@ impl Cache {
         }
         self.keep(&fill, kept, child, cx);
         let mut first = Step::Idle;
-        for waiter in std::mem::take(&mut fill.waiters) {
+        for &waiter in &fill.waiters {
             if failed {
                 self.read_alone(&fill, waiter, cx);
             } else {
@@ -393,12 +425,18 @@ impl Cache {
             let step = self.arrived(waiter.read, child, cx);
             Cache::first_of(&mut first, step, cx);
         }
+        fill.waiters.clear();
+        self.spare_waiters.push(std::mem::take(&mut fill.waiters));
+        if self.buffer.as_ref().is_some_and(|b| b.is_padded_by(number)) {
+            self.padded(cx);
+        }
         first
     }
 
     /// The blocks `kept` of a fill are in the cache from now on.
     fn keep(&mut self, fill: &Fill, kept: u64, child: ReqId, cx: &mut Cx<'_>) {
         let (payload, shift) = (cx.requests[child].payload, self.directory.shift());
+        let share = self.store.begin(fill.first, u64::from(fill.count), payload, cx.pool);
         for (line, from, to) in lines_of(fill.first, fill.count, shift) {
             let mask = bits(from, to);
             if kept & mask == 0 {
@@ -416,18 +454,17 @@ impl Cache {
             let arrival = Arrival { cause, recall, sequential: fill.sequential };
             let new =
                 self.directory.admit(line, in_line(kept & fill.asked), in_line(kept & !fill.asked), arrival);
-            if payload.is_none() {
-                continue;
-            }
+            let Some(share) = share else { continue };
             self.sweep(cx);
             let mut left = if self.planted.stale_fill { in_line(kept) } else { new };
             while left != 0 {
                 let block = (line << shift) + u64::from(left.trailing_zeros());
                 let at = ByteLen((block - fill.first) << self.block_bits);
-                self.store.put(block, payload.slice(at), cx.pool);
+                self.store.put(block, payload.slice(at), share, cx.pool);
                 left &= left - 1;
             }
         }
+        self.store.end(share, cx.pool);
     }
 
     /// Copies what a read waited for into its payload.

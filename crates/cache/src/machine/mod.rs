@@ -27,13 +27,13 @@ mod store;
 
 pub use config::{CacheConfig, LookupConfig};
 
-use crate::directory::Directory;
+use crate::directory::{Directory, LINE_MAX};
 use crate::map::{AnyMap, Hashed, LineMap};
 use crate::prefetch::{Prefetch, Range};
 use crate::replacement::Replacement;
 pub(crate) use buffer::Buffer;
 use change::{Change, Wide};
-use fill::Fill;
+use fill::{Fill, Waiter};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant,
     Kind, Limits, Machine, Op, OpenHow, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey,
@@ -188,9 +188,15 @@ struct Cache {
     wide: Vec<Wide>,
     /// Long changes and losses so far: a change that sees this move does not know what the device holds.
     upheavals: u64,
+    /// Longest fill in blocks.
+    longest: u64,
     /// Scratch: used within one call.
     missing: Vec<Range>,
     planned: Vec<Range>,
+    pieces: Vec<Range>,
+    taken: Vec<(u32, u64)>,
+    /// Lists of fills that have ended, to be used again.
+    spare_waiters: Vec<Vec<Waiter>>,
     tally: Tally,
     list_operations: u64,
 }
@@ -199,7 +205,9 @@ impl Cache {
     fn new(setup: Setup) -> Cache {
         let Setup { limits, block, span, line_shift, clean, policy, map, prefetch, buffer, config, planted } =
             setup;
+        let longest = config.max_fill.unwrap_or(limits.max_io).0.min(limits.max_io.0) / block;
         Cache {
+            longest: longest.clamp(1, u64::from(LINE_MAX)),
             block,
             block_bits: block.trailing_zeros(),
             blocks: limits.capacity.0 / block,
@@ -223,6 +231,9 @@ impl Cache {
             upheavals: 0,
             missing: Vec::new(),
             planned: Vec::new(),
+            pieces: Vec::new(),
+            taken: Vec::new(),
+            spare_waiters: Vec::new(),
             tally: Tally::default(),
             list_operations: 0,
         }
@@ -273,10 +284,7 @@ impl Cache {
     /// Forgets everything clean, and what is on its way: the device below has been lost.
     fn forget_all(&mut self, cx: &mut Cx<'_>) {
         self.upheavals += 1;
-        let lines: Vec<u64> = self.directory.lines().map(|line| line.number).collect();
-        for line in lines {
-            self.directory.forget(line, u64::MAX);
-        }
+        self.directory.forget_lines(0, u64::MAX);
         self.sweep(cx);
         for (_, fill) in self.fills.iter_mut() {
             fill.spoil_all(&mut self.flying);
@@ -372,10 +380,21 @@ impl Machine for Cache {
         Some((0, offset))
     }
 
+    fn foresight(&self) -> u32 {
+        self.prefetch.foresight()
+    }
+
+    fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if op == Op::Read && self.prefetch.foresight() > 0 {
+            self.prefetch.foresee(self.touched(offset, len));
+        }
+        Some((0, offset))
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         let (d, t) = (&self.directory.tally, &self.tally);
         let (used, reserved) = self.directory.used();
-        let prefetched_here: u32 = self.directory.lines().map(|l| l.blocks - l.cached_blocks()).sum();
+        let prefetched_here: u32 = self.directory.lines().map(|l| l.unmet).sum();
         let metadata = self.directory.metadata_bytes() + self.prefetch.bytes();
         for (name, value) in [
             ("cache_hits", d.cache_hits),
@@ -403,6 +422,8 @@ impl Machine for Cache {
             ("cached_bytes", used * self.block),
             ("reserved_bytes", reserved * self.block),
             ("metadata_bytes", metadata as u64),
+            ("data_bytes", self.store.bytes()),
+            ("data_blocks_moved", self.store.moved()),
             ("metadata_bytes_per_block", metadata as u64 / self.directory.capacity().max(1)),
         ] {
             out.push(Counter { name, value });
@@ -444,6 +465,9 @@ impl Machine for Cache {
         }
         if self.directory.gone.is_some() && self.store.len() as u64 > used {
             return fail(format!("{} blocks have data, {used} are here", self.store.len()));
+        }
+        if self.store.bytes() > 2 * used * self.block {
+            return fail(format!("{} bytes are kept for {used} blocks", self.store.bytes()));
         }
         self.buffer.as_ref().map_or(Ok(()), Buffer::check)
     }

@@ -119,16 +119,18 @@ impl Cache {
     /// With holes filled alone: nothing is brought into segments that are partly here.
     fn leave_holes(&mut self) {
         let (directory, span) = (&self.directory, self.span);
-        let partly = |range: &Range| (range.first..range.end).any(|block| directory.holds(block));
-        self.planned = std::mem::take(&mut self.planned)
-            .into_iter()
-            .flat_map(|range| {
-                (range.first..range.end)
-                    .step_by(span as usize)
-                    .map(move |first| Range { first, end: (first + span).min(range.end) })
-            })
-            .filter(|segment| !partly(segment))
-            .collect();
+        self.pieces.clear();
+        for range in self.planned.drain(..) {
+            let mut first = range.first;
+            while first < range.end {
+                let end = (first + span).min(range.end);
+                if !(first..end).any(|block| directory.holds(block)) {
+                    self.pieces.push(Range { first, end });
+                }
+                first = end;
+            }
+        }
+        std::mem::swap(&mut self.planned, &mut self.pieces);
     }
 
     /// Reads `run` straight into the payload of the read, past the cache.

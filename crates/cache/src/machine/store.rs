@@ -1,23 +1,60 @@
-//! Where the data of blocks is: one buffer for each block, in runs that store any. In plain simulation there is none.
+//! Where the data of blocks is, in runs that store any. In plain simulation there is none.
 //!
-//! A block's buffer is its own and as long as the block, so that memory is what the directory counts, whatever requests
-//! the data came with. The price is one copy when a block comes and one when it is read.
+//! Blocks share the buffer with which they came, that of a fill or of a write: nothing is copied when a block comes. Such a
+//! buffer is kept whole as long as any of its blocks is. So that memory stays within twice what the directory counts, blocks
+//! are moved to buffers of their own once they fill less than half of the one they share; a block is moved once at most.
+//! What is kept is never changed: others may hold the same buffer. A block of which a part is written gets a new one.
+//!
+//! A read is answered by one copy, for its payload is the place where its data goes.
 
+use super::slots::Slots;
 use crate::map::{Hashed, LineMap};
 use nandu_base::{ByteLen, Content, Payload, PayloadPool};
+
+/// The data of one block.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    data: Payload,
+    /// The buffer it shares, or [`OWN`].
+    share: u32,
+}
+
+/// A buffer of its own.
+const OWN: u32 = u32::MAX;
+
+/// A buffer that brought blocks in a row.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    first: u64,
+    blocks: u64,
+    /// Blocks that are still in it, and one more while it is being filled.
+    living: u64,
+    /// Bytes of memory.
+    bytes: u64,
+}
 
 /// Data by block.
 #[derive(Debug)]
 pub(super) struct Store {
     block: ByteLen,
     map: Hashed,
-    buffers: Vec<Payload>,
+    entries: Vec<Entry>,
     free: Vec<u32>,
+    shares: Slots<Share>,
+    /// Blocks that were moved to buffers of their own.
+    moved: u64,
 }
 
 impl Store {
     pub fn new(block: u64) -> Store {
-        Store { block: ByteLen(block), map: Hashed::new(0), buffers: Vec::new(), free: Vec::new() }
+        Store {
+            block: ByteLen(block),
+            map: Hashed::new(0),
+            entries: Vec::new(),
+            free: Vec::new(),
+            shares: Slots::default(),
+            moved: 0,
+        }
     }
 
     /// Blocks that have data here.
@@ -25,38 +62,84 @@ impl Store {
         self.map.len()
     }
 
+    /// Bytes of the buffers that are kept.
+    pub fn bytes(&self) -> u64 {
+        let shared: u64 = self.shares.iter().map(|s| s.living).sum();
+        let own = (self.map.len() as u64).saturating_sub(shared) * self.block.0;
+        own + self.shares.iter().map(|s| s.bytes).sum::<u64>()
+    }
+
+    /// Blocks that were moved to buffers of their own.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
     #[inline]
     pub fn get(&self, block: u64) -> Option<Payload> {
-        self.map.get(block).map(|at| self.buffers[at as usize])
+        self.map.get(block).map(|at| self.entries[at as usize].data)
     }
 
-    /// Keeps a copy of `from`, which is a whole block.
-    pub fn put(&mut self, block: u64, from: Payload, pool: &mut PayloadPool) {
-        if pool.content() == Content::Nothing || from.is_none() {
-            return;
+    /// `payload` brings the `blocks` blocks from `first` on, of which some will be [`put`](Store::put). [`None`] when there is
+    /// nothing to keep.
+    pub fn begin(&mut self, first: u64, blocks: u64, payload: Payload, pool: &PayloadPool) -> Option<u32> {
+        if pool.content() == Content::Nothing || payload.is_none() || blocks == 0 {
+            return None;
         }
-        let to = match self.get(block) {
-            Some(to) => to,
-            None => {
-                let to = pool.allocate_unfilled(self.block);
-                self.adopt(block, to);
-                to
-            }
-        };
-        pool.copy(from, to, self.block);
+        let bytes = pool.held_bytes(payload).max(blocks * self.block.0);
+        Some(self.shares.add(Share { first, blocks, living: 1, bytes }))
     }
 
-    /// Takes over a buffer of a whole block; the caller gives up its hold.
-    fn adopt(&mut self, block: u64, buffer: Payload) {
+    /// Keeps `data`, a whole block of what `share` brings, in place of what was here.
+    pub fn put(&mut self, block: u64, data: Payload, share: u32, pool: &mut PayloadPool) {
+        self.drop(block, pool);
+        pool.keep(data);
+        self.shares[share].living += 1;
+        self.enter(block, Entry { data, share });
+    }
+
+    /// Everything that `share` brings and that is to be kept is here.
+    pub fn end(&mut self, share: Option<u32>, pool: &mut PayloadPool) {
+        if let Some(share) = share {
+            self.leave(share, pool);
+        }
+    }
+
+    fn enter(&mut self, block: u64, entry: Entry) {
         match self.free.pop() {
             Some(at) => {
-                self.buffers[at as usize] = buffer;
+                self.entries[at as usize] = entry;
                 self.map.insert(block, at);
             }
             None => {
-                self.buffers.push(buffer);
-                self.map.insert(block, self.buffers.len() as u32 - 1);
+                self.entries.push(entry);
+                self.map.insert(block, self.entries.len() as u32 - 1);
             }
+        }
+    }
+
+    /// One block less lives in `share`.
+    fn leave(&mut self, share: u32, pool: &mut PayloadPool) {
+        let it = &mut self.shares[share];
+        it.living -= 1;
+        if it.living > 0 && it.bytes <= 2 * it.living * self.block.0 {
+            return;
+        }
+        let Share { first, blocks, living, .. } = self.shares.take(share);
+        if living > 0 {
+            (first..first + blocks).for_each(|block| self.move_out(block, share, pool));
+        }
+    }
+
+    /// `block` gets a buffer of its own if it shares `share`.
+    fn move_out(&mut self, block: u64, share: u32, pool: &mut PayloadPool) {
+        let Some(at) = self.map.get(block) else { return };
+        let entry = &mut self.entries[at as usize];
+        if entry.share == share {
+            let own = pool.allocate_snug(self.block);
+            pool.copy(entry.data, own, self.block);
+            pool.release(entry.data);
+            *entry = Entry { data: own, share: OWN };
+            self.moved += 1;
         }
     }
 
@@ -64,24 +147,27 @@ impl Store {
     pub fn replace(&mut self, block: u64, buffer: Payload, pool: &mut PayloadPool) {
         if !buffer.is_none() {
             self.drop(block, pool);
-            self.adopt(block, buffer);
+            self.enter(block, Entry { data: buffer, share: OWN });
         }
     }
 
     /// Puts part of a block over what is here.
     pub fn patch(&mut self, block: u64, at: ByteLen, from: Payload, len: ByteLen, pool: &mut PayloadPool) {
-        if let Some(to) = self.get(block) {
-            pool.copy(from, to.slice(at), len);
+        if let Some(old) = self.get(block) {
+            let new = pool.allocate_snug(self.block);
+            pool.copy(old, new, self.block);
+            pool.copy(from, new.slice(at), len);
+            self.replace(block, new, pool);
         }
     }
 
     /// Forgets every block.
     pub fn clear(&mut self, pool: &mut PayloadPool) {
-        let mut used = vec![true; self.buffers.len()];
+        let mut used = vec![true; self.entries.len()];
         self.free.iter().for_each(|&at| used[at as usize] = false);
-        for (&buffer, used) in self.buffers.iter().zip(used) {
+        for (entry, used) in self.entries.iter().zip(used) {
             if used {
-                pool.release(buffer);
+                pool.release(entry.data);
             }
         }
         *self = Store::new(self.block.0);
@@ -90,9 +176,13 @@ impl Store {
     /// Forgets a block.
     pub fn drop(&mut self, block: u64, pool: &mut PayloadPool) {
         if let Some(at) = self.map.get(block) {
+            let Entry { data, share } = self.entries[at as usize];
             self.map.remove(block);
-            pool.release(self.buffers[at as usize]);
+            pool.release(data);
             self.free.push(at);
+            if share != OWN {
+                self.leave(share, pool);
+            }
         }
     }
 }

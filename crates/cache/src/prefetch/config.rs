@@ -1,6 +1,6 @@
 //! The options of prefetching, and how they become a prefetcher.
 
-use super::{Gate, GatedSegment, Markov, NoPrefetch, PBlock, Prefetch, Segment, Sequential};
+use super::{Gate, GatedSegment, Markov, NoPrefetch, Oracle, PBlock, Prefetch, Segment, Sequential};
 use nandu_base::{BuildError, ByteLen, Ratio};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -39,6 +39,9 @@ pub enum PrefetchConfig {
     GatedSegment {
         /// Bytes of a segment, as above.
         segment: Option<ByteLen>,
+        /// What a missing block of a segment that is partly here brings, as above.
+        #[serde(default)]
+        holes: Holes,
         /// Least share of prefetched blocks that is used, or the gate closes. Default 10 %, above 0, at most 1.
         #[serde(default = "least")]
         least: Ratio,
@@ -57,6 +60,12 @@ pub enum PrefetchConfig {
         /// Entries of the table, 24 bytes each. Default 65,536, from 16 to 16,777,216.
         #[serde(default = "entries")]
         entries: u32,
+    },
+    /// What reads will ask for, told in advance: the most that hints of the application can do. In a simulation only.
+    Oracle {
+        /// How many requests before it comes a read is told. Default 32, from 1 to 1024.
+        #[serde(default = "look_ahead")]
+        ahead: u32,
     },
 }
 
@@ -92,6 +101,9 @@ fn probe() -> u32 {
 fn entries() -> u32 {
     65_536
 }
+fn look_ahead() -> u32 {
+    32
+}
 
 /// Longest window.
 const MOST: ByteLen = ByteLen::mib(16);
@@ -122,7 +134,7 @@ impl PrefetchConfig {
     /// What holes bring.
     pub fn holes(&self) -> Holes {
         match self {
-            PrefetchConfig::Segment { holes, .. } => *holes,
+            PrefetchConfig::Segment { holes, .. } | PrefetchConfig::GatedSegment { holes, .. } => *holes,
             _ => Holes::Segment,
         }
     }
@@ -160,6 +172,10 @@ impl PrefetchConfig {
             PrefetchConfig::Markov { entries, .. } => {
                 within("prefetch.entries", entries, 16, 1 << 24)?;
                 Box::new(Markov::new(segment, entries as usize))
+            }
+            PrefetchConfig::Oracle { ahead } => {
+                within("prefetch.ahead", ahead, 1, 1024)?;
+                Box::new(Oracle::new(ahead))
             }
         })
     }

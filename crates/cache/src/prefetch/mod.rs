@@ -8,6 +8,7 @@ mod config;
 mod gated_segment;
 mod markov;
 mod none;
+mod oracle;
 mod p_block;
 mod segment;
 mod sequential;
@@ -16,6 +17,7 @@ pub use config::{Holes, PrefetchConfig};
 pub use gated_segment::{Gate, GatedSegment};
 pub use markov::Markov;
 pub use none::NoPrefetch;
+pub use oracle::Oracle;
 pub use p_block::PBlock;
 pub use segment::Segment;
 pub use sequential::Sequential;
@@ -48,6 +50,14 @@ pub struct Look<'a> {
 pub trait Prefetch: Send {
     /// Puts ranges to bring into `ahead`, which is empty, in order and without overlap. They may reach beyond the device.
     fn plan(&mut self, look: &Look<'_>, ahead: &mut Vec<Range>);
+
+    /// How many requests ahead it wants to be told what comes.
+    fn foresight(&self) -> u32 {
+        0
+    }
+
+    /// A read will ask for `blocks`.
+    fn foresee(&mut self, _blocks: Range) {}
 
     /// Bytes of memory.
     fn bytes(&self) -> usize {
@@ -114,6 +124,16 @@ mod tests {
         }
         assert_eq!(seen, [(80, 88)]);
         assert_eq!(ahead(&mut markov, 400, 401), []);
+    }
+
+    #[test]
+    fn the_oracle_brings_what_it_was_told_in_order_and_once() {
+        let mut oracle = Oracle::new(3);
+        for (first, end) in [(40, 44), (8, 10), (10, 12), (41, 50)] {
+            oracle.foresee(Range { first, end });
+        }
+        assert_eq!(look(&mut oracle, 0, 1, false), [(8, 12), (40, 50)]);
+        assert_eq!(ahead(&mut oracle, 0, 1), []);
     }
 
     #[test]

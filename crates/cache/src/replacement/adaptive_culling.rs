@@ -24,7 +24,7 @@
 //! - *A ghost of culled blocks* (W0-4, by default off): L2 remembers which blocks of a segment were culled, and a read of
 //!   one of them, which a longer L1 would have met, counts for dP.
 //!
-//! Cost: 13 bytes for each segment, 8 more with the ghost. O(1) for each event.
+//! Cost: 16 bytes for each segment, 8 more with the ghost. O(1) for each event.
 
 use super::fixed_culling::list_counters;
 use super::{Arrival, Cause, Hit, Recall, Replacement, SegmentLists, Victim};
@@ -67,11 +67,13 @@ pub struct AdaptiveCulling {
     how: Feedback,
     /// N1 in 2^-16 of a segment.
     n1: i64,
-    /// Since the last time: hits of either kind in B1, prefetch hits there, cache hits in B2, blocks read.
-    hits_b1: u32,
+    /// What one read, one hit in B1 and one in B2 count for the trigger, and the count at which it comes.
+    weigh: (u32, u32, u32),
+    every: u32,
+    /// Since the last time: what the trigger counts, prefetch hits in B1, cache hits in B2.
+    events: u32,
     gain_l1: u32,
     gain_l2: u32,
-    reads: u32,
     /// Culled blocks of each segment in L2.
     culled: Vec<u64>,
     tally: Tally,
@@ -90,14 +92,20 @@ struct Tally {
 impl AdaptiveCulling {
     /// Over these lists, whose limit is where N1 starts.
     pub fn new(lists: SegmentLists, slots: usize, how: Feedback) -> AdaptiveCulling {
+        let (weigh, every) = match how.trigger {
+            Trigger::FirstRegion(n) => ((0, 1, 0), n),
+            Trigger::BothRegions(n) => ((0, 1, 1), n),
+            Trigger::Reads(n) => ((1, 0, 0), n),
+        };
         AdaptiveCulling {
+            weigh,
+            every,
             n1: i64::from(lists.limit()) << POINT,
             lists,
             how,
-            hits_b1: 0,
+            events: 0,
             gain_l1: 0,
             gain_l2: 0,
-            reads: 0,
             culled: if how.ghost { vec![0; slots] } else { Vec::new() },
             tally: Tally::default(),
         }
@@ -108,16 +116,23 @@ impl AdaptiveCulling {
         (self.n1 >> POINT) as u32
     }
 
+    /// A hit of either kind in B1, or a block of the ghost.
     #[inline(always)]
-    fn is_due(&self) -> bool {
-        match self.how.trigger {
-            Trigger::FirstRegion(n) => self.hits_b1 >= n,
-            Trigger::BothRegions(n) => self.hits_b1 + self.gain_l2 >= n,
-            Trigger::Reads(n) => self.reads >= n,
-        }
+    fn hit_in_b1(&mut self, prefetched: bool) {
+        self.gain_l1 += u32::from(prefetched);
+        self.events += self.weigh.1;
+    }
+
+    /// A cache hit in B2.
+    #[inline(always)]
+    fn hit_in_b2(&mut self) {
+        self.gain_l2 += 1;
+        self.tally.cache_hits_b2 += 1;
+        self.events += self.weigh.2;
     }
 
     /// N1 <- N1 + S * (dP - alpha * dC).
+    #[inline(never)]
     fn adapt(&mut self) {
         let (b1, b2) = self.lists.region_blocks();
         let (gain_l1, gain_l2) = (i128::from(self.gain_l1), i128::from(self.gain_l2));
@@ -133,7 +148,7 @@ impl AdaptiveCulling {
         self.tally.adaptations += 1;
         self.tally.grown += u64::from(self.n1 > before);
         self.tally.shrunk += u64::from(self.n1 < before);
-        (self.hits_b1, self.gain_l1, self.gain_l2, self.reads) = (0, 0, 0, 0);
+        (self.events, self.gain_l1, self.gain_l2) = (0, 0, 0);
     }
 
     /// Brings the limit of L1 nearer to N1, by so many segments at most when that culls.
@@ -149,8 +164,8 @@ impl AdaptiveCulling {
     /// A block is asked for by a read.
     #[inline(always)]
     fn read(&mut self) {
-        self.reads += u32::from(matches!(self.how.trigger, Trigger::Reads(_)));
-        if self.is_due() {
+        self.events += self.weigh.0;
+        if self.events >= self.every {
             self.adapt();
         }
         self.follow();
@@ -189,12 +204,10 @@ impl Replacement for AdaptiveCulling {
         }
         if met.old {
             if met.first {
-                self.hits_b1 += 1;
-                self.gain_l1 += u32::from(hit.prefetched);
+                self.hit_in_b1(hit.prefetched);
                 self.tally.prefetch_hits_b1 += u64::from(hit.prefetched);
             } else {
-                self.gain_l2 += 1;
-                self.tally.cache_hits_b2 += 1;
+                self.hit_in_b2();
             }
         }
         self.read();
@@ -203,13 +216,13 @@ impl Replacement for AdaptiveCulling {
     fn hole(&mut self, slot: u32, bit: u64) {
         if self.culled.get(slot as usize).is_some_and(|culled| culled & bit != 0) {
             self.culled[slot as usize] &= !bit;
-            self.hits_b1 += 1;
-            self.gain_l1 += 1;
+            self.hit_in_b1(true);
             self.tally.ghost_hits += 1;
         }
         self.read();
     }
 
+    #[inline(always)]
     fn victim(&mut self, lines: &[Line], _incoming: Recall) -> Option<Victim> {
         let victim = self.lists.victim(lines);
         self.remember(victim, lines)

@@ -4,7 +4,7 @@
 //! half as many segments as would fill it; here the share is a knob, which also serves to search for the best length by
 //! force (C0-15).
 //!
-//! Cost: 13 bytes for each segment, O(1) for each event.
+//! Cost: 16 bytes for each segment, O(1) for each event.
 
 use super::{Arrival, Hit, Recall, Replacement, SegmentLists, Victim};
 use crate::directory::Line;

@@ -10,21 +10,19 @@
 //! Where we differ: the published code compares the ages of the two oldest lines while the lists are short, here the
 //! longer list gives. dL is 1/50 of the lines (the paper: 2 %). A line is one block (the paper: a track).
 //!
-//! Cost: 13 bytes for each line, O(1) for each event.
+//! Cost: 16 bytes for each line, O(1) for each event.
 
 use super::{each_once, Arrival, Cause, Hit, Recall, Replacement, Victim};
 use crate::directory::Line;
-use crate::list::{Chain, Regioned, Weights, NONE};
+use crate::regioned::{Name, Places, Regioned};
 use nandu_base::{Counter, Violation};
 
 /// The policy.
 #[derive(Clone, Debug)]
 pub struct Sarc {
-    chain: Chain,
-    weights: Weights,
+    places: Places,
     seq: Regioned,
     random: Regioned,
-    in_seq: Vec<bool>,
     capacity: u32,
     /// dL: lines of the oldest part.
     bottom: u32,
@@ -43,11 +41,9 @@ impl Sarc {
     pub fn new(slots: usize) -> Sarc {
         let bottom = (slots as u32 / 50).max(1);
         Sarc {
-            chain: Chain::new(slots),
-            weights: Weights::new(slots),
-            seq: Regioned::new(bottom),
-            random: Regioned::new(bottom),
-            in_seq: vec![false; slots],
+            places: Places::new(slots),
+            seq: Regioned::new(Name::First, bottom),
+            random: Regioned::new(Name::Second, bottom),
             capacity: slots as u32,
             bottom,
             target: 0,
@@ -63,22 +59,14 @@ impl Sarc {
             false => self.target.saturating_sub(1),
         };
     }
-
-    fn list(&mut self, slot: u32) -> &mut Regioned {
-        match self.in_seq[slot as usize] {
-            true => &mut self.seq,
-            false => &mut self.random,
-        }
-    }
 }
 
 impl Replacement for Sarc {
     fn insert(&mut self, slot: u32, _lines: &[Line], arrival: Arrival) {
         let sequential = arrival.sequential || arrival.cause == Cause::Prefetch;
-        self.in_seq[slot as usize] = sequential;
         self.misses += u32::from(sequential && arrival.cause == Cause::Read);
         let list = if sequential { &mut self.seq } else { &mut self.random };
-        list.push(&mut self.chain, &mut self.weights, slot, one);
+        list.push(&mut self.places, slot, one);
     }
 
     fn refill(&mut self, slot: u32, lines: &[Line], _arrival: Arrival) {
@@ -86,11 +74,12 @@ impl Replacement for Sarc {
     }
 
     fn hit(&mut self, slot: u32, _lines: &[Line], _hit: Hit) {
-        if !self.in_seq[slot as usize] && self.weights.is_inside(slot) {
+        let (in_seq, old) = self.places.find(slot);
+        if !in_seq && old {
             self.adapt();
         }
-        let list = if self.in_seq[slot as usize] { &mut self.seq } else { &mut self.random };
-        list.renew(&mut self.chain, &mut self.weights, slot, one);
+        let list = if in_seq { &mut self.seq } else { &mut self.random };
+        list.renew(&mut self.places, slot, one);
     }
 
     fn victim(&mut self, _lines: &[Line], _incoming: Recall) -> Option<Victim> {
@@ -101,23 +90,17 @@ impl Replacement for Sarc {
             (false, true) => true,
             (false, false) => seq > self.target,
         };
-        let slot = if from_seq { self.seq.oldest() } else { self.random.oldest() };
-        if slot == NONE {
-            return None;
-        }
         let list = if from_seq { &mut self.seq } else { &mut self.random };
-        list.remove(&mut self.chain, &mut self.weights, slot, one);
-        Some(Victim::Whole(slot))
+        list.pop(&mut self.places, one).map(Victim::Whole)
     }
 
     fn remove(&mut self, slot: u32, _lines: &[Line]) {
-        let mut list = *self.list(slot);
-        list.remove(&mut self.chain, &mut self.weights, slot, one);
-        *self.list(slot) = list;
+        let list = if self.places.find(slot).0 { &mut self.seq } else { &mut self.random };
+        list.remove(&mut self.places, slot, one);
     }
 
     fn bytes(&self) -> usize {
-        self.chain.bytes() + self.weights.bytes() + self.in_seq.len()
+        self.places.bytes()
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
@@ -127,11 +110,9 @@ impl Replacement for Sarc {
     }
 
     fn check(&self, lines: &[Line]) -> Result<(), Violation> {
-        let all = self.seq.list().iter(&self.chain).chain(self.random.list().iter(&self.chain));
+        let all = self.seq.iter(&self.places).chain(self.random.iter(&self.places));
         each_once(all, lines)?;
-        match self.seq.is_sound(&self.chain, &self.weights, one)
-            && self.random.is_sound(&self.chain, &self.weights, one)
-        {
+        match self.seq.is_sound(&self.places, one) && self.random.is_sound(&self.places, one) {
             true => Ok(()),
             false => Err(Violation { invariant: "I-3", what: "the oldest parts are kept wrongly".into() }),
         }

@@ -8,11 +8,11 @@
 //!
 //! The region B1 is the oldest segments of L1, and B2 the same number of L2, both kept by O(1) changes (O0-7).
 //!
-//! Cost: 13 bytes for each segment, O(1) for each event.
+//! Cost: 16 bytes for each segment, O(1) for each event.
 
 use super::{each_once, Arrival, Cause, Victim};
 use crate::directory::Line;
-use crate::list::{Chain, Regioned, Weights};
+use crate::regioned::{Name, Places, Regioned};
 use nandu_base::Violation;
 
 /// Faults that can be planted in the lists, to show that the invariants are checked.
@@ -36,11 +36,9 @@ pub struct Met {
 /// L1 and L2.
 #[derive(Clone, Debug)]
 pub struct SegmentLists {
-    chain: Chain,
-    weights: Weights,
+    places: Places,
     l1: Regioned,
     l2: Regioned,
-    in_l1: Vec<bool>,
     /// Most segments of L1.
     limit: u32,
     fault: Option<Fault>,
@@ -62,11 +60,9 @@ impl SegmentLists {
     /// For at most `slots` segments, with `limit` segments in L1 at most and `region` in B1 and in B2.
     pub fn new(slots: usize, limit: u32, region: u32) -> SegmentLists {
         SegmentLists {
-            chain: Chain::new(slots),
-            weights: Weights::new(slots),
-            l1: Regioned::new(region),
-            l2: Regioned::new(region),
-            in_l1: vec![false; slots],
+            places: Places::new(slots),
+            l1: Regioned::new(Name::First, region),
+            l2: Regioned::new(Name::Second, region),
             limit,
             fault: None,
         }
@@ -104,81 +100,64 @@ impl SegmentLists {
         self.limit = limit;
     }
 
-    fn push_first(&mut self, slot: u32, lines: &[Line]) {
-        self.in_l1[slot as usize] = true;
-        self.l1.push(&mut self.chain, &mut self.weights, slot, all(lines));
-    }
-
-    fn push_second(&mut self, slot: u32, lines: &[Line]) {
-        self.in_l1[slot as usize] = false;
-        self.l2.push(&mut self.chain, &mut self.weights, slot, cached(lines));
-    }
-
     /// A new segment.
     #[inline(always)]
     pub fn insert(&mut self, slot: u32, lines: &[Line], arrival: Arrival) {
         if arrival.cause == Cause::Write {
-            self.push_second(slot, lines);
+            self.l2.push(&mut self.places, slot, cached(lines));
         } else {
-            self.push_first(slot, lines);
+            self.l1.push(&mut self.places, slot, all(lines));
         }
     }
 
     /// More blocks of a segment: read from the device, it becomes the newest of L1; written, the newest where it is.
     pub fn refill(&mut self, slot: u32, lines: &[Line], arrival: Arrival) {
-        match arrival.cause {
-            Cause::Write => {
-                self.touch(slot, lines);
-            }
-            Cause::Read | Cause::Prefetch => {
-                self.remove(slot, lines);
-                self.push_first(slot, lines);
-            }
+        let (first, _) = self.places.find(slot);
+        if !first && arrival.cause != Cause::Write {
+            self.l2.remove(&mut self.places, slot, cached(lines));
+            self.l1.push(&mut self.places, slot, all(lines));
+            return;
         }
+        let list = if first { &mut self.l1 } else { &mut self.l2 };
+        list.renew(&mut self.places, slot, all(lines));
+        list.weigh_again(&mut self.places, slot, lines[slot as usize].blocks);
     }
 
     /// A segment is met: where, before it becomes the newest of its list.
     #[inline(always)]
     pub fn touch(&mut self, slot: u32, lines: &[Line]) -> Met {
-        let met = Met { first: self.in_l1[slot as usize], old: self.weights.is_inside(slot) };
-        if self.fault == Some(Fault::InBothLists) && met.first && met.old {
-            self.l2.push(&mut self.chain, &mut self.weights, slot, cached(lines));
-            return met;
-        }
-        if met.first {
-            self.l1.renew(&mut self.chain, &mut self.weights, slot, all(lines));
-            self.l1.weigh_again(&mut self.weights, slot, lines[slot as usize].blocks);
+        let (first, old) = self.places.find(slot);
+        if !first {
+            self.l2.renew(&mut self.places, slot, cached(lines));
+        } else if self.fault == Some(Fault::InBothLists) && old {
+            self.l2.push(&mut self.places, slot, cached(lines));
         } else {
-            self.l2.renew(&mut self.chain, &mut self.weights, slot, cached(lines));
-            self.l2.weigh_again(&mut self.weights, slot, lines[slot as usize].cached_blocks());
+            self.l1.renew(&mut self.places, slot, all(lines));
         }
-        met
+        Met { first, old }
     }
 
     /// The segment goes from its list.
     pub fn remove(&mut self, slot: u32, lines: &[Line]) {
-        if self.in_l1[slot as usize] {
-            self.l1.remove(&mut self.chain, &mut self.weights, slot, all(lines));
+        if self.places.find(slot).0 {
+            self.l1.remove(&mut self.places, slot, all(lines));
         } else {
-            self.l2.remove(&mut self.chain, &mut self.weights, slot, cached(lines));
+            self.l2.remove(&mut self.places, slot, cached(lines));
         }
     }
 
-    /// Some blocks of the segment went.
+    /// The segment has more or fewer blocks than before.
     pub fn shrunk(&mut self, slot: u32, lines: &[Line]) {
-        let list = if self.in_l1[slot as usize] { &mut self.l1 } else { &mut self.l2 };
-        list.weigh_again(&mut self.weights, slot, lines[slot as usize].blocks);
+        let list = if self.places.find(slot).0 { &mut self.l1 } else { &mut self.l2 };
+        list.weigh_again(&mut self.places, slot, lines[slot as usize].blocks);
     }
 
     /// The oldest segment of L1 moves to L2, its prefetched blocks go.
+    #[inline(always)]
     fn cull(&mut self, lines: &[Line]) -> Option<Victim> {
-        if self.l1.is_empty() {
-            return None;
-        }
-        let slot = self.l1.oldest();
-        self.l1.remove(&mut self.chain, &mut self.weights, slot, all(lines));
+        let slot = self.l1.pop(&mut self.places, all(lines))?;
         if lines[slot as usize].cached != 0 || self.fault == Some(Fault::NoCulling) {
-            self.push_second(slot, lines);
+            self.l2.push(&mut self.places, slot, cached(lines));
         }
         Some(Victim::Prefetched(slot))
     }
@@ -199,27 +178,26 @@ impl SegmentLists {
     }
 
     /// What goes when memory is short.
+    #[inline(always)]
     pub fn victim(&mut self, lines: &[Line]) -> Option<Victim> {
-        if self.l2.is_empty() {
-            return self.cull(lines);
+        match self.l2.pop(&mut self.places, cached(lines)) {
+            Some(slot) => Some(Victim::Whole(slot)),
+            None => self.cull(lines),
         }
-        let slot = self.l2.oldest();
-        self.l2.remove(&mut self.chain, &mut self.weights, slot, cached(lines));
-        Some(Victim::Whole(slot))
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.chain.bytes() + self.weights.bytes() + self.in_l1.len()
+        self.places.bytes()
     }
 
     /// I-2 and I-3, looking at every segment.
     pub fn check(&self, lines: &[Line]) -> Result<(), Violation> {
         let listed = self.l1.len() as usize + self.l2.len() as usize;
-        let first = self.l1.list().iter(&self.chain).take(listed);
-        let second = self.l2.list().iter(&self.chain).take(listed);
+        let first = self.l1.iter(&self.places).take(listed);
+        let second = self.l2.iter(&self.places).take(listed);
         each_once(first.chain(second), lines)?;
-        let mut second = self.l2.list().iter(&self.chain);
+        let mut second = self.l2.iter(&self.places);
         if let Some(slot) = second.find(|&slot| lines[slot as usize].prefetched != 0) {
             let what = format!("segment {} of L2 has prefetched blocks", lines[slot as usize].number);
             return Err(Violation { invariant: "I-2", what });
@@ -229,8 +207,7 @@ impl SegmentLists {
             return Err(Violation { invariant: "I-2", what });
         }
         let (l1, l2) = (&self.l1, &self.l2);
-        let sound = l1.is_sound(&self.chain, &self.weights, all(lines))
-            && l2.is_sound(&self.chain, &self.weights, cached(lines));
+        let sound = l1.is_sound(&self.places, all(lines)) && l2.is_sound(&self.places, cached(lines));
         if !sound {
             return Err(Violation {
                 invariant: "I-3",

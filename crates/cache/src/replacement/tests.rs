@@ -216,6 +216,121 @@ fn arc_agrees_with_vectors() {
     agree(Arc::new, |room| Box::new(SlowArc { c: room, ..SlowArc::default() }));
 }
 
+/// SARC with vectors, the oldest first.
+struct SlowSarc {
+    seq: Vec<u64>,
+    random: Vec<u64>,
+    room: usize,
+    target: usize,
+    misses: usize,
+}
+
+impl SlowSarc {
+    fn bottom(&self) -> usize {
+        (self.room / 50).max(1)
+    }
+
+    /// Like [`Obvious::meet`]; `sequential` says whether the page follows the one before.
+    fn meet(&mut self, page: u64, sequential: bool) -> bool {
+        if take(&mut self.seq, page) {
+            self.seq.push(page);
+            return true;
+        }
+        if let Some(at) = self.random.iter().position(|&p| p == page) {
+            if at < self.bottom() {
+                let grows = 2 * self.misses * self.bottom() > self.random.len();
+                self.target =
+                    if grows { (self.target + 1).min(self.room) } else { self.target.saturating_sub(1) };
+                self.misses = 0;
+            }
+            self.random.remove(at);
+            self.random.push(page);
+            return true;
+        }
+        if self.seq.len() + self.random.len() == self.room {
+            let (seq, random) = (self.seq.len() > self.bottom(), self.random.len() > self.bottom());
+            let from_seq = match (seq, random) {
+                (true, true) => self.seq.len() > self.target,
+                (false, false) => self.seq.len() >= self.random.len(),
+                (only_seq, _) => only_seq,
+            };
+            if from_seq { &mut self.seq } else { &mut self.random }.remove(0);
+        }
+        self.misses += usize::from(sequential);
+        if sequential { &mut self.seq } else { &mut self.random }.push(page);
+        false
+    }
+}
+
+#[test]
+fn sarc_agrees_with_vectors() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let room = rng.between(10, 160);
+        let pages = room * rng.between(1, 4) + 1;
+        let mut directory = Directory::new(0, room, Sarc::new(room as usize), Hashed::new(0));
+        let (seq, random) = (Vec::new(), Vec::new());
+        let mut model = SlowSarc { seq, random, room: room as usize, target: 0, misses: 0 };
+        let mut page = 0;
+        for step in 0..4000 {
+            let sequential = rng.below(3) > 0;
+            page = if sequential { (page + 1) % pages } else { rng.below(pages).min(rng.below(pages)) };
+            let arrival = Arrival { sequential, ..Arrival::by(Cause::Read) };
+            let found = directory.demand_block(page, arrival) != Found::Absent;
+            assert_eq!(found, model.meet(page, sequential), "seed {seed}, access {step} of page {page}");
+        }
+        directory.check().unwrap_or_else(|v| panic!("seed {seed}: {v}"));
+    }
+}
+
+/// One list of segments, (segment, blocks), the oldest first; the oldest goes as a whole.
+struct SlowSegments(Vec<(u64, u64)>, u32);
+
+impl Obvious for SlowSegments {
+    fn meet(&mut self, page: u64) -> bool {
+        let (segment, bit) = (page / SEGMENT, 1 << (page % SEGMENT));
+        let at = self.0.iter().position(|s| s.0 == segment);
+        if let Some(at) = at.filter(|&at| self.0[at].1 & bit != 0) {
+            let met = self.0.remove(at);
+            self.0.push(met);
+            return true;
+        }
+        let here = at.map_or(0, |at| self.0[at].1);
+        let missing: u64 = 15 & !here;
+        while self.0.iter().map(|s| s.1.count_ones()).sum::<u32>() + missing.count_ones() > self.1 {
+            self.0.remove(0);
+        }
+        let here = self.0.iter().position(|s| s.0 == segment).map_or(0, |at| self.0.remove(at).1);
+        self.0.push((segment, here | missing));
+        false
+    }
+}
+
+/// A block goes now and then, as it does when it is trimmed, so that segments have holes.
+#[test]
+fn segment_prefetch_only_agrees_with_a_vector() {
+    for seed in 0..80 {
+        let mut rng = Rng::new(seed);
+        let room = SEGMENT * rng.between(4, 30);
+        let mut directory = Directory::new(2, room, SegmentPrefetchOnly::new(room as usize), Hashed::new(0));
+        let mut model = SlowSegments(Vec::new(), room as u32);
+        let pages = room * rng.between(1, 4);
+        for step in 0..2000 {
+            let page = rng.below(pages).min(rng.below(pages));
+            if rng.below(10) == 0 {
+                let (segment, bit) = (page / SEGMENT, 1 << (page % SEGMENT));
+                directory.forget(segment, bit);
+                model.0.iter_mut().filter(|s| s.0 == segment).for_each(|s| s.1 &= !bit);
+                model.0.retain(|s| s.1 != 0);
+            }
+            let (fast, obvious) = (meet_segment(&mut directory, page), model.meet(page));
+            assert_eq!(fast, obvious, "seed {seed}, access {step} of page {page}");
+            directory.check().unwrap_or_else(|v| panic!("seed {seed}, access {step}: {v}"));
+        }
+        assert!(directory.tally.holes > 0, "seed {seed}");
+    }
+}
+
 /// The paper's lists, with vectors: (segment, cached, prefetched), the oldest first.
 struct SlowCulling {
     l1: Vec<(u64, u64, u64)>,

@@ -8,6 +8,7 @@ use crate::plan::{plan, Common, Plan};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
+use nandu_sim::samples::Samples;
 use nandu_sim::RunResult;
 use std::collections::BTreeMap;
 
@@ -47,12 +48,26 @@ pub struct Load {
     pub requests: Option<u64>,
     /// Drives are empty at the start.
     pub on_empty: bool,
+    /// How often it is replayed; the requests of a generated load are divided among the passes. 0 means once.
+    pub passes: u32,
+    /// Every request counts, from a start with nothing in memory. Otherwise the first fifth does not.
+    pub cold: bool,
 }
 
 impl Load {
     /// A generator as it is.
     pub fn plain(name: &'static str) -> Load {
         Load { name, ..Load::default() }
+    }
+
+    /// The same from a start with nothing in memory.
+    pub fn cold(self) -> Load {
+        Load { cold: true, ..self }
+    }
+
+    /// The same, replayed so often in a row.
+    pub fn repeated(self, passes: u32) -> Load {
+        Load { passes, ..self }
     }
 
     /// With one more parameter.
@@ -78,14 +93,22 @@ pub struct Description {
 pub type Results = BTreeMap<String, RunResult>;
 
 impl Lab {
-    /// Runs every setup on the same requests, one outstanding, on a drive that is full; the first fifth warms the map
-    /// cache and does not count.
+    /// Runs every setup on the same requests, one outstanding, on a drive that is full; unless the load is
+    /// cold, the first fifth warms what is cached and does not count.
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
         let stacks: Vec<Opened> =
             setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
         let plans = self.plan(stacks, load, None)?;
         let rows = compare::race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
+    /// Runs one setup as [`Lab::run`] does, and what its machines count over time.
+    pub fn follow(&self, setup: &Setup, load: &Load) -> Result<(RunResult, Samples), Failure> {
+        let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load, None)?;
+        let rows = compare::race(&plans, 1, true, self.talk)?;
+        let row = rows.into_iter().next().expect("one stack gives one row");
+        Ok((row.result, row.samples))
     }
 
     /// Measures a load itself.
@@ -118,7 +141,8 @@ impl Lab {
     ) -> Result<Vec<Plan>, Failure> {
         let recorded = self.recorded.get(load.name);
         let mut settings = load.settings.clone();
-        let requests = load.requests.unwrap_or(self.requests);
+        let passes = load.passes.max(1);
+        let requests = load.requests.unwrap_or(self.requests) / u64::from(passes);
         if recorded.is_none() {
             settings.push(GenSetting { key: "requests".into(), value: requests.into() });
         }
@@ -130,7 +154,8 @@ impl Lab {
             closed: cap.is_none().then_some(1),
             cap,
             limit: Some(requests),
-            warm_up: cap.is_none().then_some(WarmUp::Share(Ratio::new(1, 5))),
+            repeat: Some(passes),
+            warm_up: (cap.is_none() && !load.cold).then_some(WarmUp::Share(Ratio::new(1, 5))),
             ..LoadArgs::default()
         };
         let talk = Talk::new(true);

@@ -13,6 +13,7 @@ pub mod pcmark_t2;
 pub mod pcmark_t3;
 pub mod pcmark_t4;
 pub mod small_files;
+pub mod two_phases;
 pub mod uniform;
 pub mod websearch1;
 pub mod zipf;
@@ -47,10 +48,11 @@ pub struct Synth {
 enum Source {
     Mix(Box<Mix>),
     Files(Box<small_files::Files>),
+    Phases(Box<two_phases::Phases>),
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 10] = [
+pub static SYNTHS: [&Synth; 11] = [
     &financial1::SYNTH,
     &financial2::SYNTH,
     &websearch1::SYNTH,
@@ -61,6 +63,7 @@ pub static SYNTHS: [&Synth; 10] = [
     &pcmark_t2::SYNTH,
     &pcmark_t3::SYNTH,
     &pcmark_t4::SYNTH,
+    &two_phases::SYNTH,
 ];
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
@@ -137,6 +140,7 @@ impl Iterator for Generator {
         match &mut self.source {
             Source::Mix(mix) => mix.next(),
             Source::Files(files) => files.next(),
+            Source::Phases(phases) => phases.next(),
         }
     }
 
@@ -144,6 +148,7 @@ impl Iterator for Generator {
         let left = match &self.source {
             Source::Mix(mix) => mix.left(),
             Source::Files(files) => files.left(),
+            Source::Phases(phases) => phases.left(),
         };
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         (left, Some(left))

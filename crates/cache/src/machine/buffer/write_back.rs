@@ -2,7 +2,7 @@
 
 use super::super::change::is_whole;
 use super::super::{Cache, Tag};
-use super::{Destaging, Flush, CLOSE_TRIES, DESTAGE, RUN_MAX};
+use super::{Destaging, Flush, Next, CLOSE_TRIES, DESTAGE, RUN_MAX};
 use crate::map::LineMap;
 use crate::prefetch::Range;
 use nandu_base::{
@@ -51,8 +51,14 @@ impl Cache {
             if buffer.flights.len() >= buffer.depth as usize {
                 return;
             }
-            let Some(unit) = buffer.next_unit(awaited) else { return };
+            let Some(Next { unit, hurried }) = buffer.next_unit(awaited) else { return };
+            if buffer.pads && !hurried && self.pad(unit, cx) {
+                return;
+            }
+            let Some(buffer) = &mut self.buffer else { return };
             let Some(row) = buffer.take_row(unit, longest, awaited) else { return };
+            let number = row.first >> buffer.unit_bits;
+            buffer.padding = buffer.padding.filter(|p| p.fill.is_some() || p.number != number);
             let version = buffer.seq;
             let first = buffer.map.get(row.first).expect("a dirty block");
             let first = buffer.dirty[first as usize];
@@ -232,7 +238,7 @@ impl Cache {
     }
 
     /// Ends a close when nothing is dirty, or when the device keeps refusing.
-    fn close_on(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::machine) fn close_on(&mut self, cx: &mut Cx<'_>) {
         let Some(buffer) = &mut self.buffer else { return };
         let Some(tries) = buffer.closing else { return };
         if buffer.flights.len() == 0 && (buffer.len() == 0 || tries >= CLOSE_TRIES) {

@@ -170,11 +170,13 @@ impl Draft<'_> {
             let dirty = block * self.rng.between(1, memory / block / 2);
             let unit = block << self.rng.below(5);
             let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));
+            // Drawn from what is drawn already: what else a seed draws stays as it was.
+            let pad = destage == "bplru" && (dirty / block + unit / block) % 2 == 0;
             self.put(
                 "write",
                 format!(
                     "{{ kind = \"back\", destage = \"{destage}\", dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
-                     depth = {depth} }}"
+                     depth = {depth}, pad = {pad} }}"
                 ),
             );
         }
