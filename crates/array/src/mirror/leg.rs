@@ -54,6 +54,8 @@ pub struct Leg {
     pub failed: bool,
     /// Whether it has come back and waits to rejoin.
     pub back: bool,
+    /// A read of it is late, and it has answered nothing since.
+    pub silent: bool,
     /// Requests that are not back, stragglers included.
     pub in_flight: u32,
     /// Reads among them.
@@ -117,6 +119,7 @@ impl Leg {
             writes: false,
             failed: false,
             back: false,
+            silent: false,
             in_flight: 0,
             reads: 0,
             data_writes: 0,
@@ -170,7 +173,7 @@ impl Leg {
 
     /// Forgets what is under way and what was durable (R-RESET). Requests that are not back count on.
     pub fn forget(&mut self) {
-        self.writes = false;
+        (self.writes, self.silent) = (false, false);
         self.wanted = 0;
         self.map_io = Update::Idle;
         self.sb_io = Update::Idle;
