@@ -208,3 +208,11 @@ fn a_freeze_holds_requests() {
     bed.run_until(Instant::ZERO + Span::from_ms(2));
     assert_eq!(bed.go(Op::Flush, 0, 0).at, Instant::ZERO + Span(8_100_000));
 }
+
+#[test]
+fn a_delay_passes_side_by_side_and_keeps_the_order() {
+    let mut bed = bed("delay = \"7 ms\"", 1, &[]);
+    let (first, second) = (bed.go(Op::Flush, 0, 0), bed.go(Op::Write, 0, 512));
+    assert_eq!(first.at, Instant::ZERO + Span(7_100_000));
+    assert_eq!(second.at, first.at + Span(7_100_000), "one by one each waits for its own delay");
+}

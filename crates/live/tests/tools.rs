@@ -5,11 +5,11 @@
 
 mod common;
 
-use common::client::{Client, Outcome};
+use common::client::Client;
 use common::process::{be_a_server, have, run, Process};
+use common::versions::{block_of, stored, version_of, write_randomly, Knowledge, BLOCK};
 use common::wait_for;
 use nandu_base::Rng;
-use nandu_live::nbd::wire::{cmd, cmd_flag};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,6 @@ fn the_server_process() {
 }
 
 const SIZE: u64 = 32 << 20;
-const BLOCK: u64 = 4096;
 
 fn mirror() -> String {
     let legs = ["a", "b"];
@@ -159,85 +158,6 @@ fn fio_verifies_what_it_wrote() {
     process.stop();
 }
 
-/// What a client knows of every block: the versions that may be found there.
-struct Knowledge {
-    /// The version that was flushed or written with FUA.
-    durable: Vec<u64>,
-    /// The newest version that was acknowledged.
-    acked: Vec<u64>,
-    /// The newest version that was sent.
-    sent: Vec<u64>,
-}
-
-impl Knowledge {
-    fn new(blocks: u64) -> Knowledge {
-        let none = vec![0; blocks as usize];
-        Knowledge { durable: none.clone(), acked: none.clone(), sent: none }
-    }
-
-    /// The process died: whatever is found now becomes what is known.
-    fn check(&mut self, block: u64, found: u64) {
-        let at = block as usize;
-        let allowed = self.durable[at]..=self.sent[at];
-        assert!(allowed.contains(&found), "block {block} holds version {found}, allowed are {allowed:?}");
-        (self.durable[at], self.acked[at], self.sent[at]) = (found, found, found);
-    }
-}
-
-fn block_of(block: u64, version: u64) -> Vec<u8> {
-    if version == 0 {
-        return vec![0; BLOCK as usize];
-    }
-    (0..BLOCK / 16).flat_map(|_| [block.to_le_bytes(), version.to_le_bytes()].concat()).collect()
-}
-
-fn version_of(block: u64, data: &[u8]) -> u64 {
-    let version = u64::from_le_bytes(data[8..16].try_into().expect("eight bytes"));
-    assert!(data == block_of(block, version), "block {block} is torn or holds something else");
-    version
-}
-
-/// Random writes, some with FUA, and flushes, `depth` under way, until `stop` requests were answered. The rest stays
-/// under way.
-fn write_randomly(client: &mut Client, known: &mut Knowledge, rng: &mut Rng, blocks: u64, stop: u64) {
-    enum Sent {
-        Write { block: u64, version: u64, fua: bool },
-        Flush { covers: Vec<u64> },
-    }
-    let mut under_way = std::collections::BTreeMap::new();
-    for _ in 0..stop {
-        while under_way.len() < 24 {
-            let busy =
-                |b: u64| under_way.values().any(|s| matches!(s, Sent::Write { block, .. } if *block == b));
-            let block = rng.below(blocks);
-            if rng.below(12) == 0 {
-                let cookie = client.send(cmd::FLUSH, 0, 0, 0, &[]);
-                under_way.insert(cookie, Sent::Flush { covers: known.acked.clone() });
-            } else if !busy(block) {
-                let (version, fua) = (known.sent[block as usize] + 1, rng.below(16) == 0);
-                let flags = if fua { cmd_flag::FUA } else { 0 };
-                let data = block_of(block, version);
-                let cookie = client.send(cmd::WRITE, flags, block * BLOCK, BLOCK as u32, &data);
-                known.sent[block as usize] = version;
-                under_way.insert(cookie, Sent::Write { block, version, fua });
-            }
-        }
-        let (cookie, outcome): (u64, Outcome) = client.receive();
-        assert_eq!(outcome, Ok(Vec::new()));
-        match under_way.remove(&cookie).expect("it was sent") {
-            Sent::Write { block, version, fua } => {
-                known.acked[block as usize] = version;
-                if fua {
-                    known.durable[block as usize] = version;
-                }
-            }
-            Sent::Flush { covers } => {
-                known.durable.iter_mut().zip(covers).for_each(|(old, new)| *old = (*old).max(new));
-            }
-        }
-    }
-}
-
 #[test]
 fn kill_9_loses_nothing_that_was_flushed_and_the_legs_become_equal() {
     let dir = dir();
@@ -247,14 +167,15 @@ fn kill_9_loses_nothing_that_was_flushed_and_the_legs_become_equal() {
     for round in 0..4 {
         let process = Process::start(&mirror(), dir.path());
         let mut client = Client::connect(&process.socket, "data");
-        let versions: Vec<u64> =
-            (0..blocks).map(|b| version_of(b, &client.read(b * BLOCK, BLOCK as u32))).collect();
-        versions.iter().enumerate().for_each(|(block, &found)| known.check(block as u64, found));
+        let versions: Vec<u64> = (0..blocks).map(|b| stored(&mut client, b)).collect();
+        (0..)
+            .zip(&versions)
+            .for_each(|(block, &found)| known.check(block, found).expect("what was promised"));
         if round == 3 {
             // What was read once stays, whichever leg is read after the resync.
             wait_until_clean(&process);
             for block in 0..blocks {
-                let again = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+                let again = stored(&mut client, block);
                 assert_eq!(again, versions[block as usize], "block {block} flipped back");
             }
             let bytes = client.size;
@@ -280,7 +201,7 @@ fn read_several(client: &mut Client, rng: &mut Rng, known: &Knowledge, blocks: u
     for _ in 0..8 {
         let (cookie, outcome) = client.receive();
         let block = asked[&cookie];
-        let found = version_of(block, &outcome.expect("a read works"));
+        let found = version_of(block, &outcome.expect("a read works")).expect("a whole block");
         assert_eq!(found, known.sent[block as usize], "block {block} is stale");
     }
 }
@@ -312,7 +233,7 @@ fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
                 written.fetch_add(1, Ordering::Relaxed);
             }
             for block in 0..blocks {
-                let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+                let found = stored(&mut client, block);
                 assert_eq!(found, known.sent[block as usize], "block {block}");
             }
             client.flush();
@@ -369,7 +290,7 @@ fn a_mirror_starts_without_a_leg_only_when_told_and_takes_it_back() {
     assert!(refused.to_string().contains("b.img"), "{refused}");
     let served = start(true).unwrap_or_else(|error| panic!("{error}"));
     let mut client = served.connect("data");
-    assert_eq!(version_of(0, &client.read(0, BLOCK as u32)), 1);
+    assert_eq!(stored(&mut client, 0), 1);
     client.write(0, &block_of(0, 2));
     client.flush();
     assert_eq!(served.status()["devices"]["b"]["state"], "missing");

@@ -179,6 +179,8 @@ plants! {
         "row 13c: a leg that went on alone is overwritten when it returns";
     pair_before_l, "mirror.pair-before-l", "pair_again_l_covers_d",
         "row 14: a pair again before the returning leg says what it lacks";
+    unreadable_slot_forgotten, "mirror.unreadable-slot-forgotten", "slot_alternates_after_flush",
+        "row 24: of a page whose two slots cannot be read only one is written anew";
     lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
         "row 13: lost data are off the list before what was written over them is flushed";
     answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",

@@ -6,13 +6,16 @@
 //! and a write is acknowledged by both legs only; with `on_limit = "degrade"` the late leg is left out, which is announced
 //! by the figures `leg_a_is_member` and `degrades`, and taken back as soon as it answers again.
 //!
-//! With `degrade` a leader is also left out when a write has waited as long for its mark.
+//! With `degrade` a leg is also left out when a write has waited as long for it alone, because of FUA or of `ack`, and a
+//! leader when one has waited as long for its mark.
 //!
 //! A trim counts at most the bound: it has no data that could be lost. While one leg is out nothing is counted: the whole
 //! device has one copy, and says so.
 //!
-//! RAM: one record of 32 B for each pair of leg flushes that is not complete.
+//! RAM: one record of 32 B for each pair of leg flushes that is not complete, with `degrade` 24 B for each write that is not
+//! answered or came after one.
 
+use super::write::Part;
 use super::{Mirror, EXPOSE};
 use nandu_base::{Cx, Instant, Span};
 use std::collections::VecDeque;
@@ -31,6 +34,8 @@ pub(super) struct Exposure {
     /// All of it.
     pub(super) bytes: u64,
     records: VecDeque<Record>,
+    /// With `degrade`: writes that may not be answered, by when they were issued; their version and operation.
+    unanswered: VecDeque<(Instant, u64, u32)>,
     /// Some of it is older than `max_exposed_time`.
     pub(super) is_late: bool,
     armed: Option<Instant>,
@@ -44,6 +49,7 @@ impl Exposure {
     pub(super) fn reset(&mut self) {
         (self.bytes, self.is_late) = (0, false);
         self.records.clear();
+        self.unanswered.clear();
     }
 
     /// The timer was cancelled.
@@ -76,7 +82,33 @@ impl Mirror {
             self.ops[i as usize].exposed = bytes;
             self.exposure.bytes += bytes;
             self.exposure.bytes_max = self.exposure.bytes_max.max(self.exposure.bytes);
+            self.stir |= self.exposure.armed.is_none();
         }
+    }
+
+    /// The write was sent to the legs.
+    pub(super) fn await_answer(&mut self, i: u32) {
+        if self.policy.degrade && self.is_exposing() {
+            let op = &self.ops[i as usize];
+            self.exposure.unanswered.push_back((op.sent, op.version, i));
+            self.stir |= self.exposure.armed.is_none();
+        }
+    }
+
+    /// When the oldest write was issued that is not answered and waits for one leg only, and that leg.
+    fn unanswered(&mut self) -> Option<(Instant, Option<usize>)> {
+        while let Some(&(since, version, i)) = self.exposure.unanswered.front() {
+            let op = &self.ops[i as usize];
+            let lacks = |leg: &usize| matches!(op.parts[*leg], Part::Flying | Part::Queued);
+            if op.version == version && op.issued && !op.over && !op.acked {
+                let late = (0..2).find(lacks);
+                if late.is_some() {
+                    return Some((since, late.filter(|leg| op.parts[1 - leg] == Part::Done)));
+                }
+            }
+            self.exposure.unanswered.pop_front();
+        }
+        None
     }
 
     /// An acknowledged write is complete on both legs; flushes end its exposure.
@@ -97,9 +129,11 @@ impl Mirror {
         self.stir = true;
     }
 
-    fn exposed_since(&self) -> Option<Instant> {
+    fn exposed_since(&mut self) -> Option<Instant> {
+        let unanswered = self.unanswered().map(|(since, _)| since);
         let lags = self.lag.iter().filter_map(|l| l.since());
-        lags.chain(self.exposure.records.front().map(|r| r.since)).chain(self.blocked_since()).min()
+        let flushes = self.exposure.records.front().map(|r| r.since);
+        lags.chain(flushes).chain(unanswered).chain(self.blocked_since()).min()
     }
 
     /// How long a write has waited for the leader's D, where the leader may be left out for that.
@@ -172,13 +206,16 @@ impl Mirror {
         if self.proc.is_any() {
             return;
         }
+        let unanswered = self.unanswered();
         let since = [0, 1].map(|leg: usize| self.lag[leg].since().map_or(u64::MAX, |t| t.0));
         let late = match since[0].cmp(&since[1]) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Greater => 1,
-            std::cmp::Ordering::Equal => match self.exposure.records.front() {
-                Some(r) => usize::from(self.legs[0].flushed(r.need[0])),
-                None => self.leader, // it does not take its records
+            std::cmp::Ordering::Equal => match (self.exposure.records.front(), unanswered) {
+                (Some(r), _) => usize::from(self.legs[0].flushed(r.need[0])),
+                (None, Some((_, Some(leg)))) => leg,
+                (None, Some((_, None))) => return, // neither has answered
+                (None, None) => self.leader,       // it does not take its records
             },
         };
         if late == self.leader && self.stale.count() > 0 {

@@ -2,14 +2,17 @@
 //!
 //! A read that has not come back after `hedge_after` is sent to the other leg too, or answered from the memory of a delay
 //! queue, if one of them is current by then; otherwise it is looked at again as long afterwards. The first good answer
-//! counts. What comes back later finds its own buffer and nobody who waits: with hedging on, every read of a leg goes
-//! into a buffer of its own and is copied on its way up, so that a straggler never writes into memory that the client
-//! has back.
+//! counts. When neither has all of it the read begins anew in parts, once, if its first part is somewhere else. What
+//! comes back later finds its own buffer and nobody who waits: with hedging on, every read of a leg goes into a buffer of
+//! its own and is copied on its way up, so that a straggler never writes into memory that the client has back.
 //!
-//! Only a read of its last part is hedged, and none that goes block by block after an error. Cost: one buffer and one copy
-//! for each read, and a timer entry of 24 B until it is due.
+//! The late leg is *silent* until it answers anything. Reads that begin meanwhile do not try it first: a frozen leg costs
+//! `hedge_after` once and not once for each read.
+//!
+//! A read that goes block by block after an error is not hedged. Cost: one buffer and one copy for each read, and a timer
+//! entry of 24 B until it is due.
 
-use super::write::{Kind, Part};
+use super::write::{Kind, Operation, Part};
 use super::{Mirror, HEDGE};
 use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
 use std::cmp::Reverse;
@@ -64,7 +67,7 @@ impl Mirror {
     /// A read was sent to a leg.
     pub(super) fn start_hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
-        if !self.hedges() || op.payload.is_metadata() || op.upto != op.end || op.error.is_some() {
+        if !self.hedges() || op.payload.is_metadata() || op.error.is_some() {
             return;
         }
         self.version += 1;
@@ -100,19 +103,43 @@ impl Mirror {
     fn hedge(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         let free = |leg: &usize| op.parts[*leg] != Part::Flying && op.legs >> leg & 1 == 0;
-        let (at, upto, version) = (op.at, op.upto, op.version);
+        let (at, upto, version, last) = (op.at, op.upto, op.version, op.upto == op.end);
+        let asked = op.parts.map(|part| part == Part::Flying);
         if op.flying == 2 {
             return; // both are asked
         }
         let other = (0..2).filter(free).find(|&leg| self.is_current(leg, at, upto));
+        (0..2).for_each(|leg| self.legs[leg].silent |= asked[leg]);
         self.count.hedges += 1;
         match other {
-            Some(leg) => self.read_from(i, leg, cx),
-            None if self.read_queue(i, cx) => {}
-            None => {
+            Some(leg) if last => self.read_from(i, leg, cx),
+            None if last && self.read_queue(i, cx) => {}
+            _ if !self.ops[i as usize].anew && self.is_elsewhere(i) => self.read_anew(i, cx),
+            _ => {
                 self.count.hedges -= 1;
                 self.hedges.due.push(Reverse((cx.now + self.policy.hedge, version, i)));
             }
         }
+    }
+
+    /// Whether the first part of the read can be had without the leg that was asked.
+    fn is_elsewhere(&self, i: u32) -> bool {
+        let upto = self.alike(i);
+        let op = &self.ops[i as usize];
+        let current = |leg: usize| op.parts[leg] != Part::Flying && self.is_current(leg, op.at, upto);
+        current(0) || current(1) || self.lag.iter().any(|lag| lag.holder(op.at, upto).is_some())
+    }
+
+    /// The read goes on as another operation; what was asked ends as a straggler of this one.
+    fn read_anew(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = self.ops[i as usize];
+        let anew = self.put(Operation { parts: [Part::None; 2], flying: 0, legs: 0, anew: true, ..op });
+        let old = &mut self.ops[i as usize];
+        (old.over, old.parent) = (true, ReqId::NONE);
+        self.locks.hand_over(i, anew);
+        if self.serial == Some(i) {
+            self.serial = Some(anew);
+        }
+        self.read_begin(anew, cx);
     }
 }

@@ -54,6 +54,8 @@ pub struct Leg {
     pub failed: bool,
     /// Whether it has come back and waits to rejoin.
     pub back: bool,
+    /// A read of it is late, and it has answered nothing since.
+    pub silent: bool,
     /// Requests that are not back, stragglers included.
     pub in_flight: u32,
     /// Reads among them.
@@ -93,6 +95,8 @@ pub struct Leg {
     /// What it was found to name.
     pub lost_found: Vec<(u64, u64)>,
     lost_unreadable: bool,
+    /// Slots of the list to write before it counts as durable: both, when one could not be read.
+    lost_writes: u8,
     /// How often a write of a record may still fail before the leg is given up.
     record_retries: u8,
 }
@@ -115,6 +119,7 @@ impl Leg {
             writes: false,
             failed: false,
             back: false,
+            silent: false,
             in_flight: 0,
             reads: 0,
             data_writes: 0,
@@ -138,6 +143,7 @@ impl Leg {
             lost_newest: None,
             lost_found: Vec::new(),
             lost_unreadable: false,
+            lost_writes: 0,
             record_retries: 0,
         }
     }
@@ -167,7 +173,7 @@ impl Leg {
 
     /// Forgets what is under way and what was durable (R-RESET). Requests that are not back count on.
     pub fn forget(&mut self) {
-        self.writes = false;
+        (self.writes, self.silent) = (false, false);
         self.wanted = 0;
         self.map_io = Update::Idle;
         self.sb_io = Update::Idle;
@@ -322,7 +328,11 @@ impl Mirror {
             }
             Update::Flushing(n) if l.flushed(n) => {
                 l.map.finish();
-                l.lost_in_batch = false;
+                if std::mem::take(&mut l.lost_in_batch) && l.lost_unreadable {
+                    l.lost_writes += 1;
+                    l.lost_unreadable = l.lost_writes < 2;
+                    l.lost_to_write |= l.lost_unreadable;
+                }
                 l.map_io = Update::Idle;
                 self.map_moved = true;
                 true
@@ -443,7 +453,7 @@ impl Mirror {
     pub(super) fn load_maps(&mut self, leg: usize, cx: &mut Cx<'_>) {
         let l = &mut self.legs[leg];
         l.map.clear();
-        (l.lost_newest, l.lost_unreadable) = (None, false);
+        (l.lost_newest, l.lost_unreadable, l.lost_writes) = (None, false, 0);
         l.lost_found.clear();
         l.load_next = 0;
         l.load_end = l.map.pages() * 2 + 2;
@@ -496,7 +506,12 @@ impl Mirror {
         let (page, slot) = (index / 2, (index % 2) as u8);
         match bytes {
             Some(bytes) if page < l.map.pages() => l.map.offer(page, slot, tag, bytes),
-            None if page < l.map.pages() => l.map.offer_nothing(page, slot),
+            None if page < l.map.pages() => {
+                l.map.offer_nothing(page, slot);
+                if self.planted.unreadable_slot_forgotten {
+                    l.map.forget_one_unreadable(page);
+                }
+            }
             Some(bytes) => {
                 if let Some((seq, extents)) = decode_lost(tag, bytes) {
                     if l.lost_newest.is_none_or(|(newest, _)| seq > newest) {

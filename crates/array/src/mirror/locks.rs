@@ -90,6 +90,12 @@ impl Locks {
         }
     }
 
+    /// Operation `to` goes on in place of `op`.
+    pub fn hand_over(&mut self, op: u32, to: u32) {
+        let entry = self.entries.iter_mut().find(|e| e.op == op);
+        entry.expect("an operation hands over the extent it claimed").op = to;
+    }
+
     /// Whether `op` has its extent.
     pub fn holds(&self, op: u32) -> bool {
         self.entries.iter().any(|e| e.op == op && e.waits == 0)

@@ -474,6 +474,7 @@ impl Machine for Mirror {
         let (tag, leg, index) = Tag::of(request.cookie);
         let failed = request.error.is_some();
         self.legs[leg].in_flight -= 1;
+        self.legs[leg].silent = false;
         match tag {
             Tag::Data => self.data_done(id, leg, index, cx),
             Tag::Flush => {

@@ -20,14 +20,13 @@ impl Mirror {
             return;
         }
         let leg = self.choose(i, cx);
-        if leg != Some(self.leader) && self.lag.iter().any(|l| !l.is_empty()) {
-            if self.read_queue(i, cx) {
-                return;
-            }
-            if leg.is_none() && self.shorten(i) {
-                self.read_begin(i, cx);
-                return;
-            }
+        let (lags, silent) = (self.lags(), leg.is_some_and(|leg| self.legs[leg].silent));
+        if lags && (silent || leg != Some(self.leader)) && self.read_queue(i, cx) {
+            return;
+        }
+        if (lags && leg.is_none() || silent) && self.shorten(i) {
+            self.read_begin(i, cx);
+            return;
         }
         match leg {
             Some(leg) => self.read_from(i, leg, cx),
@@ -48,7 +47,12 @@ impl Mirror {
         true
     }
 
-    /// The leader lacks the data: it may be in the memory of a delay queue.
+    /// Whether some leg lacks data that it will get from its queue.
+    pub(super) fn lags(&self) -> bool {
+        self.lag.iter().any(|l| !l.is_empty())
+    }
+
+    /// The leader lacks the data or is silent: it may be in the memory of a delay queue.
     pub(super) fn read_queue(&mut self, i: u32, cx: &mut Cx<'_>) -> bool {
         let op = &self.ops[i as usize];
         let Some(held) = self.lag.iter().find_map(|lag| lag.holder(op.at, op.upto)) else { return false };
@@ -62,14 +66,21 @@ impl Mirror {
         true
     }
 
-    /// No leg can return all of it: the read goes on up to the next border between what the legs lack. False when there is
-    /// none.
-    fn shorten(&mut self, i: u32) -> bool {
+    /// As far as what the legs lack is the same.
+    pub(super) fn alike(&self, i: u32) -> u64 {
         let op = &self.ops[i as usize];
-        let mut upto = op.upto.min(self.lag[0].border(op.at)).min(self.lag[1].border(op.at));
-        if self.stale.count() > 0 {
-            upto = upto.min(((op.at >> self.shift) + 1) << self.shift);
+        let upto = op.upto.min(self.lag[0].border(op.at)).min(self.lag[1].border(op.at));
+        match self.stale.count() > 0 {
+            true => upto.min(((op.at >> self.shift) + 1) << self.shift),
+            false => upto,
         }
+    }
+
+    /// No leg can return all of it, or only a silent one: the read goes on up to the next border between what the legs lack.
+    /// False when there is none.
+    fn shorten(&mut self, i: u32) -> bool {
+        let upto = self.alike(i);
+        let op = &self.ops[i as usize];
         let is_shorter = upto < op.upto;
         self.count.split_reads += u64::from(is_shorter);
         if is_shorter {
@@ -101,6 +112,9 @@ impl Mirror {
             (false, false) => None,
             (true, false) => Some(self.leader),
             (false, true) => Some(self.follower()),
+            (true, true) if self.legs[0].silent != self.legs[1].silent => {
+                Some(usize::from(self.legs[0].silent))
+            }
             (true, true) => Some(self.route(op.at, op.upto, cx)),
         }
     }

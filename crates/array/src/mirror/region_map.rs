@@ -5,6 +5,9 @@
 //! do the bits count as durable and may the next batch begin (R-SLOT). Everybody who waits meanwhile shares the next
 //! batch. A bit that is no longer wanted stops being durable at once: its clearing may be under way.
 //!
+//! A slot that could not be read may hold a record of any number, and may be readable at the next start. So it is the first
+//! to be written, and a page of which neither slot could be read counts as durable only when both are written anew.
+//!
 //! RAM: six bits for each region and leg, 0.75 MiB for 1 TiB in regions of 1 MiB.
 
 use super::layout::{decode_page, encode_page, page_words, REGIONS_PER_PAGE, WORDS_PER_PAGE};
@@ -21,7 +24,8 @@ const ALL_D: u64 = 0x5555_5555_5555_5555;
 struct Slots {
     seq: u64,
     newest: Option<u8>,
-    unreadable: Option<u8>,
+    /// Slots that could not be read and were not written since, one bit each.
+    unreadable: u8,
 }
 
 /// The map of one leg.
@@ -181,13 +185,13 @@ impl LegMap {
         let slots = &mut self.slots[page as usize];
         // A slot that cannot be read may hold the update after the newest known one: it is the one to replace.
         let slot = match (slots.unreadable, slots.newest) {
-            (Some(bad), _) => bad,
-            (None, Some(newest)) => 1 - newest,
-            (None, None) => 0,
+            (0, Some(newest)) => 1 - newest,
+            (0, None) => 0,
+            (bad, _) => bad.trailing_zeros() as u8,
         };
         let slot = if one_slot { 0 } else { slot };
-        slots.seq += 1 + u64::from(slots.unreadable.is_some());
-        slots.unreadable = None;
+        slots.seq += 1 + u64::from(slots.unreadable != 0);
+        slots.unreadable &= !(1 << slot);
         slots.newest = Some(slot);
         encode_page(page, slots.seq, set_tag, &self.written[words], out);
         slot
@@ -200,12 +204,18 @@ impl LegMap {
 
     /// The batch is durable.
     pub fn finish(&mut self) {
-        for page in self.batch.drain(..) {
+        let mut batch = std::mem::take(&mut self.batch);
+        for page in batch.drain(..) {
+            if self.slots[page as usize].unreadable != 0 {
+                self.touch(page); // the other slot may still hold a record that looks newer
+                continue;
+            }
             let words = page as usize * WORDS_PER_PAGE..(page as usize + 1) * WORDS_PER_PAGE;
             for word in words {
                 self.durable[word] = self.written[word] & self.want[word];
             }
         }
+        self.batch = batch;
     }
 
     /// A slot of a page was read.
@@ -224,7 +234,13 @@ impl LegMap {
 
     /// A slot of a page could not be read.
     pub fn offer_nothing(&mut self, page: u32, slot: u8) {
-        self.slots[page as usize].unreadable = Some(slot);
+        self.slots[page as usize].unreadable |= 1 << slot;
+    }
+
+    /// A planted fault: of two slots that could not be read one is forgotten.
+    pub fn forget_one_unreadable(&mut self, page: u32) {
+        let slots = &mut self.slots[page as usize];
+        slots.unreadable &= slots.unreadable.wrapping_neg();
     }
 
     /// Everything was read. A page without a valid record, or with one that may hide a newer one, reads as `otherwise`
@@ -234,7 +250,7 @@ impl LegMap {
             let start = page as usize * WORDS_PER_PAGE;
             let words = start..start + WORDS_PER_PAGE;
             let slots = self.slots[page as usize];
-            let sure = slots.newest.is_some() && slots.unreadable.is_none();
+            let sure = slots.newest.is_some() && slots.unreadable == 0;
             if sure {
                 self.durable[words.clone()].copy_from_slice(&self.written[words.clone()]);
             } else {
@@ -411,6 +427,36 @@ mod tests {
         back.loaded(D | L);
         assert_eq!(back.wanted(77), D | L);
         assert_eq!(write(&mut back)[0].1, 1);
+    }
+
+    #[test]
+    fn two_slots_that_cannot_be_read_are_both_written_before_the_page_counts() {
+        let mut map = LegMap::new(1, 16_000);
+        let mut old = Vec::new();
+        for region in 0..5 {
+            map.set(region, D);
+            old = write(&mut map);
+            map.finish();
+        }
+        let mut back = LegMap::new(1, 16_000);
+        back.offer_nothing(0, 0);
+        back.offer_nothing(0, 1);
+        back.loaded(D);
+        let first = write(&mut back);
+        back.finish();
+        assert!(!back.is_settled() && !back.is_durable(77, D), "the old record is in the other slot");
+        let second = write(&mut back);
+        back.finish();
+        assert!(back.is_settled() && back.is_durable(77, D));
+        assert_ne!(first[0].1, second[0].1);
+        // Whichever slot the newest old record was in, the next start finds the new ones.
+        assert_eq!(old.len(), 1);
+        let mut next = LegMap::new(1, 16_000);
+        for (page, slot, bytes) in first.iter().chain(&second) {
+            next.offer(*page, *slot, 7, bytes);
+        }
+        next.loaded(D);
+        assert_eq!(next.wanted(77), D);
     }
 
     #[test]

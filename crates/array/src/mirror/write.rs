@@ -76,6 +76,8 @@ pub(super) struct Operation {
     pub(super) acked: bool,
     /// Whether the wait limit is over.
     pub(super) waited: bool,
+    /// Whether a read has begun anew past a late leg.
+    pub(super) anew: bool,
     /// Whether it waits for room within the exposure bound.
     pub(super) gated: bool,
     /// Number of this write among all.
@@ -112,6 +114,7 @@ impl Operation {
             over: false,
             acked: false,
             waited: false,
+            anew: false,
             gated: false,
             version: 0,
             sent: Instant::ZERO,
@@ -160,7 +163,16 @@ impl Mirror {
     /// Puts an operation into the table; it begins when it has its extent.
     pub(super) fn enter(&mut self, op: Operation, claim: Claim) -> u32 {
         let (start, end) = (op.start, op.end);
-        let index = match self.free_ops.pop() {
+        let index = self.put(op);
+        if self.locks.enter(index, start, end, claim) {
+            self.ready.push_back(index);
+        }
+        index
+    }
+
+    /// Gives an operation a place in the table.
+    pub(super) fn put(&mut self, op: Operation) -> u32 {
+        match self.free_ops.pop() {
             Some(index) => {
                 self.ops[index as usize] = op;
                 index
@@ -169,11 +181,7 @@ impl Mirror {
                 self.ops.push(op);
                 self.ops.len() as u32 - 1
             }
-        };
-        if self.locks.enter(index, start, end, claim) {
-            self.ready.push_back(index);
         }
-        index
     }
 
     /// An operation has its extent.
@@ -293,6 +301,7 @@ impl Mirror {
             self.planted.data_before_intent || range.clone().all(|r| map.is_durable(r, D)),
             "intent_before_data: a write in regions {range:?}"
         );
+        self.await_answer(i);
         let follower = self.follower();
         if !self.legs[follower].writes {
             range.for_each(|r| self.stale.set(r));
@@ -368,6 +377,7 @@ impl Mirror {
 
     fn written(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].wrote();
+        self.stir |= self.exposure.is_late; // the other one may be late alone
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Done;
         let (span, other) = (cx.now.since(op.sent), op.parts[1 - leg]);

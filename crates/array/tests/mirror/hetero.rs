@@ -198,6 +198,60 @@ fn a_frozen_leader_stops_neither_writes_nor_reads() {
 }
 
 #[test]
+fn with_degrade_a_single_write_waits_for_a_frozen_leg_no_longer_than_the_bound() {
+    for (leg, fua, flush) in [A, B].into_iter().flat_map(|leg| {
+        [false, true].into_iter().flat_map(move |fua| {
+            [FlushMode::Strict, FlushMode::FastLeg].into_iter().map(move |flush| (leg, fua, flush))
+        })
+    }) {
+        let mut w = made(slow(|h| {
+            (h.flush, h.on_limit) = (flush, OnLimit::Degrade);
+            h.max_exposed_time = Span::from_ms(1);
+        }));
+        marked(&mut w, 0);
+        w.pass(Span::from_ms(9));
+        w.freeze(leg, Span::from_ms(200));
+        let before = w.now.0;
+        let a = w.change(Op::Write, 0, 4, fua);
+        w.wait(&[a]);
+        if !fua {
+            let f = w.flush();
+            w.wait(&[f]);
+        }
+        let span = w.now.0 - before;
+        assert!(span < 5_000_000, "leg {leg}, fua {fua}: {span} ns");
+        w.pass(Span::from_ms(5));
+        assert_eq!(w.counter("degrades"), 1, "leg {leg}, fua {fua}");
+        quiet(&mut w);
+        assert!(w.is_pair());
+    }
+}
+
+#[test]
+fn a_read_past_a_frozen_leader_is_put_together_from_the_other_leg_and_its_queue() {
+    let mut w = made(slow(|h| h.hedge_after = Span::from_us(200)));
+    let a = w.write(0, 16);
+    w.wait(&[a]);
+    w.pass(Span::from_ms(1));
+    w.freeze(B, Span::from_ms(3));
+    let a = w.write(4, 4); // the leader has it, the other leg's share is in its queue
+    w.wait(&[a]);
+    w.freeze(A, Span::from_ms(50));
+    let r = w.read(0, 16);
+    let span = took(&mut w, r);
+    assert!(span < 5_000_000, "the read takes {span} ns");
+    let before = w.counter("reads_hedged");
+    for first in [0, 2, 6, 12] {
+        let r = w.read(first, 4);
+        let span = took(&mut w, r);
+        assert!(span < 1_000_000, "the read at {first} takes {span} ns");
+    }
+    assert_eq!(w.counter("reads_hedged"), before, "a silent leg is not asked first");
+    w.freeze(A, Span(0));
+    quiet(&mut w);
+}
+
+#[test]
 fn a_leg_that_is_late_for_too_long_is_left_out_and_taken_back() {
     for leg in [A, B] {
         let mut w = made(slow(|h| {

@@ -23,6 +23,10 @@ pub struct FaultConfig {
     pub flush_error: Ratio,
     /// A volatile write cache. Default: none.
     pub cache: Option<CacheConfig>,
+    /// Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow
+    /// arm. Default 0, at most 1 h.
+    #[serde(default)]
+    pub delay: Span,
     /// Spans in which the device holds every request that comes. Default: none.
     pub freeze: Option<FreezeConfig>,
     /// Losses of the device; one that ends is a power cut of the device. Default: none.
@@ -165,6 +169,9 @@ impl DeviceConfig for FaultConfig {
                 let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
                 return Err(BuildError::at("cache", why));
             }
+        }
+        if self.delay > Span::ZERO {
+            within("delay", self.delay, 1)?;
         }
         match &self.freeze {
             Some(FreezeConfig::At { span, .. }) => within("freeze.span", *span, 1)?,

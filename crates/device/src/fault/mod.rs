@@ -7,6 +7,7 @@
 //!   with FUA is acknowledged when it, and all before it, is destaged and flushed. Trims and write-zeroes go below at
 //!   once, behind earlier writes of their extent that are on their way. A crash drops this machine with its cache: what
 //!   was not destaged is lost, and what was is torn and out of order. No privilege and no second device is needed.
+//! - *Delay.* Every request comes so much later, in order, any number of them side by side.
 //! - *Freezes.* Requests that come are held, in order, until the freeze ends.
 //! - *Losses.* [`DeviceEvent::Lost`]; each unit of the cache is lost or destaged, by a coin; requests fail with
 //!   [`ErrorKind::Gone`]. Later [`DeviceEvent::Back`], when what survives is below. This is also a power cut of this one
@@ -32,8 +33,9 @@ pub use config::{CacheConfig, FaultConfig, FreezeConfig, LossConfig};
 use cache::WriteCache;
 use destage::{Barrier, Flight, Waiter, DESTAGES};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, ErrorKind, Flags, Joins, Kind,
-    Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
+    Joins, Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey,
+    Violation,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const DESTAGE: TimerKey = TimerKey(0);
 const FREEZE: TimerKey = TimerKey(1);
 const LOSS: TimerKey = TimerKey(2);
+const DELAY: TimerKey = TimerKey(3);
 
 const LYING_FLUSH: Plant =
     Plant::new("fault.lying-flush", "I-1", "a flush is acknowledged although the cache is not destaged");
@@ -86,6 +89,8 @@ struct Fault {
     barriers: VecDeque<Barrier>,
     /// Requests that wait for the end of a freeze, for room, or for one before them.
     held: VecDeque<ReqId>,
+    /// Requests that are on their way here, and when they come.
+    delayed: VecDeque<(Instant, ReqId)>,
     timer_is_set: bool,
     frozen: bool,
     lost: bool,
@@ -114,6 +119,7 @@ impl Fault {
             destages: 0,
             barriers: VecDeque::new(),
             held: VecDeque::new(),
+            delayed: VecDeque::new(),
             timer_is_set: false,
             frozen: false,
             lost: false,
@@ -160,6 +166,33 @@ impl Fault {
             Op::Write => self.write(id, cx),
             _ => self.through(id, cx),
         })
+    }
+
+    /// A request is here.
+    fn take(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if !self.frozen && self.held.is_empty() {
+            if let Some(step) = self.serve(id, cx) {
+                return step;
+            }
+        }
+        self.held.push_back(id);
+        self.launch(cx);
+        Step::Idle
+    }
+
+    /// Takes the requests whose delay is over.
+    fn take_delayed(&mut self, cx: &mut Cx<'_>) {
+        while let Some(&(at, id)) = self.delayed.front() {
+            if at > cx.now {
+                cx.wake_at(DELAY, at);
+                return;
+            }
+            self.delayed.pop_front();
+            match self.take(id, cx) {
+                Step::Idle => {}
+                step => cx.effects.push(Effect::Step(step)),
+            }
+        }
     }
 
     fn has_room(&self, len: ByteLen) -> bool {
@@ -293,13 +326,14 @@ impl Machine for Fault {
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if !self.frozen && self.held.is_empty() {
-            if let Some(step) = self.serve(id, cx) {
-                return step;
-            }
+        if self.config.delay == Span::ZERO {
+            return self.take(id, cx);
         }
-        self.held.push_back(id);
-        self.launch(cx);
+        let at = cx.now + self.config.delay;
+        if self.delayed.is_empty() {
+            cx.wake_at(DELAY, at);
+        }
+        self.delayed.push_back((at, id));
         Step::Idle
     }
 
@@ -354,6 +388,7 @@ impl Machine for Fault {
                 self.arm(cx);
             }
             FREEZE => self.freeze_or_thaw(cx),
+            DELAY => self.take_delayed(cx),
             LOSS if self.lost => {
                 self.back_is_due = true;
                 self.progress(cx);
@@ -384,9 +419,9 @@ impl Machine for Fault {
     /// A cached write takes no time while there is room.
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if op == Op::Write && self.config.cache.is_some() && self.has_room(len) {
-            return Span::ZERO;
+            return self.config.delay;
         }
-        peek.expected_latency(0, op, offset, len)
+        self.config.delay + peek.expected_latency(0, op, offset, len)
     }
 
     fn is_busy(&self, peek: &Peek<'_>) -> bool {

@@ -33,7 +33,8 @@ use stop::{Child, Signals, Watched};
 /// # Errors
 /// What was wrong, where and why, and what would help; see [`ServeError::exit_code`].
 pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<Ended, ServeError> {
-    let build = BuildOptions { seed: options.seed, ..BuildOptions::default() };
+    let planted = options.planted.clone();
+    let build = BuildOptions { seed: options.seed, planted, ..BuildOptions::default() };
     let built = options.stack.build(&build)?;
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;

@@ -4,6 +4,7 @@ use super::stop::Stopper;
 use crate::reactor::{Caps, LegNews, News};
 use nandu_base::OpenError;
 use nandu_stack::Stack;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ pub struct ServeOptions {
     pub caps: Caps,
     /// End on SIGTERM and SIGINT. One server of a process may set it.
     pub signals: bool,
+    /// Faults to plant, for tests that must find them. No command line sets it.
+    pub planted: BTreeSet<String>,
     /// Another way to end it, for callers in the same process.
     pub stopper: Option<Stopper>,
 }
@@ -66,6 +69,7 @@ impl ServeOptions {
             seed: 1,
             caps: Caps::default(),
             signals: true,
+            planted: BTreeSet::new(),
             stopper: None,
         }
     }

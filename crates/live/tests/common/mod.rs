@@ -4,6 +4,7 @@
 pub mod client;
 pub mod process;
 pub mod script;
+pub mod versions;
 
 use nandu_live::{ctl, serve, Ended, Report, ServeError, ServeOptions, Stopper};
 use nandu_stack::Stack;

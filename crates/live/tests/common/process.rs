@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 const STACK: &str = "NANDU_TEST_STACK";
 const DIR: &str = "NANDU_TEST_DIR";
+const PLANT: &str = "NANDU_TEST_PLANT";
 /// The test that a test program must have, calling [`be_a_server`].
 const ENTRY: &str = "the_server_process";
 
@@ -18,6 +19,7 @@ pub fn be_a_server() {
     let (Ok(stack), Ok(dir)) = (std::env::var(STACK), std::env::var(DIR)) else { return };
     let mut options = options(&stack, Path::new(&dir));
     options.signals = true;
+    options.planted.extend(std::env::var(PLANT).ok().filter(|plant| !plant.is_empty()));
     let code = match serve(options, &mut |report| report.print()) {
         Ok(ended) => ended.exit_code(),
         Err(error) => {
@@ -38,6 +40,11 @@ pub struct Process {
 impl Process {
     /// Starts it and waits until it answers.
     pub fn start(stack: &str, dir: &Path) -> Process {
+        Process::start_with(stack, dir, "")
+    }
+
+    /// The same with a planted fault, unless its name is empty.
+    pub fn start_with(stack: &str, dir: &Path, plant: &str) -> Process {
         let log_path = dir.join("server.log");
         let log = std::fs::File::create(&log_path).expect("a log");
         let program = std::env::current_exe().expect("a test program has a path");
@@ -45,6 +52,7 @@ impl Process {
             .args([ENTRY, "--exact", "--nocapture", "--test-threads=1"])
             .env(STACK, stack)
             .env(DIR, dir)
+            .env(PLANT, plant)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()

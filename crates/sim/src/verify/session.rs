@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 const STALL: u32 = 200_000;
 /// Events between two looks at the machines' own invariants.
 const CHECK_EVERY: u64 = 64;
-/// Time that a mirror has to make its legs equal, and events that it may take.
+/// Time for a read of one leg, and events that it or the rest of a mirror may take.
 const REST: Span = Span::from_secs(3);
 const PATIENCE: u32 = 5_000;
 /// Starts after one power cut until the stack counts as unable to start.
@@ -380,8 +380,8 @@ impl<'a> Session<'a> {
     fn compare_legs(&mut self) -> Result<(), Broken> {
         let mirrors: Vec<(u32, [u32; 2])> = self.watch.mirrors().collect();
         for (mirror, legs) in mirrors {
-            let end = self.engine.now() + REST;
-            let quiet = self.idle_until(REST, |s| Watch::is_quiet(&s.engine.graph, mirror))?;
+            let end = self.engine.now() + self.plan.rest;
+            let quiet = self.idle_until(self.plan.rest, |s| Watch::is_quiet(&s.engine.graph, mirror))?;
             if !quiet {
                 // Frequent events of others may use up the patience before the time is over, and a fault anywhere may
                 // keep a mirror above busy.

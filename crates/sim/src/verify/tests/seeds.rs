@@ -41,3 +41,20 @@ fn an_erase_before_waiting_reads_is_found() {
     let report = verify(&options, |_| {}).expect("the seeds can be run");
     assert!(!report.failures.is_empty());
 }
+
+/// Neither slot of a page of the map could be read; it was written anew into one of them, under a low number. At the next
+/// start the other one could be read again and looked newer, without the mark of a region that only the leader held.
+#[test]
+fn a_map_that_could_not_be_read_once_is_not_believed_later() {
+    let options = VerifyOptions {
+        shape: Shape::named("hetero-mirror-of-unlike").expect("a family"),
+        first_seed: 1671,
+        seeds: 1,
+        crash: true,
+        repeat_one_in: 0,
+        threads: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the seed can be run");
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
