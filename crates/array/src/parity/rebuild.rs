@@ -67,21 +67,24 @@ impl Parity {
             return;
         }
         let i = self.new_piece(Kind::Rebuild(leg as u8), NONE, start, end, 0, 0);
+        self.pieces[i as usize].version = self.members.version;
         self.rebuild.piece = i;
         self.claim(i, Claim::Write);
         self.stir = true;
     }
 
     pub(super) fn rebuild_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
-        let Kind::Rebuild(leg) = self.pieces[i as usize].kind else { unreachable!("a piece of a rebuild") };
-        let end = self.pieces[i as usize].end;
+        let p = self.pieces[i as usize];
+        let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
         let others = self.all() & !(1 << leg);
-        if self.is_held() || self.readable(end) & others != others || !self.legs[usize::from(leg)].is_in() {
+        // While it waited for its extent the leg may have gone and come back, to be rebuilt from the front.
+        let moved = p.version != self.members.version;
+        if moved || self.is_held() || self.readable(p.end) & others != others {
             return self.rebuild_over(i, cx);
         }
-        let sum = cx.pool.allocate(self.pieces[i as usize].len());
+        let sum = cx.pool.allocate(p.len());
         let p = &mut self.pieces[i as usize];
-        (p.sum, p.version, p.again) = (sum, self.members.version, false);
+        (p.sum, p.again) = (sum, false);
         self.read_legs(i, others, cx);
     }
 
