@@ -11,7 +11,7 @@
 //! cannot go on apart, and one missing leg needs no word from the operator.
 
 use super::layout::{Gen, Superblock, OUT, PAGE};
-use super::write::FLUSH;
+use super::write::{Kind, FLUSH};
 use super::{bits, Parity, Run, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, ReqId, Rng};
 
@@ -132,6 +132,10 @@ impl Parity {
         }
         self.legs[leg].upto = OUT;
         self.legs[leg].durable = OUT;
+        for p in self.pieces.iter_mut().filter(|p| p.kind != Kind::Free) {
+            p.legs &= !(1 << leg);
+            p.again |= p.reads >> leg & 1 != 0;
+        }
         self.members.version += 1;
         self.count.legs_lost += 1;
         self.stir = true;
