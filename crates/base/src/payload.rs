@@ -12,6 +12,8 @@
 //! `sector` is the low half of the address it was written to. Stamp 0 reads as zeros. A write from the host needs no
 //! buffer: its payload is a *run*, the first stamp, and sector `i` holds `first + i`.
 
+mod xor;
+
 use crate::bytebuf::{ByteBuf, ByteRegion};
 use crate::units::{ByteLen, SECTOR};
 use std::sync::Arc;
@@ -513,23 +515,6 @@ impl PayloadPool {
             _ => false,
         })
     }
-
-    /// `to ^= from`, for parity: stamps are xored as numbers, bytes as bytes.
-    pub fn xor(&mut self, from: Payload, to: Payload, len: ByteLen) {
-        for i in 0..if from.is_none() || to.is_none() { 0 } else { len.sectors() } {
-            match (self.sector(from, i), self.sector(to, i)) {
-                (Some(Sector::Stamp(x)), Some(Sector::Stamp(y))) => {
-                    self.put_sector(to, i, Sector::Stamp(Stamp(x.0 ^ y.0)));
-                }
-                (Some(Sector::Bytes(x)), Some(Sector::Bytes(_))) => {
-                    let x: [u8; SECTOR as usize] = x.try_into().expect("a sector has 512 bytes");
-                    let target = self.bytes_mut(to.slice(ByteLen(i * SECTOR)), ByteLen(SECTOR));
-                    target.iter_mut().zip(x).for_each(|(t, x)| *t ^= x);
-                }
-                _ => unreachable!("stamps and bytes never meet in one driver"),
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -550,27 +535,6 @@ mod tests {
         assert_eq!(pool.as_run(read, 0, 8), None);
         pool.release(read);
         assert_eq!(pool.living(), 0);
-    }
-
-    #[test]
-    fn xor_twice_gives_the_data_back() {
-        for content in [Content::Stamps, Content::Bytes] {
-            let mut pool = PayloadPool::new(content);
-            let (a, b) = (pool.allocate(PAGE), pool.allocate(PAGE));
-            if content == Content::Stamps {
-                pool.copy(Payload::run(Stamp::new(1, 0)), a, PAGE);
-                pool.copy(Payload::run(Stamp::new(2, 0)), b, PAGE);
-            } else {
-                pool.bytes_mut(a, PAGE).fill(0x5A);
-                pool.bytes_mut(b, PAGE).fill(0x3C);
-            }
-            let parity = pool.allocate(PAGE);
-            pool.xor(a, parity, PAGE);
-            pool.xor(b, parity, PAGE);
-            assert!(!pool.equal(parity, a, PAGE));
-            pool.xor(b, parity, PAGE);
-            assert!(pool.equal(parity, a, PAGE));
-        }
     }
 
     #[test]

@@ -95,22 +95,16 @@ pub(super) fn sum_of(pool: &PayloadPool, payload: Payload, len: ByteLen) -> u32 
 impl Parity {
     /// Puts a piece into the journal of each leg that it writes, as soon as there is room.
     pub(super) fn enter_journal(&mut self, i: u32, cx: &mut Cx<'_>) {
-        if self.pieces[i as usize].slot == super::NONE {
-            let Some(slot) = self.journal.free.pop() else {
-                self.count.journal_waits += 1;
-                self.pieces[i as usize].phase = Phase::Waiting;
-                self.journal.waiting.push_back(i);
-                self.stir = true;
-                return;
-            };
-            self.pieces[i as usize].slot = slot;
-        }
-        let slot = self.pieces[i as usize].slot;
+        let Some(slot) = self.journal.free.pop() else {
+            self.count.journal_waits += 1;
+            self.journal.waiting.push_back(i);
+            self.stir = true;
+            return;
+        };
         self.journal.slots[slot as usize] = Slot { seq: self.journal.next, applied: false };
         self.journal.next += 1;
         let p = &mut self.pieces[i as usize];
-        p.phase = Phase::Journal;
-        p.tried = 0;
+        (p.slot, p.phase, p.tried) = (slot, Phase::Journal, 0);
         p.flying = p.legs.count_ones() as u16;
         for leg in bits(p.legs) {
             self.journal_part(i, leg, cx);
@@ -122,11 +116,7 @@ impl Parity {
     pub(super) fn pump_slots(&mut self, cx: &mut Cx<'_>) {
         while !self.journal.free.is_empty() && !self.is_held() {
             let Some(i) = self.journal.waiting.pop_front() else { return };
-            if self.pieces[i as usize].version == self.members.version {
-                self.enter_journal(i, cx);
-            } else {
-                self.replan(i, cx);
-            }
+            self.enter_journal(i, cx);
         }
     }
 

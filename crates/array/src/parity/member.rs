@@ -11,7 +11,7 @@
 //! cannot go on apart, and one missing leg needs no word from the operator.
 
 use super::layout::{Gen, Superblock, OUT, PAGE};
-use super::write::FLUSH;
+use super::write::{Kind, FLUSH};
 use super::{bits, Parity, Run, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, ReqId, Rng};
 
@@ -132,6 +132,10 @@ impl Parity {
         }
         self.legs[leg].upto = OUT;
         self.legs[leg].durable = OUT;
+        for p in self.pieces.iter_mut().filter(|p| p.kind != Kind::Free) {
+            p.legs &= !(1 << leg);
+            p.again |= p.reads >> leg & 1 != 0;
+        }
         self.members.version += 1;
         self.count.legs_lost += 1;
         self.stir = true;
@@ -141,11 +145,14 @@ impl Parity {
         }
     }
 
-    /// A generation that was never in force.
+    /// A generation that was never in force. Two sessions with the same seed may follow the same one with the same epoch,
+    /// when the later has not found what the earlier wrote. Then a leg that the earlier used is missing in the later, so the
+    /// legs that are in tell them apart.
     pub(super) fn next_generation(&mut self) {
         let before = self.members.sb.gen;
         let epoch = self.members.epoch + 1;
-        let mut rng = Rng::new(self.seed).fork(before.tag ^ self.members.sb.seq).fork(epoch);
+        let root = Rng::new(self.seed).fork(before.tag).fork(self.members.sb.seq);
+        let mut rng = root.fork(u64::from(self.legs_in())).fork(epoch);
         self.members.epoch = epoch;
         self.members.sb.before = before;
         self.members.sb.gen = Gen { epoch, tag: rng.bits() };

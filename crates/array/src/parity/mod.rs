@@ -28,11 +28,10 @@
 //! **RAID-3.** The parity is on the last leg and one request is served at a time. A leg that has no part in a request
 //! stays idle meanwhile: it does not turn along, for nothing here turns.
 //!
-//! **Not registered.** Stack files cannot name it yet: over drives that fail, the verified simulation still found a request
-//! without an answer and legs that do not xor to zero, about one seed in a thousand.
-//!
 //! **Not done.** Reads of what is left when two legs are lost. A rebuild stops at a sector that another leg cannot
-//! read, and tries again each second: writing that sector ends it. No bitmap of regions for "resync", no scrub.
+//! read, for the sector of the leg being rebuilt is lost with it, and tries again each second: a write of all chunks of the
+//! row there ends it, and a smaller one fails where it needs what is lost. No list of lost sectors, no bitmap of regions
+//! for "resync", no scrub.
 //!
 //! **Bounds.** Work per event: the pieces under way when a leg goes, all slots of the journal at a checkpoint and a start,
 //! otherwise a few. A request has at most [`WINDOW`] pieces under way. RAM: 120 B for each piece under way with one

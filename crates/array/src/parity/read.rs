@@ -26,7 +26,7 @@ impl Parity {
             let (offset, len, cookie) = (ByteOffset(p.at), p.len(), Tag::Part.cookie(leg, i));
             let draft = Draft { op: Op::Read, flags, offset, len, payload, cookie };
             let p = &mut self.pieces[i as usize];
-            (p.phase, p.flying, p.again, p.version) = (Phase::Direct, 1, false, self.members.version);
+            (p.phase, p.flying, p.again, p.reads) = (Phase::Direct, 1, false, 1 << leg);
             self.send(leg, parent, draft, cx);
         } else if p.claims {
             self.ready.push_back(i);
@@ -36,9 +36,7 @@ impl Parity {
     }
 
     pub(super) fn direct_done(&mut self, i: u32, cx: &mut Cx<'_>) {
-        let leg = self.home(i);
-        let p = self.pieces[i as usize];
-        if p.again || p.version != self.members.version && !self.legs[leg].is_in() {
+        if self.pieces[i as usize].again {
             // It failed, or the leg has left and may have answered from what was left of it.
             self.read_begin(i, cx);
         } else {
@@ -57,21 +55,19 @@ impl Parity {
         self.count.degraded_reads += 1;
         let sum = cx.pool.allocate(p.len());
         let p = &mut self.pieces[i as usize];
-        (p.sum, p.again, p.version) = (sum, false, self.members.version);
+        p.sum = sum;
         self.read_legs(i, others, cx);
     }
 
     pub(super) fn reconstructed(&mut self, i: u32, cx: &mut Cx<'_>) {
         let leg = self.home(i);
         let p = self.pieces[i as usize];
-        if p.again || p.version != self.members.version {
+        if p.again {
             self.drop_sum(i, cx);
-            if p.again {
-                self.unreadable(i, cx);
-            } else {
-                self.read_begin(i, cx);
-            }
-            return;
+            return match p.bad & !(1 << leg) {
+                0 => self.read_begin(i, cx),
+                _ => self.unreadable(i, cx),
+            };
         }
         let target = self.data(&p, p.first);
         cx.pool.copy(p.sum, target, p.len());

@@ -67,21 +67,22 @@ impl Parity {
             return;
         }
         let i = self.new_piece(Kind::Rebuild(leg as u8), NONE, start, end, 0, 0);
+        self.pieces[i as usize].legs = 1 << leg;
         self.rebuild.piece = i;
         self.claim(i, Claim::Write);
         self.stir = true;
     }
 
     pub(super) fn rebuild_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
-        let Kind::Rebuild(leg) = self.pieces[i as usize].kind else { unreachable!("a piece of a rebuild") };
-        let end = self.pieces[i as usize].end;
+        let p = self.pieces[i as usize];
+        let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
         let others = self.all() & !(1 << leg);
-        if self.is_held() || self.readable(end) & others != others || !self.legs[usize::from(leg)].is_in() {
+        // While it waited for its extent the leg may have gone and come back, to be rebuilt from the front.
+        if p.legs == 0 || self.is_held() || self.readable(p.end) & others != others {
             return self.rebuild_over(i, cx);
         }
-        let sum = cx.pool.allocate(self.pieces[i as usize].len());
-        let p = &mut self.pieces[i as usize];
-        (p.sum, p.version, p.again) = (sum, self.members.version, false);
+        let sum = cx.pool.allocate(p.len());
+        self.pieces[i as usize].sum = sum;
         self.read_legs(i, others, cx);
     }
 
@@ -89,7 +90,7 @@ impl Parity {
         let p = self.pieces[i as usize];
         let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
         let leg = usize::from(leg);
-        if p.version != self.members.version {
+        if p.legs == 0 || p.again && p.bad == 0 {
             return self.rebuild_over(i, cx);
         }
         if p.again {

@@ -4,8 +4,18 @@
 //! an extent of leg offsets within a row, and consecutive chunks of the row, all of which change there. A request that
 //! begins or ends inside a chunk makes up to three rectangles of a row; they do not overlap and go at the same time.
 //!
-//! A leg that goes while a piece reads or journals makes it begin anew, after the other legs have said that the leg is out.
-//! Once a piece is in the journal of all its legs it is written to those that are left, for nothing can take it back.
+//! **When legs come and go.** A piece holds its extent from the plan to the end, and names the legs that it writes. A leg that
+//! goes is struck off, and does not get back on when it comes again: it is rebuilt then, and the rebuild waits for the
+//! extent. So a change of the set ends no step, it only delays the next one ([`Parity::go_on`]):
+//!
+//! 1. *Read.* Begins anew only when a leg goes that has not answered yet, or cannot read. What has been read stays right, for
+//!    nobody else changes the extent.
+//! 2. *Journal.* Begins when the superblocks name the legs as they are. An entry that leaves out a leg before that record is
+//!    there would change the parity beside data that counts as current.
+//! 3. *Place.* Begins when the entry is in the journals of all its legs, or of those that are left and the superblocks say so:
+//!    a start asks no part of a leg that is out, or that came in later. From the first part of an entry on the piece
+//!    cannot fail any more, unless the array does: a start may find the entry whole.
+//! 4. *Answer.* When all legs have answered and the superblocks name those that did not take it.
 
 use super::{bits, Parity, Run, Tag, NONE};
 use crate::mirror::locks::Claim;
@@ -72,14 +82,14 @@ pub(super) struct Piece {
     pub(super) count: u8,
     /// Child requests that are not back.
     pub(super) flying: u16,
-    /// Changes of the set of legs when it was planned.
-    pub(super) version: u32,
-    /// Legs that could not read, that are written, that failed a write once, that take a trim as write-zeroes.
+    /// Legs that could not read, that have not answered a read, that are to be written and have not gone since, that
+    /// failed a write once, that take a trim as write-zeroes.
     pub(super) bad: u16,
+    pub(super) reads: u16,
     pub(super) legs: u16,
     pub(super) tried: u16,
     pub(super) zeroing: u16,
-    /// Whether it must be planned anew when its children are back.
+    /// Whether a read failed or was of a leg that went: it is repeated when all are back.
     pub(super) again: bool,
     /// Whether it claims its extent.
     pub(super) claims: bool,
@@ -220,8 +230,8 @@ impl Parity {
             first,
             count,
             flying: 0,
-            version: 0,
             bad: 0,
+            reads: 0,
             legs: 0,
             tried: 0,
             zeroing: 0,
@@ -256,7 +266,7 @@ impl Parity {
         match self.pieces[i as usize].kind {
             _ if self.run == Run::Failed => self.end(i, Some(ErrorKind::Gone), cx),
             Kind::Read => self.reconstruct(i, cx),
-            Kind::Write => self.plan(i, cx),
+            Kind::Write => self.go_on(i, cx),
             Kind::Rebuild(_) => self.rebuild_begin(i, cx),
             Kind::Free => unreachable!("a piece that is over has no extent"),
         }
@@ -287,21 +297,26 @@ impl Parity {
         }
     }
 
+    /// A write takes its next step, as soon as the superblocks name the legs as they are.
+    pub(super) fn go_on(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let p = self.pieces[i as usize];
+        if self.is_held() {
+            return self.held.push(i);
+        }
+        match p.phase {
+            Phase::Reading if p.again => {
+                self.drop_sum(i, cx);
+                self.plan(i, cx);
+            }
+            Phase::Reading if self.journaled && !self.planted.journal_skipped => self.enter_journal(i, cx),
+            Phase::Reading | Phase::Journal => self.place(i, cx),
+            Phase::Waiting | Phase::Direct | Phase::Place => self.plan(i, cx),
+        }
+    }
+
     /// Decides which legs are read and written, and reads.
     fn plan(&mut self, i: u32, cx: &mut Cx<'_>) {
-        if self.is_held() {
-            self.held.push(i);
-            return;
-        }
-        let version = self.members.version;
         let p = self.pieces[i as usize];
-        if p.phase == Phase::Journal {
-            // It may be whole in the journals already, so it must not fail any more: the same data goes to the legs left.
-            let legs = p.legs & self.legs_in();
-            let p = &mut self.pieces[i as usize];
-            (p.version, p.legs) = (version, legs);
-            return self.enter_journal(i, cx);
-        }
         let row = self.geometry.row(p.start);
         let way = self.way(&p);
         let reads = match way {
@@ -325,8 +340,7 @@ impl Parity {
         };
         let legs = legs & self.legs_in();
         let p = &mut self.pieces[i as usize];
-        (p.version, p.legs, p.sum, p.again, p.tried) = (version, legs, sum, false, 0);
-        p.phase = Phase::Reading;
+        (p.legs, p.sum, p.tried) = (legs, sum, 0);
         self.read_legs(i, reads, cx);
         if reads == 0 {
             self.parity_known(i, cx);
@@ -336,7 +350,7 @@ impl Parity {
     /// Reads the piece's extent from these legs; each is xored into the sum when it is back.
     pub(super) fn read_legs(&mut self, i: u32, legs: u16, cx: &mut Cx<'_>) {
         let p = &mut self.pieces[i as usize];
-        p.phase = Phase::Reading;
+        (p.phase, p.reads, p.again) = (Phase::Reading, legs, false);
         p.flying = legs.count_ones() as u16;
         let (at, len) = (p.at, p.len());
         let parent = self.parent(i);
@@ -375,11 +389,7 @@ impl Parity {
         for index in (p.first..p.first + p.count).filter(|_| stores && !p.sum.is_none()) {
             cx.pool.xor(self.data(&p, index), p.sum, p.len());
         }
-        if self.journaled && !self.planted.journal_skipped {
-            self.enter_journal(i, cx);
-        } else {
-            self.place(i, cx);
-        }
+        self.go_on(i, cx);
     }
 
     /// Writes data and parity.
@@ -387,8 +397,7 @@ impl Parity {
         let p = &mut self.pieces[i as usize];
         p.phase = Phase::Place;
         p.tried = 0;
-        let legs = p.legs & self.legs_in();
-        let p = &mut self.pieces[i as usize];
+        let legs = p.legs;
         p.flying = legs.count_ones() as u16;
         if self.planted.lock_left_early && std::mem::take(&mut p.claims) {
             self.locks.leave(i, &mut self.ready);
@@ -425,6 +434,7 @@ impl Parity {
             (Phase::Reading, None) => {
                 let payload = cx.requests[id].payload;
                 cx.pool.xor(payload, p.sum, p.len());
+                self.pieces[i as usize].reads &= !(1 << leg);
             }
             (_, None) => {}
             (_, Some(ErrorKind::Gone)) => self.give_up(leg, ErrorKind::Gone, cx),
@@ -439,7 +449,7 @@ impl Parity {
             }
             (_, Some(_)) => {
                 let may = self.retries && p.tried >> leg & 1 == 0 && p.kind == Kind::Write;
-                if may && self.legs[leg].is_in() {
+                if may && p.legs >> leg & 1 != 0 {
                     self.pieces[i as usize].tried |= 1 << leg;
                     return match p.phase {
                         Phase::Journal => self.journal_part(i, leg, cx),
@@ -466,25 +476,16 @@ impl Parity {
         if self.run == Run::Failed {
             return self.end(i, Some(ErrorKind::Gone), cx);
         }
-        let moved = p.version != self.members.version;
         match (p.kind, p.phase) {
             (Kind::Read, Phase::Direct) => self.direct_done(i, cx),
             (Kind::Read, Phase::Reading) => self.reconstructed(i, cx),
             (Kind::Read, _) => self.repaired(i, cx),
             (Kind::Rebuild(_), phase) => self.rebuild_part_done(i, phase, cx),
-            (Kind::Write, Phase::Reading) if p.again || moved => self.replan(i, cx),
-            (Kind::Write, Phase::Reading) => self.parity_known(i, cx),
-            (Kind::Write, Phase::Journal) if moved => self.plan(i, cx),
-            (Kind::Write, Phase::Journal) => self.place(i, cx),
+            (Kind::Write, Phase::Reading) if !p.again => self.parity_known(i, cx),
+            (Kind::Write, Phase::Reading | Phase::Journal) => self.go_on(i, cx),
             (Kind::Write, _) => self.end(i, None, cx),
             (Kind::Free, _) => unreachable!("a piece that is over has no parts"),
         }
-    }
-
-    pub(super) fn replan(&mut self, i: u32, cx: &mut Cx<'_>) {
-        let sum = std::mem::replace(&mut self.pieces[i as usize].sum, Payload::NONE);
-        cx.pool.release(sum);
-        self.plan(i, cx);
     }
 
     /// A piece is over.

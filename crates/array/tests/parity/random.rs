@@ -306,6 +306,30 @@ fn random_lives_end_well() {
     all_end_well("journal", seeds(60), ALL, |_| {});
 }
 
+/// A write failed in part beside a read that had seen the old data, and the oracle took its first part for undone.
+#[test]
+fn seed_1308_a_read_beside_a_failed_write_says_nothing() {
+    all_end_well("journal", 1308..1309, ALL, |_| {});
+}
+
+/// A leg left and came back while the rebuild waited for its extent, which then went on from the old mark.
+#[test]
+fn seed_30154_a_leg_that_comes_again_is_rebuilt_from_the_front() {
+    all_end_well("journal", 30_154..30_155, ALL, |_| {});
+}
+
+/// A write that may be whole in the journals failed, and was replayed after reads had shown what it should replace.
+#[test]
+fn seed_30038_a_write_in_the_journals_does_not_fail() {
+    all_end_well("journal", 30_038..30_039, ALL, |_| {});
+}
+
+/// Two sessions that did not know of each other drew the same generation, and a stale leg was believed.
+#[test]
+fn seed_1497_two_takeovers_have_two_generations() {
+    all_end_well("journal", 1497..1498, ALL, |_| {});
+}
+
 #[test]
 fn without_a_journal_cuts_and_losses_are_borne_apart() {
     let no_journal = |setup: &mut Setup| setup.config.write_hole = WriteHole::Resync;

@@ -203,3 +203,22 @@ fn a_leg_of_another_array_is_refused() {
     let error = w.open(OpenHow::default()).expect_err("legs in the wrong order");
     assert!(error.to_string().contains("is leg"), "{error}");
 }
+
+/// Every change of the set used to send a write back to the journal, which it never left (verify, seed 22).
+#[test]
+fn a_leg_that_comes_and_goes_does_not_send_writes_back_to_the_journal() {
+    let mut w = world(|s| s.slow = 50);
+    // On legs 0 and 2; leg 1 has no part in it.
+    let c = w.write(0, 4);
+    while !w.answers.contains_key(&c) {
+        w.lose(1);
+        w.run(2);
+        w.back(1);
+        w.run(2);
+    }
+    done(&mut w, c);
+    assert_eq!(w.counter("journal_writes"), 2);
+    w.run(100_000);
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}

@@ -73,7 +73,8 @@ impl Driver for Events {
 enum Fate {
     Open,
     Acked,
-    Failed,
+    /// Failed before the request with this number was issued.
+    Failed(u64),
 }
 
 /// What a sector may hold: `base` from before this session, `live` the writes of this session in their order.
@@ -429,7 +430,7 @@ impl World {
             }
             Op::Flush => {}
             _ => {
-                let fate = if answer.error.is_none() { Fate::Acked } else { Fate::Failed };
+                let fate = if answer.error.is_none() { Fate::Acked } else { Fate::Failed(self.next) };
                 for s in job.first..job.first + job.count {
                     let p = self.possible(s);
                     if let Some(w) = p.live.iter_mut().find(|w| w.0 == answer.cookie) {
@@ -476,22 +477,23 @@ impl World {
                     "sector {s} reads {stamp:?} (write {serial}); may hold {seen:?} or {now:?}"
                 ));
             } else {
-                self.fix(s, serial);
+                self.fix(s, serial, answer.cookie);
             }
         }
     }
 
-    /// A read has shown `serial`: from now on it is that or something newer.
-    fn fix(&mut self, sector: u64, serial: u32) {
+    /// Read number `read` has shown `serial`: from now on it is that or something newer. What is older than a write says
+    /// that it will not show up any more only when the write had failed before the read was issued.
+    fn fix(&mut self, sector: u64, serial: u32, read: u64) {
         let p = self.possible(sector);
         if p.live.iter().any(|w| w.2 == Fate::Acked) {
             return; // newer than anything in doubt, or a read that overlapped a write
         }
-        if let Some(at) = p.live.iter().position(|w| w.1 == serial && w.2 == Fate::Failed) {
+        if let Some(at) = p.live.iter().position(|w| w.1 == serial && matches!(w.2, Fate::Failed(_))) {
             p.live[at].2 = Fate::Acked;
         } else if p.base.contains(&serial) && !p.live.iter().any(|w| w.1 == serial) {
             p.base = BTreeSet::from([serial]);
-            p.live.retain(|w| w.2 == Fate::Open);
+            p.live.retain(|w| !matches!(w.2, Fate::Failed(before) if before <= read));
         }
     }
 
