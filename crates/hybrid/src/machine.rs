@@ -494,6 +494,11 @@ impl Machine for Hybrid {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.opening.close_is_due = self.phase != Phase::Running;
+        if self.opening.close_is_due {
+            // A start that is under way is given up.
+            self.begin_epoch();
+            self.opening.abandon(cx.pool);
+        }
         self.phase = Phase::Closing;
         self.begin_close();
         self.stir = true;
