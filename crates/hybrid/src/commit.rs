@@ -1,0 +1,159 @@
+//! Making everything durable: one commit at a time, which answers all who asked before it began.
+//!
+//! The order is what matters. Erasures that are under way end first: a page that is "on the disk" has nothing on flash then.
+//! The disk is flushed, so that marks may be written; the marks go to the top ring. Then each ring in turn comes to rest, is
+//! flushed if it is volatile, gets a proof (an empty group), and is flushed again. A ring that has had nothing new since
+//! its last proof is left alone.
+
+use crate::machine::{Hybrid, Tag};
+use nandu_base::{ByteOffset, Cx, ErrorKind, Op, Payload};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Step {
+    #[default]
+    Idle,
+    /// Waits for erasures.
+    Erasures,
+    DiskFlush,
+    /// Marks up to this count go to the top ring.
+    Marks(u64),
+    /// The ring comes to rest.
+    Rest(usize),
+    Flush(usize),
+    Proof(usize),
+    /// The proof of this group is flushed.
+    FlushProof(usize, u64),
+}
+
+/// The commit under way.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    step: Step,
+    /// Commits that are done.
+    pub done: u64,
+    /// The number of the last one that somebody waits for.
+    wanted: u64,
+    /// Marks that were wanted when the disk was flushed.
+    marks: u64,
+}
+
+impl Commit {
+    /// Whether one is wanted or going on.
+    pub fn is_under_way(&self) -> bool {
+        self.wanted > self.done
+    }
+
+    /// Whether the next group of a ring is a proof.
+    pub fn wants_proof(&self, ring: usize) -> bool {
+        self.step == Step::Proof(ring)
+    }
+}
+
+impl Hybrid {
+    /// The number of a commit that begins after now.
+    pub(crate) fn ask_for_commit(&mut self) -> u64 {
+        let ticket = if self.commit.step == Step::Idle { self.commit.done + 1 } else { self.commit.done + 2 };
+        self.commit.wanted = self.commit.wanted.max(ticket);
+        self.stir = true;
+        ticket
+    }
+
+    /// Takes the commit as far as it goes now.
+    pub(crate) fn pump_commit(&mut self, cx: &mut Cx<'_>) {
+        if !self.policy.disk_volatile {
+            self.marks.ready = self.marks.wanted;
+        }
+        loop {
+            let next = match self.commit.step {
+                Step::Idle if self.commit.wanted > self.commit.done => Step::Erasures,
+                Step::Erasures if !self.collectors.iter().any(|c| c.is_erasing()) => {
+                    self.commit.marks = self.marks.wanted;
+                    if self.policy.disk_volatile && self.disk_unflushed {
+                        self.disk_unflushed = false;
+                        self.flush_child(self.disk, cx);
+                        Step::DiskFlush
+                    } else {
+                        self.disk_is_flushed()
+                    }
+                }
+                Step::Marks(count) if self.marks.taken >= count && self.writers[0].is_idle() => Step::Rest(0),
+                Step::Rest(r) if r == self.rings.len() => {
+                    self.commit.done += 1;
+                    self.count.commits += 1;
+                    Step::Idle
+                }
+                Step::Rest(r) => match self.rest(r, cx) {
+                    Some(next) => next,
+                    None => return,
+                },
+                _ => return,
+            };
+            self.commit.step = next;
+            self.stir = true;
+        }
+    }
+
+    fn disk_is_flushed(&mut self) -> Step {
+        self.marks.ready = self.marks.ready.max(self.commit.marks);
+        Step::Marks(self.commit.marks)
+    }
+
+    /// Lets a ring come to rest, and begins its flush.
+    fn rest(&mut self, r: usize, cx: &mut Cx<'_>) -> Option<Step> {
+        self.writers[r].hold = true;
+        if !self.writers[r].is_idle() {
+            return None;
+        }
+        if self.rings[r].needs_no_proof() {
+            self.writers[r].hold = false;
+            return Some(Step::Rest(r + 1));
+        }
+        if self.rings[r].shape.volatile && !self.planted.proof_before_flush {
+            self.flush_child(self.rings[r].shape.child, cx);
+            return Some(Step::Flush(r));
+        }
+        self.rings[r].durable = self.rings[r].next_group - 1;
+        Some(Step::Proof(r))
+    }
+
+    fn flush_child(&mut self, child: u8, cx: &mut Cx<'_>) {
+        let index = u32::from(child);
+        self.send_own(child, Op::Flush, ByteOffset::ZERO, 0, Payload::NONE, Tag::Commit, index, cx);
+    }
+
+    /// A flush of a child is over. One that failed proves nothing, and neither would another: the machine starts again from
+    /// what is durable.
+    pub(crate) fn commit_flushed(&mut self, failed: bool, cx: &mut Cx<'_>) {
+        if failed {
+            return self.fail(ErrorKind::WriteFailed, cx);
+        }
+        self.commit.step = match self.commit.step {
+            Step::DiskFlush => self.disk_is_flushed(),
+            Step::Flush(r) => {
+                self.rings[r].durable = self.rings[r].next_group - 1;
+                Step::Proof(r)
+            }
+            Step::FlushProof(r, proven) => {
+                self.rings[r].proven = self.rings[r].proven.max(proven);
+                Step::Rest(r + 1)
+            }
+            other => unreachable!("no flush is under way in {other:?}"),
+        };
+    }
+
+    /// The proof of ring `r` is group `number`.
+    pub(crate) fn proof_written(&mut self, r: usize, number: u64) {
+        self.writers[r].hold = false;
+        self.commit.step = Step::FlushProof(r, number - 1);
+        if !self.rings[r].shape.volatile {
+            self.commit.step = Step::Rest(r + 1);
+        }
+    }
+
+    /// Begins the flush of a proof.
+    pub(crate) fn flush_proof(&mut self, cx: &mut Cx<'_>) {
+        if let Step::FlushProof(r, _) = self.commit.step {
+            self.flush_child(self.rings[r].shape.child, cx);
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Options of `hybrid`, and the faults that can be planted in it.
+
+use crate::bypass::marks_max;
+use crate::machine::{Hybrid, Policy};
+use crate::ring::{cold_units, reserve_units, Shape};
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Span, SECTOR,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Which pages that are read from the disk or a lower ring are copied to the top ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promote {
+    /// All of them, as the paper has it.
+    Always,
+    /// One that was read from there before, as far as a table of as many entries as the rings have pages remembers.
+    SecondTouch,
+    /// None.
+    Never,
+}
+
+/// Which valid pages of a cold zone are written into their own ring again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rewrite {
+    /// Those that were read since they were written there, as far as half of the reserve holds them.
+    Referenced,
+    /// None: all go down.
+    Never,
+}
+
+/// Options of `hybrid`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HybridConfig {
+    /// The upper ring. Without it the lower one takes everything.
+    #[serde(default)]
+    pub slc: Option<String>,
+    /// The lower ring. Without it the upper one stands directly above the disk.
+    #[serde(default)]
+    pub mlc: Option<String>,
+    /// The disk: everything else.
+    pub disk: String,
+    /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
+    #[serde(default = "default_dram")]
+    pub dram: ByteLen,
+    /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
+    #[serde(default = "default_page")]
+    pub page: ByteLen,
+    /// Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at
+    /// least 4 pages.
+    #[serde(default = "default_unit")]
+    pub unit: ByteLen,
+    /// Share of a ring that stays free for collection. Default 10 %, as in the paper; at least three units are kept.
+    #[serde(default = "default_reserve")]
+    pub reserve: Ratio,
+    /// Share of the upper ring, from start to end, that is its cold zone. Default 30 %, as in the paper.
+    #[serde(default = "default_slc_cold")]
+    pub slc_cold: Ratio,
+    /// The same of the lower ring. Default 40 %, as in the paper.
+    #[serde(default = "default_mlc_cold")]
+    pub mlc_cold: Ratio,
+    /// Which valid pages of a cold zone stay in their ring. Default "referenced".
+    #[serde(default = "default_rewrite")]
+    pub rewrite: Rewrite,
+    /// Which pages that are read go to the top ring. Default "second-touch"; the paper has "always".
+    #[serde(default = "default_promote")]
+    pub promote: Promote,
+    /// Reads longer than this pass DRAM and rings by. Default 64 KiB; 0 for none, as in the paper.
+    #[serde(default = "default_bypass")]
+    pub read_bypass: ByteLen,
+    /// Whole pages of writes longer than this go to the disk at once. Default 0: none, as in the paper.
+    #[serde(default)]
+    pub write_bypass: ByteLen,
+    /// Share of DRAM that waits before it is appended at once. Default 25 %.
+    #[serde(default = "default_flush_share")]
+    pub flush_share: Ratio,
+    /// Time without requests after which what waits is appended. Default 30 ms.
+    #[serde(default = "default_flush_idle")]
+    pub flush_idle: Span,
+    /// Most pages behind one header. Default 63; 1 to 125.
+    #[serde(default = "default_group")]
+    pub group: u32,
+    /// Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it
+    /// runs. Default false, as in the paper.
+    #[serde(default)]
+    pub spin_aware: bool,
+}
+
+fn default_dram() -> ByteLen {
+    ByteLen::kib(512)
+}
+fn default_page() -> ByteLen {
+    ByteLen::kib(4)
+}
+fn default_unit() -> ByteLen {
+    ByteLen::kib(256)
+}
+fn default_reserve() -> Ratio {
+    Ratio::new(1, 10)
+}
+fn default_slc_cold() -> Ratio {
+    Ratio::new(3, 10)
+}
+fn default_mlc_cold() -> Ratio {
+    Ratio::new(4, 10)
+}
+fn default_rewrite() -> Rewrite {
+    Rewrite::Referenced
+}
+fn default_promote() -> Promote {
+    Promote::SecondTouch
+}
+fn default_bypass() -> ByteLen {
+    ByteLen::kib(64)
+}
+fn default_flush_share() -> Ratio {
+    Ratio::new(1, 4)
+}
+fn default_flush_idle() -> Span {
+    Span::from_ms(30)
+}
+fn default_group() -> u32 {
+    63
+}
+
+macro_rules! plants {
+    ($($field:ident, $name:literal, $breaks:literal, $family:literal, $summary:literal;)*) => {
+        const PLANTS: &[Plant] = &[$(Plant::new($name, $breaks, $summary).within($family)),*];
+
+        /// Which faults are planted, read once.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(crate) struct Planted {
+            $(#[doc = $summary] pub $field: bool,)*
+        }
+
+        impl Planted {
+            fn of(cx: &BuildContext<'_>) -> Planted {
+                Planted { $($field: cx.planted($name)),* }
+            }
+        }
+    };
+}
+
+plants! {
+    flush_from_dram, "hybrid.flush-from-dram", "I-1", "hybrid",
+        "a flush is acknowledged although DRAM holds what no ring has";
+    no_mark, "hybrid.no-mark", "I-1", "hybrid",
+        "data that went past the rings leaves no mark: after a cut older data of a ring is back";
+    proof_before_flush, "hybrid.proof-before-flush", "I-1", "hybrid-of-files",
+        "a header calls groups durable that were not flushed";
+    erase_before_proof, "hybrid.erase-before-proof", "I-1", "hybrid",
+        "a unit is erased before the newer home of its data is durable";
+    drops_dirty, "hybrid.drops-dirty", "I-1", "hybrid",
+        "the lowest ring drops dirty pages as if they were clean";
+    oldest_wins, "hybrid.oldest-wins", "I-1", "hybrid",
+        "after a start the oldest version of a page counts";
+    forgets_to_unmap, "hybrid.forgets-to-unmap", "I-12", "hybrid",
+        "pages stay mapped to a unit that is erased";
+    stale_load, "hybrid.stale-load", "I-1", "hybrid",
+        "a page that was being read while newer data went past it enters DRAM as it was";
+}
+
+/// The machine kind `hybrid`.
+pub fn kind() -> Kind {
+    Kind::of::<HybridConfig>(
+        "hybrid",
+        "a disk behind DRAM, an SLC ring and an MLC ring, which survives power cuts",
+    )
+    .with_plants(PLANTS)
+}
+
+fn check_range<T: PartialOrd + std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    low: T,
+    high: T,
+) -> Result<(), BuildError> {
+    if value < low || value > high {
+        return Err(BuildError::at(key, format!("{value} lies outside {low} to {high}")));
+    }
+    Ok(())
+}
+
+fn check_share(key: &'static str, share: Ratio, most_percent: u64) -> Result<(), BuildError> {
+    if share.num * 100 > share.den * most_percent {
+        return Err(BuildError::at(key, format!("more than {most_percent} % leaves too little for the rest")));
+    }
+    Ok(())
+}
+
+impl HybridConfig {
+    fn check(&self) -> Result<(), BuildError> {
+        if self.slc.is_none() && self.mlc.is_none() {
+            return Err(BuildError::at("slc", "neither `slc` nor `mlc` is given: at least one ring is needed"));
+        }
+        let page = self.page.0;
+        if !page.is_power_of_two() || !(2 << 10..=32 << 10).contains(&page) {
+            return Err(BuildError::at(
+                "page",
+                format!("{} is not a power of two from 2 KiB to 32 KiB", self.page),
+            ));
+        }
+        if self.dram.0 < 16 * page || self.dram.0 > 1 << 40 {
+            let least = ByteLen(16 * page);
+            return Err(BuildError::at("dram", format!("{} lies outside {least} to 1 TiB", self.dram)));
+        }
+        if !self.unit.0.is_multiple_of(page) || self.unit.0 < 4 * page || self.unit.0 > 1 << 30 {
+            let why = format!("{} is not a multiple of the page from 4 pages to 1 GiB", self.unit);
+            return Err(BuildError::at("unit", why));
+        }
+        check_range("group", self.group, 1, 125)?;
+        check_range("flush_idle", self.flush_idle, Span::ZERO, Span::from_secs(3600))?;
+        check_share("reserve", self.reserve, 50)?;
+        check_share("slc_cold", self.slc_cold, 90)?;
+        check_share("mlc_cold", self.mlc_cold, 90)?;
+        check_share("flush_share", self.flush_share, 75)
+    }
+
+    /// The ring on child `child`, whose slots and units are numbered from these.
+    fn ring(
+        &self,
+        child: u8,
+        key: &'static str,
+        below: &Limits,
+        (slot_base, unit_base): (u32, u32),
+    ) -> Result<Shape, BuildError> {
+        let page = self.page.0;
+        let unit = below.erase_unit.unwrap_or(self.unit).0;
+        if !page.is_multiple_of(u64::from(below.align)) {
+            let align = ByteLen(u64::from(below.align));
+            return Err(BuildError::at("page", format!("{} is no multiple of the {align} of `{key}`", self.page)));
+        }
+        if !unit.is_multiple_of(page) || unit < 4 * page {
+            let unit = ByteLen(unit);
+            let why = format!("its erase unit of {unit} is not a multiple of the page from 4 pages");
+            return Err(BuildError::at(key, why));
+        }
+        if below.max_io.0 < page {
+            return Err(BuildError::at("page", format!("`{key}` takes at most {} at a time", below.max_io)));
+        }
+        let units = below.capacity.0 / unit;
+        let room = u64::from(u32::MAX >> 2) / (unit / page);
+        if units < 9 {
+            return Err(BuildError::too_small(key, below.capacity, ByteLen(9 * unit)));
+        }
+        if units > room {
+            let why = format!("{} is more than its map can number with this page", below.capacity);
+            return Err(BuildError::at(key, why));
+        }
+        let units = units as u32 - 1;
+        let unit_pages = (unit / page) as u32;
+        let reserve = reserve_units(units, self.reserve);
+        let share = if key == "slc" { self.slc_cold } else { self.mlc_cold };
+        let most = (below.max_io.0 / page).min(crate::record::capacity(page as usize) as u64) as u32;
+        Ok(Shape {
+            child,
+            page,
+            unit_pages,
+            units,
+            slot_base,
+            unit_base,
+            resets: below.erase_unit.is_some(),
+            ordered: below.program_order,
+            volatile: below.volatile_cache,
+            reserve,
+            cold: cold_units(units - reserve, share),
+            group_max: self.group.min(most).min(unit_pages - 1),
+        })
+    }
+
+    fn rings(&self, cx: &BuildContext<'_>) -> Result<Vec<Shape>, BuildError> {
+        let names = [("slc", &self.slc), ("mlc", &self.mlc)];
+        let mut rings: Vec<Shape> = Vec::new();
+        for (child, (key, _)) in names.into_iter().filter(|(_, name)| name.is_some()).enumerate() {
+            let base = rings.last().map_or((0, 0), |r| (r.slot_base + r.slots(), r.unit_base + r.units));
+            rings.push(self.ring(child as u8, key, &cx.children[child], base)?);
+        }
+        if let [upper, lower] = &rings[..] {
+            if lower.slots() / 4 < upper.unit_pages {
+                let need = ByteLen(u64::from(upper.unit_pages) * 4 * self.page.0 + lower.unit_bytes());
+                let why = format!("a unit of `slc` does not fit four times: at least {need} are needed");
+                return Err(BuildError::at("mlc", why));
+            }
+        }
+        Ok(rings)
+    }
+}
+
+impl DeviceConfig for HybridConfig {
+    fn children(&self) -> Vec<String> {
+        [self.slc.clone(), self.mlc.clone(), Some(self.disk.clone())].into_iter().flatten().collect()
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        self.check()?;
+        let rings = self.rings(cx)?;
+        let page = self.page.0;
+        let disk = &cx.children[rings.len()];
+        if disk.erase_unit.is_some() {
+            return Err(BuildError::at("disk", "it must be erased before it is written over: not a disk"));
+        }
+        if !page.is_multiple_of(u64::from(disk.align)) || disk.max_io.0 < page {
+            return Err(BuildError::at("page", format!("`disk` does not take {} at a time", self.page)));
+        }
+        let pages = disk.capacity.0 / page;
+        if pages < 2 {
+            return Err(BuildError::too_small("disk", disk.capacity, ByteLen(2 * page)));
+        }
+        if pages > u64::from(u32::MAX >> 1) {
+            return Err(BuildError::at("disk", format!("{} is more than 2^31 pages", disk.capacity)));
+        }
+        let frames = self.dram.0 / page;
+        let limits = Limits {
+            capacity: ByteLen((pages - 1) * page),
+            align: SECTOR as u32,
+            preferred: page as u32,
+            max_io: ByteLen((32 << 20).min(marks_max(&rings[0]) * page)),
+            dma_align: cx.children.iter().map(|c| c.dma_align).max().unwrap_or(512),
+            depth: 64,
+            erase_unit: None,
+            program_order: false,
+            volatile_cache: true,
+        };
+        let policy = Policy {
+            promote: self.promote,
+            rewrite: self.rewrite,
+            read_bypass: self.read_bypass.0,
+            write_bypass: self.write_bypass.0,
+            flush_pages: self.flush_share.of(frames).max(1) as u32,
+            flush_idle: self.flush_idle,
+            spin_aware: self.spin_aware,
+            disk_volatile: disk.volatile_cache,
+            disk_max: disk.max_io.0 / page * page,
+        };
+        let sizes = cx.children.iter().map(|c| c.capacity.0).collect();
+        Ok(Box::new(Hybrid::new(limits, page, frames as usize, &rings, sizes, policy, Planted::of(cx), cx)))
+    }
+}

@@ -1,0 +1,350 @@
+//! The DRAM in front of the rings: page frames, found by page, evicted in LRU order.
+//!
+//! A frame knows which of its 512 B sectors it holds (`valid`) and which of them no ring has (`dirty`). Frames that wait to
+//! be appended to the top ring stand in the order in which they began to wait. Only frames that nothing waits for stand
+//! in the LRU list; one that was appended enters it again as recently used.
+//!
+//! RAM: the pages, 80 bytes for each, and 4 bytes for each page of the disk.
+
+use nandu_base::{ByteLen, Payload, PayloadPool, SECTOR};
+use std::collections::VecDeque;
+
+pub(crate) const NO_FRAME: u32 = u32::MAX;
+
+/// One page of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub page: u32,
+    pub data: Payload,
+    pub valid: u64,
+    pub dirty: u64,
+    /// What was dirty when the append that is under way began.
+    pub writing: u64,
+    /// What was dirty when a change of the whole page began its way past DRAM, and was not written since.
+    pub passed: u64,
+    /// When it began to wait, by count.
+    pub since: u64,
+    /// Stands in the row of those that wait.
+    pub waits: bool,
+    /// To be copied to the top ring, though the rings or the disk have it.
+    pub promote: bool,
+    /// What is promoted is not durable on the disk.
+    pub promote_dirty: bool,
+    /// An append is under way.
+    pub is_written: bool,
+    /// A read is under way.
+    pub loading: bool,
+    /// What that read finds is out of date.
+    pub stale_load: bool,
+    /// Failed reads in a row.
+    pub failures: u8,
+    /// Requests that wait for sectors of this page.
+    pub waiters: Vec<u32>,
+    newer: u32,
+    older: u32,
+    listed: bool,
+}
+
+/// The frames.
+#[derive(Debug)]
+pub(crate) struct Dram {
+    pub frames: Vec<Frame>,
+    frame_of: Vec<u32>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    /// Frames that wait to be appended, the longest waiting first. Entries of other times are skipped.
+    row: VecDeque<(u32, u64)>,
+    pub waiting: u32,
+    pub next_since: u64,
+    page: ByteLen,
+    pub full: u64,
+}
+
+impl Dram {
+    /// `frames` frames of `page` bytes for a disk of `pages` pages.
+    pub fn new(frames: usize, page: ByteLen, pages: usize) -> Dram {
+        let frame = Frame {
+            page: 0,
+            data: Payload::NONE,
+            valid: 0,
+            dirty: 0,
+            writing: 0,
+            passed: 0,
+            since: 0,
+            waits: false,
+            promote: false,
+            promote_dirty: false,
+            is_written: false,
+            loading: false,
+            stale_load: false,
+            failures: 0,
+            waiters: Vec::new(),
+            newer: NO_FRAME,
+            older: NO_FRAME,
+            listed: false,
+        };
+        Dram {
+            frames: vec![frame; frames],
+            frame_of: vec![0; pages],
+            free: (0..frames as u32).rev().collect(),
+            newest: NO_FRAME,
+            oldest: NO_FRAME,
+            row: VecDeque::with_capacity(frames * 2),
+            waiting: 0,
+            next_since: 1,
+            page,
+            full: mask(0, page.sectors()),
+        }
+    }
+
+    /// Gives every frame its memory.
+    pub fn open(&mut self, pool: &mut PayloadPool) {
+        for frame in &mut self.frames {
+            if frame.data.is_none() {
+                frame.data = pool.allocate(self.page);
+            }
+        }
+    }
+
+    /// Gives the memory back and forgets everything.
+    pub fn close(&mut self, pool: &mut PayloadPool) {
+        for frame in &mut self.frames {
+            pool.release(std::mem::replace(&mut frame.data, Payload::NONE));
+        }
+    }
+
+    #[inline]
+    pub fn find(&self, page: u32) -> Option<u32> {
+        self.frame_of[page as usize].checked_sub(1)
+    }
+
+    /// A frame for a page that has none; evicts the least recently used one that nothing waits for.
+    pub fn take(&mut self, page: u32) -> Option<u32> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None => {
+                let at = self.oldest;
+                if at == NO_FRAME {
+                    return None;
+                }
+                self.unlist(at);
+                self.frame_of[self.frames[at as usize].page as usize] = 0;
+                at
+            }
+        };
+        self.frame_of[page as usize] = at + 1;
+        let frame = &mut self.frames[at as usize];
+        frame.page = page;
+        (frame.valid, frame.dirty, frame.writing, frame.passed, frame.failures) = (0, 0, 0, 0, 0);
+        (frame.promote, frame.promote_dirty, frame.stale_load) = (false, false, false);
+        Some(at)
+    }
+
+    /// Whether [`Dram::take`] would find one.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.oldest != NO_FRAME
+    }
+
+    /// Whether nothing waits for or works on the frame.
+    fn is_idle(&self, at: u32) -> bool {
+        let f = &self.frames[at as usize];
+        f.dirty == 0 && !f.promote && !f.is_written && !f.loading && f.waiters.is_empty()
+    }
+
+    /// The frame was used, or its state changed: puts it where it belongs.
+    pub fn settle(&mut self, at: u32) {
+        if self.frames[at as usize].listed {
+            self.unlist(at);
+        }
+        let is_idle = self.is_idle(at);
+        let f = &mut self.frames[at as usize];
+        let wants = (f.dirty != 0 || f.promote) && !f.waits;
+        if wants {
+            f.waits = true;
+            f.since = self.next_since;
+            self.next_since += 1;
+            self.waiting += 1;
+            self.row.push_back((at, f.since));
+        } else if f.waits && f.dirty == 0 && !f.promote {
+            f.waits = false;
+            self.waiting -= 1;
+        }
+        if is_idle {
+            if self.frames[at as usize].valid == 0 {
+                self.frame_of[self.frames[at as usize].page as usize] = 0;
+                self.free.push(at);
+            } else {
+                self.list(at);
+            }
+        }
+    }
+
+    fn list(&mut self, at: u32) {
+        let newest = self.newest;
+        let f = &mut self.frames[at as usize];
+        (f.older, f.newer, f.listed) = (newest, NO_FRAME, true);
+        match newest {
+            NO_FRAME => self.oldest = at,
+            other => self.frames[other as usize].newer = at,
+        }
+        self.newest = at;
+    }
+
+    fn unlist(&mut self, at: u32) {
+        let f = &mut self.frames[at as usize];
+        let (older, newer) = (f.older, f.newer);
+        f.listed = false;
+        match older {
+            NO_FRAME => self.oldest = newer,
+            other => self.frames[other as usize].newer = newer,
+        }
+        match newer {
+            NO_FRAME => self.newest = older,
+            other => self.frames[other as usize].older = older,
+        }
+    }
+
+    /// Since when the longest waiting frame waits.
+    pub fn oldest_since(&mut self) -> Option<u64> {
+        loop {
+            let &(at, since) = self.row.front()?;
+            let f = &self.frames[at as usize];
+            if f.waits && f.since == since {
+                return Some(since);
+            }
+            self.row.pop_front();
+        }
+    }
+
+    /// Walks the row: `take` says whether a frame is taken from it. Ends early when `enough` is true.
+    pub fn walk(&mut self, mut take: impl FnMut(&mut Frame, u32) -> Walk) {
+        let mut left = self.row.len();
+        let mut kept = 0;
+        while left > 0 {
+            left -= 1;
+            let Some((at, since)) = self.row.pop_front() else { break };
+            let f = &mut self.frames[at as usize];
+            if !f.waits || f.since != since {
+                continue;
+            }
+            match take(f, at) {
+                Walk::Taken => {
+                    f.waits = false;
+                    self.waiting -= 1;
+                }
+                Walk::Kept => {
+                    self.row.push_back((at, since));
+                    kept += 1;
+                }
+                Walk::Enough => {
+                    self.row.push_front((at, since));
+                    break;
+                }
+            }
+        }
+        // What was kept goes back to the front, in order.
+        self.row.rotate_right(kept);
+    }
+
+    /// After a loss: keeps what is dirty, forgets the rest.
+    pub fn keep_dirty(&mut self) {
+        for at in 0..self.frames.len() as u32 {
+            let f = &mut self.frames[at as usize];
+            if self.frame_of[f.page as usize] != at + 1 {
+                continue;
+            }
+            f.dirty |= f.writing;
+            (f.valid, f.writing, f.passed) = (f.dirty, 0, 0);
+            (f.promote, f.is_written, f.loading, f.stale_load) = (false, false, false, false);
+            f.waiters.clear();
+            self.settle(at);
+        }
+    }
+
+    /// Frames with data that no ring has.
+    pub fn dirty_frames(&self) -> u64 {
+        self.frames.iter().filter(|f| f.dirty | f.writing != 0).count() as u64
+    }
+
+    /// Every frame that must wait does.
+    pub fn is_sound(&self) -> bool {
+        let held = |at: u32, f: &Frame| self.frame_of[f.page as usize] == at + 1;
+        (0..).zip(&self.frames).filter(|(at, f)| held(*at, f)).all(|(at, f)| {
+            let wants = f.dirty != 0 || f.promote;
+            wants == f.waits && (f.listed == self.is_idle(at))
+        })
+    }
+}
+
+/// What becomes of a frame in the row.
+pub(crate) enum Walk {
+    /// It leaves the row.
+    Taken,
+    /// It stays in its place.
+    Kept,
+    /// It stays, and the walk ends.
+    Enough,
+}
+
+/// The bits of sectors `first..end`.
+pub(crate) fn mask(first: u64, end: u64) -> u64 {
+    let below = |n: u64| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
+    below(end) & !below(first)
+}
+
+/// Rows of set bits of `mask`, as first sector and count.
+pub(crate) fn rows(mut mask: u64) -> impl Iterator<Item = (u64, u64)> {
+    std::iter::from_fn(move || {
+        let first = u64::from(mask.trailing_zeros());
+        if first == 64 {
+            return None;
+        }
+        let count = u64::from((mask >> first).trailing_ones());
+        mask &= !self::mask(first, first + count);
+        Some((first, count))
+    })
+}
+
+/// Copies the sectors of `wanted` between two buffers of a page.
+pub(crate) fn copy_sectors(pool: &mut PayloadPool, from: Payload, to: Payload, wanted: u64) {
+    for (first, count) in rows(wanted) {
+        let (at, len) = (ByteLen(first * SECTOR), ByteLen(count * SECTOR));
+        pool.copy(from.slice(at), to.slice(at), len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_bits() {
+        assert_eq!(rows(0b1110_0101).collect::<Vec<_>>(), [(0, 1), (2, 1), (5, 3)]);
+        assert_eq!(rows(u64::MAX).collect::<Vec<_>>(), [(0, 64)]);
+        assert_eq!(mask(2, 5), 0b11100);
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_and_what_waits_stays() {
+        let mut d = Dram::new(3, ByteLen::kib(4), 10);
+        for page in 0..3 {
+            let at = d.take(page).unwrap();
+            d.frames[at as usize].valid = d.full;
+            d.frames[at as usize].dirty = if page == 0 { 1 } else { 0 };
+            d.settle(at);
+        }
+        let one = d.find(1).unwrap();
+        d.settle(one);
+        assert!(d.take(7).is_some());
+        assert!(d.find(2).is_none() && d.find(1).is_some() && d.find(0).is_some());
+        assert_eq!((d.waiting, d.oldest_since()), (1, Some(1)));
+        d.walk(|_, _| Walk::Kept);
+        assert_eq!(d.oldest_since(), Some(1));
+        d.walk(|f, _| {
+            f.dirty = 0;
+            Walk::Taken
+        });
+        assert_eq!((d.waiting, d.oldest_since()), (0, None));
+    }
+}

@@ -1,0 +1,174 @@
+//! Where the newest version of each page of the disk is, and what each page of the rings holds.
+//!
+//! Two flat tables: 4 bytes for each page of the disk, and 13 bytes for each page (slot) of the rings. Slots of all rings
+//! have consecutive numbers, and so have their units.
+//!
+//! A page of the disk is on the disk; or in a slot; or on the disk with a *mark* in some unit, which says that what older
+//! groups hold of it is void; or on the disk with such a mark still wanted. "On the disk" without a mark means that no
+//! group on flash holds anything of it that differs from the disk.
+
+use nandu_base::Violation;
+
+/// Where the truth about a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Where {
+    /// On the disk, and nothing else is on flash.
+    Disk,
+    /// On the disk; older groups say otherwise, and the mark that corrects them is not in a ring yet.
+    Wanted,
+    /// On the disk, and this unit (of all rings) holds the mark.
+    Marked(u32),
+    /// In this slot (of all rings).
+    Slot(u32),
+}
+
+const DISK: u32 = 0;
+const WANTED: u32 = 1;
+const FIRST: u32 = 2;
+
+/// The page that a slot without data names.
+const NONE: u32 = u32::MAX;
+
+/// Both tables.
+#[derive(Clone, Debug)]
+pub struct Map {
+    place: Vec<u32>,
+    slots: u32,
+    page: Vec<u32>,
+    version: Vec<u64>,
+    dirty: Vec<bool>,
+    touched: Vec<bool>,
+}
+
+impl Map {
+    /// Of a disk of `pages` pages and rings of `slots` slots in all.
+    pub fn new(pages: usize, slots: usize) -> Map {
+        Map {
+            place: vec![DISK; pages],
+            slots: slots as u32,
+            page: vec![NONE; slots],
+            version: vec![0; slots],
+            dirty: vec![false; slots],
+            touched: vec![false; slots],
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.place.fill(DISK);
+        self.page.fill(NONE);
+    }
+
+    /// Where a page is.
+    #[inline]
+    pub fn find(&self, page: u32) -> Where {
+        match self.place[page as usize] {
+            DISK => Where::Disk,
+            WANTED => Where::Wanted,
+            at if at - FIRST < self.slots => Where::Slot(at - FIRST),
+            at => Where::Marked(at - FIRST - self.slots),
+        }
+    }
+
+    /// Says where a page is.
+    #[inline]
+    pub fn put(&mut self, page: u32, at: Where) {
+        self.place[page as usize] = match at {
+            Where::Disk => DISK,
+            Where::Wanted => WANTED,
+            Where::Slot(slot) => slot + FIRST,
+            Where::Marked(unit) => unit + FIRST + self.slots,
+        };
+    }
+
+    /// Whether the newest version of its page is in this slot.
+    #[inline]
+    pub fn is_live(&self, slot: u32) -> bool {
+        let page = self.page[slot as usize];
+        page != NONE && self.place[page as usize] == slot + FIRST
+    }
+
+    /// Says what a slot holds.
+    pub fn fill(&mut self, slot: u32, page: u32, version: u64, dirty: bool) {
+        let at = slot as usize;
+        (self.page[at], self.version[at], self.dirty[at], self.touched[at]) = (page, version, dirty, false);
+    }
+
+    /// The page of which a slot holds a version.
+    pub fn page(&self, slot: u32) -> u32 {
+        self.page[slot as usize]
+    }
+
+    /// That version.
+    pub fn version(&self, slot: u32) -> u64 {
+        self.version[slot as usize]
+    }
+
+    /// Whether the disk lacks it.
+    pub fn is_dirty(&self, slot: u32) -> bool {
+        self.dirty[slot as usize]
+    }
+
+    /// The disk may not hold what this slot holds after all.
+    pub fn soil(&mut self, slot: u32) {
+        self.dirty[slot as usize] = true;
+    }
+
+    /// The slot was read.
+    pub fn touch(&mut self, slot: u32) {
+        self.touched[slot as usize] = true;
+    }
+
+    /// Whether the slot was read since it was filled.
+    pub fn was_touched(&self, slot: u32) -> bool {
+        self.touched[slot as usize]
+    }
+
+    /// I-12: every page that is in a slot is in one that holds it, of a unit in use, and marks are in units in use.
+    /// `in_use` tells of a slot, `unit_in_use` of a unit.
+    pub fn check(
+        &self,
+        in_use: impl Fn(u32) -> bool,
+        unit_in_use: impl Fn(u32) -> bool,
+    ) -> Result<(), Violation> {
+        let broken = |what| Err(Violation { invariant: "I-12", what });
+        for page in 0..self.place.len() as u32 {
+            match self.find(page) {
+                Where::Slot(slot) if self.page(slot) != page => {
+                    return broken(format!(
+                        "page {page} is looked for in slot {slot}, which holds {}",
+                        self.page(slot)
+                    ));
+                }
+                Where::Slot(slot) if !in_use(slot) => {
+                    return broken(format!("page {page} is valid in slot {slot} of a unit that is erased"));
+                }
+                Where::Marked(unit) if !unit_in_use(unit) => {
+                    return broken(format!("the mark of page {page} is in unit {unit}, which is erased"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_back() {
+        let mut map = Map::new(4, 10);
+        for at in [Where::Disk, Where::Wanted, Where::Slot(9), Where::Marked(0), Where::Marked(7)] {
+            map.put(3, at);
+            assert_eq!(map.find(3), at);
+        }
+        map.fill(9, 3, 1, true);
+        assert!(!map.is_live(9));
+        map.put(3, Where::Slot(9));
+        assert!(map.is_live(9) && map.is_dirty(9));
+        assert!(map.check(|_| true, |_| true).is_ok());
+        assert_eq!(map.check(|_| false, |_| true).unwrap_err().invariant, "I-12");
+    }
+}

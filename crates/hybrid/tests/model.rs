@@ -1,0 +1,157 @@
+//! Scenarios, and random loads against an obvious model: one array of the newest write of each sector.
+
+use nandu_base::{Flags, Op, Rng, Stamp, SECTOR};
+use nandu_stack::testbed::Testbed;
+use nandu_stack::{builtin, BuildOptions};
+
+/// A hybrid disk over leaves in memory, so small that everything wraps.
+fn stack(options: &str) -> String {
+    let ring = |name: &str, size: u32| {
+        let table = format!("[device.{name}]\nkind = \"memory\"\nsize = \"{size} KiB\"\nlatency = \"50 us\"\n");
+        if options.contains(&format!("\"{name}\"")) { table } else { String::new() }
+    };
+    let rings = ring("slc", 352) + &ring("mlc", 512);
+    format!(
+        "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\ndisk = \"disk\"\nunit = \"32 KiB\"\n{options}\n\
+         [device.disk]\nkind = \"memory\"\nsize = \"2 MiB\"\nlatency = \"5 ms\"\n{rings}"
+    )
+}
+
+const BOTH: &str = "slc = \"slc\"\nmlc = \"mlc\"\ndram = \"64 KiB\"";
+
+fn bed(options: &str) -> Testbed {
+    let built = Testbed::new(&stack(options), &builtin(), BuildOptions::default());
+    built.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn figure(bed: &Testbed, name: &str) -> u64 {
+    let mut counters = Vec::new();
+    bed.graph().machine(bed.node("hybrid")).counters(&mut counters);
+    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+}
+
+#[test]
+fn what_is_written_is_read_and_survives_an_end() {
+    let mut bed = bed(BOTH);
+    let page = bed.go(Op::Write, 4096, 4096).serial;
+    let part = bed.go(Op::Write, 4096 + 512, 1024).serial;
+    let want: Vec<Stamp> = (8..16)
+        .map(|sector| Stamp::new(if (9..11).contains(&sector) { part } else { page }, sector))
+        .collect();
+    assert_eq!(bed.go(Op::Read, 4096, 4096).data, want);
+    bed.go(Op::Flush, 0, 0);
+    bed.crash(2);
+    assert_eq!(bed.go(Op::Read, 4096, 4096).data, want);
+    bed.close();
+    bed.crash(3);
+    assert_eq!(bed.go(Op::Read, 4096, 4096).data, want);
+}
+
+#[test]
+fn a_flush_waits_for_the_ring_and_the_disk_rests() {
+    let mut bed = bed(BOTH);
+    let quick = bed.go(Op::Write, 0, 4096);
+    assert_eq!(quick.latency.0, 0, "a write ends in DRAM");
+    bed.go(Op::Flush, 0, 0);
+    assert_eq!(figure(&bed, "dirty_frames"), 0);
+    assert_eq!((figure(&bed, "slc_bytes_written"), figure(&bed, "disk_reads")), (3 * 4096, 0));
+}
+
+#[test]
+fn a_page_of_the_disk_comes_up_at_its_second_touch() {
+    let mut bed = bed(&format!("{BOTH}\npromote = \"second-touch\""));
+    for turn in 0..3 {
+        bed.go(Op::Read, 0, 4096);
+        bed.run_until(nandu_base::Instant(1_000_000_000 * (turn + 1)));
+        // Others push it out of DRAM.
+        for page in 1..=16 {
+            bed.go(Op::Read, (turn * 16 + page) * 4096, 4096);
+        }
+    }
+    assert_eq!(figure(&bed, "slc_hits"), 1, "the third read finds it in the ring");
+}
+
+#[test]
+fn a_long_write_past_the_rings_outlives_older_data_in_them() {
+    let mut bed = bed(&format!("{BOTH}\nwrite_bypass = \"16 KiB\""));
+    bed.go(Op::Write, 0, 8192);
+    bed.go(Op::Flush, 0, 0);
+    let long = bed.go(Op::Write, 0, 64 << 10).serial;
+    bed.go(Op::Flush, 0, 0);
+    assert_eq!(figure(&bed, "marks"), 2);
+    bed.crash(2);
+    let found = bed.go(Op::Read, 0, 64 << 10).data;
+    assert!((0..).zip(found).all(|(sector, stamp)| stamp == Stamp::new(long, sector)));
+}
+
+/// Random requests, one after the other or several at a time, with crashes behind flushes.
+fn random(options: &str, seed: u64) {
+    let mut bed = bed(options);
+    let capacity = bed.capacity(0) / SECTOR;
+    let mut rng = Rng::new(seed);
+    let mut model = vec![Stamp::ZERO; capacity as usize];
+    for turn in 0..1500u64 {
+        let longest = if rng.below(8) == 0 { 200 } else { 24 };
+        let len = rng.between(1, longest);
+        let hot = if rng.below(3) == 0 { capacity } else { capacity / 6 };
+        let first = rng.below(hot.max(len + 1)).min(capacity - len);
+        let (offset, bytes) = (first * SECTOR, len * SECTOR);
+        let range = first as usize..(first + len) as usize;
+        match rng.below(20) {
+            0 => {
+                bed.go(Op::Trim, offset, bytes);
+                model[range].fill(Stamp::ZERO);
+            }
+            1..=10 => {
+                let serial = bed.go(Op::Write, offset, bytes).serial;
+                for sector in range {
+                    model[sector] = Stamp::new(serial, sector as u64);
+                }
+            }
+            11 if rng.below(6) == 0 => {
+                bed.go(Op::Flush, 0, 0);
+                bed.crash(turn);
+            }
+            12 => {
+                let id = bed.submit(0, Op::WriteZeroes, Flags::FUA, offset, bytes);
+                bed.settle();
+                assert!(bed.take_done().iter().any(|d| d.serial == id && d.error.is_none()));
+                model[range].fill(Stamp::ZERO);
+            }
+            13 => {
+                let later = nandu_base::Instant(bed.now().0 + 50_000_000);
+                bed.run_until(later);
+            }
+            _ => {
+                let done = bed.go(Op::Read, offset, bytes);
+                assert_eq!(done.error, None, "seed {seed}, turn {turn}");
+                assert_eq!(done.data, model[range], "seed {seed}, turn {turn}: sectors {first}+{len}");
+            }
+        }
+    }
+    bed.close();
+    assert_eq!(bed.graph().pool.living(), 0, "seed {seed}: buffers are held after the end");
+    bed.crash(7);
+    for at in (0..capacity).step_by(64) {
+        let len = 64.min(capacity - at);
+        let found = bed.go(Op::Read, at * SECTOR, len * SECTOR).data;
+        assert_eq!(found, model[at as usize..(at + len) as usize], "seed {seed}: at the end");
+    }
+}
+
+#[test]
+fn random_loads_agree_with_the_model() {
+    for seed in 1..=6 {
+        random(BOTH, seed);
+        random(&format!("{BOTH}\npromote = \"always\"\nread_bypass = 0"), seed + 100);
+        random(&format!("{BOTH}\nwrite_bypass = \"16 KiB\"\nread_bypass = \"8 KiB\"\ngroup = 3"), seed + 200);
+    }
+}
+
+#[test]
+fn each_ring_alone_agrees_with_the_model() {
+    for seed in 1..=3 {
+        random("slc = \"slc\"\ndram = \"64 KiB\"\npromote = \"always\"", seed);
+        random("mlc = \"mlc\"\ndram = \"128 KiB\"\npromote = \"always\"\nrewrite = \"never\"", seed + 100);
+    }
+}
