@@ -302,7 +302,8 @@ impl Hybrid {
         let Some(&(first, _)) = c.list.get(c.list_at) else { return false };
         let row = c.list[c.list_at..].iter().take(most).zip(first..);
         c.slots.extend(
-            row.take_while(|((page, slot), want)| page == want && self.map.is_live(*slot)).map(|((_, s), _)| *s),
+            row.take_while(|((page, slot), want)| page == want && self.map.is_live(*slot))
+                .map(|((_, s), _)| *s),
         );
         true
     }
@@ -323,7 +324,16 @@ impl Hybrid {
             let count = (at..at + shape.group_max.max(1) as usize).take_while(follows).count();
             let len = count as u64 * self.page;
             let part = data.slice(ByteLen(at as u64 * self.page));
-            self.send_own(shape.child, Op::Read, shape.offset_of(first), len, part, Tag::Collect, r as u32, cx);
+            self.send_own(
+                shape.child,
+                Op::Read,
+                shape.offset_of(first),
+                len,
+                part,
+                Tag::Collect,
+                r as u32,
+                cx,
+            );
             left += 1;
             at += count;
         }
@@ -464,7 +474,16 @@ impl Hybrid {
         let offset = shape.offset(self.rings[r].start, 0);
         if shape.resets {
             let len = shape.unit_bytes();
-            return self.send_own(shape.child, Op::Reset, offset, len, Payload::NONE, Tag::Erase, r as u32, cx);
+            return self.send_own(
+                shape.child,
+                Op::Reset,
+                offset,
+                len,
+                Payload::NONE,
+                Tag::Erase,
+                r as u32,
+                cx,
+            );
         }
         let zeros = cx.pool.allocate_metadata(ByteLen(self.page));
         self.send_own(shape.child, Op::Write, offset, self.page, zeros, Tag::Erase, r as u32, cx);

@@ -456,8 +456,10 @@ impl Hybrid {
         put("failures", c.failures);
         put("recoveries", c.recoveries);
         put("dirty_frames", self.dram.dirty_frames());
-        for (ring, [used, dirty]) in
-            self.rings.iter().zip([["slc_units_used", "slc_dirty_pages"], ["mlc_units_used", "mlc_dirty_pages"]])
+        for (ring, [used, dirty]) in self
+            .rings
+            .iter()
+            .zip([["slc_units_used", "slc_dirty_pages"], ["mlc_units_used", "mlc_dirty_pages"]])
         {
             put(used, u64::from(ring.used));
             let slots = ring.shape.slot_base..ring.shape.slot_base + ring.shape.slots();
@@ -613,9 +615,20 @@ impl Machine for Hybrid {
         if std::env::var("HYDBG").is_ok() {
             eprintln!("phase {:?} flushing {} waiting {} waitf {:?} waitb {:?} dur {:?} inflight {} commit {:?} marks {}/{}/{}", self.phase, self.flushing, self.dram.waiting, self.wait_frames, self.wait_bypass, self.wait_durable, self.in_flight, self.commit, self.marks.taken, self.marks.ready, self.marks.wanted);
             for (r, ring) in self.rings.iter().enumerate() {
-                eprintln!("ring {r}: start {} used {} free {} room {} usable {} writer {:?} gc {:?}", ring.start, ring.used, ring.free(), ring.room(), ring.shape.usable(), self.writers[r], self.collectors[r]);
+                eprintln!(
+                    "ring {r}: start {} used {} free {} room {} usable {} writer {:?} gc {:?}",
+                    ring.start,
+                    ring.used,
+                    ring.free(),
+                    ring.room(),
+                    ring.shape.usable(),
+                    self.writers[r],
+                    self.collectors[r]
+                );
             }
-            for op in self.ops.iter().filter(|o| o.is_alive()) { eprintln!("{op:?}"); }
+            for op in self.ops.iter().filter(|o| o.is_alive()) {
+                eprintln!("{op:?}");
+            }
         }
         if self.phase != Phase::Running {
             return Ok(());
