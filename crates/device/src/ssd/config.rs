@@ -92,6 +92,20 @@ pub struct SsdConfig {
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
+    /// Whether a logical page goes where the turn is, or always to its own plane.
+    #[serde(default)]
+    pub allocation: Allocation,
+}
+
+/// Where a page of the host goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// Wherever the turn is.
+    #[default]
+    Dynamic,
+    /// To the plane of its number, in the order of `placement`. With units of one plane, and without a write buffer.
+    Static,
 }
 
 /// What a write of part of a page takes beside its program.
@@ -348,6 +362,11 @@ struct Size {
 }
 
 impl SsdConfig {
+    /// The write buffer, if there is one.
+    fn buffer_config(&self) -> Option<WriteBufferConfig> {
+        self.write_buffer.filter(|buffer| buffer.size > ByteLen::ZERO)
+    }
+
     /// The queue of the arbiter `queued`; none for `fcfs`.
     fn queue(&self, units: &Units, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
         match self.arbiter {
@@ -393,6 +412,15 @@ impl SsdConfig {
         let timing = timing_of(&profile, self.gc.copyback);
         check_order(&self.placement)?;
         let turns = self.unit.turns(self.placement, geometry);
+        let turns = match self.allocation {
+            Allocation::Dynamic => turns,
+            Allocation::Static if self.unit != Unit::Plane || self.buffer_config().is_some() => {
+                let why =
+                    "pages have planes of their own only with `unit = \"plane\"` and without a write buffer";
+                return Err(BuildError::at("allocation", why));
+            }
+            Allocation::Static => turns.fixed(),
+        };
         let mut lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing)
             .drawing(profile.power);
         if cx.planted("ssd.moves-draw-nothing") {
@@ -425,7 +453,7 @@ impl SsdConfig {
         let idle = self.idle(&layout, first_timer);
         let buffer =
             self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
-        limits.volatile_cache = self.write_buffer.is_some_and(|buffer| !buffer.power_loss_protection);
+        limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
             host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, idle, queue, buffer,
             cx,
@@ -458,7 +486,7 @@ impl SsdConfig {
         timer: u32,
         cx: &BuildContext<'_>,
     ) -> Result<Option<Box<Buffer>>, BuildError> {
-        let Some(config) = self.write_buffer else { return Ok(None) };
+        let Some(config) = self.buffer_config() else { return Ok(None) };
         let capacity = config.pages(ByteLen(page), logical)?;
         Ok(Some(Box::new(Buffer::new(buffer::Plan {
             capacity,

@@ -55,6 +55,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let request = &cx.requests[id];
         let payload = request.payload;
         let pages = self.host.pages(request.offset, request.len);
+        self.turns.aim(pages.first);
         for lpn in pages.first..pages.end {
             let part = self.host.part(&pages, lpn);
             let data = payload.slice(self.host.before(&pages, lpn));

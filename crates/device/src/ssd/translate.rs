@@ -443,6 +443,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         self.map.begin(Lpn(pages.end));
+        self.turns.aim(pages.first);
         if self.is_plain && self.host.is_whole(&pages) {
             let slowest = match cx.medium {
                 None => self.write_whole_paged::<false>(id, &pages, cause, cx),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBufferConfig {
-    /// Bytes that it holds, in whole pages.
+    /// Bytes that it holds, in whole pages; 0 for no buffer.
     pub size: ByteLen,
     /// Speed of the link to the host in bytes per second, which bounds how fast the buffer fills: 300 MB/s by default, SATA
     /// of 3 Gb/s.

@@ -5,6 +5,10 @@
 //! multi-plane command can program. Pages go where the turn is, not where the logical page was before. A plane that holds
 //! as many valid pages as it may is passed over, so that every plane can always clear a block.
 //!
+//! *Static* allocation ([`RoundRobin::aim`]) gives each logical page a plane of its own instead, that of its number in the same
+//! order, as simulators with static mapping from addresses to planes do: two writes of one page then wait for each other's
+//! die, while a page that goes where the turn is seldom does. A plane without room is passed over all the same.
+//!
 //! RAM: 4 bytes per plane.
 
 use schemars::JsonSchema;
@@ -32,6 +36,8 @@ pub type Order = [Axis; 4];
 pub struct RoundRobin {
     planes: Vec<u32>,
     next: usize,
+    /// Pages have planes of their own.
+    fixed: bool,
 }
 
 impl RoundRobin {
@@ -53,7 +59,20 @@ impl RoundRobin {
                 }
             }
         }
-        RoundRobin { planes, next: 0 }
+        RoundRobin { planes, next: 0, fixed: false }
+    }
+
+    /// The same with a plane of its own for each logical page.
+    pub fn fixed(self) -> RoundRobin {
+        RoundRobin { fixed: true, ..self }
+    }
+
+    /// The next page to be placed is `page`, and those behind it follow. Does nothing but with planes of their own.
+    #[inline]
+    pub fn aim(&mut self, page: u32) {
+        if self.fixed {
+            self.next = page as usize % self.planes.len();
+        }
     }
 
     /// The plane whose turn it is.
@@ -96,5 +115,19 @@ mod tests {
         let order = [Axis::Plane, Axis::Channel, Axis::Chip, Axis::Die];
         let mut turns = RoundRobin::new(order, [2, 2, 1, 2], number);
         assert_eq!([turns.take(), turns.take(), turns.take()], [0, 1, 1000]);
+    }
+
+    #[test]
+    fn a_page_has_its_plane_when_planes_are_fixed() {
+        let number = |[c, w, d, p]: [u32; 4]| c * 1000 + w * 100 + d * 10 + p;
+        let order = [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane];
+        let mut turns = RoundRobin::new(order, [2, 2, 1, 2], number).fixed();
+        turns.aim(9);
+        assert_eq!([turns.take(), turns.take()], [1000, 100]);
+        turns.aim(1);
+        assert_eq!(turns.take(), 1000);
+        let mut dynamic = RoundRobin::new(order, [2, 2, 1, 2], number);
+        dynamic.aim(9);
+        assert_eq!(dynamic.take(), 0);
     }
 }

@@ -49,7 +49,7 @@ fn sheet(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 /// C1-13: random writes of 4 KiB on a small drive of the same chips that is more or less full.
 fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     const SMALL: (&str, &str) = ("device.ssd.capacity", "\"128 MiB\"");
-    const BARE: (&str, &str) = ("device.ssd.write_buffer", "0");
+    const BARE: (&str, &str) = ("device.ssd.write_buffer.size", "0");
     let setups = [
         setup(
             "log blocks",

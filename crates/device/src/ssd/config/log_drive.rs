@@ -53,7 +53,7 @@ impl SsdConfig {
             logical,
             interleave,
             map,
-            write_buffer: self.write_buffer,
+            write_buffer: self.buffer_config(),
         };
         crate::log_ssd::assemble(parts, cx)
     }

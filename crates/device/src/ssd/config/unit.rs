@@ -56,7 +56,7 @@ impl SsdConfig {
             let why = "copyback = true moves pages within a plane: a unit of several planes cannot use it";
             return Err(BuildError::at("gc", why));
         }
-        if self.write_buffer.is_some() {
+        if self.buffer_config().is_some() {
             let why = "a write buffer fills dies and not units: take `unit = \"plane\"`";
             return Err(BuildError::at("write_buffer", why));
         }

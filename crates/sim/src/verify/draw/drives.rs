@@ -126,6 +126,9 @@ impl Draft<'_> {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         self.put("placement", format!("{axes:?}"));
+        if matches!(self.drive, Drive::AtOnce | Drive::Queued) && self.rng.fork(13).below(4) == 0 {
+            self.put_text("allocation", "static");
+        }
         name
     }
 
