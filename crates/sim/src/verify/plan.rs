@@ -60,8 +60,8 @@ pub struct Plan {
     pub load: Load,
     /// Power cuts, in order.
     pub cuts: Vec<Cut>,
-    /// Time that a mirror has to make its legs equal once nobody asks for anything: its regions are cleared
-    /// `clear_after` their last use, which a drawn stack has at 200 ms at most and a stack file at an hour.
+    /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
+    /// after their last use, and a drawn drive with a small map may take seconds to store what a resync gave it.
     pub rest: Span,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
@@ -87,7 +87,7 @@ impl Plan {
         let most = if is_trimmed { 16 } else { 4 };
         let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
-        let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 3 });
+        let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
         Plan { seed, toml, precondition, load, cuts, rest, close: rng.below(2) == 0 }
     }
 }
