@@ -25,7 +25,8 @@
 //! `background` the same while idle, `level` wear and the end of life, `journal` trim records,
 //! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
-//! such a map wants in one flash block; `stripes` units of several blocks; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
+//! the drive; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
 mod aged;
@@ -45,6 +46,7 @@ mod recover;
 mod replay;
 mod serve;
 mod stripes;
+mod tenants;
 mod translate;
 
 pub use config::{kind, PartialWrite, SsdConfig};
@@ -59,6 +61,7 @@ use collect::Clearing;
 use host::Host;
 use level::Leveller;
 use stripes::Stripes;
+use tenants::Tenants;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
     MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
@@ -118,6 +121,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     policy: G,
     clearing: Vec<Clearing>,
     leveller: Leveller,
+    /// Who shares the drive, where they are kept apart.
+    tenants: Option<Box<Tenants>>,
     /// What is done while no request comes, if anything.
     idle: Option<Idle>,
     journal: TrimJournal,
@@ -162,6 +167,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         turns: RoundRobin,
         policy: G,
         leveller: Leveller,
+        tenants: Option<Box<Tenants>>,
         idle: Option<Idle>,
         mut queue: Queued,
         cx: &BuildContext<'_>,
@@ -190,7 +196,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             paging,
             host,
             limits,
-            is_plain: !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
+            is_plain: tenants.is_none() && !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
             blocks,
             stripes,
             lanes,
@@ -198,9 +204,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             policy,
             clearing: vec![Clearing::IDLE; planes],
             leveller,
+            journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
+            tenants,
             attention: idle.is_some(),
             idle,
-            journal: TrimJournal::default(),
             seq: 0,
             filled_to: 0,
             aged: None,
@@ -222,7 +229,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The die of the next page of the host.
     fn next_die(&self) -> u32 {
         let group = self.turns.peek();
-        let open = self.blocks.planes[group as usize].host;
+        let open = self.blocks.planes[(group * self.blocks.pools_per_plane()) as usize].host;
         match self.stripes.is_wide() {
             true if !open.is_full() => self.die_of(open.peek()),
             true => self.stripes.dies_of(group).start,
@@ -386,6 +393,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
         self.wear_counters(out);
+        self.tenant_counters(out);
         self.recovery.counters(out);
     }
 
@@ -418,6 +426,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.map.reset_counts();
         self.paging.reset_counters();
         self.leveller.reset_counters();
+        self.tenants.iter_mut().for_each(|tenants| tenants.reset_counters());
     }
 
     fn check(&self) -> Result<(), Violation> {

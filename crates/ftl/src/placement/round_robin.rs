@@ -56,6 +56,11 @@ impl RoundRobin {
         RoundRobin { planes, next: 0 }
     }
 
+    /// The same turns over some of the planes only.
+    pub fn only(&self, takes_part: impl Fn(u32) -> bool) -> RoundRobin {
+        RoundRobin { planes: self.planes.iter().copied().filter(|&plane| takes_part(plane)).collect(), next: 0 }
+    }
+
     /// The plane whose turn it is.
     #[inline]
     pub fn take(&mut self) -> u32 {

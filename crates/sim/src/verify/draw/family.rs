@@ -74,6 +74,10 @@ pub enum Drive {
     Worn,
     /// Units of several blocks, any map on pages.
     Units,
+    /// Tenants, kept apart in any way.
+    Tenants,
+    /// Tenants that lend as much as they can.
+    Lending,
     /// A log-block map.
     LogBlock,
 }
@@ -90,6 +94,8 @@ impl Family {
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
         ("ssd-units", Family::Ssd(Drive::Units)),
+        ("ssd-tenants", Family::Ssd(Drive::Tenants)),
+        ("ssd-lending", Family::Ssd(Drive::Lending)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("slice", Family::Over("slice")),

@@ -5,6 +5,7 @@ mod device;
 mod power;
 mod seeds;
 mod slow;
+mod tenants;
 mod units;
 
 use super::ledger::Ledger;
