@@ -67,11 +67,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return None;
         }
         let mut next: Option<Instant> = None;
-        for plane in 0..self.blocks.layout().planes {
+        for plane in 0..self.blocks.planes.len() as u32 {
             if !self.is_worth_clearing(plane) {
                 continue;
             }
-            let dies = self.stripes.dies_of(plane);
+            let dies = self.stripes.dies_of(self.blocks.plane_of_pool(plane));
             let free_at = |ssd: &Self| {
                 dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
             };

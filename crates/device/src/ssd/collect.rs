@@ -40,7 +40,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
-        if p.free <= self.host.gc_start || p.clearing {
+        if p.free <= self.start_of(plane) || p.clearing {
             self.clear_some(plane, cause, cx);
         }
     }
@@ -56,7 +56,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let p = &self.blocks.planes[plane as usize];
         let pages = self.blocks.layout().pages;
         let room = p.host.left() + p.moved.left() + p.free * pages;
-        let behind = ((self.host.gc_start + 1) * pages).saturating_sub(room);
+        let behind = ((self.start_of(plane) + 1) * pages).saturating_sub(room);
         let clearing = &mut self.clearing[plane as usize];
         clearing.debt += clearing.rate;
         if behind > 0 {
@@ -101,19 +101,25 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Lets the policy choose a block; false when it gains less than `least` pages.
     pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
+        let own = self.tenants.is_some().then(|| self.invalid_of_tenant(plane));
+        let is_debtor = self.is_debtor(plane);
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
         let gathering = self.paging.gatherer.open_in(plane, layout).unwrap_or(NOBODY);
         let view = PlaneView {
-            invalid: self.blocks.plane_invalid(plane),
+            invalid: own.as_deref().unwrap_or_else(|| self.blocks.plane_invalid(plane)),
             opened: self.blocks.plane_opened(plane),
             now: self.seq,
             pages: layout.pages as u16,
-            first: layout.first_block(plane),
+            first: layout.first_block(self.blocks.plane_of_pool(plane)),
             busy: [p.host.block(layout), p.moved.block(layout), gathering],
         };
-        // The last free block takes what moves: no time for a block that gains little.
-        let victim = if p.free <= 1 { Greedy.victim(view) } else { self.policy.victim(view) };
+        // The last free block takes what moves: no time for a block that gains little. Nor has who owes blocks to others.
+        let is_urgent = p.free <= 1 || is_debtor;
+        let victim = if is_urgent { Greedy.victim(view) } else { self.policy.victim(view) };
+        if let Some(own) = own {
+            self.keep_invalid(own);
+        }
         match victim {
             Some(victim) if u32::from(self.blocks.invalid(victim)) >= least => {
                 self.begin_clearing(plane, victim);
@@ -121,6 +127,23 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             _ => false,
         }
+    }
+
+    /// The block of a pool that is being cleared.
+    pub(super) fn victim_of(&self, pool: u32) -> Option<BlockId> {
+        self.blocks.planes[pool as usize].clearing.then(|| self.clearing[pool as usize].victim)
+    }
+
+    /// Whether the pool has a block to clear; it is chosen then.
+    pub(super) fn has_victim(&mut self, pool: u32) -> bool {
+        self.blocks.planes[pool as usize].clearing || self.choose_victim_that_gains(pool, 1)
+    }
+
+    /// Blocks of a pool that are written or open.
+    pub(super) fn held_by(&self, pool: u32) -> u32 {
+        let to = self.clearing[pool as usize].to.block(self.blocks.layout());
+        let is_unwritten = || self.blocks.content(self.blocks.layout().first_page(to)) == Content::Free;
+        self.blocks.held(pool) + u32::from(to != NOBODY && is_unwritten())
     }
 
     fn begin_clearing(&mut self, plane: u32, victim: BlockId) {
@@ -291,6 +314,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         };
         if DEFERS {
+            self.tenant_moved(plane);
             self.move_later(from, to, content, cx);
             return to;
         }
@@ -299,6 +323,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.seq += 1;
         self.last_change = self.last_change.later(end);
         self.count.pages_moved += 1;
+        self.tenant_moved(plane);
         self.blocks.programmed(to, content);
         self.blocks.invalidate(from, end);
         if let Some(medium) = cx.medium.as_deref_mut() {
@@ -333,6 +358,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.blocks_cleared += 1;
         self.blocks.planes[plane as usize].clearing = false;
         self.attention |= self.renew_is_due || self.blocks.is_worn_out();
+        self.tenant_erased(plane);
     }
 
     /// Gives the erase its place on the die's timeline; returns its end.
@@ -409,6 +435,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             ));
         }
         self.check_map()?;
+        self.check_tenants()?;
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);

@@ -1,6 +1,7 @@
 //! The options of an SSD, and what follows from them.
 
 mod log_drive;
+mod tenants;
 mod unit;
 
 use super::background::Idle;
@@ -25,6 +26,7 @@ use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, MapArea, Units, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tenants::{IsolationConfig, Tenancy, TenantConfig};
 use unit::Unit;
 
 /// A flash drive: a controller with its translation layer over channels of NAND chips.
@@ -89,6 +91,14 @@ pub struct SsdConfig {
     pub arbiter: Arbiter,
     /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default.
     pub write_buffer: Option<WriteBufferConfig>,
+    /// Who shares the drive: each has the next range of its logical space. Needs `isolation`.
+    #[serde(default)]
+    pub tenants: Vec<TenantConfig>,
+    /// How tenants are kept apart.
+    #[serde(default)]
+    pub isolation: IsolationConfig,
+    /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
+    pub tenant_trigger: Option<Ratio>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -247,6 +257,27 @@ const PLANTS: &[Plant] = &[
         "a logical block becomes one entry although a page of it was written after it was copied",
     )
     .within("ssd-gathers"),
+    Plant::new(
+        "ssd.tenant-page-misplaced",
+        "I-7",
+        "now and then a tenant's page goes to a unit of the next tenant",
+    )
+    .within("ssd-tenants"),
+    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other").within("ssd-tenants"),
+    Plant::new(
+        "ssd.tenant-unit-from-nowhere",
+        "I-7",
+        "a tenant gets a unit that nobody has lent, of those that no tenant was given",
+    )
+    .within("ssd-lending"),
+    Plant::new("ssd.tenant-keeps-loan", "I-8", "a tenant does not give back what it owes")
+        .within("ssd-lending"),
+    Plant::new(
+        "ssd.tenant-room-not-kept",
+        "I-8",
+        "a tenant that owes units opens others without keeping the room to give back",
+    )
+    .within("ssd-lending"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
     Plant::new(
@@ -292,6 +323,9 @@ impl DeviceConfig for SsdConfig {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
+            if self.isolation != IsolationConfig::None {
+                return Err(BuildError::at("isolation", "a drive with a log-block map knows no tenants"));
+            }
             if self.unit != Unit::Plane {
                 return Err(BuildError::at(
                     "unit",
@@ -302,16 +336,19 @@ impl DeviceConfig for SsdConfig {
         }
         let chips = self.layout(&profile, geometry, self.gc.start)?;
         self.check_unit()?;
+        self.check_tenants()?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();
         self.gc.check(layout.blocks)?;
         self.wear.check()?;
         self.check_checkpoint()?;
         let size = self.size(&layout, units.width(), &profile, cx)?;
-        let Size { logical, room, .. } = size;
+        let tenancy = self.tenancy(&layout, geometry, &size, profile.page.0, cx)?;
+        let room = size.room;
+        let logical = tenancy.as_ref().and_then(|t| t.tenants.ends.last()).copied().unwrap_or(size.logical);
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let queue = self.queue(&units, geometry)?;
-        let drive = Drive { profile, geometry, units, shape, size };
+        let drive = Drive { profile, geometry, units, shape, size, tenancy };
         match (&self.mapping, queue) {
             (MapConfig::Page, Some(queue)) => {
                 self.assemble::<_, true>(drive, PageMap::new(logical), queue, cx)
@@ -346,6 +383,7 @@ struct Drive {
     units: Units,
     shape: MapShape,
     size: Size,
+    tenancy: Option<Tenancy>,
 }
 
 /// How much a drive holds.
@@ -406,7 +444,7 @@ impl SsdConfig {
         queue: Queued,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        let Drive { profile, geometry, units, shape, size } = drive;
+        let Drive { profile, geometry, units, shape, size, tenancy } = drive;
         let layout = *units.layout();
         let page_bytes = profile.page.0;
         let timing = timing_of(&profile, self.gc.copyback);
@@ -446,17 +484,24 @@ impl SsdConfig {
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
+        let tenants = tenancy.map(|Tenancy { tenants, shares }| {
+            if !shares.is_empty() {
+                blocks.set_shares(shares);
+            }
+            Box::new(tenants)
+        });
         let stripes = Stripes::new(units, host.plane_bits);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
-        let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, layout.planes);
+        let leveller =
+            Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
         let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
         let idle = self.idle(&layout, first_timer);
         let buffer =
             self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, idle, queue, buffer,
-            cx,
+            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, idle, queue,
+            buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -633,8 +678,7 @@ impl SsdConfig {
             None => raw - op.of(raw),
         };
         // Trim records take up to one page per 2 x extents-per-record logical pages, and a few more while they are renewed.
-        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(page_bytes as usize) as u64;
-        let journal = 2 * (logical / (2 * extents) + 2) + nandu_ftl::trim_journal::RECORDS_MAX as u64;
+        let journal = nandu_ftl::trim_journal::TrimJournal::pages_max(logical, page_bytes as usize, 1);
         if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
             return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
         }
@@ -653,6 +697,9 @@ impl SsdConfig {
         let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         wear.width = width;
+        if self.isolation != IsolationConfig::None {
+            wear.endurance = 0;
+        }
         if width > 1 {
             // A unit has good blocks only.
             wear.factory_bad = Ratio::ZERO;

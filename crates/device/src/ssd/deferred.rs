@@ -72,7 +72,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         order: &Order,
         cx: &mut Cx<'_>,
     ) {
-        let ppn = self.next_host_page(order.cause, cx);
+        let ppn = self.next_host_page(lpn, order.cause, cx);
         let place = |ppn: Ppn| self.stripes.units.place(ppn);
         let base = if part.is_some() { self.map.get(lpn).map(place) } else { None };
         let mut after = NONE;
@@ -92,7 +92,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let units = &self.stripes.units;
         let page = Page { seq: self.seq, base, overlay, ..Page::read(units.place(ppn), lpn.0) };
         self.queue.program(Job::Program, order, page, after, older.map(|older| units.place(older)));
-        self.clear_after_write(self.blocks.layout().plane(ppn), order.cause, cx);
+        self.clear_after_write(self.blocks.pool_of_page(ppn), order.cause, cx);
     }
 
     fn trim_later(&mut self, id: ReqId, order: &Order, cx: &mut Cx<'_>) {

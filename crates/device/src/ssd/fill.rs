@@ -78,6 +78,9 @@ fn pages_drawn(logical: u32, share: Ratio) -> u32 {
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
+        if self.tenants.is_some() {
+            return self.fill_tenants();
+        }
         if self.host.logical < by_rule_from() || !self.fill_by_rule() {
             self.fill_in(|turn| turn);
         }

@@ -322,7 +322,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         slowest: &mut Slowest,
         cx: &mut Cx<'_>,
     ) {
-        let ppn = self.next_host_page(cause, cx);
+        let ppn = self.next_host_page(lpn, cause, cx);
         let before = if part.is_some() { self.map.get(lpn) } else { None };
         let read = before.filter(|_| self.host.merges);
         let premerge = read.map(|old| self.premerge(old, cx.now, usage));
@@ -338,7 +338,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if time.end > slowest.time.end {
             *slowest = Slowest { time, premerge };
         }
-        self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
+        self.clear_after_write(self.blocks.pool_of_page(ppn), cause, cx);
     }
 
     /// Writes one page or part of one from the write buffer; returns when it is complete.
@@ -420,8 +420,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.invalidate(old, when);
     }
 
-    /// The next page for the host's data.
-    pub(super) fn next_host_page(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+    /// The next page for the host's data of `lpn`.
+    pub(super) fn next_host_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+        if self.tenants.is_some() {
+            self.count_written(lpn);
+            return self.take_tenant_page(lpn, cause, cx);
+        }
         let page = self.take_host_page(cause, cx).ppn;
         if self.planted.program_twice && self.seq % 512 == 511 {
             return Ppn(page.0 ^ 1);

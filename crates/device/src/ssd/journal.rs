@@ -20,7 +20,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         let pending = self.journal.take_pending();
         for extents in self.in_records(pending) {
-            let ppn = self.next_host_page(cause, cx);
+            let ppn = self.next_record_page(&extents, cause, cx);
             self.write_record(ppn, extents, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
@@ -44,13 +44,31 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     fn in_records(&self, extents: Vec<Extent>) -> Vec<Vec<Extent>> {
         let fit = TrimJournal::extents_per_record(1 << self.host.page_bits);
+        if let Some(tenants) = &self.tenants {
+            let parts = tenants.split(&extents);
+            return parts.iter().flat_map(|part| part.chunks(fit)).map(<[Extent]>::to_vec).collect();
+        }
         extents.chunks(fit).map(<[Extent]>::to_vec).collect()
     }
 
+    /// The next page for a record: of the host's data, and of the tenant whose trims it names.
+    fn next_record_page(&mut self, extents: &[Extent], cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+        match self.tenants {
+            Some(_) => self.take_tenant_page(extents[0].first, cause, cx),
+            None => self.take_host_page(cause, cx).ppn,
+        }
+    }
+
     /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
-    /// record, and before an erase the plane always has a page for it.
+    /// record, and before an erase the plane always has a page for it. Where tenants have units of their own only the trims of the owner
+    /// matter: no older version of another's page lies there.
     pub(super) fn record_trims_in(&mut self, plane: u32, cx: &mut Cx<'_>, cause: TenantId) {
-        let pending = self.journal.take_pending();
+        let mut pending = self.journal.take_pending();
+        if let Some(tenants) = &self.tenants {
+            let mut parts = tenants.split(&pending);
+            pending = std::mem::take(&mut parts[tenants.of_pool(plane)]);
+            self.journal.put_back(parts.concat());
+        }
         for extents in self.in_records(pending) {
             let ppn = self.next_moved_page(plane);
             self.write_record(ppn, extents, cx, cause);
@@ -65,7 +83,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         let mut safe = self.last_change;
         for extents in self.in_records(extents) {
-            let ppn = self.next_host_page(cause, cx);
+            let ppn = self.next_record_page(&extents, cause, cx);
             safe = safe.later(self.write_record(ppn, extents, cx, cause));
         }
         for slot in replaced {

@@ -60,7 +60,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
     pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
         let p = self.blocks.planes[plane as usize];
-        if p.free < 2 || !self.leveller.is_due(plane) {
+        if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane) {
             return None;
         }
         let layout = *self.blocks.layout();

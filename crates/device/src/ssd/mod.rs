@@ -26,8 +26,9 @@
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
 //! `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
-//! such a map wants in one flash block; `stripes` units of several blocks; with the arbiter `queued`, `deferred` what the host asks
-//! for and `serve` operations when their die is free, `suspend` those that stand still for reads.
+//! such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares the drive; with the arbiter
+//! `queued`, `deferred` what the host asks for and `serve` operations when their die is free, `suspend` those that stand still for
+//! reads.
 
 mod aged;
 mod background;
@@ -49,6 +50,7 @@ mod replay;
 mod serve;
 mod stripes;
 mod suspend;
+mod tenants;
 mod translate;
 
 pub use config::{kind, PartialWrite, SsdConfig};
@@ -63,6 +65,7 @@ use buffer::Buffer;
 use collect::Clearing;
 use host::Host;
 use level::Leveller;
+use tenants::Tenants;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape,
     Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step,
@@ -126,6 +129,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     policy: G,
     clearing: Vec<Clearing>,
     leveller: Leveller,
+    /// Who shares the drive, where they are kept apart.
+    tenants: Option<Box<Tenants>>,
     /// What is done while no request comes, if anything.
     idle: Option<Idle>,
     journal: TrimJournal,
@@ -176,6 +181,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         turns: RoundRobin,
         policy: G,
         leveller: Leveller,
+        tenants: Option<Box<Tenants>>,
         idle: Option<Idle>,
         mut queue: Queued,
         buffer: Option<Box<Buffer>>,
@@ -207,7 +213,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             paging,
             host,
             limits,
-            is_plain: !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
+            is_plain: tenants.is_none() && !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
             blocks,
             stripes,
             lanes,
@@ -216,8 +222,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             clearing: vec![Clearing::IDLE; planes],
             leveller,
             attention: idle.is_some() || buffer.is_some(),
+            journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
+            tenants,
             idle,
-            journal: TrimJournal::default(),
             seq: 0,
             filled_to: 0,
             aged: None,
@@ -242,7 +249,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The die of the next page of the host.
     fn next_die(&self) -> u32 {
         let group = self.turns.peek();
-        let open = self.blocks.planes[group as usize].host;
+        let open = self.blocks.planes[(group * self.blocks.pools_per_plane()) as usize].host;
         match self.stripes.is_wide() {
             true if !open.is_full() => self.die_of(open.peek()),
             true => self.stripes.dies_of(group).start,
@@ -438,6 +445,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         self.suspension_counters(out);
         self.wear_counters(out);
+        self.tenant_counters(out);
         self.recovery.counters(out);
     }
 
@@ -487,6 +495,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(buffer) = &mut self.buffer {
             buffer.reset_counters();
         }
+        self.tenants.iter_mut().for_each(|tenants| tenants.reset_counters());
     }
 
     fn check(&self) -> Result<(), Violation> {

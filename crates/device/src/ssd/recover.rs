@@ -112,7 +112,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn start_over(&mut self) {
         let layout = *self.blocks.layout();
         self.map.reset();
-        self.journal = TrimJournal::default();
+        self.journal = TrimJournal::for_parts(self.tenants.as_ref().map_or(1, |tenants| tenants.len()));
         self.blocks = self.blocks.for_recovery();
         self.blocks.set_rooms(self.host.reserved, self.host.needed);
         self.clearing.fill(super::collect::Clearing::IDLE);
@@ -324,7 +324,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
         let dies = self.stripes.units.chips().planes >> self.host.plane_bits;
         let mut scanned = vec![0; dies as usize];
-        let mut in_part = Vec::new();
+        let mut later = Vec::new();
         self.erases_ever = 0;
         for block in layout.all_blocks() {
             let erases = self.erases_on(medium, block);
@@ -340,24 +340,41 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             if found.is_map {
                 self.blocks.restore_wear(block, erases);
                 self.paging.area.restore(block, found.written);
-            } else if self.stripes.is_wide() && (1..layout.pages).contains(&found.written) {
-                in_part.push((found.valid == 0, found.written, block, found, erases));
-            } else {
+            } else if !self.stripes.is_wide() && self.tenants.is_none() {
                 self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
+            } else {
+                later.push((block, found, erases));
             }
         }
-        in_part.sort_unstable_by_key(|&(is_empty, written, block, ..)| (is_empty, written, block));
-        for (_, written, block, found, erases) in in_part {
-            self.blocks.restore_block(block, written, found.valid, found.oldest, erases);
-        }
+        self.restore_in_order(later);
         scanned
+    }
+
+    /// Puts units in their places: full ones, then those written in part, last those that nobody knows the owner of.
+    fn restore_in_order(&mut self, mut units: Vec<(BlockId, Found, u32)>) {
+        let pages = self.blocks.layout().pages;
+        units.sort_unstable_by_key(|(block, found, _)| {
+            let is_in_part = (1..pages).contains(&found.written);
+            let has_owner = found.written == 0 || found.lpn.is_some() || self.tenants.is_none();
+            (!has_owner, is_in_part, is_in_part && found.valid == 0, is_in_part.then_some(found.written), *block)
+        });
+        let mut held = vec![0; self.blocks.planes.len()];
+        for (block, found, erases) in units {
+            if self.tenants.is_some() && found.written > 0 {
+                let pool = self.owner_after_cut(block, found.lpn, &held);
+                self.blocks.restore_owner(block, pool);
+                held[pool as usize] += 1;
+            }
+            self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
+        }
+        self.settle_loans(&held);
     }
 
     /// What a block holds after a scan.
     fn look_at(&self, block: BlockId, medium: &dyn Medium) -> Found {
         let layout = self.blocks.layout();
         let first = layout.first_page(block).0;
-        let mut found = Found { written: 0, valid: 0, oldest: u64::MAX, is_map: false };
+        let mut found = Found { written: 0, valid: 0, oldest: u64::MAX, is_map: false, lpn: None };
         for page in 0..layout.pages {
             let ppn = Ppn(first + page);
             let content = self.blocks.content(ppn);
@@ -366,6 +383,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             if let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) {
                 found.oldest = found.oldest.min(oob.seq);
+                let data = (oob.key < JOURNAL_KEY).then_some(Lpn(oob.key as u32));
+                found.lpn = found.lpn.or(data).or_else(|| match content {
+                    Content::Journal(slot) => Some(self.journal.record(slot)?.extents.first()?.first),
+                    _ => None,
+                });
             }
             found.valid += match content {
                 Content::Data(lpn) => u32::from(self.map.get(lpn) == Some(ppn)),
@@ -391,4 +413,6 @@ struct Found {
     oldest: u64,
     /// It holds translation pages.
     is_map: bool,
+    /// A logical page whose data or trim it holds.
+    lpn: Option<Lpn>,
 }

@@ -543,7 +543,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         slowest: &mut Waits,
         (cause, cx): (TenantId, &mut Cx<'_>),
     ) -> Instant {
-        let ppn = self.next_host_page(cause, cx);
+        let ppn = self.next_host_page(lpn, cause, cx);
         let (came, issued) = (ready, self.serial);
         let mut before = None;
         if part.is_some() && self.host.merges {

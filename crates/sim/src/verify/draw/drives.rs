@@ -47,6 +47,11 @@ impl Draft<'_> {
             let rng = Rng::new(self.rng.bits());
             return self.log_ssd(least, rng);
         }
+        let has_tenants = self.drive == Drive::Any && least == 0 && self.rng.fork(13).below(8) == 0;
+        if matches!(self.drive, Drive::Tenants | Drive::Lending) || has_tenants {
+            let rng = Rng::new(self.rng.bits());
+            return self.tenants_ssd(rng);
+        }
         let page = 512u64 << self.rng.below(4);
         let pages = 1u64 << self.rng.between(1, 4);
         let (channels, chips, dies) =
@@ -153,7 +158,8 @@ impl Draft<'_> {
             "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
             _ => {}
         }
-        if rng.below(3) == 0 && self.drive != Drive::Queued {
+        let may_mix = !matches!(self.drive, Drive::Queued | Drive::Tenants | Drive::Lending);
+        if rng.below(3) == 0 && may_mix {
             gc += ", separate = false";
         }
         match rng.below(4) {
@@ -225,6 +231,70 @@ impl Draft<'_> {
         if rng.below(2) == 0 || self.drive == Drive::Worn {
             self.put("wear", format!("{{ {wear} }}"));
         }
+    }
+
+    /// A drive that tenants share, each with hardly more units than it needs.
+    fn tenants_ssd(&mut self, mut rng: Rng) -> String {
+        // Collection must not mix what tenants write.
+        let drive = std::mem::replace(&mut self.drive, Drive::Tenants);
+        let (page, pages) = (512u64 << rng.below(3), 1u64 << rng.between(1, 3));
+        let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1u64 << rng.below(2));
+        let row = pages * channels * dies * planes;
+        let start = rng.between(2, 4);
+        let kind = if drive == Drive::Lending { 3 } else { rng.below(5) };
+        let own_channels = kind == 0 && channels == 2;
+        let tenants = if own_channels { 2 } else { rng.between(1 + u64::from(kind == 3), 3) };
+        let base = rng.between(8, 30) * 4;
+        let sizes: Vec<u64> =
+            (0..tenants).map(|_| if kind == 1 { base } else { base + rng.below(base) }).collect();
+        let given: u64 = sizes.iter().sum();
+        let logical = given + rng.below(2) * rng.below(given);
+        let extents = (page - 8) / 16;
+        let units = |&size: &u64| {
+            let records = 2 * (size / (2 * extents) + 2) + 16 * tenants;
+            let needed = start + 4 + (size + records).div_ceil(row);
+            (logical * needed).div_ceil(size)
+        };
+        let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
+        let raw = blocks * row;
+        let name = self.begin("ssd");
+        self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
+        for (key, value) in [
+            ("channels", channels),
+            ("dies", dies),
+            ("planes", planes),
+            ("blocks", blocks),
+            ("page", page),
+            ("pages_per_block", pages),
+        ] {
+            self.put(key, value);
+        }
+        self.put("over_provisioning", format!("\"{}/{raw}\"", raw - logical));
+        let unit = if own_channels { *rng.pick(&["plane", "die"]) } else { *rng.pick(&["plane", "die", "superblock"]) };
+        self.put_text("unit", unit);
+        let tenant = |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
+        let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
+        self.put("tenants", format!("[{}]", list.join(", ")));
+        let isolation = match kind {
+            0 if own_channels => "kind = \"channel\"".to_string(),
+            1 => "kind = \"ops\"".to_string(),
+            2 => "kind = \"vssd\"".to_string(),
+            _ => {
+                let (beta, back) = (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
+                let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
+                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}")
+            }
+        };
+        self.put("isolation", format!("{{ {isolation} }}"));
+        let copyback = unit == "plane" && rng.below(2) == 0;
+        self.collection(start, copyback, blocks);
+        let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
+        self.put("wear", format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)));
+        if rng.below(2) == 0 {
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
+        }
+        self.drive = drive;
+        name
     }
 
     /// A drive with a log-block map whose log blocks are few and small.

@@ -76,6 +76,10 @@ pub enum Drive {
     Worn,
     /// Units of several blocks, any map on pages.
     Units,
+    /// Tenants, kept apart in any way.
+    Tenants,
+    /// Tenants that lend as much as they can.
+    Lending,
     /// A log-block map.
     LogBlock,
     /// A page-mapped drive with a write buffer.
@@ -96,6 +100,8 @@ impl Family {
         ("ssd-gathers", Family::Ssd(Drive::Gathers)),
         ("ssd-worn", Family::Ssd(Drive::Worn)),
         ("ssd-units", Family::Ssd(Drive::Units)),
+        ("ssd-tenants", Family::Ssd(Drive::Tenants)),
+        ("ssd-lending", Family::Ssd(Drive::Lending)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),

@@ -6,6 +6,7 @@ mod device;
 mod power;
 mod seeds;
 mod slow;
+mod tenants;
 mod units;
 
 use super::ledger::Ledger;

@@ -1,0 +1,293 @@
+//! The options of tenants and of their isolation; see [`nandu_ftl::isolation`].
+
+use super::{Size, SsdConfig, Unit};
+use crate::nand::Geometry;
+use crate::ssd::tenants::{Planted, Tenants};
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
+use nandu_ftl::blocks::Share;
+use nandu_ftl::isolation::{self, Books, Isolation, Ops, SharedSpace, Space, Vssd, TENANTS_MAX};
+use nandu_ftl::trim_journal::TrimJournal;
+use nandu_ftl::Layout;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A tenant of a drive: a range of its logical space, in the order of the list.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantConfig {
+    /// Its name, for people.
+    pub name: String,
+    /// Its logical space.
+    pub size: ByteLen,
+    /// Its weight in the spare units, with `ops`; 1 to 1000.
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+/// How tenants are kept apart inside a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum IsolationConfig {
+    /// Not at all: one pool of blocks for all.
+    #[default]
+    None,
+    /// Each has units for its data, and a part of the spare ones by weight.
+    Ops,
+    /// Each has units in proportion to its space.
+    Vssd,
+    /// The same, and erased units are lent to who would have to collect.
+    SharedSpace {
+        /// Share of its units that each contributes, above 0 and below 1.
+        #[serde(default = "default_beta")]
+        beta: Ratio,
+        /// Share of what the others contribute that one may borrow, at most 1.
+        #[serde(default = "all")]
+        limit: Ratio,
+        /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
+        keep: Option<u32>,
+        /// When a borrowed unit comes back.
+        #[serde(default)]
+        give_back: GiveBack,
+    },
+    /// Each has channels of its own, in proportion to its space.
+    Channel,
+    /// Each has dies of its own, in proportion to its space.
+    Die,
+}
+
+/// When a borrowed unit comes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GiveBack {
+    /// Each time the borrower erases a unit.
+    #[default]
+    AtErase,
+    /// When the lender runs low.
+    OnDemand,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn all() -> Ratio {
+    Ratio::new(1, 1)
+}
+
+fn default_beta() -> Ratio {
+    Ratio::new(1, 10)
+}
+
+/// What was settled of the tenants of a drive.
+pub(super) struct Tenancy {
+    pub tenants: Tenants,
+    /// Empty where tenants have groups of their own.
+    pub shares: Vec<Share>,
+}
+
+fn refuse<T>(why: impl Into<String>) -> Result<T, BuildError> {
+    Err(BuildError::at("isolation", why.into()))
+}
+
+impl SsdConfig {
+    /// Refuses what cannot be with tenants.
+    pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
+        if self.isolation == IsolationConfig::None {
+            return match self.tenants.is_empty() {
+                true => Ok(()),
+                false => refuse("tenants are listed, but not kept apart: take for example `{ kind = \"vssd\" }`"),
+            };
+        }
+        if !(1..=TENANTS_MAX).contains(&self.tenants.len()) {
+            return Err(BuildError::at("tenants", format!("1 to {TENANTS_MAX} tenants are needed for `isolation`")));
+        }
+        if self.mapping != super::MapConfig::Page {
+            return refuse("tenants are kept apart on drives with `mapping.kind = \"page\"` only");
+        }
+        if !self.gc.separate {
+            return refuse("a tenant's moved pages need units of their own: `gc.separate` must be true");
+        }
+        if self.wear.endurance.is_some_and(|endurance| endurance > 0) {
+            return refuse("blocks of a drive with tenants do not wear out: leave `wear.endurance` out, or 0");
+        }
+        if self.buffer_config().is_some() || self.allocation == super::Allocation::Static {
+            return refuse("tenants are kept apart on drives without a write buffer, and with `allocation = \"dynamic\"`");
+        }
+        for tenant in &self.tenants {
+            if tenant.size == ByteLen::ZERO || !(1..=1000).contains(&tenant.weight) {
+                let why = format!("`{}` needs a size above zero and a weight of 1 to 1000", tenant.name);
+                return Err(BuildError::at("tenants", why));
+            }
+        }
+        let names = |name: &str| self.tenants.iter().filter(|tenant| tenant.name == name).count();
+        if let Some(twice) = self.tenants.iter().find(|tenant| names(&tenant.name) > 1) {
+            return Err(BuildError::at("tenants", format!("`{}` is there twice", twice.name)));
+        }
+        if let Some(trigger) = self.tenant_trigger.filter(|trigger| trigger.num >= trigger.den) {
+            let why = format!("{}/{} of a tenant's units is no share below 1", trigger.num, trigger.den);
+            return Err(BuildError::at("tenant_trigger", why));
+        }
+        match self.isolation {
+            IsolationConfig::SharedSpace { beta, .. } if beta.num == 0 || beta.num >= beta.den => {
+                refuse("beta is a share above 0 and below 1")
+            }
+            IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
+                refuse("limit is a share of what the others contribute, at most 1")
+            }
+            IsolationConfig::SharedSpace { keep: Some(0), .. } => {
+                refuse("keep = 0: a lender keeps at least one erased unit")
+            }
+            IsolationConfig::Channel | IsolationConfig::Die if self.unit == Unit::Superblock => {
+                refuse("a superblock lies in every die: take `unit = \"die\"` or \"plane\" for dies or channels of one's own")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Logical pages of each tenant, and one past the last of each.
+    fn ranges(&self, size: &Size, page: u64) -> Result<(Vec<u32>, Vec<u32>), BuildError> {
+        let pages: Vec<u64> = self.tenants.iter().map(|tenant| tenant.size.0.div_ceil(page)).collect();
+        let sum: u64 = pages.iter().sum();
+        if sum > u64::from(size.logical) {
+            let why = format!("they need {sum} pages of {} that the drive has for its hosts", size.logical);
+            return Err(BuildError::at("tenants", why));
+        }
+        let pages: Vec<u32> = pages.into_iter().map(|pages| pages as u32).collect();
+        let ends = pages.iter().scan(0, |end, &pages| {
+            *end += pages;
+            Some(*end)
+        });
+        let ends = ends.collect();
+        Ok((pages, ends))
+    }
+
+    /// What the tenants have on a drive of this layout; none without isolation.
+    pub(super) fn tenancy(
+        &self,
+        layout: &Layout,
+        geometry: Geometry,
+        size: &Size,
+        page: u64,
+        cx: &BuildContext<'_>,
+    ) -> Result<Option<Tenancy>, BuildError> {
+        if self.isolation == IsolationConfig::None {
+            return Ok(None);
+        }
+        let (sizes, ends) = self.ranges(size, page)?;
+        let journal = |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, ends.len());
+        let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
+        let turns = self.unit.turns(self.placement, geometry);
+        let mut tenancy = match self.isolation {
+            IsolationConfig::Channel | IsolationConfig::Die => {
+                let owners = self.owners(&sizes, size.logical, geometry)?;
+                let rooms = |tenant: usize| {
+                    let groups = owners.iter().filter(|&&owner| usize::from(owner) == tenant).count() as u64;
+                    groups * u64::from(layout.blocks - size.reserved) * u64::from(layout.pages)
+                };
+                self.check_rooms(&needed, rooms)?;
+                let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
+                let turns = (0..ends.len()).map(mine).collect();
+                let starts = vec![self.gc.paced_from(); ends.len()];
+                let tenants = Tenants::new(ends, turns, starts, Box::new(Vssd), Vec::new(), owners);
+                Tenancy { tenants, shares: Vec::new() }
+            }
+            _ => {
+                let space = Space {
+                    units: layout.blocks,
+                    pages: layout.pages,
+                    groups: layout.planes,
+                    logical: size.logical,
+                    weights: self.tenants.iter().map(|tenant| tenant.weight).collect(),
+                    sizes,
+                };
+                let policy = self.policy();
+                let units = policy.shares(&space);
+                let start = |&units: &u32| {
+                    let least = self.gc.paced_from();
+                    self.tenant_trigger.map_or(least, |share| least.max(share.of(u64::from(units)) as u32))
+                };
+                let starts: Vec<u32> = units.iter().map(start).collect();
+                let share = |(&blocks, &start): (&u32, &u32)| Share { blocks, reserved: start.max(self.gc.start) + 3 };
+                let shares: Vec<Share> = units.iter().zip(&starts).map(share).collect();
+                let rooms = |tenant: usize| {
+                    let Share { blocks, reserved } = shares[tenant];
+                    u64::from(layout.planes) * u64::from(blocks.saturating_sub(reserved)) * u64::from(layout.pages)
+                };
+                self.check_rooms(&needed, rooms)?;
+                let books = Books::new(units, |units| policy.contribution(units));
+                let books = vec![books; layout.planes as usize];
+                let turns = vec![turns; ends.len()];
+                let tenants = Tenants::new(ends, turns, starts, policy, books, Vec::new());
+                Tenancy { tenants, shares }
+            }
+        };
+        tenancy.tenants.planted = Planted {
+            mixed: cx.planted("ssd.tenant-page-misplaced"),
+            crosses: cx.planted("ssd.tenant-collects-others"),
+            lends_unallocated: cx.planted("ssd.tenant-unit-from-nowhere"),
+            keeps_what_it_owes: cx.planted("ssd.tenant-keeps-loan"),
+            room_not_kept: cx.planted("ssd.tenant-room-not-kept"),
+        };
+        Ok(Some(tenancy))
+    }
+
+    fn policy(&self) -> Box<dyn Isolation> {
+        match self.isolation {
+            IsolationConfig::Ops => Box::new(Ops),
+            IsolationConfig::SharedSpace { beta, limit, keep, give_back } => Box::new(SharedSpace {
+                beta,
+                limit,
+                keep: keep.unwrap_or(self.gc.start + 2),
+                give_back: match give_back {
+                    GiveBack::AtErase => isolation::GiveBack::AtErase,
+                    GiveBack::OnDemand => isolation::GiveBack::OnDemand,
+                },
+            }),
+            _ => Box::new(Vssd),
+        }
+    }
+
+    /// Refuses tenants whose pages do not fit what they have.
+    fn check_rooms(&self, needed: &[u64], room: impl Fn(usize) -> u64) -> Result<(), BuildError> {
+        for (tenant, &needed) in needed.iter().enumerate() {
+            if needed > room(tenant) {
+                let why = format!(
+                    "`{}` needs room for {needed} pages, records of trims included, and has {} while units are cleared: raise \
+                     `over_provisioning`, the number of blocks, or its weight",
+                    self.tenants[tenant].name,
+                    room(tenant)
+                );
+                return Err(BuildError::at("tenants", why));
+            }
+        }
+        Ok(())
+    }
+
+    /// The owner of each group of planes where tenants have channels or dies of their own. Those that are left belong to nobody.
+    fn owners(&self, sizes: &[u32], logical: u32, geometry: Geometry) -> Result<Vec<u16>, BuildError> {
+        let is_channel = self.isolation == IsolationConfig::Channel;
+        let all = if is_channel { geometry.channels } else { geometry.all_dies() };
+        let part = |&size: &u32| (u64::from(all) * u64::from(size) / u64::from(logical.max(1))).max(1) as u32;
+        let parts: Vec<u32> = sizes.iter().map(part).collect();
+        if parts.iter().sum::<u32>() > all {
+            let why = format!("{} tenants need more than the {all} that the drive has", sizes.len());
+            return refuse(why);
+        }
+        let mut owner_of = Vec::new();
+        for (tenant, &part) in (0u16..).zip(&parts) {
+            owner_of.extend(std::iter::repeat_n(tenant, part as usize));
+        }
+        owner_of.resize(all as usize, u16::MAX);
+        let die_of = |group: u32| match self.unit {
+            Unit::Plane => group / geometry.planes,
+            Unit::Die | Unit::Superblock => group,
+        };
+        let groups = match self.unit {
+            Unit::Plane => geometry.all_planes(),
+            Unit::Die | Unit::Superblock => geometry.all_dies(),
+        };
+        // Die `i` lies on channel `i mod channels`.
+        let index = |die: u32| if is_channel { die % geometry.channels } else { die };
+        Ok((0..groups).map(|group| owner_of[index(die_of(group)) as usize]).collect())
+    }
+}

@@ -1,0 +1,535 @@
+//! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
+//!
+//! The drive's logical space is dealt out to the tenants in order, and a page belongs to the tenant whose range it lies in, not to
+//! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
+//! request causes is charged to the one that caused it, as everywhere.
+//!
+//! Each tenant has a pool of units in each group of planes ([`nandu_ftl::blocks::Share`]), with open units, erased units and collection of its
+//! own; or, with `channel` and `die`, groups of planes that are its own. A trim record names trims of one tenant and lies in its units.
+//!
+//! *When a unit is opened* and its tenant has few erased ones: what it has lent comes back first, then it borrows, and only then it
+//! collects ([`nandu_ftl::isolation`]). A demand is met by an erased unit of the debtor, or by one collection there, which is charged to the one
+//! that wrote last to the debtor's range. While a tenant owes, it collects the emptiest unit whatever the policy, moves nothing for wear, and
+//! opens a unit only where the bound of [`nandu_ftl::isolation::room`] allows.
+//!
+//! A unit changes hands only erased, and its erase is counted for the tenant that filled it.
+//!
+//! Cost: a look at the range for each page; passes over the units of a group for each unit that is opened or cleared. RAM: what
+//! [`nandu_ftl::isolation`] says.
+
+use super::Ssd;
+use nandu_base::{Counter, Cx, TenantId, Violation};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::isolation::{room, Books, Isolation, TENANTS_MAX};
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::placement::RoundRobin;
+use nandu_ftl::trim_journal::Extent;
+use nandu_ftl::{BlockId, Lpn, Ppn};
+
+/// What happened to a tenant since the counters were reset.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counts {
+    pub written: u64,
+    pub moved: u64,
+    pub erases: u64,
+    /// Units borrowed, ever.
+    pub borrowed: u64,
+    /// Units lent, ever.
+    pub lent: u64,
+    /// Collections forced on it by those it owes.
+    pub forced: u64,
+}
+
+/// Faults that are planted here.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Planted {
+    pub mixed: bool,
+    pub crosses: bool,
+    pub lends_unallocated: bool,
+    pub keeps_what_it_owes: bool,
+    pub room_not_kept: bool,
+}
+
+/// The tenants of a drive.
+pub(super) struct Tenants {
+    /// One past the last logical page of each.
+    pub ends: Vec<u32>,
+    /// The turns of each over the groups of planes where it has units.
+    pub turns: Vec<RoundRobin>,
+    /// Erased units at which each begins to clear.
+    pub starts: Vec<u32>,
+    pub policy: Box<dyn Isolation>,
+    /// The ledger of each group; empty where tenants have groups of their own.
+    pub books: Vec<Books>,
+    /// Who owns each group, where they do.
+    pub owners: Vec<u16>,
+    /// Who has written last to each tenant's range.
+    writers: Vec<TenantId>,
+    counts: Vec<Counts>,
+    /// A lender waits for this collection: what it gains goes there.
+    is_demanded: bool,
+    /// Units owed since a power cut, by pool: the bound does not cover them.
+    inherited: Vec<u32>,
+    /// Demands that one collection has not met.
+    late: u64,
+    demands: u64,
+    pub planted: Planted,
+    scratch: Vec<u32>,
+    invalid: Vec<u16>,
+    free: Vec<u32>,
+}
+
+impl Tenants {
+    pub fn new(
+        ends: Vec<u32>,
+        turns: Vec<RoundRobin>,
+        starts: Vec<u32>,
+        policy: Box<dyn Isolation>,
+        books: Vec<Books>,
+        owners: Vec<u16>,
+    ) -> Tenants {
+        let tenants = ends.len();
+        assert!(tenants <= TENANTS_MAX, "options were checked");
+        Tenants {
+            inherited: vec![0; books.len() * tenants],
+            ends,
+            turns,
+            starts,
+            policy,
+            books,
+            owners,
+            writers: vec![TenantId::SYSTEM; tenants],
+            counts: vec![Counts::default(); tenants],
+            is_demanded: false,
+            late: 0,
+            demands: 0,
+            planted: Planted::default(),
+            scratch: Vec::new(),
+            invalid: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Tenants.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The tenant of a logical page.
+    #[inline]
+    pub fn of(&self, lpn: Lpn) -> usize {
+        self.ends.partition_point(|&end| end <= lpn.0)
+    }
+
+    /// The tenant of a pool.
+    pub fn of_pool(&self, pool: u32) -> usize {
+        match self.books.is_empty() {
+            true => usize::from(self.owners[pool as usize]),
+            false => pool as usize % self.len(),
+        }
+    }
+
+    /// Erased units at which the owner of a pool begins to clear. A group without owner is never written.
+    fn start_of(&self, pool: u32) -> u32 {
+        self.starts.get(self.of_pool(pool)).copied().unwrap_or(0)
+    }
+
+    /// The pool of a tenant in a group of planes.
+    fn pool(&self, group: u32, tenant: usize) -> u32 {
+        match self.books.is_empty() {
+            true => group,
+            false => group * self.len() as u32 + tenant as u32,
+        }
+    }
+
+    /// Units that the owner of a pool owes.
+    fn debt(&self, pool: u32) -> u32 {
+        match self.books.get(pool as usize / self.len()) {
+            Some(books) => books.accounts()[self.of_pool(pool)].borrowed,
+            None => 0,
+        }
+    }
+
+    /// Extents by tenant, those that reach over a boundary in parts.
+    pub fn split(&self, extents: &[Extent]) -> Vec<Vec<Extent>> {
+        let mut parts = vec![Vec::new(); self.len()];
+        for extent in extents {
+            let (mut first, end) = (extent.first.0, extent.first.0 + extent.count);
+            while first < end {
+                let tenant = self.of(Lpn(first));
+                let until = end.min(self.ends[tenant]);
+                parts[tenant].push(Extent { first: Lpn(first), count: until - first, as_of: extent.as_of });
+                first = until;
+            }
+        }
+        parts
+    }
+
+    pub fn reset_counters(&mut self) {
+        self.counts.fill(Counts::default());
+        self.demands = 0;
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    fn tenants_mut(&mut self) -> &mut Tenants {
+        self.tenants.as_deref_mut().expect("only asked for on a drive with tenants")
+    }
+
+    /// Erased blocks of a pool at which clearing begins.
+    #[inline]
+    pub(super) fn start_of(&self, pool: u32) -> u32 {
+        match &self.tenants {
+            None => self.host.gc_start,
+            Some(tenants) => tenants.start_of(pool),
+        }
+    }
+
+    /// Takes the next page for the data of `lpn`; it counts as valid from here on.
+    pub(super) fn take_tenant_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+        let is_mixed = self.seq % 128 == 127;
+        let tenants = self.tenants.as_deref_mut().expect("only asked for on a drive with tenants");
+        let mut tenant = tenants.of(lpn);
+        tenants.writers[tenant] = cause;
+        if tenants.planted.mixed && is_mixed {
+            tenant = (tenant + 1) % tenants.len();
+        }
+        for _ in 0..2 * self.blocks.planes.len() {
+            let tenants = self.tenants_mut();
+            let group = tenants.turns[tenant].take();
+            let pool = tenants.pool(group, tenant);
+            if !self.blocks.planes[pool as usize].has_room() {
+                continue;
+            }
+            if self.blocks.planes[pool as usize].host.is_full() {
+                self.open_tenant_block(pool, cause, cx);
+            }
+            let p = &mut self.blocks.planes[pool as usize];
+            p.valid += 1;
+            return p.host.take();
+        }
+        panic!("I-5: no unit of a tenant whose space was checked has room for another valid page");
+    }
+
+    /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
+    fn open_tenant_block(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        loop {
+            self.fill_up(pool, cx);
+            let p = &self.blocks.planes[pool as usize];
+            if !p.host.is_full() {
+                return;
+            }
+            if p.free > self.host.urgent && self.may_open(pool) {
+                break;
+            }
+            self.count.clears_forced += 1;
+            self.clear_whole_block(pool, cause, cx);
+        }
+        let cursor = self.blocks.open_free(pool, self.seq + 1).expect("clearing has freed a block");
+        self.note_opened(cursor);
+        self.blocks.planes[pool as usize].host = cursor;
+    }
+
+    /// Gets erased units from others, until opening one does not begin a collection.
+    fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        let least = self.start_of(pool).max(self.host.urgent) + 1;
+        while self.blocks.planes[pool as usize].free <= least {
+            if !self.demand(pool, cx) && !self.borrow(pool) {
+                return;
+            }
+        }
+    }
+
+    /// Borrows an erased unit; false when nobody lends one.
+    fn borrow(&mut self, pool: u32) -> bool {
+        let Some(tenants) = self.tenants.as_deref_mut() else { return false };
+        let (group, borrower) = (pool as usize / tenants.len(), tenants.of_pool(pool));
+        let Some(books) = tenants.books.get_mut(group) else { return false };
+        let first = group * tenants.ends.len();
+        tenants.free.clear();
+        tenants.free.extend(self.blocks.planes[first..first + tenants.ends.len()].iter().map(|p| p.free));
+        if tenants.planted.lends_unallocated && self.seq.is_multiple_of(2) {
+            self.blocks.planes[pool as usize].free += 1;
+            return true;
+        }
+        let Some(lender) = tenants.policy.lender(books, &tenants.free, borrower) else { return false };
+        books.lend(lender, borrower);
+        tenants.counts[borrower].borrowed += 1;
+        tenants.counts[lender].lent += 1;
+        self.blocks.hand_over((first + lender) as u32, pool);
+        true
+    }
+
+    /// Demands a unit back that the owner of `pool` has lent: an erased one, or what one collection of the debtor gains. False when
+    /// nothing is owed to it.
+    fn demand(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
+        let Some(tenants) = self.tenants.as_deref_mut() else { return false };
+        let (group, lender) = (pool as usize / tenants.len(), tenants.of_pool(pool));
+        let Some(books) = tenants.books.get(group) else { return false };
+        let Some(debtor) = books.largest_debtor(lender) else { return false };
+        tenants.demands += 1;
+        let (from, keeps) = (tenants.pool(group as u32, debtor), tenants.planted.keeps_what_it_owes);
+        if !self.may_give(from) && !keeps {
+            let tenants = self.tenants_mut();
+            tenants.is_demanded = true;
+            tenants.counts[debtor].forced += 1;
+            let cause = tenants.writers[debtor];
+            if self.has_victim(from) {
+                self.clear_whole_block(from, cause, cx);
+            }
+            self.tenants_mut().is_demanded = false;
+        }
+        let may_give = self.may_give(from) && !keeps;
+        let tenants = self.tenants_mut();
+        let inherited = &mut tenants.inherited[from as usize];
+        if !may_give {
+            // What was owed at a power cut may take longer.
+            tenants.late += u64::from(*inherited == 0);
+            return false;
+        }
+        *inherited = inherited.saturating_sub(1);
+        self.give(from, pool);
+        true
+    }
+
+    /// Whether the owner of `pool` can give an erased unit back and still give back what else it owes.
+    fn may_give(&mut self, pool: u32) -> bool {
+        let debt = self.tenants_mut().debt(pool);
+        let pages = u64::from(self.blocks.layout().pages);
+        self.blocks.planes[pool as usize].free > 0
+            && self.blocks.room_of(pool) >= pages + self.room_needed(pool, debt)
+    }
+
+    /// Whether the owner of `pool` may open a unit for its host.
+    fn may_open(&mut self, pool: u32) -> bool {
+        let debt = self.tenants_mut().debt(pool);
+        if debt == 0 || self.tenants_mut().planted.room_not_kept {
+            return true;
+        }
+        let pages = u64::from(self.blocks.layout().pages);
+        self.blocks.room_of(pool) >= pages + self.room_needed(pool, debt + 1)
+    }
+
+    /// The room that so many collections of a pool take at most.
+    fn room_needed(&mut self, pool: u32, victims: u32) -> u64 {
+        let pages = self.blocks.layout().pages;
+        let begun = self.victim_of(pool);
+        let left = begun.map(|victim| pages - u32::from(self.blocks.invalid(victim)));
+        let full = self.blocks.valid_of_full(pool, begun.unwrap_or(BlockId(u32::MAX)));
+        let mut scratch = std::mem::take(
+            &mut self.tenants.as_deref_mut().expect("only asked for on a drive with tenants").scratch,
+        );
+        let needed = room::needed(full, left, victims, pages, &mut scratch);
+        self.tenants_mut().scratch = scratch;
+        needed
+    }
+
+    /// A unit goes back to the pool that it was lent from.
+    fn give(&mut self, from: u32, to: u32) {
+        let tenants = self.tenants_mut();
+        let (debtor, lender) = (tenants.of_pool(from), tenants.of_pool(to));
+        let group = from as usize / tenants.len();
+        tenants.books[group].give_back(debtor, lender);
+        self.blocks.hand_over(from, to);
+    }
+
+    /// The owner of `pool` has erased a unit: it counts for its wear, and may give one back.
+    pub(super) fn tenant_erased(&mut self, pool: u32) {
+        let Some(tenants) = self.tenants.as_deref_mut() else { return };
+        let debtor = tenants.of_pool(pool);
+        tenants.counts[debtor].erases += 1;
+        if tenants.is_demanded || !tenants.policy.gives_back_at_erase() || tenants.debt(pool) == 0 {
+            return;
+        }
+        let group = pool as usize / tenants.len();
+        let Some(lender) = tenants.books[group].largest_creditor(debtor) else { return };
+        let to = tenants.pool(group as u32, lender);
+        if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_give(pool) {
+            let inherited = &mut self.tenants_mut().inherited[pool as usize];
+            *inherited = inherited.saturating_sub(1);
+            self.give(pool, to);
+        }
+    }
+
+    /// A page of `lpn` is written for the host.
+    pub(super) fn count_written(&mut self, lpn: Lpn) {
+        let tenants = self.tenants_mut();
+        let tenant = tenants.of(lpn);
+        tenants.counts[tenant].written += 1;
+    }
+
+    /// A page of the owner of `pool` was moved.
+    #[inline]
+    pub(super) fn tenant_moved(&mut self, pool: u32) {
+        if let Some(tenants) = self.tenants.as_deref_mut() {
+            let tenant = tenants.of_pool(pool);
+            tenants.counts[tenant].moved += 1;
+        }
+    }
+
+    /// Whether the owner of `pool` owes units.
+    pub(super) fn is_debtor(&self, pool: u32) -> bool {
+        self.tenants.as_deref().is_some_and(|tenants| tenants.debt(pool) > 0)
+    }
+
+    /// The invalid pages of a plane's blocks as the owner of `pool` sees them; given back with `keep_invalid`.
+    pub(super) fn invalid_of_tenant(&mut self, pool: u32) -> Vec<u16> {
+        let tenants = self.tenants.as_deref_mut().expect("only asked for on a drive with tenants");
+        let mut invalid = std::mem::take(&mut tenants.invalid);
+        if tenants.planted.crosses {
+            invalid.clear();
+            invalid.extend_from_slice(self.blocks.plane_invalid(pool));
+        } else {
+            self.blocks.invalid_for(pool, &mut invalid);
+        }
+        invalid
+    }
+
+    pub(super) fn keep_invalid(&mut self, invalid: Vec<u16>) {
+        self.tenants_mut().invalid = invalid;
+    }
+
+    /// Maps every logical page as if the drive had been written once from start to end.
+    pub(super) fn fill_tenants(&mut self) {
+        for lpn in (0..self.host.logical).map(Lpn) {
+            let pool = loop {
+                let tenants = self.tenants_mut();
+                let tenant = tenants.of(lpn);
+                let group = tenants.turns[tenant].take();
+                let pool = tenants.pool(group, tenant);
+                if self.blocks.planes[pool as usize].has_room() {
+                    break pool;
+                }
+            };
+            if self.blocks.planes[pool as usize].host.is_full() {
+                let cursor = self.blocks.open_free(pool, self.seq + 1);
+                self.blocks.planes[pool as usize].host = cursor.expect("a tenant's pages fit its units");
+            }
+            let p = &mut self.blocks.planes[pool as usize];
+            p.valid += 1;
+            let ppn = p.host.take();
+            self.seq += 1;
+            self.map.set(lpn, ppn);
+            self.blocks.programmed(ppn, Content::Data(lpn));
+        }
+        self.filled_to = self.seq;
+    }
+
+    /// The pool that a scanned unit belongs to, by a logical page whose data or trim it holds. One without any held what a cut
+    /// has torn: it goes to the tenant that most likely opened it, one without an open unit and with units to spare.
+    pub(super) fn owner_after_cut(&self, block: BlockId, lpn: Option<Lpn>, held: &[u32]) -> u32 {
+        let tenants = self.tenants.as_deref().expect("only asked for on a drive with tenants");
+        let group = self.blocks.layout().plane_of_block(block);
+        if tenants.books.is_empty() {
+            return group;
+        }
+        if let Some(lpn) = lpn {
+            return tenants.pool(group, tenants.of(lpn));
+        }
+        let accounts = tenants.books[group as usize].accounts();
+        let likely = |&tenant: &usize| {
+            let pool = tenants.pool(group, tenant);
+            let p = &self.blocks.planes[pool as usize];
+            let spare = i64::from(accounts[tenant].allocated) - i64::from(held[pool as usize]);
+            (spare > 0, p.moved.is_full(), p.host.is_full(), spare, std::cmp::Reverse(tenant))
+        };
+        let tenant = (0..tenants.len()).max_by_key(likely).unwrap_or(0);
+        tenants.pool(group, tenant)
+    }
+
+    /// Settles who owes whom after a power cut; `held` units of each pool are written.
+    pub(super) fn settle_loans(&mut self, held: &[u32]) {
+        let Some(tenants) = self.tenants.as_deref_mut() else { return };
+        let count = tenants.ends.len();
+        for (group, books) in tenants.books.iter_mut().enumerate() {
+            let held = &held[group * count..(group + 1) * count];
+            let is_settled = books.settle(held);
+            assert!(is_settled, "I-7: tenants hold {held:?} units of {:?}", books.accounts());
+            for (tenant, (account, held)) in books.accounts().iter().zip(held).enumerate() {
+                let pool = group * count + tenant;
+                tenants.inherited[pool] = account.borrowed;
+                self.blocks.restore_free(pool as u32, account.entitled() - held);
+            }
+        }
+        tenants.is_demanded = false;
+    }
+
+    /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
+    /// so far was met by at most one collection.
+    pub(super) fn check_tenants(&self) -> Result<(), Violation> {
+        let Some(tenants) = self.tenants.as_deref() else { return Ok(()) };
+        let broken = |what: String| Err(Violation { invariant: "I-7", what });
+        let layout = self.blocks.layout();
+        let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
+        for block in layout.all_blocks().filter(|block| !free.contains(block)) {
+            let owner = tenants.of_pool(self.blocks.pool_of_block(block));
+            let first = layout.first_page(block).0;
+            for ppn in (first..first + layout.pages).map(Ppn) {
+                let other = match self.blocks.content(ppn) {
+                    Content::Data(lpn) => tenants.of(lpn) != owner,
+                    Content::Journal(slot) => self.journal.record(slot).is_some_and(|record| {
+                        record.ppn == ppn && record.extents.iter().any(|e| tenants.of(e.first) != owner)
+                    }),
+                    _ => false,
+                };
+                if other {
+                    return broken(format!("{block:?} of tenant {owner} holds {:?}", self.blocks.content(ppn)));
+                }
+            }
+        }
+        for (group, books) in tenants.books.iter().enumerate() {
+            let pools = (0..tenants.len()).map(|tenant| tenants.pool(group as u32, tenant));
+            let held: Vec<u32> = pools.clone().map(|pool| self.held_by(pool)).collect();
+            let erased: Vec<u32> = pools.map(|pool| self.blocks.planes[pool as usize].free).collect();
+            books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
+        }
+        if tenants.late > 0 {
+            let what = format!("{} units were not back after one collection", tenants.late);
+            return Err(Violation { invariant: "I-8", what });
+        }
+        Ok(())
+    }
+
+    /// The figures of the tenants.
+    pub(super) fn tenant_counters(&self, out: &mut Vec<Counter>) {
+        let Some(tenants) = self.tenants.as_deref() else { return };
+        let mut put = |name, value| out.push(Counter { name, value });
+        let sum = |of: fn(&Counts) -> u64| tenants.counts.iter().map(of).sum::<u64>();
+        put("units_lent", sum(|c| c.lent));
+        put("units_demanded", tenants.demands);
+        put("collections_forced_by_lenders", sum(|c| c.forced));
+        let pages = u64::from(self.limits.preferred);
+        for (tenant, (names, count)) in NAMES.iter().zip(&tenants.counts).enumerate() {
+            let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);
+            put(names[0], count.written * pages);
+            put(names[1], count.moved);
+            put(names[2], count.erases * u64::from(self.stripes.units.width()));
+            if !tenants.books.is_empty() {
+                put(names[3], accounts().map(|a| u64::from(a.allocated)).sum());
+                put(names[4], accounts().map(|a| u64::from(a.lent)).sum());
+                put(names[5], accounts().map(|a| u64::from(a.borrowed)).sum());
+                put(names[6], count.borrowed);
+                put(names[7], count.forced);
+            }
+        }
+    }
+}
+
+macro_rules! names {
+    ($($n:literal)*) => {
+        [$([
+            concat!("tenant_", $n, "_host_bytes_written"),
+            concat!("tenant_", $n, "_gc_pages_moved"),
+            concat!("tenant_", $n, "_block_erases"),
+            concat!("tenant_", $n, "_units_allocated"),
+            concat!("tenant_", $n, "_units_lent_now"),
+            concat!("tenant_", $n, "_units_borrowed_now"),
+            concat!("tenant_", $n, "_units_borrowed"),
+            concat!("tenant_", $n, "_collections_forced"),
+        ]),*]
+    };
+}
+
+/// Names of each tenant's counters.
+const NAMES: [[&str; 8]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);

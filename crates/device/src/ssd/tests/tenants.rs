@@ -1,0 +1,208 @@
+//! Tenants: the model, and what isolation and lending are for.
+
+use super::*;
+
+/// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
+const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 100\npages_per_block = 2\n\
+                      over_provisioning = 0.5\n\
+                      tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
+
+const LENDING: &str = "isolation = { kind = \"shared-space\", beta = \"1/4\" }\n";
+
+const KINDS: [&str; 7] = [
+    "unit = \"superblock\"\nisolation = { kind = \"vssd\" }\n",
+    "unit = \"superblock\"\nisolation = { kind = \"ops\" }\n",
+    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/4\" }\n",
+    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1, give_back = \"on-demand\" }\n",
+    "unit = \"die\"\nisolation = { kind = \"shared-space\", beta = \"1/4\" }\n",
+    "unit = \"plane\"\nisolation = { kind = \"channel\" }\n",
+    "unit = \"die\"\nisolation = { kind = \"die\" }\n",
+];
+
+const WAYS: [&str; 4] = [
+    "",
+    "gc = { kind = \"fifo\", pace = \"foreground\" }\n",
+    "gc = { background = 8, idle_after = \"20 us\" }\nwear = { spread = 1, every = 1 }\n",
+    "gc = { kind = \"cost-benefit\", urgent = 2 }\nwear = { order = \"least-worn\", factory_bad = \"1/50\" }\n",
+];
+
+#[test]
+fn every_isolation_agrees_with_the_model() {
+    for kind in KINDS {
+        for (place, way) in WAYS.iter().enumerate() {
+            for seed in [0, 1, 2, 3, 4, 8, 9] {
+                let drive = match kind.contains("channel") || kind.contains("die") {
+                    // Each plane has as many pages as a superblock has otherwise.
+                    true => SHARED
+                        .replace("pages_per_block = 2", "pages_per_block = 8")
+                        .replace("400 KiB", "1600 KiB")
+                        .replace("240 KiB", "960 KiB"),
+                    false => SHARED.to_string(),
+                };
+                if let Err(what) = random_run(&format!("{drive}{kind}{way}"), seed, None, 600) {
+                    panic!("{kind}{way} ({place}): {what}");
+                }
+            }
+        }
+    }
+}
+
+fn counter(bench: &Bench, name: &str) -> u64 {
+    let mut counters = Vec::new();
+    bench.machine.counters(&mut counters);
+    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+}
+
+const A: (u64, u64) = (0, 200);
+const B: (u64, u64) = (200, 320);
+
+/// Writes pages at random within a tenant's range; the drive is checked now and then.
+fn burst(bench: &mut Bench, (first, end): (u64, u64), pages: u64, rng: &mut Rng) -> Result<(), String> {
+    for at in 0..pages {
+        bench.now += Span(2_000_000);
+        let page = rng.between(first, end - 1);
+        let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        if at % 16 == 0 {
+            bench.machine.check().map_err(|v| v.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Bursts of one tenant after the other, of random lengths over random parts of their ranges.
+fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String> {
+    let mut rng = Rng::new(seed);
+    let mut bench = Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
+    bench.cells = None;
+    for _ in 0..30 {
+        let (first, end) = *rng.pick(&[A, B]);
+        let from = rng.between(first, end - 1);
+        let to = rng.between(from, end - 1) + 1;
+        let pages = rng.between(1, 300);
+        burst(&mut bench, (from, to), pages, &mut rng)?;
+    }
+    Ok(bench)
+}
+
+#[test]
+fn a_lender_has_its_units_back_after_one_collection_each() {
+    let mut demands = 0;
+    for seed in 0..30 {
+        for give_back in ["at-erase", "on-demand"] {
+            for beta in ["1/4", "3/4"] {
+                let options = format!(
+                    "isolation = {{ kind = \"shared-space\", beta = \"{beta}\", keep = 1, give_back = \"{give_back}\" }}\n"
+                );
+                let bench = bursts(&options, seed, None).unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
+                assert!(bench.charges_match(), "I-13");
+                assert!(counter(&bench, "collections_forced_by_lenders") <= counter(&bench, "units_demanded"));
+                demands += counter(&bench, "units_demanded");
+            }
+        }
+    }
+    assert!(demands > 100, "only {demands} units were demanded");
+}
+
+#[test]
+fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
+    let moved = |options: &str| {
+        let mut bench =
+            Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), None, Precondition::Filled);
+        bench.cells = None;
+        burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
+        (counter(&bench, "tenant_2_gc_pages_moved"), counter(&bench, "tenant_1_gc_pages_moved"), bench)
+    };
+    let (alone, other, _) = moved("isolation = { kind = \"vssd\" }\n");
+    let (shared, lender, bench) = moved(LENDING);
+    assert!(counter(&bench, "tenant_2_units_borrowed") > 0);
+    assert!(shared < alone, "{shared} pages moved with lent units, {alone} without");
+    assert_eq!((other, lender), (0, 0), "who writes nothing collects nothing");
+}
+
+#[test]
+fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
+    let mut bench = Bench::new(
+        &format!(
+            "{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \
+             \"on-demand\" }}\n"
+        ),
+        None,
+        Precondition::Filled,
+    );
+    bench.cells = None;
+    let mut rng = Rng::new(2);
+    burst(&mut bench, B, 900, &mut rng).unwrap();
+    let (erases, lent) = (counter(&bench, "tenant_2_block_erases"), counter(&bench, "tenant_1_units_lent_now"));
+    assert!(lent > 0);
+    burst(&mut bench, A, 900, &mut rng).unwrap();
+    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
+    assert!(counter(&bench, "tenant_2_block_erases") >= erases);
+}
+
+#[test]
+fn faults_of_lending_are_found() {
+    for (plant, options) in [
+        ("ssd.tenant-page-misplaced", LENDING),
+        ("ssd.tenant-collects-others", LENDING),
+        ("ssd.tenant-unit-from-nowhere", LENDING),
+        ("ssd.tenant-keeps-loan", "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n"),
+        ("ssd.tenant-room-not-kept", "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n"),
+    ] {
+        let found = (0..40).find_map(|seed| {
+            let run = std::panic::catch_unwind(|| bursts(options, seed, Some(plant)).map(|_| ()));
+            run.unwrap_or(Err("I-7: a panic".into())).err()
+        });
+        assert!(found.is_some(), "{plant} is never found");
+    }
+}
+
+#[test]
+fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n\
+                 tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
+    let wait = |isolation: &str| {
+        let drive = match isolation {
+            "" => "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n",
+            _ => drive,
+        };
+        let mut bench = Bench::new(&format!("{drive}{isolation}"), None, Precondition::Filled);
+        bench.cells = None;
+        let (id, _) = bench.issue(Op::Write, 0, 4 * 64, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        let mut last = Span::ZERO;
+        for page in 700..716 {
+            let (id, end) = bench.issue(Op::Read, page * 4, 4, Payload::NONE, Flags::NONE);
+            bench.end(id);
+            last = last.longer(end.since(bench.now));
+        }
+        last
+    };
+    let (apart, together) = (wait("isolation = { kind = \"channel\" }\n"), wait(""));
+    assert!(apart * 4 < together, "{apart} with a channel of its own, {together} without");
+}
+
+#[test]
+fn tenants_that_cannot_be_are_refused_with_the_key() {
+    let cases = [
+        ("isolation = { kind = \"vssd\" }", "tenants"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 GiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }, { name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
+        ("tenants = [{ name = \"a\", size = \"100 KiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", beta = 1 }", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", keep = 0 }", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1", "tenant_trigger"),
+    ];
+    for (text, key) in cases {
+        let text = format!("profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nover_provisioning = 0.3\n{text}");
+        let config: SsdConfig = toml::from_str(&text).unwrap();
+        let plants = BTreeSet::new();
+        let precondition = Precondition::Empty;
+        let cx = BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        assert_eq!(error.key, Some(key), "{text}: {error}");
+    }
+}
