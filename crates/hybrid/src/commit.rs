@@ -104,7 +104,7 @@ impl Hybrid {
         if !self.writers[r].is_idle() {
             return None;
         }
-        if self.rings[r].needs_no_proof() {
+        if self.rings[r].is_proven() {
             self.writers[r].hold = false;
             return Some(Step::Rest(r + 1));
         }
@@ -121,8 +121,7 @@ impl Hybrid {
         self.send_own(child, Op::Flush, ByteOffset::ZERO, 0, Payload::NONE, Tag::Commit, index, cx);
     }
 
-    /// A flush of a child is over. One that failed proves nothing, and neither would another: the machine starts again from
-    /// what is durable.
+    /// A flush of a child is over. One that failed proves nothing, and neither would another: service ends.
     pub(crate) fn commit_flushed(&mut self, failed: bool, cx: &mut Cx<'_>) {
         if failed {
             return self.fail(ErrorKind::WriteFailed, cx);

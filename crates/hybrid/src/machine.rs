@@ -124,6 +124,8 @@ pub(crate) struct Hybrid {
     epoch: u16,
     pub in_flight: u32,
     gone: Vec<bool>,
+    /// A child was lost since the last start.
+    was_lost: bool,
     reopen_after: Span,
     pub ops: Vec<HostOp>,
     pub free_ops: Vec<u32>,
@@ -187,6 +189,7 @@ impl Hybrid {
             epoch: 0,
             in_flight: 0,
             gone: vec![false; shapes.len() + 1],
+            was_lost: false,
             reopen_after: Span::ZERO,
             ops: Vec::new(),
             free_ops: Vec::new(),
@@ -272,7 +275,9 @@ impl Hybrid {
         cx.send(child, id);
     }
 
-    /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays.
+    /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays. When a
+    /// child was lost, the machine starts again as soon as it is back. After a failure of another kind it does not: it
+    /// would begin from what is proven, and silently lose what was acknowledged since.
     pub fn fail(&mut self, kind: ErrorKind, cx: &mut Cx<'_>) {
         if self.phase == Phase::Opening {
             self.open_failed(OpenError::Records(whole(kind)), cx);
@@ -290,7 +295,6 @@ impl Hybrid {
             return;
         }
         cx.event(DeviceEvent::Lost);
-        self.arm_reopen(cx);
     }
 
     fn arm_reopen(&mut self, cx: &mut Cx<'_>) {
@@ -333,7 +337,7 @@ impl Hybrid {
 
     /// Starts again where nothing stands in the way.
     fn try_reopen(&mut self, cx: &mut Cx<'_>) {
-        if self.phase == Phase::Failed && !self.gone.contains(&true) && self.in_flight == 0 {
+        if self.phase == Phase::Failed && self.was_lost && !self.gone.contains(&true) && self.in_flight == 0 {
             self.phase = Phase::Opening;
             self.opening.is_first = false;
             self.start_open(OpenHow::default(), cx);
@@ -359,6 +363,7 @@ impl Hybrid {
         self.count.recoveries += 1;
         self.disk_unflushed = false;
         self.reopen_after = Span::ZERO;
+        self.was_lost = false;
         self.stir = true;
         if std::mem::take(&mut self.opening.is_first) {
             cx.opened(Ok(()));
@@ -563,6 +568,7 @@ impl Machine for Hybrid {
         match event {
             DeviceEvent::Lost => {
                 self.gone[usize::from(child)] = true;
+                self.was_lost = true;
                 if self.phase == Phase::Opening {
                     self.open_failed(OpenError::Child(child), cx);
                 } else {
@@ -573,6 +579,7 @@ impl Machine for Hybrid {
                 // What it held in volatile memory is gone, whether or not it said so.
                 self.fail(ErrorKind::Gone, cx);
                 self.gone[usize::from(child)] = false;
+                self.was_lost = true;
                 if !self.opening.is_first {
                     self.try_reopen(cx);
                 }

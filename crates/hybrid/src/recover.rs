@@ -109,9 +109,9 @@ impl Hybrid {
         (ring.start, ring.used) = (accepted.start, accepted.used);
         ring.next_use = accepted.next_use.max(1);
         ring.next_group = accepted.durable + 1;
-        (ring.durable, ring.last_content, ring.found) =
+        // A start begins with a flush of the child: what proves these groups is durable as well.
+        (ring.durable, ring.proven, ring.last_content) =
             (accepted.durable, accepted.durable, accepted.durable);
-        ring.proven = if self.opening.is_first { accepted.durable } else { 0 };
         for unit in 0..shape.units {
             ring.units[unit as usize].erased = !shape.resets && !ring.is_used(unit);
         }

@@ -112,8 +112,6 @@ pub(crate) struct Ring {
     pub last_content: u64,
     /// Groups up to this one are durable, and so is a header that says so.
     pub proven: u64,
-    /// What `last_content` was at the start.
-    pub found: u64,
 }
 
 impl Ring {
@@ -128,7 +126,6 @@ impl Ring {
             durable: 0,
             last_content: 0,
             proven: 0,
-            found: 0,
             shape,
         }
     }
@@ -184,11 +181,9 @@ impl Ring {
         self.used -= 1;
     }
 
-    /// Whether everything written is durable and known to be. What a start found was flushed and proven before; a start
-    /// behind a failed flush has it proven again, unless the ring is full to the last page.
-    pub fn needs_no_proof(&self) -> bool {
-        let is_full = self.room() == 0 && self.free() == 0 && self.last_content == self.found;
-        self.last_content <= self.proven || is_full
+    /// Whether everything written is durable and known to be.
+    pub fn is_proven(&self) -> bool {
+        self.last_content <= self.proven
     }
 }
 
