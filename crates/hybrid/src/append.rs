@@ -113,42 +113,53 @@ impl Hybrid {
         if self.writers[r].state != State::Idle {
             return;
         }
-        let Some(want) = self.wanted(r) else { return };
-        let (pages, kept) = match want {
-            Want::Proof => (1, 0),
-            Want::Marks if self.collectors.iter().any(|c| c.stage == Collecting::Commit) => (1, 0),
-            Want::Marks => (1, KEPT),
-            Want::Moves(from) if !self.collectors[from].has_pages() => (1, KEPT),
-            Want::Moves(_) | Want::Frames => (2, KEPT),
-        };
-        let begins = self.rings[r].room() < pages;
-        if self.rings[r].free() < kept + u32::from(begins) {
-            if want == Want::Moves(r) {
-                self.collectors[r].give_up_rewriting(cx.pool);
-                self.stir = true;
+        if let Some((want, begins)) = self.wanted(r, cx) {
+            if !begins || self.begin_unit(r, cx) {
+                self.gather(r, want, cx);
             }
-            return;
-        }
-        if !begins || self.begin_unit(r, cx) {
-            self.gather(r, want, cx);
         }
     }
 
-    fn wanted(&self, r: usize) -> Option<Want> {
+    /// The first thing that wants to be appended and finds room, and whether that is in a new unit. What finds none does
+    /// not hold up the rest: a collection that goes on makes room.
+    fn wanted(&mut self, r: usize, cx: &mut Cx<'_>) -> Option<(Want, bool)> {
         if self.commit.wants_proof(r) {
-            return Some(Want::Proof);
+            return Some((Want::Proof, self.rings[r].room() < 1));
         }
         if self.writers[r].hold {
             return None;
         }
         if r == 0 && self.marks.taken < self.marks.ready {
-            return Some(Want::Marks);
+            // A collection waits for the commit that waits for them.
+            let must = self.collectors.iter().any(|c| c.stage == Collecting::Commit);
+            if let Some(begins) = self.finds_room(r, 1, if must { 0 } else { KEPT }) {
+                return Some((Want::Marks, begins));
+            }
         }
         // A ring's own collection goes first: that of the ring above may wait for it.
-        if let Some(from) = (0..=r).rev().find(|&from| self.collectors[from].appends_to(r)) {
-            return Some(Want::Moves(from));
+        for from in (0..=r).rev() {
+            if !self.collectors[from].appends_to(r) {
+                continue;
+            }
+            let pages = if self.collectors[from].has_pages() { 2 } else { 1 };
+            match self.finds_room(r, pages, KEPT) {
+                Some(begins) => return Some((Want::Moves(from), begins)),
+                None if from == r => {
+                    self.collectors[r].give_up_rewriting(cx.pool);
+                    self.stir = true;
+                }
+                None => {}
+            }
         }
-        (r == 0 && self.flushing && self.dram.waiting > 0).then_some(Want::Frames)
+        let wants_frames = r == 0 && self.flushing && self.dram.waiting > 0;
+        let begins = if wants_frames { self.finds_room(r, 2, KEPT) } else { None };
+        begins.map(|begins| (Want::Frames, begins))
+    }
+
+    /// Whether a group of at least so many pages finds room when `kept` units stay free, and whether in a new unit.
+    fn finds_room(&self, r: usize, pages: u32, kept: u32) -> Option<bool> {
+        let begins = self.rings[r].room() < pages;
+        (self.rings[r].free() >= kept + u32::from(begins)).then_some(begins)
     }
 
     /// Begins the next unit; false when it must be erased first.
