@@ -390,7 +390,9 @@ impl Hybrid {
             self.pump_close();
         }
         self.close_at_last(cx);
-        if std::env::var("HYDBG2").is_ok() { drop(self.check()); }
+        if std::env::var("HYDBG2").is_ok() {
+            drop(self.check());
+        }
     }
 
     /// Begins to append what waits in DRAM when it is much, or needed, or the host pauses.

@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn pressure_begins_when_a_write_waits_for_merges_and_ends_half_empty() {
-        let mut buffer = Buffer::new(4, 8, 1);
+        let mut buffer = Buffer::new(4, 8, Link::new(1));
         let waiting =
             Waiting { id: ReqId::NONE, came: Instant::ZERO, merged_then: Span::ZERO, serial: 0, next: 0 };
         buffer.used = 4;

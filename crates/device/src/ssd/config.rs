@@ -263,7 +263,8 @@ const PLANTS: &[Plant] = &[
         "now and then a tenant's page goes to a unit of the next tenant",
     )
     .within("ssd-tenants"),
-    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other").within("ssd-tenants"),
+    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other")
+        .within("ssd-tenants"),
     Plant::new(
         "ssd.tenant-unit-from-nowhere",
         "I-7",
@@ -506,6 +507,10 @@ impl SsdConfig {
         match cx.precondition {
             Precondition::Empty => {}
             Precondition::Filled => ssd.fill(),
+            Precondition::Fragmented(_) if ssd.tenants.is_some() => {
+                let why = "a drive with tenants is not fragmented by computation: start `filled` and let a warm-up do it";
+                return Err(BuildError::at("tenants", why));
+            }
             Precondition::Fragmented(share) => ssd.fragment(share, Rng::new(cx.seed).fork(4).bits()),
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());

@@ -65,7 +65,6 @@ use buffer::Buffer;
 use collect::Clearing;
 use host::Host;
 use level::Leveller;
-use tenants::Tenants;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape,
     Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step,
@@ -77,6 +76,7 @@ use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
 use stripes::Stripes;
+use tenants::Tenants;
 use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
@@ -213,7 +213,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             paging,
             host,
             limits,
-            is_plain: tenants.is_none() && !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
+            is_plain: tenants.is_none()
+                && !stripes.is_wide()
+                && !planted.lost_invalidation
+                && !planted.program_twice,
             blocks,
             stripes,
             lanes,

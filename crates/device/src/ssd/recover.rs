@@ -356,7 +356,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         units.sort_unstable_by_key(|(block, found, _)| {
             let is_in_part = (1..pages).contains(&found.written);
             let has_owner = found.written == 0 || found.lpn.is_some() || self.tenants.is_none();
-            (!has_owner, is_in_part, is_in_part && found.valid == 0, is_in_part.then_some(found.written), *block)
+            (
+                !has_owner,
+                is_in_part,
+                is_in_part && found.valid == 0,
+                is_in_part.then_some(found.written),
+                *block,
+            )
         });
         let mut held = vec![0; self.blocks.planes.len()];
         for (block, found, erases) in units {

@@ -474,7 +474,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     _ => false,
                 };
                 if other {
-                    return broken(format!("{block:?} of tenant {owner} holds {:?}", self.blocks.content(ppn)));
+                    return broken(format!(
+                        "{block:?} of tenant {owner} holds {:?}",
+                        self.blocks.content(ppn)
+                    ));
                 }
             }
         }

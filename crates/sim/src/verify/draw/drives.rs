@@ -270,9 +270,14 @@ impl Draft<'_> {
             self.put(key, value);
         }
         self.put("over_provisioning", format!("\"{}/{raw}\"", raw - logical));
-        let unit = if own_channels { *rng.pick(&["plane", "die"]) } else { *rng.pick(&["plane", "die", "superblock"]) };
+        let unit = if own_channels {
+            *rng.pick(&["plane", "die"])
+        } else {
+            *rng.pick(&["plane", "die", "superblock"])
+        };
         self.put_text("unit", unit);
-        let tenant = |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
+        let tenant =
+            |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
         let isolation = match kind {
@@ -280,7 +285,8 @@ impl Draft<'_> {
             1 => "kind = \"ops\"".to_string(),
             2 => "kind = \"vssd\"".to_string(),
             _ => {
-                let (beta, back) = (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
+                let (beta, back) =
+                    (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
                 let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
                 format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}")
             }
@@ -289,7 +295,10 @@ impl Draft<'_> {
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
         let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
-        self.put("wear", format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)));
+        self.put(
+            "wear",
+            format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)),
+        );
         if rng.below(2) == 0 {
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
         }
