@@ -4,6 +4,9 @@
 //! leader as long as the follower lacks fewer than `write_behind` writes. FUA needs it durable on both; in mode `fast-leg` on the leader, where the follower durably says L. Past the bound on the age of exposed data
 //! both legs are needed, and past the bound on bytes there is no answer before there is room. Lost data that are written
 //! again are answered last of all ([`super::lost`]).
+//!
+//! From the answer on the extent is free for others. The operation stays, without it, until the other leg has its share too,
+//! and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and says which leg is not current.
 
 use super::delay::Ack;
 use super::region_map::L;

@@ -1,8 +1,9 @@
-//! Who is a member: a leg leaves, the other takes Solo, a leg rejoins, the mirror closes.
+//! Who is a member: a leg leaves, the other takes Solo, a leg rejoins.
 //!
 //! A procedure is a row of steps; each waits for a condition that [`Mirror::run_proc`] looks at whenever something
 //! changed. One procedure runs at a time. The steps carry the numbers of hetero-mirror.md section 4.
 
+use super::close::CloseStep;
 use super::decide::{returns, Found, Lacks};
 use super::layout::{Gen, Superblock};
 use super::leg::Place;
@@ -10,7 +11,7 @@ use super::open::OpenStep;
 use super::region_map::{D, L};
 use super::write::{Kind, Part};
 use super::{Mirror, Phase, CLEAR, EXPOSE, HEDGE, REST, RESYNC, WAIT};
-use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, Instant, OpenError, OpenHow};
+use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenHow};
 
 /// The procedure under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,18 +53,6 @@ pub(super) enum JoinStep {
     Record,
     /// 5: the leader's superblock. (4, "L covers D", holds by then.)
     Pair,
-}
-
-/// Close.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum CloseStep {
-    Drain,
-    Flush([u64; 2]),
-    Clear,
-    Map,
-    Record,
-    /// What was sent to a leg that has left comes back: the legs are closed next.
-    Stragglers,
 }
 
 impl Proc {
@@ -240,7 +229,7 @@ impl Mirror {
     }
 
     /// Uses no leg any more. What is in flight comes back as a straggler.
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         for leg in &mut self.legs {
             leg.place = Place::Out;
             leg.forget();
@@ -504,60 +493,5 @@ impl Mirror {
         if std::mem::take(&mut self.opened_after_join) {
             cx.opened(Ok(()));
         }
-    }
-
-    pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
-        // A mirror that has failed has nothing to make durable, but what it sent must come back: a leg is closed next.
-        if self.phase != Phase::Running {
-            self.let_go();
-            self.proc = Proc::Close(CloseStep::Stragglers);
-        }
-        self.phase = Phase::Closing;
-        self.stir = true;
-        cx.cancel_wake(CLEAR);
-        cx.cancel_wake(RESYNC);
-    }
-
-    fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
-        let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
-        match step {
-            CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
-                self.phase = Phase::Closed;
-                self.proc = Proc::None;
-                cx.closed();
-            }
-            CloseStep::Drain if self.ops_alive() == 0 && self.op_queue.is_empty() && !self.is_clearing() => {
-                self.stop_copies(cx);
-                let mut need = [0; 2];
-                for (leg, n) in
-                    need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>()
-                {
-                    *n = self.legs[leg].dirty;
-                    self.want_flush(leg, *n, cx);
-                }
-                self.proc = Proc::Close(CloseStep::Flush(need));
-            }
-            CloseStep::Flush(need)
-                if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) =>
-            {
-                self.start_clear(Instant::MAX, cx);
-                self.proc = Proc::Close(CloseStep::Clear);
-            }
-            CloseStep::Clear if !self.is_clearing() => self.proc = Proc::Close(CloseStep::Map),
-            CloseStep::Map if (0..2).all(|leg| !used(leg, self) || self.legs[leg].map_is_settled()) => {
-                let now = cx.now.0;
-                let pair = self.is_pair();
-                for leg in (0..2).filter(|&leg| used(leg, self)).collect::<Vec<_>>() {
-                    let together = if pair { now } else { self.legs[leg].sb.together };
-                    self.write_sb(leg, |sb| (sb.clean, sb.together) = (true, together), cx);
-                }
-                self.proc = Proc::Close(CloseStep::Record);
-            }
-            CloseStep::Record if self.legs.iter().all(|l| !l.is_in() || l.sb_is_settled()) => {
-                self.proc = Proc::Close(CloseStep::Stragglers);
-            }
-            _ => return false,
-        }
-        true
     }
 }

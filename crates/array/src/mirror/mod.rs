@@ -29,9 +29,9 @@
 //! planned swap of the roles.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
-//! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`],
-//! [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`] how far it may be,
-//! [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`] the procedures.
+//! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
+//! how far it may be, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
+//! [`close`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
 //! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 64 B for each active region,
@@ -39,6 +39,7 @@
 //! requests that are not answered), and `resync_depth` chunks.
 
 mod ack;
+mod close;
 pub mod config;
 mod copy;
 pub mod decide;

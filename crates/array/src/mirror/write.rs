@@ -4,11 +4,7 @@
 //! one piece. For each piece: a place among the active regions, D durable on the leader (R-INTENT), the data to every leg
 //! that takes writes, directly or through its delay queue ([`super::delay`]), an answer from each.
 //!
-//! **Acknowledged early.** With `ack` other than `both` the client is answered when one leg has the data, or one has it and
-//! the wait limit of the other is over. Then the extent is free for others; the operation stays, without it, until the
-//! other leg has its share too, and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and
-//! says which leg is not current. FUA is answered when both legs have it durably, in mode `fast-leg` when the leader has
-//! and the follower says L.
+//! When the client is answered, and what is left to do then: [`super::ack`].
 //!
 //! **Errors.** A leg that fails a write that the other leg took is out. What fails after the client was answered goes back
 //! to the queue. The request keeps the payload until the answer.

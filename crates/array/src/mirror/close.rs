@@ -1,0 +1,76 @@
+//! Close: what is under way ends, both legs flush, every mark is cleared, and the superblocks say that the end was in order.
+//!
+//! A leg is not closed before everything that was sent to it is back.
+
+use super::member::Proc;
+use super::{Mirror, Phase, CLEAR, RESYNC};
+use nandu_base::{Cx, Instant};
+
+/// Close.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum CloseStep {
+    Drain,
+    Flush([u64; 2]),
+    Clear,
+    Map,
+    Record,
+    /// What was sent to a leg that has left comes back: the legs are closed next.
+    Stragglers,
+}
+
+impl Mirror {
+    pub(super) fn start_close(&mut self, cx: &mut Cx<'_>) {
+        // A mirror that has failed has nothing to make durable, but what it sent must come back: a leg is closed next.
+        if self.phase != Phase::Running {
+            self.let_go();
+            self.proc = Proc::Close(CloseStep::Stragglers);
+        }
+        self.phase = Phase::Closing;
+        self.stir = true;
+        cx.cancel_wake(CLEAR);
+        cx.cancel_wake(RESYNC);
+    }
+
+    pub(super) fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {
+        let used = |leg: usize, m: &Mirror| m.legs[leg].is_in();
+        match step {
+            CloseStep::Stragglers if self.legs.iter().all(|l| l.in_flight == 0) => {
+                self.phase = Phase::Closed;
+                self.proc = Proc::None;
+                cx.closed();
+            }
+            CloseStep::Drain if self.ops_alive() == 0 && self.op_queue.is_empty() && !self.is_clearing() => {
+                self.stop_copies(cx);
+                let mut need = [0; 2];
+                for (leg, n) in
+                    need.iter_mut().enumerate().filter(|(leg, _)| used(*leg, self)).collect::<Vec<_>>()
+                {
+                    *n = self.legs[leg].dirty;
+                    self.want_flush(leg, *n, cx);
+                }
+                self.proc = Proc::Close(CloseStep::Flush(need));
+            }
+            CloseStep::Flush(need)
+                if (0..2).all(|leg| !used(leg, self) || self.legs[leg].flushed(need[leg])) =>
+            {
+                self.start_clear(Instant::MAX, cx);
+                self.proc = Proc::Close(CloseStep::Clear);
+            }
+            CloseStep::Clear if !self.is_clearing() => self.proc = Proc::Close(CloseStep::Map),
+            CloseStep::Map if (0..2).all(|leg| !used(leg, self) || self.legs[leg].map_is_settled()) => {
+                let now = cx.now.0;
+                let pair = self.is_pair();
+                for leg in (0..2).filter(|&leg| used(leg, self)).collect::<Vec<_>>() {
+                    let together = if pair { now } else { self.legs[leg].sb.together };
+                    self.write_sb(leg, |sb| (sb.clean, sb.together) = (true, together), cx);
+                }
+                self.proc = Proc::Close(CloseStep::Record);
+            }
+            CloseStep::Record if self.legs.iter().all(|l| !l.is_in() || l.sb_is_settled()) => {
+                self.proc = Proc::Close(CloseStep::Stragglers);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
