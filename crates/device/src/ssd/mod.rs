@@ -24,7 +24,7 @@
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
-//! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
+//! `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free, `suspend` those that stand still for reads.
 
@@ -47,6 +47,7 @@ mod replay;
 mod serve;
 mod suspend;
 mod translate;
+mod waits;
 
 pub use config::{kind, PartialWrite, SsdConfig};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
