@@ -11,19 +11,15 @@
 //! - *Multi-plane rule* (S0-3): pages of one request in different planes of a die, at the same position in their blocks,
 //!   share one array operation; their transfers take turns on the channel (S0-4: T(k) = tR + k tX).
 //!
-//! A channel is booked by intervals: a transfer takes the first gap that is long enough, so that a die with a long queue
-//! does not hold the channel for the time in between. At most [`BOOKINGS_MAX`] future intervals are kept apart; beyond,
-//! the two nearest are joined and the gap between them counts as taken.
+//! Channels are booked by gaps: see `channel`.
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
+use super::channel::Channel;
 use super::energy::{DieTime, FlashPower, Kind, Operations};
 use nandu_base::{
     CriticalPath, EnergyPart, Instant, LaneSpan, LaneTape, Phase, Resource, Span, Violation, Work,
 };
-
-/// Future intervals that a channel keeps apart.
-const BOOKINGS_MAX: usize = 64;
 
 /// Time of each operation on one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,107 +103,6 @@ struct Die {
     group: Group,
 }
 
-/// A channel's future: taken intervals, in order, apart from each other. Most transfers go behind the last one, which is
-/// therefore kept by itself.
-#[derive(Clone, Debug, Default)]
-struct Channel {
-    last: (Instant, Instant),
-    /// Those before the last.
-    booked: Vec<(Instant, Instant)>,
-    busy: Span,
-}
-
-impl Channel {
-    /// Takes `len` from the first gap at or after `earliest`; returns its start.
-    #[inline(always)]
-    fn book(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
-        self.busy += len;
-        if earliest < self.last.1 {
-            return self.book_between(now, earliest, len);
-        }
-        if earliest == self.last.1 {
-            self.last.1 += len;
-        } else {
-            self.append(now, (earliest, earliest + len));
-        }
-        earliest
-    }
-
-    #[inline(always)]
-    fn append(&mut self, now: Instant, interval: (Instant, Instant)) {
-        if self.last.1 <= now {
-            self.booked.clear();
-        } else if self.booked.len() + 2 > BOOKINGS_MAX {
-            return self.append_to_many(now, interval);
-        } else {
-            self.booked.push(self.last);
-        }
-        self.last = interval;
-    }
-
-    #[cold]
-    fn append_to_many(&mut self, now: Instant, interval: (Instant, Instant)) {
-        self.booked.extend([self.last, interval]);
-        self.keep_few(now);
-    }
-
-    /// The earliest gap lies before the last interval.
-    #[inline(never)]
-    fn book_between(&mut self, now: Instant, earliest: Instant, len: Span) -> Instant {
-        self.booked.push(self.last);
-        // From the tail: most transfers belong near the end.
-        let mut at = self.booked.len();
-        while at > 0 && self.booked[at - 1].1 > earliest {
-            at -= 1;
-        }
-        let mut start = earliest;
-        while at < self.booked.len() && self.booked[at].0 < start + len {
-            start = self.booked[at].1;
-            at += 1;
-        }
-        self.insert(at, (start, start + len));
-        self.keep_few(now);
-        start
-    }
-
-    /// Takes the last interval back out of the list, which is shortened when it is too long.
-    #[inline]
-    fn keep_few(&mut self, now: Instant) {
-        if self.booked.len() > BOOKINGS_MAX {
-            self.shorten(now);
-        }
-        self.last = self.booked.pop().expect("the last interval is still to come");
-    }
-
-    /// Inserts an interval before position `at`, joined with the neighbours it touches.
-    fn insert(&mut self, at: usize, interval: (Instant, Instant)) {
-        let joins_left = at > 0 && self.booked[at - 1].1 == interval.0;
-        let joins_right = at < self.booked.len() && self.booked[at].0 == interval.1;
-        match (joins_left, joins_right) {
-            (true, true) => {
-                self.booked[at - 1].1 = self.booked[at].1;
-                self.booked.remove(at);
-            }
-            (true, false) => self.booked[at - 1].1 = interval.1,
-            (false, true) => self.booked[at].0 = interval.0,
-            (false, false) => self.booked.insert(at, interval),
-        }
-    }
-
-    /// Forgets what is past; when that is not enough, joins the two intervals with the smallest gap.
-    #[cold]
-    fn shorten(&mut self, now: Instant) {
-        let past = self.booked.iter().take_while(|b| b.1 <= now).count();
-        self.booked.drain(..past);
-        if self.booked.len() > BOOKINGS_MAX {
-            let gap = |i: usize| self.booked[i + 1].0.since(self.booked[i].1);
-            let nearest = (0..self.booked.len() - 1).min_by_key(|&i| gap(i)).expect("more than one interval");
-            self.booked[nearest].1 = self.booked[nearest + 1].1;
-            self.booked.remove(nearest + 1);
-        }
-    }
-}
-
 /// Where a plane is: planes of a die have consecutive numbers.
 #[derive(Clone, Copy, Debug)]
 struct Site {
@@ -251,10 +146,7 @@ impl Lanes {
         Lanes {
             planes: (0..dies * planes).map(site).collect(),
             dies: (0..dies).map(die).collect(),
-            channels: vec![
-                Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() };
-                channels as usize
-            ],
+            channels: (0..channels).map(|_| Channel::new()).collect(),
             timing,
             tape: None,
             clock: Instant::ZERO,
@@ -431,22 +323,25 @@ impl Lanes {
         let (die, bit, channels, timing, clock) = self.parts(plane);
         let before = die.begin(now);
         let key = Group::key(PROGRAM, request, page);
-        if die.group.admits(key, bit) && die.group.ready.later(now) < before {
-            let (time, occupied) = die.join_program(channels, timing, (clock, now), bit);
-            self.operations.join(Kind::Program);
-            if self.tape.is_some() {
-                self.note_program(plane, &time);
-            }
-            return (time, occupied);
+        // Two words from either way: more of them would go through memory, which every page would pay for.
+        let (bus, end, occupied);
+        let joins = die.group.admits(key, bit) && die.group.ready.later(now) < before;
+        if joins {
+            (bus, end) = die.join_program(channels, timing, (clock, now), bit);
+            occupied = Span(end.0.saturating_sub(before.0));
+        } else {
+            bus = die.channel_of(channels).book(clock, before.later(now), timing.transfer);
+            let ready = bus + timing.transfer;
+            end = ready + timing.program;
+            occupied = end.since(bus);
+            die.group = Group { key, planes: bit, start: bus, ready };
+            die.free_at = end;
         }
-        let bus = die.channel_of(channels).book(clock, before.later(now), timing.transfer);
-        let ready = bus + timing.transfer;
-        let end = ready + timing.program;
-        let occupied = end.since(bus);
-        die.group = Group { key, planes: bit, start: bus, ready };
-        die.free_at = end;
         die.busy += occupied;
         let time = PageTime { start: bus, bus, end, gc: die.gc };
+        if joins {
+            self.operations.join(Kind::Program);
+        }
         if self.tape.is_some() {
             self.note_program(plane, &time);
         }
@@ -580,7 +475,8 @@ impl Die {
         self.free_at
     }
 
-    /// Programs one more page together with those that the die is about to program.
+    /// Programs one more page together with those that the die is about to program; returns when it crosses the channel and
+    /// when it is complete.
     #[inline(never)]
     fn join_program(
         &mut self,
@@ -588,17 +484,15 @@ impl Die {
         timing: &Timing,
         (clock, now): (Instant, Instant),
         bit: u32,
-    ) -> (PageTime, Span) {
-        let (before, ready) = (self.free_at, self.group.ready.later(now));
+    ) -> (Instant, Instant) {
+        let ready = self.group.ready.later(now);
         let bus = self.channel_of(channels).book(clock, ready, timing.transfer);
         let group = &mut self.group;
         group.planes |= bit;
         group.ready = bus + timing.transfer;
         let end = group.ready + timing.program;
-        let occupied = Span(end.0.saturating_sub(before.0));
-        self.free_at = end.later(before);
-        self.busy += occupied;
-        (PageTime { start: bus, bus, end, gc: self.gc }, occupied)
+        self.free_at = end.later(self.free_at);
+        (bus, end)
     }
 
     /// Takes the die for work of garbage collection.
@@ -719,22 +613,6 @@ mod tests {
         let mut path = CriticalPath::EMPTY;
         time.read_path(us(100), &l.timing, &mut path);
         assert_eq!((path.get(Phase::Gc), path.get(Phase::Queue)), (Span::from_us(360), Span::ZERO));
-    }
-
-    /// The obvious channel: one flag per microsecond.
-    #[test]
-    fn booking_agrees_with_a_calendar() {
-        let seed = 11;
-        let mut rng = nandu_base::Rng::new(seed);
-        let mut calendar = [false; 4000];
-        let mut channel = Channel::default();
-        for turn in 0..60 {
-            let (earliest, len) = (rng.below(2000) as usize, 1 + rng.below(20) as usize);
-            let want = (earliest..).find(|&t| !calendar[t..t + len].contains(&true)).unwrap();
-            calendar[want..want + len].fill(true);
-            let got = channel.book(Instant::ZERO, Instant(earliest as u64), Span(len as u64));
-            assert_eq!(got, Instant(want as u64), "seed {seed}, turn {turn}");
-        }
     }
 
     #[test]

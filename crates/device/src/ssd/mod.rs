@@ -24,11 +24,10 @@
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
-//! `replay` what makes it short,
-//! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
-//! such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares the drive; with the arbiter
-//! `queued`, `deferred` what the host asks for and `serve` operations when their die is free, `suspend` those that stand still for
-//! reads.
+//! `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
+//! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
+//! the drive; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die is free, `suspend`
+//! those that stand still for reads.
 
 mod aged;
 mod background;
@@ -52,6 +51,7 @@ mod stripes;
 mod suspend;
 mod tenants;
 mod translate;
+mod waits;
 
 pub use config::{kind, PartialWrite, SsdConfig};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};

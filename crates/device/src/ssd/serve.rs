@@ -8,7 +8,7 @@ use super::host::Usage;
 use super::Ssd;
 use crate::nand::queued::{Job, Node, Page, Running, NONE};
 use crate::nand::PageTime;
-use nandu_base::{Cx, Instant, Oob, Phase, Program, Span, Step, TimerKey, Window, Work};
+use nandu_base::{Cx, Instant, Oob, Op, Phase, Program, Span, Step, TimerKey, Window, Work};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Ppn};
@@ -171,6 +171,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if job == Job::Destaged {
             return self.slot_leaves(block, ready, cx);
         }
+        let is_read = cx.requests[request].op == Op::Read;
         let (timing, path) = (self.lanes.timing(), &mut cx.requests[request].path);
         if ready > issued {
             match slowest_job {
@@ -186,6 +187,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     let alone = slowest.bus + timing.transfer + timing.program;
                     path.add(Phase::Queue, Span(slowest.end.0.saturating_sub(alone.0)));
                 }
+                // What the write buffer held crosses the link.
+                _ if is_read => path.add(Phase::Bus, ready.since(issued)),
                 // A record of the trim journal: one program, and the wait before it.
                 _ => {
                     let whole = ready.since(issued);

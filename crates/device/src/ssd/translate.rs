@@ -4,7 +4,7 @@
 //! needed have come, and so does every later page of the request. An entry that another request is still fetching is
 //! there when that fetch ends. Translation pages are placed over the planes in turn, in blocks of their own
 //! ([`nandu_ftl::map_area`]). What they take is charged as [`Work::Map`] to the tenant that caused it, and is
-//! [`Phase::Map`] on the path of a request that waited for it.
+//! [`Phase::Map`](nandu_base::Phase::Map) on the path of a request that waited for it.
 //!
 //! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
 //! die from the operations that are issued after it, even when the die would be idle until then. The counter
@@ -13,12 +13,11 @@
 use super::checkpoint::Keeper;
 use super::gather::Gatherer;
 use super::host::{Pages, Taken, Usage};
+use super::waits::{Slowest, Waits};
 use super::Ssd;
-use crate::nand::lanes::Timing;
-use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, Counter, CriticalPath, Cx, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId, Span,
-    Step, TenantId, Window, Work,
+    ByteLen, Counter, Cx, Flags, Instant, Oob, Overlay, Payload, Program, ReqId, Span, Step, TenantId,
+    Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -119,96 +118,6 @@ impl Paging {
     /// Blocks of the map that were cleared and erased.
     pub fn erased(&self) -> u64 {
         self.count.blocks_cleared + self.keeper.as_ref().map_or(0, |k| k.count.erases)
-    }
-}
-
-/// The page of a request that is complete last, when its entry of the map had to be waited for.
-struct Waits {
-    /// When the entry was there.
-    ready: Instant,
-    premerge: Option<PageTime>,
-    time: PageTime,
-}
-
-/// The same for requests of whole pages: none is read before it is written.
-#[derive(Clone, Copy)]
-pub(super) struct Slowest {
-    ready: Instant,
-    time: PageTime,
-}
-
-impl Slowest {
-    #[inline(always)]
-    pub fn none(now: Instant) -> Slowest {
-        Slowest { ready: now, time: PageTime::done(now) }
-    }
-
-    pub fn end(&self) -> Instant {
-        self.time.end
-    }
-
-    /// An entry came at `ready`, and nothing more was to do.
-    #[inline(always)]
-    pub fn map_only(&mut self, ready: Instant) {
-        if ready > self.time.end {
-            *self = Slowest::none(ready);
-        }
-    }
-
-    /// An entry came at `ready`, and the page was complete at `time`.
-    #[inline(always)]
-    pub fn note(&mut self, ready: Instant, time: PageTime) {
-        if time.end > self.time.end {
-            *self = Slowest { ready, time };
-        }
-    }
-
-    #[inline(always)]
-    pub fn explain_read(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
-        path.add(Phase::Map, self.ready.since(now));
-        if self.time.end > self.ready {
-            self.time.read_path(self.ready, timing, path);
-        }
-    }
-
-    #[inline(always)]
-    fn explain_write(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
-        path.add(Phase::Map, self.ready.since(now));
-        self.time.program_path(self.ready, timing, path);
-    }
-}
-
-impl Waits {
-    pub fn none(now: Instant) -> Waits {
-        Waits { ready: now, premerge: None, time: PageTime::done(now) }
-    }
-
-    pub fn end(&self) -> Instant {
-        self.time.end
-    }
-
-    /// An entry came at `ready`, and nothing more was to do.
-    pub fn map_only(&mut self, ready: Instant) {
-        if ready > self.time.end {
-            *self = Waits::none(ready);
-        }
-    }
-
-    /// An entry came at `ready`, the page was perhaps read, and was complete at `time`.
-    pub fn note(&mut self, ready: Instant, premerge: Option<PageTime>, time: PageTime) {
-        if time.end > self.time.end {
-            *self = Waits { ready, premerge, time };
-        }
-    }
-
-    pub fn explain_write(&self, now: Instant, timing: &Timing, path: &mut CriticalPath) {
-        path.add(Phase::Map, self.ready.since(now));
-        if self.time.end > self.ready {
-            if let Some(read) = &self.premerge {
-                read.read_path(self.ready, timing, path);
-            }
-            self.time.program_path(self.premerge.map_or(self.ready, |read| read.end), timing, path);
-        }
     }
 }
 
@@ -433,7 +342,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage.charge(cx, cause, Work::Read);
         slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
         self.gather_some(cause, cx);
-        self.finish(id, slowest.time.end, cx)
+        self.finish(id, slowest.end(), cx)
     }
 
     #[inline]
@@ -451,7 +360,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             };
             slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
             self.gather_some(cause, cx);
-            return self.finish(id, slowest.time.end, cx);
+            return self.finish(id, slowest.end(), cx);
         }
         let mut slowest = Waits::none(now);
         let mut usage = Usage::default();

@@ -1,7 +1,7 @@
 //! Reads of a drive with a write buffer.
 
 use super::super::host::{Part, Usage};
-use super::super::translate::Slowest;
+use super::super::waits::Slowest;
 use super::Ssd;
 use crate::nand::queued::{Job, Order, Page};
 use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, Step, Work, SECTOR};

@@ -1,0 +1,224 @@
+//! What a page-mapped drive does beside translating, by hand: what a write buffer acknowledges, and what stands still for reads.
+//! What they store is the verified simulation's business.
+
+use nandu_base::{Counter, Flags, Op, Precondition, Span};
+use nandu_stack::testbed::Testbed;
+use nandu_stack::{builtin, BuildOptions};
+
+const PAGE: u64 = 2048;
+/// slc-2015: tR, tPROG, tBERS; a page crosses the channel in 51.2 us, and the link in 10.
+const READ: Span = Span::from_us(25);
+const PROGRAM: Span = Span::from_us(200);
+const TRANSFER: Span = Span(51_200);
+const LINK: Span = Span::from_us(10);
+
+/// A filled drive of one plane.
+fn bed(options: &str) -> Testbed {
+    let text = format!(
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
+         pages_per_block = 16\nover_provisioning = 0.6\n{options}\n"
+    );
+    let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
+    Testbed::new(&text, &builtin(), options).unwrap()
+}
+
+/// A write buffer of so many pages, and these options of it.
+fn buffer(pages: u64, options: &str) -> String {
+    format!("write_buffer = {{ size = {}, link_bytes_per_second = 204_800_000, {options} }}\n", pages * PAGE)
+}
+
+fn refused(options: &str) -> String {
+    let text = format!(
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
+         over_provisioning = 0.6\n{options}\n"
+    );
+    Testbed::new(&text, &builtin(), BuildOptions::default())
+        .err()
+        .expect("the options are refused")
+        .to_string()
+}
+
+fn counter(bed: &Testbed, name: &str) -> u64 {
+    let mut counters: Vec<Counter> = Vec::new();
+    bed.graph().machine(bed.node("ssd")).counters(&mut counters);
+    counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
+}
+
+fn write(bed: &mut Testbed, page: u64) -> Span {
+    bed.go(Op::Write, page * PAGE, PAGE).latency
+}
+
+fn read(bed: &mut Testbed, page: u64) -> Span {
+    bed.go(Op::Read, page * PAGE, PAGE).latency
+}
+
+const MAPS: [&str; 6] = [
+    "",
+    "arbiter = { kind = \"queued\" }",
+    "mapping = { kind = \"dftl\", ram = 64 }",
+    "mapping = { kind = \"cftl\", ram = 100 }",
+    "mapping = { kind = \"tpc\", ram = 4200 }",
+    "mapping = { kind = \"tpftl\", ram = 90 }",
+];
+
+#[test]
+fn a_buffered_write_ends_at_the_speed_of_the_link_with_every_map() {
+    for map in MAPS {
+        let mut bed = bed(&format!("{}{map}", buffer(8, "keep_for = \"1 s\"")));
+        for page in [3, 40, 3, 3] {
+            assert_eq!(write(&mut bed, page), LINK, "{map}");
+        }
+        assert_eq!(counter(&bed, "buffer_pages"), 2, "{map}");
+        assert_eq!(counter(&bed, "buffer_pages_replaced"), 2, "{map}");
+        assert_eq!(counter(&bed, "host_pages_written"), 0, "{map}");
+        assert_eq!(read(&mut bed, 3), LINK, "{map}");
+        assert_eq!(counter(&bed, "buffer_pages_read"), 1, "{map}");
+        let flush = bed.go(Op::Flush, 0, 0).latency;
+        assert!(flush >= (PROGRAM + TRANSFER) * 2, "{map}: {flush}");
+        assert_eq!(counter(&bed, "host_pages_written"), 2, "{map}");
+        assert_eq!(counter(&bed, "buffer_pages"), 0, "{map}");
+        assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::ZERO, "{map}");
+    }
+}
+
+#[test]
+fn pages_are_programmed_above_what_is_kept_and_when_they_have_waited() {
+    let mut bed = bed(&buffer(8, "keep = \"1/4\", keep_for = \"5 ms\""));
+    write(&mut bed, 1);
+    write(&mut bed, 2);
+    assert_eq!(counter(&bed, "buffer_pages_programmed"), 0);
+    write(&mut bed, 3);
+    assert_eq!(counter(&bed, "buffer_pages_programmed"), 1, "the oldest of three, two may stay");
+    let later = bed.now() + Span::from_ms(20);
+    bed.run_until(later);
+    assert_eq!(counter(&bed, "buffer_pages_programmed"), 3);
+    assert_eq!(counter(&bed, "host_pages_written"), 3);
+}
+
+#[test]
+fn a_full_buffer_lets_writes_wait_for_programs() {
+    let mut bed = bed(&buffer(2, "keep = 1"));
+    for page in 0..6 {
+        bed.submit(0, Op::Write, Flags::NONE, page * PAGE, PAGE);
+    }
+    bed.settle();
+    let latencies: Vec<Span> = bed.take_done().iter().map(|done| done.latency).collect();
+    assert_eq!(latencies[..2], [LINK, LINK * 2]);
+    for (n, latency) in (1..).zip(&latencies[2..]) {
+        assert_eq!(*latency, (PROGRAM + TRANSFER) * n + LINK, "one program for each that waits");
+    }
+    assert_eq!(counter(&bed, "writes_held"), 4);
+    assert_eq!(counter(&bed, "write_held_longest_ns"), (PROGRAM + TRANSFER).0 * 4);
+    bed.close();
+    assert_eq!(counter(&bed, "buffer_pages"), 0);
+}
+
+#[test]
+fn fua_waits_for_its_own_pages_only() {
+    for arbiter in MAPS[..2].iter() {
+        let mut bed = bed(&format!("{}{arbiter}", buffer(8, "keep = 1, keep_for = \"1 s\"")));
+        write(&mut bed, 1);
+        bed.submit(0, Op::Write, Flags::FUA, 5 * PAGE, PAGE);
+        bed.settle();
+        let fua = bed.take_done().remove(0);
+        assert_eq!(fua.latency, PROGRAM + TRANSFER, "{arbiter}");
+        assert_eq!(counter(&bed, "host_pages_written"), 1, "{arbiter}");
+    }
+}
+
+#[test]
+fn capacitors_make_an_acknowledged_write_durable() {
+    for arbiter in MAPS[..2].iter() {
+        let mut bed = bed(&format!(
+            "{}{arbiter}",
+            buffer(8, "keep = 1, keep_for = \"1 s\", power_loss_protection = true")
+        ));
+        assert!(!bed.graph().machine(bed.node("ssd")).limits().volatile_cache);
+        bed.submit(0, Op::Write, Flags::FUA, 5 * PAGE, PAGE);
+        bed.settle();
+        assert_eq!(bed.take_done().remove(0).latency, LINK, "{arbiter}");
+        assert_eq!(bed.go(Op::Flush, 0, 0).latency, Span::ZERO, "{arbiter}");
+        assert_eq!(counter(&bed, "host_pages_written"), 0, "{arbiter}");
+    }
+}
+
+#[test]
+fn a_trim_drops_what_waits() {
+    let mut bed = bed(&buffer(8, "keep = 1, keep_for = \"1 s\""));
+    write(&mut bed, 1);
+    bed.go(Op::Trim, PAGE, PAGE);
+    assert_eq!((counter(&bed, "buffer_pages"), counter(&bed, "buffer_pages_trimmed")), (0, 1));
+    assert_eq!(read(&mut bed, 1), Span::ZERO);
+    assert_eq!(counter(&bed, "host_pages_written"), 0);
+}
+
+#[test]
+fn part_of_a_page_is_laid_over_the_flash() {
+    for map in MAPS {
+        let mut bed = bed(&format!("{}{map}", buffer(8, "keep = 1, keep_for = \"1 s\"")));
+        bed.go(Op::Write, PAGE, 512);
+        assert!(read(&mut bed, 1) >= READ + TRANSFER, "{map}: the other sectors are on the flash");
+        assert_eq!(bed.go(Op::Read, PAGE, 512).latency, Span::from_ns(2500), "{map}");
+        // A gap between them: the older part goes first.
+        bed.go(Op::Write, PAGE + 1536, 512);
+        bed.go(Op::Flush, 0, 0);
+        assert_eq!(counter(&bed, "host_pages_written"), 2, "{map}");
+        bed.go(Op::Write, PAGE, 512);
+        bed.go(Op::Write, PAGE + 512, 1024);
+        bed.go(Op::Flush, 0, 0);
+        assert_eq!(counter(&bed, "host_pages_written"), 3, "{map}");
+    }
+}
+
+#[test]
+fn a_read_suspends_a_program_and_an_erase() {
+    let suspension = "suspension = { programs = 1, erases = 2, suspend = \"10 us\", resume = \"5 us\" }";
+    for (suspension, first, write) in [
+        ("", PROGRAM + TRANSFER + READ + TRANSFER - Span::from_us(100), PROGRAM + TRANSFER),
+        (
+            suspension,
+            Span::from_us(10) + READ + TRANSFER,
+            PROGRAM + TRANSFER + Span::from_us(10) + READ + TRANSFER + Span::from_us(5),
+        ),
+    ] {
+        let mut bed = bed(&format!("arbiter = {{ kind = \"queued\", {suspension} }}"));
+        bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
+        let then = bed.now() + Span::from_us(100);
+        bed.run_until(then);
+        bed.submit(0, Op::Read, Flags::NONE, 9 * PAGE, PAGE);
+        bed.settle();
+        let done = bed.take_done();
+        let of = |serial: u32| done.iter().find(|d| d.serial == serial).unwrap();
+        assert_eq!((of(2).latency, of(1).latency), (first, write), "{suspension}");
+    }
+}
+
+#[test]
+fn an_operation_is_suspended_as_often_as_it_may() {
+    let suspension = "suspension = { programs = 2, suspend = \"1 us\", resume = \"1 us\" }";
+    let mut bed = bed(&format!("arbiter = {{ kind = \"queued\", {suspension} }}"));
+    bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
+    for n in 1..5 {
+        let then = bed.now() + Span::from_us(if n == 1 { 60 } else { 90 });
+        bed.run_until(then);
+        bed.submit(0, Op::Read, Flags::NONE, n * 9 * PAGE, PAGE);
+    }
+    bed.settle();
+    assert_eq!(counter(&bed, "programs_suspended"), 2);
+    assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_with_what_would_be_right() {
+    for (options, why) in [
+        ("write_buffer = { size = \"1 KiB\" }", "too small"),
+        ("write_buffer = { size = \"1 MiB\", link_bytes_per_second = 0 }", "above zero"),
+        ("write_buffer = { size = \"1 MiB\", at_once = 0 }", "at least 1"),
+        ("write_buffer = { size = \"1 MiB\", keep = \"3/2\" }", "at most 1"),
+        ("arbiter = { kind = \"queued\", suspension = { erases = 70000 } }", "65535"),
+        ("arbiter = { kind = \"queued\", suspension = { suspend = \"2 s\" } }", "at most 1 s"),
+    ] {
+        let found = refused(options);
+        assert!(found.contains(why), "{options}: {found}");
+    }
+}
