@@ -61,7 +61,10 @@ impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnitError::Pages(pages) => {
-                write!(f, "a unit of {pages} pages is too large: at most {UNIT_PAGES_MAX}; take a narrower one")
+                write!(
+                    f,
+                    "a unit of {pages} pages is too large: at most {UNIT_PAGES_MAX}; take a narrower one"
+                )
             }
             UnitError::Layout(why) => why.fmt(f),
             UnitError::NoBlock => f.write_str("a plane has no good block"),
@@ -73,7 +76,15 @@ impl Units {
     /// Each block by itself.
     pub fn single(chips: Layout) -> Units {
         let none = Vec::new;
-        Units { width: 1, layout: chips, chips, planes: none(), blocks: none(), orders: Vec::new(), reordered: 0 }
+        Units {
+            width: 1,
+            layout: chips,
+            chips,
+            planes: none(),
+            blocks: none(),
+            orders: Vec::new(),
+            reordered: 0,
+        }
     }
 
     /// Units over groups of `width` planes of `chips`: those of group `g` are `planes[g * width..]`. Blocks that `is_bad` names are

@@ -72,7 +72,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Lays an aged drive out. `policy` is one like the drive's own.
     pub(super) fn age(&mut self, policy: &mut dyn GcPolicy, free: u32, seed: u64) -> Result<(), BuildError> {
         if self.tenants.is_some() {
-            return Err(BuildError::at("isolation", "a drive with tenants cannot start aged: take `filled` or `empty`"));
+            return Err(BuildError::at(
+                "isolation",
+                "a drive with tenants cannot start aged: take `filled` or `empty`",
+            ));
         }
         let refuse = || BuildError::at("over_provisioning", "too little is spare for a drive that is aged");
         let shares = self.valid_by_plane();

@@ -1,6 +1,7 @@
 //! The options of an SSD, and what follows from them.
 
 mod log_drive;
+mod streams;
 mod tenants;
 mod unit;
 
@@ -9,8 +10,8 @@ use super::checkpoint::Keeper;
 use super::gc::{GcConfig, WearConfig};
 use super::level::Leveller;
 use super::mapping::{self, MapConfig};
-use super::translate::Paging;
 use super::stripes::Stripes;
+use super::translate::Paging;
 use super::{host::Host, Ssd};
 use crate::log_ssd::PLANTS as LOG_PLANTS;
 use crate::nand::queued::Queued;
@@ -24,6 +25,7 @@ use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, MapArea, Units, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use streams::StreamsConfig;
 use tenants::{IsolationConfig, Tenancy, TenantConfig};
 use unit::Unit;
 
@@ -101,6 +103,9 @@ pub struct SsdConfig {
     pub isolation: IsolationConfig,
     /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
     pub tenant_trigger: Option<Ratio>,
+    /// Which of the host's pages share blocks.
+    #[serde(default)]
+    pub streams: StreamsConfig,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -215,7 +220,8 @@ const PLANTS: &[Plant] = &[
         "now and then a tenant's page goes to a unit of the next tenant",
     )
     .within("ssd-tenants"),
-    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other").within("ssd-tenants"),
+    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other")
+        .within("ssd-tenants"),
     Plant::new(
         "ssd.tenant-unit-from-nowhere",
         "I-7",
@@ -257,11 +263,17 @@ impl DeviceConfig for SsdConfig {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
+            if self.streams != StreamsConfig::None {
+                return Err(BuildError::at("streams", "a drive with a log-block map has one stream"));
+            }
             if self.isolation != IsolationConfig::None {
                 return Err(BuildError::at("isolation", "a drive with a log-block map knows no tenants"));
             }
             if self.unit != Unit::Plane {
-                return Err(BuildError::at("unit", "a drive with a log-block map has units of one block only"));
+                return Err(BuildError::at(
+                    "unit",
+                    "a drive with a log-block map has units of one block only",
+                ));
             }
             return self.log_drive(profile, geometry, map, interleave, cx);
         }
@@ -274,6 +286,7 @@ impl DeviceConfig for SsdConfig {
         let chips = self.layout(&profile, geometry, self.gc.start)?;
         self.check_unit()?;
         self.check_tenants()?;
+        self.check_streams()?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();
         self.gc.check(layout.blocks)?;
@@ -405,11 +418,15 @@ impl SsdConfig {
             Box::new(tenants)
         });
         let stripes = Stripes::new(units, host.plane_bits);
+        blocks.set_streams(self.more_streams());
+        let streams = self.streams(page_bytes).map(Box::new);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
-        let leveller = Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
+        let leveller =
+            Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
         let idle = self.idle(&layout, if DEFERS { 1 + geometry.all_dies() } else { 1 });
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, idle, queue, cx,
+            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
+            idle, queue, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -565,10 +582,10 @@ impl SsdConfig {
             return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
-        let map = self.map_blocks(layout, shape);
+        let map = self.map_blocks(layout, shape) + self.more_streams();
         if layout.blocks < map + gc_start + 5 {
             let reason = format!(
-                "{} blocks in a plane are too few: the map needs {map} of them, collection {}",
+                "{} blocks in a plane are too few: the map and streams need {map} of them, collection {}",
                 layout.blocks,
                 gc_start + 5
             );

@@ -184,14 +184,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// The same from a page of the medium.
-    pub(super) fn fetch_unit(
-        &self,
-        id: ReqId,
-        pages: &Pages,
-        lpn: u32,
-        at: Option<u64>,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(super) fn fetch_unit(&self, id: ReqId, pages: &Pages, lpn: u32, at: Option<u64>, cx: &mut Cx<'_>) {
         let Part { first, count } = self.host.sectors(self.host.part(pages, lpn));
         let before = self.host.before(pages, lpn);
         let data = cx.requests[id].payload.slice(before);
@@ -409,7 +402,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.count_written(lpn);
             return self.take_tenant_page(lpn, cause, cx);
         }
-        let page = self.take_host_page(cause, cx).ppn;
+        let page = match self.streams {
+            Some(_) => self.take_stream_page(lpn, cause, cx),
+            None => self.take_host_page(cause, cx).ppn,
+        };
         if self.planted.program_twice && self.seq % 512 == 511 {
             return Ppn(page.0 ^ 1);
         }
@@ -443,7 +439,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     #[cold]
-    fn next_plane_with_room(&mut self) -> u32 {
+    pub(super) fn next_plane_with_room(&mut self) -> u32 {
         for _ in 0..self.blocks.planes.len() {
             let plane = self.turns.take();
             if self.blocks.planes[plane as usize].has_room() {

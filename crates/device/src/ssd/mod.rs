@@ -26,7 +26,7 @@
 //! `aged` a drive that was used for long, `recover` the start after a power cut, `checkpoint` and `replay` what makes it short,
 //! `mapping` the options of the map, `translate` and `map_state` maps that are partly on the flash, `gather` logical blocks that
 //! such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
+//! the drive, `streams` which pages share blocks; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die
 //! is free.
 
 mod aged;
@@ -45,6 +45,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod streams;
 mod stripes;
 mod tenants;
 mod translate;
@@ -60,8 +61,6 @@ use background::Idle;
 use collect::Clearing;
 use host::Host;
 use level::Leveller;
-use stripes::Stripes;
-use tenants::Tenants;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
     MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, Work,
@@ -71,6 +70,9 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use streams::Streams;
+use stripes::Stripes;
+use tenants::Tenants;
 use translate::Paging;
 
 /// Faults that are planted in this drive; all false outside `verify --plant`.
@@ -103,6 +105,8 @@ struct Counts {
     moves_while_idle: u64,
     blocks_cleared: u64,
     pages_trimmed: u64,
+    /// Pages of the host that went to another stream than the first.
+    stream_pages: u64,
 }
 
 /// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
@@ -123,6 +127,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     leveller: Leveller,
     /// Who shares the drive, where they are kept apart.
     tenants: Option<Box<Tenants>>,
+    /// Which of the host's pages share blocks, where not all do.
+    streams: Option<Box<Streams>>,
     /// What is done while no request comes, if anything.
     idle: Option<Idle>,
     journal: TrimJournal,
@@ -168,6 +174,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         policy: G,
         leveller: Leveller,
         tenants: Option<Box<Tenants>>,
+        streams: Option<Box<Streams>>,
         idle: Option<Idle>,
         mut queue: Queued,
         cx: &BuildContext<'_>,
@@ -196,7 +203,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             paging,
             host,
             limits,
-            is_plain: tenants.is_none() && !stripes.is_wide() && !planted.lost_invalidation && !planted.program_twice,
+            is_plain: tenants.is_none()
+                && streams.is_none()
+                && !stripes.is_wide()
+                && !planted.lost_invalidation
+                && !planted.program_twice,
             blocks,
             stripes,
             lanes,
@@ -206,6 +217,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             leveller,
             journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
             tenants,
+            streams,
             attention: idle.is_some(),
             idle,
             seq: 0,
@@ -394,6 +406,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         out.push(Counter { name: "map_ram_bytes", value: self.map.ram() });
         self.wear_counters(out);
         self.tenant_counters(out);
+        if self.streams.is_some() {
+            out.push(Counter { name: "pages_written_to_other_streams", value: self.count.stream_pages });
+        }
         self.recovery.counters(out);
     }
 

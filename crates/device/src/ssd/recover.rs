@@ -102,7 +102,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for lpn in 0..self.host.logical {
             if let Some(ppn) = self.map.get(Lpn(lpn)) {
                 let oob = Oob { key: u64::from(lpn), seq: u64::from(lpn) + 1 };
-                let program = Program { unit: self.stripes.unit(ppn), base: None, overlay: None, oob, window };
+                let program =
+                    Program { unit: self.stripes.unit(ppn), base: None, overlay: None, oob, window };
                 medium.program(cx.pool, &program);
             }
         }
@@ -402,7 +403,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         units.sort_unstable_by_key(|(block, found, _)| {
             let is_in_part = (1..pages).contains(&found.written);
             let has_owner = found.written == 0 || found.lpn.is_some() || self.tenants.is_none();
-            (!has_owner, is_in_part, is_in_part && found.valid == 0, is_in_part.then_some(found.written), *block)
+            (
+                !has_owner,
+                is_in_part,
+                is_in_part && found.valid == 0,
+                is_in_part.then_some(found.written),
+                *block,
+            )
         });
         let mut held = vec![0; self.blocks.planes.len()];
         for (block, found, erases) in units {

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 mod collection;
 mod maps;
+mod streams;
 mod tenants;
 mod theory;
 mod units;

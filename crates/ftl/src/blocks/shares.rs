@@ -85,9 +85,10 @@ impl BlockTable {
         let written = |block: &BlockId| {
             let first = self.layout.first_page(*block).0 as usize;
             // An open block may have no page yet.
-            self.owners[first] != 0 || [self.planes[pool as usize].host, self.planes[pool as usize].moved]
-                .iter()
-                .any(|open| open.block(&self.layout) == *block)
+            self.owners[first] != 0
+                || [self.planes[pool as usize].host, self.planes[pool as usize].moved]
+                    .iter()
+                    .any(|open| open.block(&self.layout) == *block)
         };
         let own = self.layout.plane_blocks(plane).filter(|&block| self.pool_of_block(block) == pool);
         own.filter(written).count() as u32

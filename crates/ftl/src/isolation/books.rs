@@ -32,12 +32,8 @@ impl Books {
     /// Accounts of tenants with these units, of which `contribution` says how many may be lent.
     pub fn new(allocated: Vec<u32>, contribution: impl Fn(u32) -> u32) -> Books {
         let tenants = allocated.len();
-        let account = |allocated| Account {
-            allocated,
-            contribution: contribution(allocated),
-            lent: 0,
-            borrowed: 0,
-        };
+        let account =
+            |allocated| Account { allocated, contribution: contribution(allocated), lent: 0, borrowed: 0 };
         Books { accounts: allocated.into_iter().map(account).collect(), debts: vec![0; tenants * tenants] }
     }
 

@@ -61,7 +61,8 @@ impl Isolation for SharedSpace {
 
     fn lender(&self, books: &Books, free: &[u32], borrower: usize) -> Option<usize> {
         let accounts = books.accounts();
-        let others: u32 = accounts.iter().map(|a| a.contribution).sum::<u32>() - accounts[borrower].contribution;
+        let others: u32 =
+            accounts.iter().map(|a| a.contribution).sum::<u32>() - accounts[borrower].contribution;
         let most = self.limit.of(u64::from(others)) as u32;
         if accounts[borrower].lent > 0 || accounts[borrower].borrowed >= most {
             return None;

@@ -25,8 +25,7 @@ impl Model {
 
     /// Whoever may lend, sorted; the best first.
     fn lender(&self, free: &[u32], borrower: usize) -> Option<usize> {
-        let others: u32 =
-            (0..free.len()).filter(|&t| t != borrower).map(|t| self.allocated[t] / 4).sum();
+        let others: u32 = (0..free.len()).filter(|&t| t != borrower).map(|t| self.allocated[t] / 4).sum();
         if self.lent(borrower) > 0 || self.borrowed(borrower) >= others * 2 / 3 {
             return None;
         }

@@ -58,7 +58,10 @@ impl RoundRobin {
 
     /// The same turns over some of the planes only.
     pub fn only(&self, takes_part: impl Fn(u32) -> bool) -> RoundRobin {
-        RoundRobin { planes: self.planes.iter().copied().filter(|&plane| takes_part(plane)).collect(), next: 0 }
+        RoundRobin {
+            planes: self.planes.iter().copied().filter(|&plane| takes_part(plane)).collect(),
+            next: 0,
+        }
     }
 
     /// The plane whose turn it is.

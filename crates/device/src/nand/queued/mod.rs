@@ -341,7 +341,12 @@ impl Queued {
     }
 
     /// Erases blocks together: none before all of them may be erased.
-    pub fn erase_all(&mut self, blocks: impl Iterator<Item = BlockId> + Clone, now: Instant, cause: TenantId) {
+    pub fn erase_all(
+        &mut self,
+        blocks: impl Iterator<Item = BlockId> + Clone,
+        now: Instant,
+        cause: TenantId,
+    ) {
         if self.together == 1 {
             blocks.for_each(|block| {
                 self.erase(block, now, cause);

@@ -93,13 +93,20 @@ impl SsdConfig {
     /// Refuses what cannot be with tenants.
     pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
         if self.isolation == IsolationConfig::None {
-            return match self.tenants.is_empty() {
+            let has_use =
+                self.tenants.is_empty() || matches!(self.streams, super::StreamsConfig::Tenant { .. });
+            return match has_use {
                 true => Ok(()),
-                false => refuse("tenants are listed, but not kept apart: take for example `{ kind = \"vssd\" }`"),
+                false => {
+                    refuse("tenants are listed, but not kept apart: take for example `{ kind = \"vssd\" }`")
+                }
             };
         }
         if !(1..=TENANTS_MAX).contains(&self.tenants.len()) {
-            return Err(BuildError::at("tenants", format!("1 to {TENANTS_MAX} tenants are needed for `isolation`")));
+            return Err(BuildError::at(
+                "tenants",
+                format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
+            ));
         }
         if self.mapping != super::MapConfig::Page {
             return refuse("tenants are kept apart on drives with `mapping.kind = \"page\"` only");
@@ -108,7 +115,9 @@ impl SsdConfig {
             return refuse("a tenant's moved pages need units of their own: `gc.separate` must be true");
         }
         if self.wear.endurance.is_some_and(|endurance| endurance > 0) {
-            return refuse("blocks of a drive with tenants do not wear out: leave `wear.endurance` out, or 0");
+            return refuse(
+                "blocks of a drive with tenants do not wear out: leave `wear.endurance` out, or 0",
+            );
         }
         for tenant in &self.tenants {
             if tenant.size == ByteLen::ZERO || !(1..=1000).contains(&tenant.weight) {
@@ -204,11 +213,16 @@ impl SsdConfig {
                     self.tenant_trigger.map_or(least, |share| least.max(share.of(u64::from(units)) as u32))
                 };
                 let starts: Vec<u32> = units.iter().map(start).collect();
-                let share = |(&blocks, &start): (&u32, &u32)| Share { blocks, reserved: start.max(self.gc.start) + 3 };
+                let share = |(&blocks, &start): (&u32, &u32)| Share {
+                    blocks,
+                    reserved: start.max(self.gc.start) + 3,
+                };
                 let shares: Vec<Share> = units.iter().zip(&starts).map(share).collect();
                 let rooms = |tenant: usize| {
                     let Share { blocks, reserved } = shares[tenant];
-                    u64::from(layout.planes) * u64::from(blocks.saturating_sub(reserved)) * u64::from(layout.pages)
+                    u64::from(layout.planes)
+                        * u64::from(blocks.saturating_sub(reserved))
+                        * u64::from(layout.pages)
                 };
                 self.check_rooms(&needed, rooms)?;
                 let books = Books::new(units, |units| policy.contribution(units));

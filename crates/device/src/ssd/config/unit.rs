@@ -35,7 +35,9 @@ impl Unit {
     pub(super) fn turns(self, order: Order, geometry: Geometry) -> RoundRobin {
         let Geometry { channels, chips, dies, planes } = geometry;
         match self {
-            Unit::Plane => RoundRobin::new(order, [channels, chips, dies, planes], |at| geometry.plane_number(at)),
+            Unit::Plane => {
+                RoundRobin::new(order, [channels, chips, dies, planes], |at| geometry.plane_number(at))
+            }
             Unit::Die => {
                 RoundRobin::new(order, [channels, chips, dies, 1], |at| geometry.plane_number(at) / planes)
             }

@@ -73,7 +73,8 @@ fn burst(bench: &mut Bench, (first, end): (u64, u64), pages: u64, rng: &mut Rng)
 /// Bursts of one tenant after the other, of random lengths over random parts of their ranges.
 fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String> {
     let mut rng = Rng::new(seed);
-    let mut bench = Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
+    let mut bench =
+        Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
     bench.cells = None;
     for _ in 0..30 {
         let (first, end) = *rng.pick(&[A, B]);
@@ -94,9 +95,12 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
                 let options = format!(
                     "isolation = {{ kind = \"shared-space\", beta = \"{beta}\", keep = 1, give_back = \"{give_back}\" }}\n"
                 );
-                let bench = bursts(&options, seed, None).unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
+                let bench = bursts(&options, seed, None)
+                    .unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
                 assert!(bench.charges_match(), "I-13");
-                assert!(counter(&bench, "collections_forced_by_lenders") <= counter(&bench, "units_demanded"));
+                assert!(
+                    counter(&bench, "collections_forced_by_lenders") <= counter(&bench, "units_demanded")
+                );
                 demands += counter(&bench, "units_demanded");
             }
         }
@@ -133,7 +137,8 @@ fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     bench.cells = None;
     let mut rng = Rng::new(2);
     burst(&mut bench, B, 900, &mut rng).unwrap();
-    let (erases, lent) = (counter(&bench, "tenant_2_block_erases"), counter(&bench, "tenant_1_units_lent_now"));
+    let (erases, lent) =
+        (counter(&bench, "tenant_2_block_erases"), counter(&bench, "tenant_1_units_lent_now"));
     assert!(lent > 0);
     burst(&mut bench, A, 900, &mut rng).unwrap();
     assert_eq!(counter(&bench, "tenant_1_units_lent_now"), 0, "all of it was needed");
@@ -146,8 +151,14 @@ fn faults_of_lending_are_found() {
         ("ssd.tenant-page-misplaced", LENDING),
         ("ssd.tenant-collects-others", LENDING),
         ("ssd.tenant-unit-from-nowhere", LENDING),
-        ("ssd.tenant-keeps-loan", "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n"),
-        ("ssd.tenant-room-not-kept", "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n"),
+        (
+            "ssd.tenant-keeps-loan",
+            "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n",
+        ),
+        (
+            "ssd.tenant-room-not-kept",
+            "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n",
+        ),
     ] {
         let found = (0..40).find_map(|seed| {
             let run = std::panic::catch_unwind(|| bursts(options, seed, Some(plant)).map(|_| ()));
@@ -159,7 +170,8 @@ fn faults_of_lending_are_found() {
 
 #[test]
 fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n\
+    let drive =
+        "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n\
                  tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
     let wait = |isolation: &str| {
         let drive = match isolation {
@@ -197,11 +209,14 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1", "tenant_trigger"),
     ];
     for (text, key) in cases {
-        let text = format!("profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nover_provisioning = 0.3\n{text}");
+        let text = format!(
+            "profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nover_provisioning = 0.3\n{text}"
+        );
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
-        let cx = BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let cx =
+            BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }

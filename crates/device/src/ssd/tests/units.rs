@@ -63,8 +63,7 @@ fn timed(options: &str, precondition: Precondition) -> Bench {
 
 fn write(bench: &mut Bench, page: u64, pages: u64) -> Span {
     let sectors = (1u64 << bench.page_bits()) / SECTOR;
-    let (id, end) =
-        bench.issue(Op::Write, page * sectors, pages * sectors, Payload::NONE, Flags::NONE);
+    let (id, end) = bench.issue(Op::Write, page * sectors, pages * sectors, Payload::NONE, Flags::NONE);
     bench.end(id);
     end.since(bench.now)
 }
@@ -73,7 +72,10 @@ fn write(bench: &mut Bench, page: u64, pages: u64) -> Span {
 fn a_stripe_takes_one_program_and_its_transfers() {
     // Two channels with a die of two planes each: four pages at one height are two multi-plane programs.
     let one = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 1);
-    let mut bench = timed("unit = \"superblock\"\nplacement = [\"plane\", \"channel\", \"chip\", \"die\"]\n", Precondition::Empty);
+    let mut bench = timed(
+        "unit = \"superblock\"\nplacement = [\"plane\", \"channel\", \"chip\", \"die\"]\n",
+        Precondition::Empty,
+    );
     let four = write(&mut bench, 0, 4);
     let five = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 5);
     assert!(four > one && four < one * 2, "{one} for a page, {four} for a stripe");
@@ -117,7 +119,8 @@ fn units_that_cannot_be_are_refused_with_the_key() {
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
-        let cx = BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let cx =
+            BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }

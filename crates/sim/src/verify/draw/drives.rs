@@ -81,6 +81,10 @@ impl Draft<'_> {
         let mut checkpoint = self.rng.fork(6);
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
         let unit = self.unit();
+        let mut streams = self.rng.fork(14);
+        let may_stream = matches!(self.drive, Drive::Units | Drive::Any) && mapping.is_none();
+        let streams = (may_stream && streams.below(4) == 0).then(|| streams.between(1, 4));
+        blocks += u64::from(streams.is_some());
         let checkpoint = checkpoint.filter(|_| unit == "plane");
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
@@ -114,6 +118,11 @@ impl Draft<'_> {
             self.put_text("unit", unit);
         }
         self.collection(start, copyback, blocks);
+        if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false")) {
+            let (counters, decay) = (64, 40 * threshold);
+            let what = format!("counters = {counters}, decay = {decay}, threshold = {threshold}");
+            self.put("streams", format!("{{ kind = \"hot-cold\", {what} }}"));
+        }
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
@@ -225,9 +234,14 @@ impl Draft<'_> {
             self.put(key, value);
         }
         self.put("over_provisioning", format!("\"{}/{raw}\"", raw - logical));
-        let unit = if own_channels { *rng.pick(&["plane", "die"]) } else { *rng.pick(&["plane", "die", "superblock"]) };
+        let unit = if own_channels {
+            *rng.pick(&["plane", "die"])
+        } else {
+            *rng.pick(&["plane", "die", "superblock"])
+        };
         self.put_text("unit", unit);
-        let tenant = |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
+        let tenant =
+            |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
         let isolation = match kind {
@@ -235,7 +249,8 @@ impl Draft<'_> {
             1 => "kind = \"ops\"".to_string(),
             2 => "kind = \"vssd\"".to_string(),
             _ => {
-                let (beta, back) = (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
+                let (beta, back) =
+                    (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
                 let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
                 format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}")
             }
@@ -244,7 +259,10 @@ impl Draft<'_> {
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
         let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
-        self.put("wear", format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)));
+        self.put(
+            "wear",
+            format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)),
+        );
         if rng.below(2) == 0 {
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
         }
