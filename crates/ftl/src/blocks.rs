@@ -193,6 +193,8 @@ pub struct BlockTable {
     pools_per_plane: u32,
     /// What each tenant has in each plane; empty where tenants have no blocks of their own.
     shares: Vec<Share>,
+    /// Open blocks of streams beside the first one, pool after pool.
+    streams: Vec<Cursor>,
     /// The planes; where tenants have blocks of their own, a pool for each tenant of each plane.
     pub planes: Vec<Plane>,
 }
@@ -224,6 +226,7 @@ impl BlockTable {
             pool_of: vec![0; blocks],
             pools_per_plane: 1,
             shares: Vec::new(),
+            streams: Vec::new(),
             planes: vec![empty; layout.planes as usize],
         };
         for block in layout.all_blocks() {
@@ -233,6 +236,32 @@ impl BlockTable {
             table.push_free(block);
         }
         table
+    }
+
+    /// Gives each plane so many open blocks for the host beside the first one.
+    pub fn set_streams(&mut self, more: u32) {
+        self.streams = vec![Cursor::CLOSED; more as usize * self.planes.len()];
+    }
+
+    /// The open block of a stream from 1 on.
+    #[inline]
+    pub fn stream(&mut self, plane: u32, stream: u32) -> &mut Cursor {
+        let more = self.streams.len() / self.planes.len();
+        &mut self.streams[plane as usize * more + stream as usize - 1]
+    }
+
+    /// Open blocks of streams beside the first one, in a plane.
+    pub fn open_streams(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
+        let more = self.streams.len() / self.planes.len();
+        let own = &self.streams[plane as usize * more..(plane as usize + 1) * more];
+        own.iter().filter(|cursor| **cursor != Cursor::CLOSED).map(|cursor| cursor.block(&self.layout))
+    }
+
+    /// A stream without an open block in the plane of a block.
+    fn closed_stream(&mut self, block: BlockId) -> Option<&mut Cursor> {
+        let more = self.streams.len() / self.planes.len();
+        let plane = self.pool_of[block.0 as usize] as usize;
+        self.streams[plane * more..(plane + 1) * more].iter_mut().find(|cursor| cursor.is_full())
     }
 
     /// The shape of the array.
@@ -482,6 +511,7 @@ impl BlockTable {
         if !self.shares.is_empty() {
             table.set_shares(self.shares.clone());
         }
+        table.streams = vec![Cursor::CLOSED; self.streams.len()];
         table.planes.iter_mut().for_each(|plane| plane.free = 0);
         table.free.fill(FreeList::EMPTY);
         table
@@ -520,8 +550,10 @@ impl BlockTable {
                 plane.moved = cursor;
             } else if plane.host.is_full() {
                 plane.host = cursor;
+            } else if let Some(open) = self.closed_stream(block) {
+                *open = cursor;
             } else {
-                // More than two open blocks in a plane.
+                // More open blocks in a plane than there should be.
                 self.waste(cursor);
             }
         }

@@ -101,7 +101,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Lets the policy choose a block; false when it gains less than `least` pages.
     pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
-        let own = self.tenants.is_some().then(|| self.invalid_of_tenant(plane));
+        let own = match (&self.tenants, &self.streams) {
+            (None, None) => None,
+            (Some(_), _) => Some(self.invalid_of_tenant(plane)),
+            (None, Some(_)) => Some(self.invalid_of_full(plane)),
+        };
         let is_debtor = self.is_debtor(plane);
         let layout = self.blocks.layout();
         let p = &self.blocks.planes[plane as usize];
@@ -117,7 +121,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         // The last free block takes what moves: no time for a block that gains little. Nor has who owes blocks to others.
         let is_urgent = p.free <= 1 || is_debtor;
         let victim = if is_urgent { Greedy.victim(view) } else { self.policy.victim(view) };
-        if let Some(own) = own {
+        if let Some(own) = own.filter(|_| self.tenants.is_some()) {
             self.keep_invalid(own);
         }
         match victim {
@@ -127,6 +131,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             _ => false,
         }
+    }
+
+    /// The invalid pages of a plane's blocks, none for those that streams have open.
+    fn invalid_of_full(&self, plane: u32) -> Vec<u16> {
+        let mut invalid = self.blocks.plane_invalid(plane).to_vec();
+        let first = self.blocks.layout().first_block(plane).0;
+        self.blocks.open_streams(plane).for_each(|block| invalid[(block.0 - first) as usize] = 0);
+        invalid
     }
 
     /// The block of a pool that is being cleared.

@@ -2,6 +2,7 @@
 
 mod arbiter;
 mod log_drive;
+mod streams;
 mod tenants;
 mod unit;
 
@@ -29,6 +30,7 @@ use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, MapArea, Units, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use streams::StreamsConfig;
 use tenants::{IsolationConfig, Tenancy, TenantConfig};
 use unit::Unit;
 
@@ -102,6 +104,9 @@ pub struct SsdConfig {
     pub isolation: IsolationConfig,
     /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
     pub tenant_trigger: Option<Ratio>,
+    /// Which of the host's pages share blocks.
+    #[serde(default)]
+    pub streams: StreamsConfig,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -273,6 +278,9 @@ impl DeviceConfig for SsdConfig {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
+            if self.streams != StreamsConfig::None {
+                return Err(BuildError::at("streams", "a drive with a log-block map has one stream"));
+            }
             if self.isolation != IsolationConfig::None {
                 return Err(BuildError::at("isolation", "a drive with a log-block map knows no tenants"));
             }
@@ -287,6 +295,7 @@ impl DeviceConfig for SsdConfig {
         let chips = self.layout(&profile, geometry, self.gc.start)?;
         self.check_unit()?;
         self.check_tenants()?;
+        self.check_streams()?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();
         self.gc.check(layout.blocks)?;
@@ -419,6 +428,8 @@ impl SsdConfig {
             Box::new(tenants)
         });
         let stripes = Stripes::new(units, host.plane_bits);
+        blocks.set_streams(self.more_streams());
+        let streams = self.streams(page_bytes).map(Box::new);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
         let leveller =
             Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
@@ -428,8 +439,8 @@ impl SsdConfig {
             self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
-            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, idle, queue,
-            buffer, cx,
+            host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
+            idle, queue, buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -615,10 +626,10 @@ impl SsdConfig {
             return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
-        let map = self.map_blocks(layout, shape);
+        let map = self.map_blocks(layout, shape) + self.more_streams();
         if layout.blocks < map + gc_start + 5 {
             let reason = format!(
-                "{} blocks in a plane are too few: the map needs {map} of them, collection {}",
+                "{} blocks in a plane are too few: the map and streams need {map} of them, collection {}",
                 layout.blocks,
                 gc_start + 5
             );

@@ -426,7 +426,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.count_written(lpn);
             return self.take_tenant_page(lpn, cause, cx);
         }
-        let page = self.take_host_page(cause, cx).ppn;
+        let page = match self.streams {
+            Some(_) => self.take_stream_page(lpn, cause, cx),
+            None => self.take_host_page(cause, cx).ppn,
+        };
         if self.planted.program_twice && self.seq % 512 == 511 {
             return Ppn(page.0 ^ 1);
         }
@@ -460,7 +463,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     #[cold]
-    fn next_plane_with_room(&mut self) -> u32 {
+    pub(super) fn next_plane_with_room(&mut self) -> u32 {
         for _ in 0..self.blocks.planes.len() {
             let plane = self.turns.take();
             if self.blocks.planes[plane as usize].has_room() {

@@ -67,8 +67,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let gathered = self.paging.gatherer.open_in(plane, &layout).unwrap_or(BlockId(u32::MAX));
         let open = [p.host.block(&layout), p.moved.block(&layout), gathered];
         let paging = &self.paging;
-        let is_open =
-            |block: BlockId| open.contains(&block) || paging.is_anchor(block) || paging.area.is_open(block);
+        let is_open = |block: BlockId| {
+            let is_stream = || self.blocks.open_streams(plane).any(|open| open == block);
+            open.contains(&block) || paging.is_anchor(block) || paging.area.is_open(block) || is_stream()
+        };
         let block = self.blocks.coldest(plane, self.leveller.spread, is_open)?;
         self.leveller.count += 1;
         if M::PAGED && self.paging.area.owns(block) {

@@ -26,8 +26,8 @@
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
 //! `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive; with the arbiter `queued`, `deferred` what the host asks for and `serve` operations when their die is free, `suspend`
-//! those that stand still for reads.
+//! the drive, `streams` which pages share blocks; with the arbiter `queued`, `deferred` what the host asks for and `serve`
+//! operations when their die is free, `suspend` those that stand still for reads.
 
 mod aged;
 mod background;
@@ -47,6 +47,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod streams;
 mod stripes;
 mod suspend;
 mod tenants;
@@ -75,6 +76,7 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use streams::Streams;
 use stripes::Stripes;
 use tenants::Tenants;
 use translate::Paging;
@@ -111,6 +113,8 @@ struct Counts {
     moves_while_idle: u64,
     blocks_cleared: u64,
     pages_trimmed: u64,
+    /// Pages of the host that went to another stream than the first.
+    stream_pages: u64,
 }
 
 /// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
@@ -131,6 +135,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     leveller: Leveller,
     /// Who shares the drive, where they are kept apart.
     tenants: Option<Box<Tenants>>,
+    /// Which of the host's pages share blocks, where not all do.
+    streams: Option<Box<Streams>>,
     /// What is done while no request comes, if anything.
     idle: Option<Idle>,
     journal: TrimJournal,
@@ -182,6 +188,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         policy: G,
         leveller: Leveller,
         tenants: Option<Box<Tenants>>,
+        streams: Option<Box<Streams>>,
         idle: Option<Idle>,
         mut queue: Queued,
         buffer: Option<Box<Buffer>>,
@@ -214,6 +221,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             host,
             limits,
             is_plain: tenants.is_none()
+                && streams.is_none()
                 && !stripes.is_wide()
                 && !planted.lost_invalidation
                 && !planted.program_twice,
@@ -227,6 +235,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             attention: idle.is_some() || buffer.is_some(),
             journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
             tenants,
+            streams,
             idle,
             seq: 0,
             filled_to: 0,
@@ -449,6 +458,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.suspension_counters(out);
         self.wear_counters(out);
         self.tenant_counters(out);
+        if self.streams.is_some() {
+            out.push(Counter { name: "pages_written_to_other_streams", value: self.count.stream_pages });
+        }
         self.recovery.counters(out);
     }
 

@@ -214,21 +214,26 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
     fn open_tenant_block(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        loop {
+        // Each turn gains a page at least, here or with who owes a unit.
+        for _ in 0..self.blocks.layout().real_pages() {
             self.fill_up(pool, cx);
             let p = &self.blocks.planes[pool as usize];
             if !p.host.is_full() {
                 return;
             }
             if p.free > self.host.urgent && self.may_open(pool) {
-                break;
+                let cursor = self.blocks.open_free(pool, self.seq + 1).expect("there is an erased unit");
+                self.note_opened(cursor);
+                self.blocks.planes[pool as usize].host = cursor;
+                return;
             }
-            self.count.clears_forced += 1;
-            self.clear_whole_block(pool, cause, cx);
+            // Who has lent so much that it has nothing to clear waits for what is owed to it.
+            if self.has_victim(pool) || !self.is_creditor(pool) {
+                self.count.clears_forced += 1;
+                self.clear_whole_block(pool, cause, cx);
+            }
         }
-        let cursor = self.blocks.open_free(pool, self.seq + 1).expect("clearing has freed a block");
-        self.note_opened(cursor);
-        self.blocks.planes[pool as usize].host = cursor;
+        panic!("I-8: pool {pool} gets no erased unit, neither by clearing nor back from who owes it");
     }
 
     /// Gets erased units from others, until opening one does not begin a collection.
@@ -269,7 +274,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(books) = tenants.books.get(group) else { return false };
         let Some(debtor) = books.largest_debtor(lender) else { return false };
         tenants.demands += 1;
-        let (from, keeps) = (tenants.pool(group as u32, debtor), tenants.planted.keeps_what_it_owes);
+        let keeps = tenants.planted.keeps_what_it_owes && tenants.demands % 2 == 1;
+        let from = tenants.pool(group as u32, debtor);
         if !self.may_give(from) && !keeps {
             let tenants = self.tenants_mut();
             tenants.is_demanded = true;
@@ -366,6 +372,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let tenant = tenants.of_pool(pool);
             tenants.counts[tenant].moved += 1;
         }
+    }
+
+    /// Whether units are owed to the owner of `pool`.
+    fn is_creditor(&self, pool: u32) -> bool {
+        let Some(tenants) = self.tenants.as_deref() else { return false };
+        let books = tenants.books.get(pool as usize / tenants.len());
+        books.is_some_and(|books| books.accounts()[tenants.of_pool(pool)].lent > 0)
     }
 
     /// Whether the owner of `pool` owes units.

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 mod collection;
 mod filled;
 mod maps;
+mod streams;
 mod tenants;
 mod theory;
 mod units;

@@ -93,7 +93,9 @@ impl SsdConfig {
     /// Refuses what cannot be with tenants.
     pub(super) fn check_tenants(&self) -> Result<(), BuildError> {
         if self.isolation == IsolationConfig::None {
-            return match self.tenants.is_empty() {
+            let has_use =
+                self.tenants.is_empty() || matches!(self.streams, super::StreamsConfig::Tenant { .. });
+            return match has_use {
                 true => Ok(()),
                 false => {
                     refuse("tenants are listed, but not kept apart: take for example `{ kind = \"vssd\" }`")

@@ -81,6 +81,10 @@ impl Draft<'_> {
         let mut checkpoint = self.rng.fork(6);
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
         let unit = self.unit();
+        let mut streams = self.rng.fork(14);
+        let may_stream = matches!(self.drive, Drive::Units | Drive::Any) && mapping.is_none();
+        let streams = (may_stream && streams.below(4) == 0).then(|| streams.between(1, 4));
+        blocks += u64::from(streams.is_some());
         let checkpoint = checkpoint.filter(|_| unit == "plane");
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
@@ -114,6 +118,11 @@ impl Draft<'_> {
             self.put_text("unit", unit);
         }
         self.collection(start, copyback, blocks);
+        if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false")) {
+            let (counters, decay) = (64, 40 * threshold);
+            let what = format!("counters = {counters}, decay = {decay}, threshold = {threshold}");
+            self.put("streams", format!("{{ kind = \"hot-cold\", {what} }}"));
+        }
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
         let mut arbiter = self.rng.fork(5);
