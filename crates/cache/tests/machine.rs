@@ -285,3 +285,31 @@ fn combinations_that_make_no_sense_are_refused() {
         assert!(error.contains(answer), "{options}: {error}");
     }
 }
+
+/// W0-1: where blocks of a segment lie on a lane that the read uses already, they are not brought; what is brought comes in
+/// commands of its own, so that nothing in between is read.
+#[test]
+fn only_what_costs_nothing_more_is_brought_when_colocated() {
+    let text = |colocated: bool| {
+        format!(
+            "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"256 KiB\"\n{SEGMENTS}\n\
+             colocated = {colocated}\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\npage = \"4 KiB\"\nchannels = 2\n\
+             blocks = 64\nover_provisioning = 0.2\n"
+        )
+    };
+    for (colocated, pages) in [(false, 8), (true, 2)] {
+        let mut bed = Testbed::new(&text(colocated), &builtin(), BuildOptions::default()).expect("a stack");
+        for block in 0..8 {
+            bed.go(Op::Write, block * BLOCK, BLOCK);
+        }
+        // The cache forgets, the drive does not.
+        for block in 8..512 {
+            bed.go(Op::Write, block * BLOCK, BLOCK);
+        }
+        let before = bed.graph().stats(bed.node("ssd")).bytes[Op::Read as usize];
+        bed.go(Op::Read, 3 * BLOCK, BLOCK);
+        bed.run_until(bed.now() + Span::from_ms(5));
+        let read = bed.graph().stats(bed.node("ssd")).bytes[Op::Read as usize] - before;
+        assert_eq!(read, pages * BLOCK, "colocated {colocated}: two dies, one page of each");
+    }
+}

@@ -46,8 +46,8 @@ pub struct CacheConfig {
     /// Refuse reads ahead while the device below is busy. Default false.
     #[serde(default)]
     pub refuse_when_busy: bool,
-    /// Bring ahead only blocks of a physical unit (flash page, track) that the command reads anyway, or from a lane that
-    /// the command does not use yet, where the device below knows. Default false.
+    /// Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used
+    /// yet, where the device below knows; each row of such blocks by a command of its own. Default false.
     #[serde(default)]
     pub colocated: bool,
     /// Time of a request that is answered from memory. Default 2 us, at most 1 ms.

@@ -201,17 +201,36 @@ impl Cache {
             bits(from.saturating_sub(span.first), to.saturating_sub(span.first))
         });
         let asked = asked.fold(0, |a, b| a | b) & wanted;
+        if !self.config.colocated {
+            return self.begin_fill(span.first, wanted, asked, id, wait, cx);
+        }
+        // Each row for itself: what lies between would be read with them, and cost what is to be saved.
+        let mut left = asked | self.colocated(span.first, asked, wanted, cx);
+        while left != 0 {
+            let from = left.trailing_zeros();
+            let row = bits(u64::from(from), u64::from(from + (left >> from).trailing_ones()));
+            left &= !row;
+            self.begin_fill(span.first, row, asked & row, id, wait, cx);
+        }
+    }
+
+    /// A fill for `wanted` of the blocks from `first` on, of which `asked` were asked for.
+    fn begin_fill(
+        &mut self,
+        first: u64,
+        wanted: u64,
+        asked: u64,
+        id: ReqId,
+        wait: &mut Option<u32>,
+        cx: &mut Cx<'_>,
+    ) {
         let ahead = asked == 0;
         if ahead && self.refuses(wanted, cx) {
             return;
         }
-        let wanted = match self.config.colocated {
-            true => asked | self.colocated(span.first, asked, wanted, cx),
-            false => wanted,
-        };
         let count = (64 - wanted.leading_zeros()) as u64;
         let skip = u64::from(wanted.trailing_zeros());
-        let span = Range { first: span.first + skip, end: span.first + count };
+        let span = Range { first: first + skip, end: first + count };
         let (wanted, asked) = (wanted >> skip, asked >> skip);
         let fill = Fill {
             first: span.first,

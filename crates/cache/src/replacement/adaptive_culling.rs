@@ -16,7 +16,9 @@
 //!   ([`Trigger::BothRegions`]); [`Trigger::Reads`] is a fixed number of reads.
 //! - *Units* (O0-5). dP and dC are counts since the last time. S is in segments for each hit. N1 is kept in 2^-16 of a
 //!   segment and rounded down when applied; all arithmetic is in whole numbers.
-//! - *Bounds* (O0-4). N1 stays between the segments of B1 and those of the whole memory, and starts at half of these.
+//! - *Bounds* (O0-4). N1 stays between the segments of B1 and those of the whole memory without B2, and starts at half of
+//!   the memory. The paper names none. An L1 that takes all memory leaves no block in L2 that could be met: dC is 0 then,
+//!   and N1 stays there whatever comes. `l1_most` allows it all the same.
 //! - *alpha without cached blocks in B2* (O0-3). No hit can have come from there: alpha * dC = 0.
 //! - *A lower N1* (O0-16) is carried out at once, but at most by so many segments for each request; until then the limit
 //!   that L1 keeps is the one reached.

@@ -58,6 +58,9 @@ pub struct AdaptiveConfig {
     pub region: Ratio,
     /// L1 at the start, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
     pub l1: Ratio,
+    /// L1 at most, as a share of the segments that fill memory. Default: all but `region`, so that L2 has blocks to be met.
+    /// From `region` to 1; with 1 a list L1 that takes all memory is never made shorter.
+    pub l1_most: Option<Ratio>,
     /// Most segments by which L1 falls in one request. Default 4, from 1 to 1024.
     pub culls: u32,
     /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1. Default false.
@@ -72,6 +75,7 @@ impl Default for AdaptiveConfig {
             speed: Ratio::new(1, 1),
             region: Ratio::new(1, 20),
             l1: half(),
+            l1_most: None,
             culls: 4,
             ghost: false,
         }
@@ -199,14 +203,22 @@ impl AdaptiveConfig {
         }
         let most = segments(room) as u32;
         let region = (self.region.of(u64::from(most)) as u32).max(1);
-        let start = (self.l1.of(u64::from(most)) as u32).clamp(region, most);
+        let longest = match self.l1_most {
+            None => most - region,
+            Some(longest) => {
+                share("replacement.l1_most", longest, Ratio::new(1, 1))?;
+                longest.of(u64::from(most)) as u32
+            }
+        };
+        let longest = longest.clamp(region, most);
+        let start = (self.l1.of(u64::from(most)) as u32).clamp(region, longest);
         let trigger = match self.trigger {
             TriggerOn::FirstRegion => Trigger::FirstRegion(self.every),
             TriggerOn::BothRegions => Trigger::BothRegions(self.every),
             TriggerOn::Reads => Trigger::Reads(self.every),
         };
         let lists = SegmentLists::new(room.blocks as usize, start, region).with_fault(room.fault);
-        let bounds = (region, most);
+        let bounds = (region, longest);
         let how = Feedback { trigger, speed: self.speed, bounds, culls: self.culls, ghost: self.ghost };
         Ok(AdaptiveCulling::new(lists, room.blocks as usize, how))
     }

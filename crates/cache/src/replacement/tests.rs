@@ -522,6 +522,33 @@ fn the_feedback_of_the_paper_starves() {
     assert!(our_hits > paper_hits, "{our_hits} hits against {paper_hits}");
 }
 
+/// O0-4: prefetch hits in B1 make L1 take all it may. Then 110 segments come in turns, of which a shorter L1 would leave one
+/// block each in memory. Where L1 took all memory nothing is met any more, and N1 stays; by default L2 keeps room for B2.
+#[test]
+fn an_l1_that_takes_all_memory_never_shrinks() {
+    let n1_after = |l1_most: Option<Ratio>| {
+        let config = AdaptiveConfig { l1_most, ..AdaptiveConfig::default() };
+        let policy = config.build(Room { blocks: 400, line: SEGMENT, fault: None }).expect("the options fit");
+        let mut directory = Directory::new(2, 400, policy, Hashed::new(0));
+        for segment in 0..1000u64 {
+            meet_segment(&mut directory, segment * SEGMENT);
+            // Each step puts two segments before this one, a new one and one that is met.
+            let far = (u64::from(directory.policy().n1()) - 2) / 2;
+            if segment >= far {
+                meet_segment(&mut directory, (segment - far) * SEGMENT + 1);
+            }
+        }
+        let grown = directory.policy().n1();
+        for step in 0..4000u64 {
+            meet_segment(&mut directory, (2000 + step % 110) * SEGMENT);
+        }
+        (grown, directory.policy().n1())
+    };
+    assert_eq!(n1_after(Some(Ratio::new(1, 1))), (100, 100));
+    let (grown, left) = n1_after(None);
+    assert!(grown > 90 && left < grown - 10, "{grown}, then {left}");
+}
+
 /// A remembered block that was culled too early counts for a longer L1 (W0-4).
 #[test]
 fn a_culled_block_that_is_read_grows_l1() {
