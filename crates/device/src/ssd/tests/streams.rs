@@ -65,8 +65,15 @@ fn streams_that_cannot_be_are_refused() {
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
-        let cx =
-            BuildContext { name: "ssd", children: &[], seed: 1, tenants: 1, planted: &plants, precondition };
+        let cx = BuildContext {
+            name: "ssd",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            shares: &[],
+            planted: &plants,
+            precondition,
+        };
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some("streams"), "{text}: {error}");
     }
