@@ -156,7 +156,7 @@ plants! {
 
     [HETERO_PLANTS, "Faults that can be planted in a `hetero-mirror` only."]
     flush_without_l, "hetero-mirror.flush-without-l", "flush_alone_needs_l_or_solo",
-        "row 4: a flush counts on the leader alone although the follower does not say L", "hetero-mirror-of-unlike";
+        "row 4: a flush counts on the leader alone although the follower does not say L", "hetero-mirror-of-files";
     flush_past_queue, "hetero-mirror.flush-past-queue", "flush_covers_leader",
         "row 7: a flush does not wait for what a leg still lacks", "hetero-mirror-of-unlike";
     read_lagging, "hetero-mirror.read-lagging", "read_only_current",
