@@ -87,6 +87,32 @@ fn behind_the_leader_is_at_most_write_behind() {
 }
 
 #[test]
+fn a_write_that_a_frozen_leg_holds_overtakes_the_queue_of_the_other() {
+    let span = |write_hedge| {
+        let mut w = made(slow(|h| {
+            (h.write_hedge, h.delay_queue, h.delay_depth) = (write_hedge, DelayQueue::Fifo, Some(1))
+        }));
+        marked(&mut w, 0);
+        w.freeze(B, Span::from_us(500));
+        for n in 0..28 {
+            let a = w.write(16 * n, 8);
+            w.wait(&[a]);
+            w.pass(Span::from_us(3));
+        }
+        assert_eq!(w.counter("leg_b_is_delayed"), 1);
+        w.freeze(A, Span::from_ms(50));
+        let a = w.write(8, 4);
+        let span = took(&mut w, a);
+        let hedges = w.counter("writes_hedged");
+        quiet(&mut w);
+        (span, hedges)
+    };
+    let ((late, none), (early, one)) = (span(false), span(true));
+    assert_eq!((none, one), (0, 1));
+    assert!(early * 4 < late, "{early} ns with, {late} ns without");
+}
+
+#[test]
 fn the_ratio_of_the_legs_is_counted_where_both_had_a_write_at_once() {
     let mut w = made(slow(|h| h.ack = AckMode::Both));
     marked(&mut w, 0);

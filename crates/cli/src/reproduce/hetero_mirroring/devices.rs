@@ -24,7 +24,7 @@ fn rate(r: &RunResult) -> f64 {
 }
 
 /// C1-11: what CrystalDiskMark measures, one request outstanding.
-fn sheet(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn sheet(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let run = |size: &str, write: &str, sequential: &str| -> Result<Results, Failure> {
         let load = Load::plain("uniform").with("space", SPACE).with("size", size).with("write", write);
         let load = Load { requests: Some(6_000), ..load.with("sequential", sequential) };
@@ -91,7 +91,7 @@ fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 }
 
 /// C1-15: reads of a mixed load, by where they go.
-fn reads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
+pub(super) fn reads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let load = Load::plain("uniform").with("space", SPACE).with("size", "64 KiB").with("write", "1/5");
     let load = load.with("interarrival", "20 ms");
     let setups = [

@@ -115,3 +115,45 @@ fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: 
 fn more(a: f64, b: f64) -> f64 {
     (a / b - 1.0) * 100.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::expected::Verdict;
+    use crate::talk::Talk;
+    use std::collections::BTreeMap;
+
+    fn lab(requests: u64) -> Lab {
+        Lab { seed: 1, requests, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) }
+    }
+
+    /// What the ratios of Fig 9 and 10 rest on.
+    #[test]
+    fn a_leg_alone_takes_as_long_as_in_the_mirror() {
+        let pair = ratios::Pair::run(&lab(900), SLC, 100).expect("the stacks are well formed");
+        assert!(pair.agree >= 599, "{} of 600 writes take the mirror as long as its slower leg", pair.agree);
+    }
+
+    /// A small part of the whole: what needs no long load comes out as in `docs/claims.md`.
+    #[test]
+    fn claims_that_need_no_long_load_get_their_verdicts() {
+        let mut found = Findings::default();
+        let lab = lab(1_000);
+        devices::sheet(&lab, &mut found).expect("the stacks are well formed");
+        devices::reads(&lab, &mut found).expect("the stacks are well formed");
+        let expected = PAPER.expected();
+        for (id, case, verdict) in [
+            ("C1-11", "sequential read", Verdict::Reproduced),
+            ("C1-11", "random read", Verdict::DirectionOnly),
+            ("C1-11", "SSD, 512 KiB writes", Verdict::Reproduced),
+            ("C1-11", "HDD, 512 KiB writes", Verdict::DirectionOnly),
+            ("C1-15", "leg", Verdict::Reproduced),
+            ("C1-15", "routing", Verdict::Reproduced),
+        ] {
+            let claim = expected.claims.iter().find(|c| c.id == id && c.case == case).expect("it is claimed");
+            let measured =
+                found.measured.iter().find(|m| m.id == id && m.case == case).expect("it is measured");
+            assert_eq!(claim.verdict(measured.value), verdict, "{id} {case}: {:?}", measured.value);
+        }
+    }
+}

@@ -35,16 +35,18 @@ pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(
 }
 
 /// Both legs' times of each write of one run.
-struct Pair {
+pub(super) struct Pair {
     ssd: Vec<Span>,
     disk: Vec<Span>,
     result: RunResult,
-    /// What the mirror counted.
-    figures: String,
+    /// Writes on which the slower leg alone takes as long as the mirror did.
+    pub agree: usize,
+    /// Writes a second that were let in.
+    rate: f64,
 }
 
 impl Pair {
-    fn run(lab: &Lab, drive: Drive, per_second: u64) -> Result<Pair, Failure> {
+    pub fn run(lab: &Lab, drive: Drive, per_second: u64) -> Result<Pair, Failure> {
         let load = small_files(per_second);
         let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.ack", "\"both\"")])];
         let whole = lab.watch(&both, &load, 1)?.remove("mirror").expect("it was run");
@@ -57,13 +59,8 @@ impl Pair {
         let times = |t: &Times| (first..t.end.len()).map(|n| t.end[n] - t.let_in[n]).collect::<Vec<_>>();
         let (ssd, disk) = (times(&runs["ssd"].times), times(&runs["disk"].times));
         let own = times(&whole.times);
-        let same = (0..own.len()).filter(|&n| ssd[n].longer(disk[n]) == own[n]).count();
-        let figures = format!(
-            "{:.1} % of the legs' times make up the mirror's own; it was let in {:.0} a second",
-            same as f64 * 100.0 / own.len() as f64,
-            whole.times.per_second(),
-        );
-        Ok(Pair { ssd, disk, result: whole.result, figures })
+        let agree = (0..own.len()).filter(|&n| ssd[n].longer(disk[n]) == own[n]).count();
+        Ok(Pair { ssd, disk, rate: whole.times.per_second(), result: whole.result, agree })
     }
 
     /// SSD / HDD where the drive is slower, else below zero HDD / SSD, as the paper draws it.
@@ -86,10 +83,12 @@ fn largest(pair: &Pair, drive: Drive, id: &'static str, found: &mut Findings) ->
     let least = drawn.iter().copied().fold(0.0, f64::min);
     let all = pair.ratios().fold(0.0, f64::max);
     let reason = format!(
-        "{:.1} where the disk is slower; {all:.1} over all {} writes; {}",
+        "{:.1} where the disk is slower; {all:.1} over all {} writes, of which {} take the mirror as long as the slower leg \
+         alone; {:.0} a second were let in",
         -least,
         pair.ssd.len(),
-        pair.figures
+        pair.agree,
+        pair.rate,
     );
     found.measured.push(measured(id, &drive.case("largest"), largest, &pair.result, reason));
     let flash = pair.ratios().filter(|r| *r > SLOW as f64).count();
