@@ -3,7 +3,7 @@
 //! Pages are given to the dies as the host's pages are without a buffer: the next plane in turn, collection behind it. With
 //! the arbiter `fcfs` the end of a program is known at once, with `queued` when its die has chosen it ([`Job::Destaged`]).
 
-use super::slots::{Slot, State};
+use super::slots::Slot;
 use super::{Buffer, Ssd};
 use crate::nand::queued::Order;
 use nandu_base::{Cx, Instant, ReqId, Work};
@@ -20,8 +20,16 @@ impl Buffer {
             return false;
         }
         self.slots.waiting() > self.plan.keep || self.is_asked_for() || {
-            let oldest = self.slots.slot(oldest);
-            oldest.came + self.plan.keep_for <= now
+            let came = self.slots.slot(oldest).came;
+            came < self.old_to || came + self.plan.keep_for <= now
+        }
+    }
+
+    /// When a page has waited for `keep_for`, those that have waited for half of it go with it: one event for many pages.
+    fn note_old(&mut self, now: Instant) {
+        let Some(oldest) = self.slots.oldest() else { return };
+        if self.slots.slot(oldest).came + self.plan.keep_for <= now {
+            self.old_to = Instant(now.0 - self.plan.keep_for.0 / 2);
         }
     }
 
@@ -44,8 +52,8 @@ impl Buffer {
         if waits {
             return self.slots.first_end();
         }
-        let oldest = self.slots.slot(self.slots.oldest()?);
-        let due = oldest.came + self.plan.keep_for;
+        let came = self.slots.slot(self.slots.oldest()?).came;
+        let due = if came < self.old_to { came } else { came + self.plan.keep_for };
         // All that may be programmed at a time are: the first of them comes before the next.
         let is_full = self.slots.in_flight() >= self.plan.at_once;
         if is_full {
@@ -72,6 +80,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline]
     fn program_due(&mut self, cx: &mut Cx<'_>) {
+        self.buffer().note_old(cx.now);
         if !self.buffer().is_due(cx.now) {
             return;
         }
@@ -92,7 +101,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let outer = self.lanes.work_for(Work::Write);
         let buffer = self.buffer();
         buffer.count.pages_written += 1;
-        let Slot { lpn, held, cause, .. } = buffer.slots.issue(at);
+        buffer.slots.issue(at);
+        let &Slot { lpn, held, cause, .. } = buffer.slots.slot(at);
         let overlay = held.overlay().expect("a slot holds one stretch of sectors");
         let is_whole = overlay.count == self.host.page_sectors;
         let part =
@@ -129,8 +139,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn empty_slot(&mut self, cx: &mut Cx<'_>) {
         let buffer = self.buffer();
         let Some(gone) = buffer.slots.leave(cx.now) else { return };
-        cx.pool.release(gone.held.payload);
-        debug_assert!(matches!(gone.state, State::Leaving(end) if end <= cx.now));
+        cx.pool.release(gone.payload);
         let durable = match gone.waiter {
             ReqId::NONE => None,
             id => buffer.durables.iter().position(|d| d.id == id),

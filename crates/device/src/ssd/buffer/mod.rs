@@ -132,6 +132,8 @@ pub(super) struct Buffer {
     held: VecDeque<Late>,
     durables: Vec<Durable>,
     barriers: VecDeque<Barrier>,
+    /// Pages that came before then are programmed: an older one was due.
+    old_to: Instant,
     /// When the timer fires.
     armed: Option<Instant>,
     /// The session ends when the buffer is empty.
@@ -149,6 +151,7 @@ impl Buffer {
             held: VecDeque::new(),
             durables: Vec::new(),
             barriers: VecDeque::new(),
+            old_to: Instant::ZERO,
             armed: None,
             closing: false,
             count: Counts::default(),
@@ -407,7 +410,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 if is_whole && buffer.barriers.is_empty() {
                     buffer.count.pages_trimmed += 1;
                     let gone = buffer.slots.drop_waiting(at);
-                    cx.pool.release(gone.held.payload);
+                    cx.pool.release(gone.payload);
                 } else {
                     self.program_slot(at, cx);
                 }

@@ -9,7 +9,7 @@
 //! 112 for each slot.
 
 use crate::write_buffer::Held;
-use nandu_base::{Instant, ReqId, TenantId, Violation};
+use nandu_base::{Instant, Payload, ReqId, TenantId, Violation};
 use std::collections::VecDeque;
 
 /// No slot.
@@ -43,6 +43,15 @@ pub(super) struct Slot {
     /// Neighbours in the list of those that wait; the next free one.
     before: u32,
     after: u32,
+}
+
+/// What was in a slot that is free again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gone {
+    pub lpn: u32,
+    pub payload: Payload,
+    pub ticket: u64,
+    pub waiter: ReqId,
 }
 
 const EMPTY: Slot = Slot {
@@ -176,12 +185,10 @@ impl Slots {
 
     /// The page in a waiting slot is given to the dies.
     #[inline]
-    pub fn issue(&mut self, at: u32) -> Slot {
+    pub fn issue(&mut self, at: u32) {
         self.unlink(at);
         self.issued += 1;
-        let slot = &mut self.slots[at as usize];
-        slot.state = State::Issued;
-        *slot
+        self.slots[at as usize].state = State::Issued;
     }
 
     #[inline]
@@ -230,7 +237,7 @@ impl Slots {
 
     /// Frees a slot whose page is complete by `now`; what was in it.
     #[inline]
-    pub fn leave(&mut self, now: Instant) -> Option<Slot> {
+    pub fn leave(&mut self, now: Instant) -> Option<Gone> {
         let &(end, at) = self.leaving.front()?;
         if end > now {
             return None;
@@ -240,15 +247,16 @@ impl Slots {
     }
 
     /// Frees a slot whose page need not be written any more; what was in it.
-    pub fn drop_waiting(&mut self, at: u32) -> Slot {
+    pub fn drop_waiting(&mut self, at: u32) -> Gone {
         self.unlink(at);
         self.give_back(at)
     }
 
     #[inline]
-    fn give_back(&mut self, at: u32) -> Slot {
+    fn give_back(&mut self, at: u32) -> Gone {
         let slot = &mut self.slots[at as usize];
-        let was = *slot;
+        let &mut Slot { lpn, ticket, waiter, held: Held { payload, .. }, .. } = slot;
+        let was = Gone { lpn, payload, ticket, waiter };
         slot.state = State::Free;
         if !(self.loses_some && was.ticket.is_multiple_of(16)) {
             slot.after = self.free;
@@ -376,7 +384,8 @@ mod tests {
                     2 => {
                         if let Some(at) = slots.oldest() {
                             let (ticket, lpn) = slow.waiting.remove(0);
-                            let slot = slots.issue(at);
+                            slots.issue(at);
+                            let slot = *slots.slot(at);
                             assert_eq!((slot.ticket, slot.lpn), (ticket, lpn), "seed {seed}, turn {turn}");
                             let end = slots.leaves(at, now + nandu_base::Span(rng.below(100)));
                             let same = slow.leaving.iter().filter(|l| l.2 == lpn);
