@@ -263,6 +263,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         tenants.counts[borrower].borrowed += 1;
         tenants.counts[lender].lent += 1;
         self.blocks.hand_over((first + lender) as u32, pool);
+        let spared = self.room_needed(pool, 1).saturating_sub(1) as u32;
+        let tenants = self.tenants_mut();
+        let account = tenants.books[group].accounts()[lender];
+        if let Some(units) = tenants.policy.lent(lender, &account, spared) {
+            tenants.books[group].set_contribution(lender, units);
+        }
         true
     }
 
@@ -368,9 +374,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// A page of the owner of `pool` was moved.
     #[inline]
     pub(super) fn tenant_moved(&mut self, pool: u32) {
-        if let Some(tenants) = self.tenants.as_deref_mut() {
-            let tenant = tenants.of_pool(pool);
-            tenants.counts[tenant].moved += 1;
+        let Some(tenants) = self.tenants.as_deref_mut() else { return };
+        let (tenant, group) = (tenants.of_pool(pool), pool as usize / tenants.ends.len());
+        tenants.counts[tenant].moved += 1;
+        let Some(books) = tenants.books.get_mut(group) else { return };
+        let account = books.accounts()[tenant];
+        if account.lent > 0 {
+            let full = self.blocks.planes[pool as usize].valid.div_ceil(self.blocks.layout().pages);
+            let spare = (account.allocated - account.lent).saturating_sub(full);
+            if let Some(units) = tenants.policy.lender_moved(tenant, &account, spare) {
+                books.set_contribution(tenant, units);
+            }
         }
     }
 

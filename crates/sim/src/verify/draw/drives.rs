@@ -252,7 +252,8 @@ impl Draft<'_> {
                 let (beta, back) =
                     (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
                 let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
-                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}")
+                let most = if rng.below(3) == 0 { ", beta_most = \"19/20\"" } else { "" };
+                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}")
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));
