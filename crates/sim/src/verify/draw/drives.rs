@@ -143,10 +143,15 @@ impl Draft<'_> {
     /// What is opened, collected and erased as one. A generator of its own: what else a seed draws stays as it was.
     fn unit(&mut self) -> &'static str {
         let mut rng = self.rng.fork(12);
-        match self.drive {
-            Drive::Units => *rng.pick(&["die", "superblock"]),
-            Drive::Any if rng.below(4) == 0 => *rng.pick(&["die", "superblock"]),
-            _ => "plane",
+        let is_wide = match self.drive {
+            Drive::Units => true,
+            Drive::Any => rng.below(4) == 0,
+            _ => false,
+        };
+        match is_wide {
+            true if rng.below(2) == 0 => "die",
+            true => "superblock",
+            false => "plane",
         }
     }
 
