@@ -21,6 +21,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
     ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
     ("read-priority", include_str!("../../../stacks/read-priority.toml")),
+    ("shared-space", include_str!("../../../stacks/shared-space.toml")),
     ("hdd", include_str!("../../../stacks/hdd.toml")),
     ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
     ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),

@@ -6,9 +6,11 @@
 //!
 //! RAM: 4 bytes per physical page, 27 per block.
 
+mod cursor;
 mod shares;
 mod wear;
 
+pub use cursor::Cursor;
 pub use shares::Share;
 pub use wear::{FreeOrder, WearRules};
 
@@ -67,68 +69,6 @@ impl Content {
 pub const LOGICAL_PAGES_MAX: u32 = MAP - 1;
 /// Largest number of journal slots.
 pub const JOURNAL_SLOTS_MAX: u32 = WASTE - JOURNAL;
-
-/// An open block: the next page to program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cursor {
-    next: u32,
-    end: u32,
-}
-
-impl Cursor {
-    /// No open block.
-    pub const CLOSED: Cursor = Cursor { next: u32::MAX, end: u32::MAX };
-
-    /// The pages from `next` to before `end`, all in one block.
-    pub fn over(next: u32, end: u32) -> Cursor {
-        Cursor { next, end }
-    }
-
-    /// Whether the block is full, or there is none.
-    #[inline]
-    pub fn is_full(self) -> bool {
-        self.next == self.end
-    }
-
-    /// Pages left.
-    #[inline]
-    pub fn left(self) -> u32 {
-        self.end - self.next
-    }
-
-    /// The next page; the cursor must not be full.
-    #[inline]
-    pub fn take(&mut self) -> Ppn {
-        debug_assert!(!self.is_full(), "a full block takes no page");
-        let ppn = Ppn(self.next);
-        self.next += 1;
-        ppn
-    }
-
-    /// The next page, without taking it; the cursor must not be full.
-    #[inline]
-    pub fn peek(self) -> Ppn {
-        Ppn(self.next)
-    }
-
-    /// Takes `pages` pages at once; returns the first.
-    pub fn skip(&mut self, pages: u32) -> Ppn {
-        assert!(pages <= self.left(), "a block has as many pages as it has");
-        let first = Ppn(self.next);
-        self.next += pages;
-        first
-    }
-
-    /// The open block, for views of the collector.
-    #[inline]
-    pub fn block(self, layout: &Layout) -> BlockId {
-        if self.end == u32::MAX {
-            BlockId(u32::MAX)
-        } else {
-            layout.block(Ppn(self.end - 1))
-        }
-    }
-}
 
 /// One plane, in half a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
@@ -371,7 +311,7 @@ impl BlockTable {
         self.pool_of[block as usize] = plane;
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
-        Some(Cursor { next: first, end: first + self.layout.pages })
+        Some(Cursor::over(first, first + self.layout.pages))
     }
 
     fn push_free(&mut self, block: BlockId) {
@@ -544,7 +484,7 @@ impl BlockTable {
         let plane = &mut self.planes[self.pool_of[block.0 as usize] as usize];
         plane.valid += valid;
         if written < self.layout.pages {
-            let cursor = Cursor { next: first + written, end: first + self.layout.pages };
+            let cursor = Cursor::over(first + written, first + self.layout.pages);
             // The block for moved pages first: clearing needs it most.
             if plane.moved.is_full() {
                 plane.moved = cursor;

@@ -2,6 +2,7 @@
 
 mod arbiter;
 mod log_drive;
+mod plants;
 mod streams;
 mod tenants;
 mod unit;
@@ -17,13 +18,12 @@ use super::mapping::{self, MapConfig};
 use super::stripes::Stripes;
 use super::translate::Paging;
 use super::{host::Host, Ssd};
-use crate::log_ssd::PLANTS as LOG_PLANTS;
 use crate::nand::queued::Queued;
 use crate::nand::{lanes::Timing, FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Precondition, Ratio, Rng,
-    Span, TimerKey, SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Rng, Span,
+    TimerKey, SECTOR,
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
@@ -149,124 +149,10 @@ fn default_placement() -> Order {
     [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane]
 }
 
-/// Faults that can be planted.
-const PLANTS: &[Plant] = &[
-    Plant::new(
-        "ssd.erase-too-early",
-        "I-1",
-        "a block is erased before the newer versions of its pages are programmed",
-    )
-    .within("ssd-at-once"),
-    Plant::new(
-        "ssd.erase-before-record",
-        "I-1",
-        "an erase does not wait for trim records that are on their way",
-    )
-    .within("ssd-trimmed"),
-    Plant::new(
-        "ssd.erase-before-reads",
-        "failures",
-        "with the arbiter `queued`, a block is erased although reads of it wait",
-    )
-    .within("ssd-queued"),
-    Plant::new(
-        "ssd.suspended-is-told",
-        "I-1",
-        "a program that is suspended counts as complete at the end that it had before",
-    )
-    .within("ssd-queued"),
-    Plant::new("ssd.suspended-too-often", "suspension", "a program or erase is suspended without end")
-        .within("ssd-queued"),
-    Plant::new("ssd.stale-map", "I-5", "now and then a moved page is not entered in the map"),
-    Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
-    Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),
-    Plant::new("ssd.trim-not-recorded", "I-1", "a flush does not write the trim journal"),
-    Plant::new("ssd.uncharged-gc", "I-13", "moved pages are not charged"),
-    Plant::new("ssd.moves-draw-nothing", "I-13", "moved pages are not in the account of energy"),
-    Plant::new("ssd.path-without-queue", "I-13", "the wait for the die is counted twice"),
-    Plant::new("ssd.wear-falls", "I-16", "now and then a block forgets its erases"),
-    Plant::new("ssd.worn-block-used", "I-16", "a block that is worn out is erased and used again")
-        .within("ssd-worn"),
-    Plant::new(
-        "ssd.map-lost-invalidation",
-        "I-5",
-        "a delayed read that is saved forgets what it superseded, as the TPC-FTL paper has it",
-    )
-    .within("ssd-delayed-reads"),
-    Plant::new(
-        "ssd.map-skipped-fill",
-        "I-5",
-        "a delayed read loads nothing: entries that were not written are lost",
-    )
-    .within("ssd-paged"),
-    Plant::new(
-        "ssd.map-slot-persisted",
-        "I-4",
-        "a checkpoint holds slots of the cache where the places of translation pages belong",
-    )
-    .within("ssd-paged"),
-    Plant::new(
-        "ssd.gathered-although-written",
-        "I-5",
-        "a logical block becomes one entry although a page of it was written after it was copied",
-    )
-    .within("ssd-gathers"),
-    Plant::new(
-        "ssd.tenant-page-misplaced",
-        "I-7",
-        "now and then a tenant's page goes to a unit of the next tenant",
-    )
-    .within("ssd-tenants"),
-    Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other")
-        .within("ssd-tenants"),
-    Plant::new(
-        "ssd.tenant-unit-from-nowhere",
-        "I-7",
-        "a tenant gets a unit that nobody has lent, of those that no tenant was given",
-    )
-    .within("ssd-lending"),
-    Plant::new("ssd.tenant-keeps-loan", "I-8", "a tenant does not give back what it owes")
-        .within("ssd-lending"),
-    Plant::new(
-        "ssd.tenant-room-not-kept",
-        "I-8",
-        "a tenant that owes units opens others without keeping the room to give back",
-    )
-    .within("ssd-lending"),
-    Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
-    Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
-    Plant::new(
-        "ssd.buffer-forgotten-by-flush",
-        "I-1",
-        "a flush does not wait for the write buffer of a page-mapped drive",
-    )
-    .within("ssd-buffered"),
-    Plant::new("ssd.buffer-forgotten-by-fua", "I-1", "a write with FUA ends when it is in the write buffer")
-        .within("ssd-buffered"),
-    Plant::new("ssd.buffer-forgotten-by-read", "I-1", "a read does not look into the write buffer")
-        .within("ssd-buffered"),
-    Plant::new("ssd.buffer-forgotten-by-trim", "I-1", "a trim leaves what is in the write buffer")
-        .within("ssd-buffered"),
-    Plant::new("ssd.buffer-left-early", "I-1", "a slot counts as written when its program is issued")
-        .within("ssd-buffered"),
-    Plant::new("ssd.buffer-slot-lost", "buffer", "now and then a slot is not given back")
-        .within("ssd-buffered"),
-    Plant::new("ssd.buffer-not-saved", "I-1", "capacitors save only some of the slots")
-        .within("ssd-protected"),
-    LOG_PLANTS[0],
-    LOG_PLANTS[1],
-    LOG_PLANTS[2],
-    LOG_PLANTS[3],
-    LOG_PLANTS[4],
-    LOG_PLANTS[5],
-    LOG_PLANTS[6],
-    LOG_PLANTS[7],
-];
-
 /// The kind for the registry.
 pub fn kind() -> Kind {
     Kind::of::<SsdConfig>("ssd", "flash drive with its translation layer, garbage collection and NAND timing")
-        .with_plants(PLANTS)
+        .with_plants(plants::PLANTS)
 }
 
 impl DeviceConfig for SsdConfig {

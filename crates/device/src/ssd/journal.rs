@@ -7,7 +7,7 @@ use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
-use nandu_ftl::Ppn;
+use nandu_ftl::{Lpn, Ppn};
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
@@ -18,9 +18,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.journal.is_long() {
             self.drop_unneeded(cx.now);
         }
-        let pending = self.journal.take_pending();
-        for extents in self.in_records(pending) {
-            let ppn = self.next_record_page(&extents, cause, cx);
+        // The page comes first: getting it may clear a block, and whatever is trimmed there goes on record before.
+        while let Some(first) = self.journal.waiting().first().map(|extent| extent.first) {
+            let ppn = self.next_record_page(first, cause, cx);
+            let extents = self.take_for_record(first);
             self.write_record(ppn, extents, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
@@ -51,12 +52,35 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         extents.chunks(fit).map(<[Extent]>::to_vec).collect()
     }
 
-    /// The next page for a record: of the host's data, and of the tenant whose trims it names.
-    fn next_record_page(&mut self, extents: &[Extent], cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+    /// The next page for a record of trims that begin with `first`: of the host's data, and of the tenant whose they are.
+    fn next_record_page(&mut self, first: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         match self.tenants {
-            Some(_) => self.take_tenant_page(extents[0].first, cause, cx),
+            Some(_) => self.take_tenant_page(first, cause, cx),
             None => self.take_host_page(cause, cx).ppn,
         }
+    }
+
+    /// Takes what waits and fits one record of the tenant of `first`. When all of it went on record meanwhile, an extent
+    /// without pages: the record is there, and is dropped with the next ones.
+    fn take_for_record(&mut self, first: Lpn) -> Vec<Extent> {
+        let fit = TrimJournal::extents_per_record(1 << self.host.page_bits);
+        let mut own = self.journal.take_pending();
+        let mut rest = Vec::new();
+        if let Some(tenants) = &self.tenants {
+            let mut parts = tenants.split(&own);
+            own = std::mem::take(&mut parts[tenants.of(first)]);
+            rest = parts.concat();
+        }
+        if own.len() > fit {
+            let mut later = own.split_off(fit);
+            later.append(&mut rest);
+            rest = later;
+        }
+        self.journal.put_back(rest);
+        if own.is_empty() {
+            own.push(Extent { first, count: 0, as_of: 0 });
+        }
+        own
     }
 
     /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
@@ -83,7 +107,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         let mut safe = self.last_change;
         for extents in self.in_records(extents) {
-            let ppn = self.next_record_page(&extents, cause, cx);
+            let ppn = self.next_record_page(extents[0].first, cause, cx);
             safe = safe.later(self.write_record(ppn, extents, cx, cause));
         }
         for slot in replaced {

@@ -17,8 +17,10 @@
 //! Cost: a look at the range for each page; passes over the units of a group for each unit that is opened or cleared. RAM: what
 //! [`nandu_ftl::isolation`] says.
 
+mod report;
+
 use super::Ssd;
-use nandu_base::{Counter, Cx, TenantId, Violation};
+use nandu_base::{Cx, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{room, Books, Isolation, TENANTS_MAX};
@@ -263,6 +265,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         tenants.counts[borrower].borrowed += 1;
         tenants.counts[lender].lent += 1;
         self.blocks.hand_over((first + lender) as u32, pool);
+        let spared = self.room_needed(pool, 1).saturating_sub(1) as u32;
+        let tenants = self.tenants_mut();
+        let account = tenants.books[group].accounts()[lender];
+        if let Some(units) = tenants.policy.lent(lender, &account, spared) {
+            tenants.books[group].set_contribution(lender, units);
+        }
         true
     }
 
@@ -368,9 +376,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// A page of the owner of `pool` was moved.
     #[inline]
     pub(super) fn tenant_moved(&mut self, pool: u32) {
-        if let Some(tenants) = self.tenants.as_deref_mut() {
-            let tenant = tenants.of_pool(pool);
-            tenants.counts[tenant].moved += 1;
+        let Some(tenants) = self.tenants.as_deref_mut() else { return };
+        let (tenant, group) = (tenants.of_pool(pool), pool as usize / tenants.ends.len());
+        tenants.counts[tenant].moved += 1;
+        let Some(books) = tenants.books.get_mut(group) else { return };
+        let account = books.accounts()[tenant];
+        if account.lent > 0 {
+            let full = self.blocks.planes[pool as usize].valid.div_ceil(self.blocks.layout().pages);
+            let spare = (account.allocated - account.lent).saturating_sub(full);
+            if let Some(units) = tenants.policy.lender_moved(tenant, &account, spare) {
+                books.set_contribution(tenant, units);
+            }
         }
     }
 
@@ -467,85 +483,4 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         tenants.is_demanded = false;
     }
-
-    /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
-    /// so far was met by at most one collection.
-    pub(super) fn check_tenants(&self) -> Result<(), Violation> {
-        let Some(tenants) = self.tenants.as_deref() else { return Ok(()) };
-        let broken = |what: String| Err(Violation { invariant: "I-7", what });
-        let layout = self.blocks.layout();
-        let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
-        for block in layout.all_blocks().filter(|block| !free.contains(block)) {
-            let owner = tenants.of_pool(self.blocks.pool_of_block(block));
-            let first = layout.first_page(block).0;
-            for ppn in (first..first + layout.pages).map(Ppn) {
-                let other = match self.blocks.content(ppn) {
-                    Content::Data(lpn) => tenants.of(lpn) != owner,
-                    Content::Journal(slot) => self.journal.record(slot).is_some_and(|record| {
-                        record.ppn == ppn && record.extents.iter().any(|e| tenants.of(e.first) != owner)
-                    }),
-                    _ => false,
-                };
-                if other {
-                    return broken(format!(
-                        "{block:?} of tenant {owner} holds {:?}",
-                        self.blocks.content(ppn)
-                    ));
-                }
-            }
-        }
-        for (group, books) in tenants.books.iter().enumerate() {
-            let pools = (0..tenants.len()).map(|tenant| tenants.pool(group as u32, tenant));
-            let held: Vec<u32> = pools.clone().map(|pool| self.held_by(pool)).collect();
-            let erased: Vec<u32> = pools.map(|pool| self.blocks.planes[pool as usize].free).collect();
-            books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
-        }
-        if tenants.late > 0 {
-            let what = format!("{} units were not back after one collection", tenants.late);
-            return Err(Violation { invariant: "I-8", what });
-        }
-        Ok(())
-    }
-
-    /// The figures of the tenants.
-    pub(super) fn tenant_counters(&self, out: &mut Vec<Counter>) {
-        let Some(tenants) = self.tenants.as_deref() else { return };
-        let mut put = |name, value| out.push(Counter { name, value });
-        let sum = |of: fn(&Counts) -> u64| tenants.counts.iter().map(of).sum::<u64>();
-        put("units_lent", sum(|c| c.lent));
-        put("units_demanded", tenants.demands);
-        put("collections_forced_by_lenders", sum(|c| c.forced));
-        let pages = u64::from(self.limits.preferred);
-        for (tenant, (names, count)) in NAMES.iter().zip(&tenants.counts).enumerate() {
-            let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);
-            put(names[0], count.written * pages);
-            put(names[1], count.moved);
-            put(names[2], count.erases * u64::from(self.stripes.units.width()));
-            if !tenants.books.is_empty() {
-                put(names[3], accounts().map(|a| u64::from(a.allocated)).sum());
-                put(names[4], accounts().map(|a| u64::from(a.lent)).sum());
-                put(names[5], accounts().map(|a| u64::from(a.borrowed)).sum());
-                put(names[6], count.borrowed);
-                put(names[7], count.forced);
-            }
-        }
-    }
 }
-
-macro_rules! names {
-    ($($n:literal)*) => {
-        [$([
-            concat!("tenant_", $n, "_host_bytes_written"),
-            concat!("tenant_", $n, "_gc_pages_moved"),
-            concat!("tenant_", $n, "_block_erases"),
-            concat!("tenant_", $n, "_units_allocated"),
-            concat!("tenant_", $n, "_units_lent_now"),
-            concat!("tenant_", $n, "_units_borrowed_now"),
-            concat!("tenant_", $n, "_units_borrowed"),
-            concat!("tenant_", $n, "_collections_forced"),
-        ]),*]
-    };
-}
-
-/// Names of each tenant's counters.
-const NAMES: [[&str; 8]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);

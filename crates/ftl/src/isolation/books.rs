@@ -52,6 +52,12 @@ impl Books {
         self.debts[borrower * self.accounts.len() + lender]
     }
 
+    /// Says what a tenant contributes from here on: at least what it has lent, at most what it was given.
+    pub fn set_contribution(&mut self, tenant: usize, units: u32) {
+        let account = &mut self.accounts[tenant];
+        account.contribution = units.min(account.allocated).max(account.lent);
+    }
+
     /// A unit goes from `lender` to `borrower`.
     pub fn lend(&mut self, lender: usize, borrower: usize) {
         self.accounts[lender].lent += 1;

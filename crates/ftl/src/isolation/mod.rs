@@ -10,6 +10,7 @@
 //! | [`Ops`] | units for its data, and a weight's share of the spare ones | no |
 //! | [`Vssd`] | units in proportion to its space | no |
 //! | [`SharedSpace`] | the same | up to a share of them |
+//! | [`Adaptive`] | the same | up to a share that follows what lending is worth |
 //!
 //! In all of them a unit holds pages of one tenant (O3-6), a tenant collects only its own units (S3-15), its trigger counts its own
 //! erased units (O3-9), and units that no tenant was given are used by nobody (S3-13). Tenants that have channels or dies of
@@ -25,12 +26,14 @@
 //!
 //! RAM: 16 bytes per tenant and 4 per pair of tenants, for each group of planes.
 
+mod adaptive;
 mod books;
 mod ops;
 pub mod room;
 mod shared_space;
 mod vssd;
 
+pub use adaptive::Adaptive;
 pub use books::{Account, Books};
 pub use ops::Ops;
 pub use shared_space::{shared, GiveBack, SharedSpace};
@@ -70,6 +73,20 @@ pub trait Isolation: Send {
     /// The tenant that lends a unit to `borrower`, when one may; `free` has the erased units of each.
     fn lender(&self, books: &Books, free: &[u32], borrower: usize) -> Option<usize> {
         let _ = (books, free, borrower);
+        None
+    }
+
+    /// `lender` has lent a unit, which spared the borrower moving so many pages now. Returns its contribution from here on, when
+    /// it may change.
+    fn lent(&mut self, lender: usize, account: &Account, spared: u32) -> Option<u32> {
+        let _ = (lender, account, spared);
+        None
+    }
+
+    /// A tenant that has lent units has moved a page, with `spare` units more than its valid pages fill. Returns as
+    /// [`lent`](Isolation::lent).
+    fn lender_moved(&mut self, lender: usize, account: &Account, spare: u32) -> Option<u32> {
+        let _ = (lender, account, spare);
         None
     }
 

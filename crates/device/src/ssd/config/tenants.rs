@@ -5,7 +5,7 @@ use crate::nand::Geometry;
 use crate::ssd::tenants::{Planted, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::blocks::Share;
-use nandu_ftl::isolation::{self, Books, Isolation, Ops, SharedSpace, Space, Vssd, TENANTS_MAX};
+use nandu_ftl::isolation::{self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Vssd, TENANTS_MAX};
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::Layout;
 use schemars::JsonSchema;
@@ -40,6 +40,9 @@ pub enum IsolationConfig {
         /// Share of its units that each contributes, above 0 and below 1.
         #[serde(default = "default_beta")]
         beta: Ratio,
+        /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
+        /// beta. By default it stays at beta, as in the paper.
+        beta_most: Option<Ratio>,
         /// Share of what the others contribute that one may borrow, at most 1.
         #[serde(default = "all")]
         limit: Ratio,
@@ -140,6 +143,12 @@ impl SsdConfig {
             IsolationConfig::SharedSpace { beta, .. } if beta.num == 0 || beta.num >= beta.den => {
                 refuse("beta is a share above 0 and below 1")
             }
+            IsolationConfig::SharedSpace { beta, beta_most: Some(most), .. }
+                if most.num >= most.den
+                    || u128::from(most.num) * u128::from(beta.den) < u128::from(beta.num) * u128::from(most.den) =>
+            {
+                refuse("beta_most is a share of at least beta and below 1")
+            }
             IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
                 refuse("limit is a share of what the others contribute, at most 1")
             }
@@ -209,7 +218,7 @@ impl SsdConfig {
                     weights: self.tenants.iter().map(|tenant| tenant.weight).collect(),
                     sizes,
                 };
-                let policy = self.policy();
+                let policy = self.policy(layout.pages);
                 let units = policy.shares(&space);
                 let start = |&units: &u32| {
                     let least = self.gc.paced_from();
@@ -245,18 +254,21 @@ impl SsdConfig {
         Ok(Some(tenancy))
     }
 
-    fn policy(&self) -> Box<dyn Isolation> {
+    fn policy(&self, pages: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
-            IsolationConfig::SharedSpace { beta, limit, keep, give_back } => Box::new(SharedSpace {
-                beta,
-                limit,
-                keep: keep.unwrap_or(self.gc.start + 2),
-                give_back: match give_back {
+            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, give_back } => {
+                let give_back = match give_back {
                     GiveBack::AtErase => isolation::GiveBack::AtErase,
                     GiveBack::OnDemand => isolation::GiveBack::OnDemand,
-                },
-            }),
+                };
+                let keep = keep.unwrap_or(self.gc.start + 2);
+                let fixed = SharedSpace { beta, limit, keep, give_back };
+                match beta_most {
+                    None => Box::new(fixed),
+                    Some(most) => Box::new(Adaptive::new(fixed, most, pages, self.tenants.len())),
+                }
+            }
             _ => Box::new(Vssd),
         }
     }

@@ -9,7 +9,8 @@ const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks =
 
 const LENDING: &str = "isolation = { kind = \"shared-space\", beta = \"1/4\" }\n";
 
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
+    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/10\", beta_most = \"3/4\", keep = 1 }\n",
     "unit = \"superblock\"\nisolation = { kind = \"vssd\" }\n",
     "unit = \"superblock\"\nisolation = { kind = \"ops\" }\n",
     "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/4\" }\n",

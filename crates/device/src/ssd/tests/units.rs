@@ -31,11 +31,11 @@ fn wide_units_agree_with_the_model() {
 #[test]
 fn wide_units_agree_with_the_model_whatever_the_map() {
     for unit in UNITS {
-        for map in 0..MAPS.len() {
+        for (map, name) in MAPS.iter().enumerate() {
             for seed in 0..8 {
                 let toml = format!("{}{unit}", paged(map));
                 if let Err(what) = random_run(&toml, seed, None, 500) {
-                    panic!("{unit}{}: {what}", MAPS[map]);
+                    panic!("{unit}{name}: {what}");
                 }
             }
         }

@@ -149,10 +149,15 @@ impl Draft<'_> {
     /// What is opened, collected and erased as one. A generator of its own: what else a seed draws stays as it was.
     fn unit(&mut self) -> &'static str {
         let mut rng = self.rng.fork(12);
-        match self.drive {
-            Drive::Units => *rng.pick(&["die", "superblock"]),
-            Drive::Any if rng.below(4) == 0 => *rng.pick(&["die", "superblock"]),
-            _ => "plane",
+        let is_wide = match self.drive {
+            Drive::Units => true,
+            Drive::Any => rng.below(4) == 0,
+            _ => false,
+        };
+        match is_wide {
+            true if rng.below(2) == 0 => "die",
+            true => "superblock",
+            false => "plane",
         }
     }
 
@@ -297,7 +302,8 @@ impl Draft<'_> {
                 let (beta, back) =
                     (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
                 let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
-                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}")
+                let most = if rng.below(3) == 0 { ", beta_most = \"19/20\"" } else { "" };
+                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}")
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));

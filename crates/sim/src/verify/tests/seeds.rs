@@ -58,3 +58,26 @@ fn a_map_that_could_not_be_read_once_is_not_believed_later() {
     let report = verify(&options, |_| {}).expect("the seed can be run");
     assert!(report.failures.is_empty(), "{:?}", report.failures);
 }
+
+/// Trims that were about to go on record were nowhere when the page for the record had to be cleared first: what was
+/// erased then let an older version come back after a cut.
+#[test]
+fn trims_are_waiting_until_their_record_has_a_page() {
+    let stack = "[export.data]\ndevice = \"ssd1\"\n\n[device.ssd1]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\n\
+                 dies = 1\nplanes = 1\nblocks = 169\npage = 512\npages_per_block = 2\nover_provisioning = \"116/338\"\n\
+                 unit = \"plane\"\ntenants = [{ name = \"t0\", size = 61952 }, { name = \"t1\", size = 51712 }]\n\
+                 isolation = { kind = \"shared-space\", beta = \"9/10\", give_back = \"at-erase\" }\n\
+                 gc = { kind = \"d-choices\", start = 2, copyback = false, choices = 3, pace = \"foreground\" }\n\
+                 wear = { order = \"longest-erased\", spread = 1, every = 2 }\n";
+    let options = VerifyOptions {
+        shape: Shape::File(stack.into()),
+        first_seed: 430,
+        seeds: 1,
+        crash: true,
+        repeat_one_in: 0,
+        threads: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the stack can be built");
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}

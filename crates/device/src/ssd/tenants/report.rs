@@ -1,0 +1,92 @@
+//! What is checked about tenants, and their figures.
+
+use super::{Counts, Ssd};
+use nandu_base::{Counter, Violation};
+use nandu_ftl::blocks::Content;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::isolation::TENANTS_MAX;
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::{BlockId, Ppn};
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
+    /// so far was met by at most one collection.
+    pub(in crate::ssd) fn check_tenants(&self) -> Result<(), Violation> {
+        let Some(tenants) = self.tenants.as_deref() else { return Ok(()) };
+        let broken = |what: String| Err(Violation { invariant: "I-7", what });
+        let layout = self.blocks.layout();
+        let free: std::collections::BTreeSet<BlockId> = self.blocks.free_blocks().collect();
+        for block in layout.all_blocks().filter(|block| !free.contains(block)) {
+            let owner = tenants.of_pool(self.blocks.pool_of_block(block));
+            let first = layout.first_page(block).0;
+            for ppn in (first..first + layout.pages).map(Ppn) {
+                let other = match self.blocks.content(ppn) {
+                    Content::Data(lpn) => tenants.of(lpn) != owner,
+                    Content::Journal(slot) => self.journal.record(slot).is_some_and(|record| {
+                        record.ppn == ppn && record.extents.iter().any(|e| tenants.of(e.first) != owner)
+                    }),
+                    _ => false,
+                };
+                if other {
+                    return broken(format!(
+                        "{block:?} of tenant {owner} holds {:?}",
+                        self.blocks.content(ppn)
+                    ));
+                }
+            }
+        }
+        for (group, books) in tenants.books.iter().enumerate() {
+            let pools = (0..tenants.len()).map(|tenant| tenants.pool(group as u32, tenant));
+            let held: Vec<u32> = pools.clone().map(|pool| self.held_by(pool)).collect();
+            let erased: Vec<u32> = pools.map(|pool| self.blocks.planes[pool as usize].free).collect();
+            books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
+        }
+        if tenants.late > 0 {
+            let what = format!("{} units were not back after one collection", tenants.late);
+            return Err(Violation { invariant: "I-8", what });
+        }
+        Ok(())
+    }
+
+    /// The figures of the tenants.
+    pub(in crate::ssd) fn tenant_counters(&self, out: &mut Vec<Counter>) {
+        let Some(tenants) = self.tenants.as_deref() else { return };
+        let mut put = |name, value| out.push(Counter { name, value });
+        let sum = |of: fn(&Counts) -> u64| tenants.counts.iter().map(of).sum::<u64>();
+        put("units_lent", sum(|c| c.lent));
+        put("units_demanded", tenants.demands);
+        put("collections_forced_by_lenders", sum(|c| c.forced));
+        let pages = u64::from(self.limits.preferred);
+        for (tenant, (names, count)) in NAMES.iter().zip(&tenants.counts).enumerate() {
+            let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);
+            put(names[0], count.written * pages);
+            put(names[1], count.moved);
+            put(names[2], count.erases * u64::from(self.stripes.units.width()));
+            if !tenants.books.is_empty() {
+                put(names[3], accounts().map(|a| u64::from(a.allocated)).sum());
+                put(names[4], accounts().map(|a| u64::from(a.lent)).sum());
+                put(names[5], accounts().map(|a| u64::from(a.borrowed)).sum());
+                put(names[6], count.borrowed);
+                put(names[7], count.forced);
+            }
+        }
+    }
+}
+
+macro_rules! names {
+    ($($n:literal)*) => {
+        [$([
+            concat!("tenant_", $n, "_host_bytes_written"),
+            concat!("tenant_", $n, "_gc_pages_moved"),
+            concat!("tenant_", $n, "_block_erases"),
+            concat!("tenant_", $n, "_units_allocated"),
+            concat!("tenant_", $n, "_units_lent_now"),
+            concat!("tenant_", $n, "_units_borrowed_now"),
+            concat!("tenant_", $n, "_units_borrowed"),
+            concat!("tenant_", $n, "_collections_forced"),
+        ]),*]
+    };
+}
+
+/// Names of each tenant's counters.
+const NAMES: [[&str; 8]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
