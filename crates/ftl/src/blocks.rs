@@ -553,7 +553,11 @@ mod tests {
         let same = |lazy: &BlockTable, full: &BlockTable| {
             assert_eq!(lazy.valid_pages(), full.valid_pages());
             for ppn in (0..layout.ppn_end()).map(Ppn) {
-                assert_eq!((lazy.content(ppn), lazy.data_at(ppn)), (full.content(ppn), full.data_at(ppn)), "{ppn:?}");
+                assert_eq!(
+                    (lazy.content(ppn), lazy.data_at(ppn)),
+                    (full.content(ppn), full.data_at(ppn)),
+                    "{ppn:?}"
+                );
             }
         };
         same(&lazy, &full);

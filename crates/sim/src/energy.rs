@@ -239,7 +239,8 @@ mod tests {
         // 300 blocks) 30,000 times. Each alone: 100 years, 100 years.
         let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
         let even = [region(1, 100, 50_000, 50_000), region(2, 300, 10_000, 30_000)];
-        let years = |life: Option<Life>| life.map(|l| (l.years_thousandths, l.host_bytes / 1_000_000_000_000));
+        let years =
+            |life: Option<Life>| life.map(|l| (l.years_thousandths, l.host_bytes / 1_000_000_000_000));
         assert_eq!(even.map(|r| years(rate.life(&r))), [Some((100_000, 100)); 2]);
         assert_eq!(years(rate.mean_life(&even)), Some((100_000, 100)));
         // MLC rests: SLC still ends after 100 years; a quarter of the cells is worn by 1 %, so all are after 400 years.

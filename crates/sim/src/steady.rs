@@ -56,12 +56,7 @@ pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyStat
 
 /// The verdict on a history of equal windows, `window_ns` long, of which the last may be cut short; `None` when there are too
 /// few for five rounds or nothing happened in one of them.
-pub fn of_history(
-    windows: &[Window],
-    window_ns: u64,
-    span_ns: u64,
-    by_latency: bool,
-) -> Option<SteadyState> {
+pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: bool) -> Option<SteadyState> {
     let whole = usize::try_from(span_ns / window_ns.max(1)).ok()?.min(windows.len());
     let length = whole / ROUNDS;
     let first = whole - length * ROUNDS;
@@ -128,7 +123,8 @@ mod tests {
             let average = y.iter().sum::<u64>() as f64 / 5.0;
             let slope = (0..5).map(|x| (x as f64 - 2.0) * (y[x] as f64 - average)).sum::<f64>() / 10.0;
             let range = (y.iter().max().unwrap() - y.iter().min().unwrap()) as f64;
-            let near = (4.0 * slope.abs() - 0.1 * average).abs() < 1e-6 || (range - 0.2 * average).abs() < 1e-6;
+            let near =
+                (4.0 * slope.abs() - 0.1 * average).abs() < 1e-6 || (range - 0.2 * average).abs() < 1e-6;
             let want = range <= 0.2 * average && 4.0 * slope.abs() <= 0.1 * average;
             assert!(near || is_steady(y) == want, "seed {seed}, turn {turn}: {y:?}");
         }

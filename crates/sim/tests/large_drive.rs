@@ -6,7 +6,8 @@ use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;
 
-const DRIVE: &str = "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
+const DRIVE: &str =
+    "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
                      channels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
 
 /// The most memory that this process has had, where the system says so.

@@ -35,8 +35,9 @@ pub(crate) use buffer::Buffer;
 use change::{Change, Wide};
 use fill::Fill;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant, Kind,
-    Limits, Machine, Op, OpenHow, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Content, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant,
+    Kind, Limits, Machine, Op, OpenHow, Peek, Phase, Place, Plant, RamPower, ReqId, Span, Step, TimerKey,
+    Violation,
 };
 use read::Waiting;
 use slots::Slots;

@@ -2,8 +2,8 @@
 
 use super::svg::escape;
 use crate::format::{count, percent, plural, shares, size, thousandths, three, time, words};
-use crate::verdict::{self, Row};
 use crate::life;
+use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::Latency;
 use nandu_sim::RunResult;

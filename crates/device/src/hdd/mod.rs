@@ -46,8 +46,9 @@ pub use profile::HddProfile;
 use buffer::Buffer;
 use mechanics::{Arm, Stream};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant, Limits,
-    Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation, SECTOR,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant,
+    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    SECTOR,
 };
 use power::Power;
 use queue::{Queue, View, Waiting};

@@ -328,10 +328,15 @@ impl Power {
         let mut now = self.clone();
         now.rest_until(to);
         // What passed between the last movement before the counting and its beginning is not counted.
-        let mut before = self.at_reset.as_deref().cloned().unwrap_or_else(|| Power::new(self.spec.clone(), None));
+        let mut before =
+            self.at_reset.as_deref().cloned().unwrap_or_else(|| Power::new(self.spec.clone(), None));
         before.rest_until(from);
         let mut put = |state, time: Span, not: Span, mw: u64| {
-            out.push(EnergyPart::state(state, u128::from(time.0.saturating_sub(not.0)), MicroWatts(mw * 1000)));
+            out.push(EnergyPart::state(
+                state,
+                u128::from(time.0.saturating_sub(not.0)),
+                MicroWatts(mw * 1000),
+            ));
         };
         let (t, b, s) = (&now.times, &before.times, &self.spec);
         put("seek", t.seek, b.seek, s.seek_mw);
@@ -437,8 +442,15 @@ mod tests {
         p.reset();
         let mut out = Vec::new();
         p.account(Instant(1_000_000_000), Instant(12_600_000_000), &mut out);
-        let used: Vec<_> = out.iter().filter(|e| e.time_ns > 0).map(|e| (e.state, e.time_ns / 1_000_000)).collect();
-        let want = [("idle", 1100), ("unload", 500), ("low power idle", 7500), ("spin down", 1500), ("standby", 1000)];
+        let used: Vec<_> =
+            out.iter().filter(|e| e.time_ns > 0).map(|e| (e.state, e.time_ns / 1_000_000)).collect();
+        let want = [
+            ("idle", 1100),
+            ("unload", 500),
+            ("low power idle", 7500),
+            ("spin down", 1500),
+            ("standby", 1000),
+        ];
         assert_eq!(used, want);
         assert!(out.iter().all(EnergyPart::is_sound));
         // An account changes nothing.

@@ -5,8 +5,8 @@ use super::pages::Part;
 use super::{Done, LogSsd, Pending};
 use crate::nand::PageTime;
 use nandu_base::{
-    ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, Span, Step,
-    TenantId, WearRegion, Work, SECTOR,
+    ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, Span,
+    Step, TenantId, WearRegion, Work, SECTOR,
 };
 use nandu_ftl::log_block::{Counts, LogBlocks};
 

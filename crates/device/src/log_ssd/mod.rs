@@ -34,7 +34,8 @@ use buffer::Buffer;
 use line::Line;
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape, Limits, Machine,
-    MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation, WearRegion,
+    MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
+    WearRegion,
 };
 use nandu_ftl::log_block::LogBlocks;
 use nandu_ftl::Layout;

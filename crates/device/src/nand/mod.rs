@@ -1,6 +1,7 @@
 //! NAND flash: timing of its lanes, contents of its pages, and profiles of real chips.
 
 pub mod cells;
+mod channel;
 pub mod energy;
 pub mod lanes;
 pub mod profile;

@@ -138,7 +138,12 @@ mod tests {
         let energy = |name: &str| {
             let p = Profile::named(name).unwrap();
             let uj = |time: Span, uw: u64| u128::from(time.0) * u128::from(uw) / 1_000_000_000;
-            (p.bits_per_cell(), uj(p.read, p.power.read_uw), uj(p.program, p.power.program_uw), uj(p.erase, p.power.erase_uw))
+            (
+                p.bits_per_cell(),
+                uj(p.read, p.power.read_uw),
+                uj(p.program, p.power.program_uw),
+                uj(p.erase, p.power.erase_uw),
+            )
         };
         // Spec D2-3: an SLC read takes 1 to 2 uJ, a program 10 to 17 uJ, an erase 75 to 124 uJ.
         assert_eq!(energy("slc-2015"), (Some(1), 1, 13, 99));

@@ -133,12 +133,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let pages = (logical - turn.min(logical)).div_ceil(planes);
             for first in (0..pages).step_by(layout.pages as usize) {
                 let lpn = first * planes + turn;
-                let mut cursor = self
-                    .blocks
-                    .open_free(plane, u64::from(lpn) + 1)
-                    .expect("the host's pages fit the drive");
+                let mut cursor =
+                    self.blocks.open_free(plane, u64::from(lpn) + 1).expect("the host's pages fit the drive");
                 let at = cursor.skip(layout.pages.min(pages - first));
-                assert_eq!(at, filled.place(Lpn(lpn)), "a new drive opens its blocks in the order of their numbers");
+                assert_eq!(
+                    at,
+                    filled.place(Lpn(lpn)),
+                    "a new drive opens its blocks in the order of their numbers"
+                );
                 self.blocks.planes[plane as usize].host = cursor;
             }
             self.blocks.planes[plane as usize].valid = pages;
@@ -184,7 +186,9 @@ mod tests {
 
     #[test]
     fn a_drive_is_as_fragmented_as_it_is_asked_to_be() {
-        for (percent, least, most) in [(0, 0, 0), (10, 90, 110), (50, 485, 515), (90, 885, 915), (100, 999, 1000)] {
+        for (percent, least, most) in
+            [(0, 0, 0), (10, 90, 110), (50, 485, 515), (90, 885, 915), (100, 999, 1000)]
+        {
             let order = fragmented(100_000, Ratio::new(percent, 100), 7);
             let share = broken(&order);
             assert!((least..=most).contains(&share), "{percent} %: {share} of 1000");

@@ -9,9 +9,7 @@
 //! one and it was not, in `recovery_from_checkpoint` and `recovery_fell_back`.
 
 use super::Ssd;
-use nandu_base::{
-    ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work,
-};
+use nandu_base::{ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Mapping, Tp};

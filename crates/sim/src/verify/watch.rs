@@ -276,7 +276,8 @@ pub(crate) fn check_charges(graph: &Graph) -> Result<(), Violation> {
 fn check_energy(graph: &Graph, node: u32) -> Result<(), Violation> {
     let mut parts: Vec<EnergyPart> = Vec::new();
     graph.machine(node).energy(Instant::ZERO, Instant::ZERO, &mut parts);
-    let broken = |what: String| Violation { invariant: "I-13", what: format!("{}: {what}", graph.name(node)) };
+    let broken =
+        |what: String| Violation { invariant: "I-13", what: format!("{}: {what}", graph.name(node)) };
     if let Some(part) = parts.iter().find(|part| !part.is_sound()) {
         return Err(broken(format!("the energy of {} is not its time at its power", part.state)));
     }

@@ -14,7 +14,9 @@ fn places(bench: &Bench) -> Vec<Option<Place>> {
     let limits = bench.machine.limits();
     let page = u64::from(limits.preferred);
     let peek = Peek::new(&[], &[], bench.now);
-    (0..limits.capacity.0 / page).map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek)).collect()
+    (0..limits.capacity.0 / page)
+        .map(|n| bench.machine.locate(ByteOffset(n * page), ByteLen(page), &peek))
+        .collect()
 }
 
 /// What a map by rule answers, and when, is what one with every entry does, through writes, trims, collection and a cut.
@@ -37,11 +39,8 @@ fn a_drive_filled_by_rule_behaves_as_one_filled_page_by_page() {
             let count = (1 + rng.below(12)).min(sectors - sector);
             let op = *rng.pick(&[Op::Write, Op::Write, Op::Write, Op::Trim, Op::Flush]);
             let (sector, count) = if op == Op::Flush { (0, 0) } else { (sector, count) };
-            let payload = if op == Op::Write {
-                Payload::run(Stamp::new(turn + 1, sector))
-            } else {
-                Payload::NONE
-            };
+            let payload =
+                if op == Op::Write { Payload::run(Stamp::new(turn + 1, sector)) } else { Payload::NONE };
             let later = Span(rng.below(600_000));
             let ends = [&mut lazy, &mut full].map(|bench| {
                 bench.now += later;
@@ -86,4 +85,16 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
         assert_eq!(computed.machine.flash_map(), written.machine.flash_map(), "{percent} %");
         computed.machine.check().expect("every page is where the map says");
     }
+}
+
+/// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages -- --ignored`.
+#[test]
+#[ignore = "takes gigabytes"]
+fn a_terabyte_ages() {
+    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
+    let drive = build(toml, &BTreeSet::new(), Precondition::Aged);
+    let mut out = Vec::new();
+    drive.counters(&mut out);
+    let valid = out.iter().find(|c| c.name == "valid_pages").map(|c| c.value);
+    assert_eq!(valid, Some(1_000_000_000_000 / 4096));
 }
