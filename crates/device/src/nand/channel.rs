@@ -20,6 +20,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
+    /// One with nothing booked and room for all it may have.
     pub fn new() -> Channel {
         Channel { booked: Vec::with_capacity(BOOKINGS_MAX + 2), ..Channel::default() }
     }

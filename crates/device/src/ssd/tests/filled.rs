@@ -86,3 +86,15 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
         computed.machine.check().expect("every page is where the map says");
     }
 }
+
+/// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages -- --ignored`.
+#[test]
+#[ignore = "takes gigabytes"]
+fn a_terabyte_ages() {
+    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
+    let drive = build(toml, &BTreeSet::new(), Precondition::Aged);
+    let mut out = Vec::new();
+    drive.counters(&mut out);
+    let valid = out.iter().find(|c| c.name == "valid_pages").map(|c| c.value);
+    assert_eq!(valid, Some(1_000_000_000_000 / 4096));
+}
