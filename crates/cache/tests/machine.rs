@@ -313,3 +313,14 @@ fn only_what_costs_nothing_more_is_brought_when_colocated() {
         assert_eq!(read, pages * BLOCK, "colocated {colocated}: two dies, one page of each");
     }
 }
+
+/// A write that is longer than memory pushes out its own first blocks while the others come.
+#[test]
+fn a_write_that_is_longer_than_memory_leaves_its_end() {
+    let mut bed = bed(SEGMENTS);
+    let write = bed.go(Op::Write, 0, 200 * BLOCK);
+    let f = figures(&bed);
+    assert!(f["cached_bytes"] <= 64 * BLOCK && f["data_bytes"] <= 2 * f["cached_bytes"], "{f:?}");
+    let read = bed.go(Op::Read, 199 * BLOCK, BLOCK);
+    assert_eq!((read.latency, read.data[0].serial()), (Span::from_us(2), write.serial));
+}

@@ -22,6 +22,7 @@ mod change;
 mod config;
 mod fill;
 mod read;
+mod restraint;
 mod slots;
 mod store;
 

@@ -27,8 +27,10 @@ const OWN: u32 = u32::MAX;
 struct Share {
     first: u64,
     blocks: u64,
-    /// Blocks that are still in it, and one more while it is being filled.
+    /// Blocks that are still in it.
     living: u64,
+    /// More may come: it stays, however few live in it.
+    open: bool,
     /// Bytes of memory.
     bytes: u64,
 }
@@ -86,7 +88,7 @@ impl Store {
             return None;
         }
         let bytes = pool.held_bytes(payload).max(blocks * self.block.0);
-        Some(self.shares.add(Share { first, blocks, living: 1, bytes }))
+        Some(self.shares.add(Share { first, blocks, living: 0, open: true, bytes }))
     }
 
     /// Keeps `data`, a whole block of what `share` brings, in place of what was here.
@@ -100,7 +102,8 @@ impl Store {
     /// Everything that `share` brings and that is to be kept is here.
     pub fn end(&mut self, share: Option<u32>, pool: &mut PayloadPool) {
         if let Some(share) = share {
-            self.leave(share, pool);
+            self.shares[share].open = false;
+            self.settle(share, pool);
         }
     }
 
@@ -117,14 +120,13 @@ impl Store {
         }
     }
 
-    /// One block less lives in `share`.
-    fn leave(&mut self, share: u32, pool: &mut PayloadPool) {
-        let it = &mut self.shares[share];
-        it.living -= 1;
-        if it.living > 0 && it.bytes <= 2 * it.living * self.block.0 {
+    /// Gives `share` up when less than half of it is used.
+    fn settle(&mut self, share: u32, pool: &mut PayloadPool) {
+        let Share { first, blocks, living, open, bytes } = self.shares[share];
+        if open || (living > 0 && bytes <= 2 * living * self.block.0) {
             return;
         }
-        let Share { first, blocks, living, .. } = self.shares.take(share);
+        self.shares.take(share);
         if living > 0 {
             (first..first + blocks).for_each(|block| self.move_out(block, share, pool));
         }
@@ -181,7 +183,8 @@ impl Store {
             pool.release(data);
             self.free.push(at);
             if share != OWN {
-                self.leave(share, pool);
+                self.shares[share].living -= 1;
+                self.settle(share, pool);
             }
         }
     }
