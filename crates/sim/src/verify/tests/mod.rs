@@ -2,6 +2,7 @@
 
 mod canaries;
 mod device;
+mod hybrid;
 mod power;
 mod seeds;
 mod slow;
