@@ -96,8 +96,8 @@ impl Hybrid {
     /// Whether marks of so many pages more would find room.
     fn has_room_for_marks(&mut self, pages: u64) -> bool {
         let bypassing = self.ops.iter().filter(|o| o.stage == Stage::Bypassing);
-        let outstanding = self.marks.wanted - self.marks.taken
-            + bypassing.map(|o| o.middle.1 - o.middle.0).sum::<u64>();
+        let outstanding =
+            self.marks.wanted - self.marks.taken + bypassing.map(|o| o.middle.1 - o.middle.0).sum::<u64>();
         let is_much = outstanding > 0 && outstanding + pages > marks_max(&self.rings[0].shape);
         if is_much && self.marks.wanted > self.marks.taken && !self.commit.is_under_way() {
             self.ask_for_commit();

@@ -186,7 +186,10 @@ fn check_range<T: PartialOrd + std::fmt::Display>(
 
 fn check_share(key: &'static str, share: Ratio, most_percent: u64) -> Result<(), BuildError> {
     if share.num * 100 > share.den * most_percent {
-        return Err(BuildError::at(key, format!("more than {most_percent} % leaves too little for the rest")));
+        return Err(BuildError::at(
+            key,
+            format!("more than {most_percent} % leaves too little for the rest"),
+        ));
     }
     Ok(())
 }
@@ -194,7 +197,10 @@ fn check_share(key: &'static str, share: Ratio, most_percent: u64) -> Result<(),
 impl HybridConfig {
     fn check(&self) -> Result<(), BuildError> {
         if self.slc.is_none() && self.mlc.is_none() {
-            return Err(BuildError::at("slc", "neither `slc` nor `mlc` is given: at least one ring is needed"));
+            return Err(BuildError::at(
+                "slc",
+                "neither `slc` nor `mlc` is given: at least one ring is needed",
+            ));
         }
         let page = self.page.0;
         if !page.is_power_of_two() || !(2 << 10..=32 << 10).contains(&page) {
@@ -231,7 +237,10 @@ impl HybridConfig {
         let unit = below.erase_unit.unwrap_or(self.unit).0;
         if !page.is_multiple_of(u64::from(below.align)) {
             let align = ByteLen(u64::from(below.align));
-            return Err(BuildError::at("page", format!("{} is no multiple of the {align} of `{key}`", self.page)));
+            return Err(BuildError::at(
+                "page",
+                format!("{} is no multiple of the {align} of `{key}`", self.page),
+            ));
         }
         if !unit.is_multiple_of(page) || unit < 4 * page {
             let unit = ByteLen(unit);

@@ -10,8 +10,8 @@
 //! A batch above another ring is at most a quarter of that ring, and that ring erases nothing meanwhile that was written
 //! since the batch began: so a page and the older copies of it that still lie in the upper ring never part (O4-13).
 
-use crate::config::Rewrite;
 use crate::append::KEPT;
+use crate::config::Rewrite;
 use crate::machine::{Hybrid, Phase, Tag};
 use crate::map::Where;
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, Payload, PayloadPool};
@@ -311,7 +311,8 @@ impl Hybrid {
         let Some(&(first, _)) = c.list.get(c.list_at) else { return false };
         let row = c.list[c.list_at..].iter().take(most).zip(first..);
         c.slots.extend(
-            row.take_while(|((page, slot), want)| page == want && self.map.is_live(*slot)).map(|((_, s), _)| *s),
+            row.take_while(|((page, slot), want)| page == want && self.map.is_live(*slot))
+                .map(|((_, s), _)| *s),
         );
         true
     }
@@ -332,7 +333,16 @@ impl Hybrid {
             let count = (at..at + shape.group_max.max(1) as usize).take_while(follows).count();
             let len = count as u64 * self.page;
             let part = data.slice(ByteLen(at as u64 * self.page));
-            self.send_own(shape.child, Op::Read, shape.offset_of(first), len, part, Tag::Collect, r as u32, cx);
+            self.send_own(
+                shape.child,
+                Op::Read,
+                shape.offset_of(first),
+                len,
+                part,
+                Tag::Collect,
+                r as u32,
+                cx,
+            );
             left += 1;
             at += count;
         }
@@ -473,7 +483,16 @@ impl Hybrid {
         let offset = shape.offset(self.rings[r].start, 0);
         if shape.resets {
             let len = shape.unit_bytes();
-            return self.send_own(shape.child, Op::Reset, offset, len, Payload::NONE, Tag::Erase, r as u32, cx);
+            return self.send_own(
+                shape.child,
+                Op::Reset,
+                offset,
+                len,
+                Payload::NONE,
+                Tag::Erase,
+                r as u32,
+                cx,
+            );
         }
         let zeros = cx.pool.allocate_metadata(ByteLen(self.page));
         self.send_own(shape.child, Op::Write, offset, self.page, zeros, Tag::Erase, r as u32, cx);

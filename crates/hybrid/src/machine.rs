@@ -461,8 +461,10 @@ impl Hybrid {
         put("failures", c.failures);
         put("recoveries", c.recoveries);
         put("dirty_frames", self.dram.dirty_frames());
-        for (ring, [used, dirty]) in
-            self.rings.iter().zip([["slc_units_used", "slc_dirty_pages"], ["mlc_units_used", "mlc_dirty_pages"]])
+        for (ring, [used, dirty]) in self
+            .rings
+            .iter()
+            .zip([["slc_units_used", "slc_dirty_pages"], ["mlc_units_used", "mlc_dirty_pages"]])
         {
             put(used, u64::from(ring.used));
             let slots = ring.shape.slot_base..ring.shape.slot_base + ring.shape.slots();

@@ -95,7 +95,9 @@ impl Hybrid {
             Step::Flush(k) if k == members => Step::Super(0),
             Step::Flush(k) if !self.is_volatile(k) => self.skip(Step::Flush(k + 1)),
             Step::Clear(k) if k == members => Step::Scan(0, 0, 0),
-            Step::Clear(k) if !self.rings.get(usize::from(k)).is_some_and(|r| r.shape.resets) => Step::Make(k),
+            Step::Clear(k) if !self.rings.get(usize::from(k)).is_some_and(|r| r.shape.resets) => {
+                Step::Make(k)
+            }
             Step::MakeFlush(k) if !self.is_volatile(k) => self.skip(Step::Clear(k + 1)),
             Step::Scan(r, _, _) if r == self.rings.len() => Step::None,
             Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(Step::Scan(r + 1, 0, 0)),
@@ -125,9 +127,7 @@ impl Hybrid {
         let (child, op, offset, len) = match self.opening.step {
             Step::Flush(k) | Step::MakeFlush(k) => (k, Op::Flush, ByteOffset::ZERO, 0),
             Step::Super(k) => (k, Op::Read, self.super_at(k), self.page),
-            Step::Clear(k) => {
-                (k, Op::Reset, ByteOffset::ZERO, self.rings[usize::from(k)].shape.unit_bytes())
-            }
+            Step::Clear(k) => (k, Op::Reset, ByteOffset::ZERO, self.rings[usize::from(k)].shape.unit_bytes()),
             Step::Make(k) => (k, Op::Write, self.super_at(k), self.page),
             Step::Scan(r, unit, at) => {
                 let shape = &self.rings[r].shape;

@@ -72,8 +72,7 @@ impl Header {
         for (chunk, n) in out[8..56].chunks_exact_mut(8).zip(numbers) {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
-        for (chunk, n) in
-            out[56..68].chunks_exact_mut(4).zip([self.unit, self.at, self.entries.len() as u32])
+        for (chunk, n) in out[56..68].chunks_exact_mut(4).zip([self.unit, self.at, self.entries.len() as u32])
         {
             chunk.copy_from_slice(&n.to_le_bytes());
         }

@@ -42,9 +42,13 @@ fn chains(found: &[Header]) -> Vec<Chain> {
     for (at, h) in found.iter().enumerate() {
         match chains.last_mut() {
             Some(chain) if h.at > 0 && chain.unit == h.unit => chain.to = at + 1,
-            _ => {
-                chains.push(Chain { use_number: h.use_number, unit: h.unit, first: h.first, from: at, to: at + 1 })
-            }
+            _ => chains.push(Chain {
+                use_number: h.use_number,
+                unit: h.unit,
+                first: h.first,
+                from: at,
+                to: at + 1,
+            }),
         }
     }
     chains.sort_unstable_by_key(|c| c.use_number);
@@ -54,7 +58,9 @@ fn chains(found: &[Header]) -> Vec<Chain> {
 /// Decides which of the headers of a ring of `units` units count. Those of a unit stand together, in order.
 pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
     let chains = chains(found);
-    let (Some(oldest), Some(newest)) = (chains.first(), chains.last()) else { return Ok(Accepted::default()) };
+    let (Some(oldest), Some(newest)) = (chains.first(), chains.last()) else {
+        return Ok(Accepted::default());
+    };
     let durable = found.iter().map(|h| h.durable).max().unwrap_or(0);
     let place = |c: &Chain| (c.unit + units - oldest.unit) % units;
     if let Some(pair) = chains.windows(2).find(|pair| place(&pair[0]) >= place(&pair[1])) {
@@ -137,8 +143,11 @@ impl Hybrid {
             Where::Marked(_) => marked.get(&entry.page).copied().unwrap_or(0),
             Where::Disk | Where::Wanted => 0,
         };
-        let is_newer =
-            if self.planted.oldest_wins { known == 0 || entry.version < known } else { entry.version >= known };
+        let is_newer = if self.planted.oldest_wins {
+            known == 0 || entry.version < known
+        } else {
+            entry.version >= known
+        };
         if !entry.gone {
             self.map.fill(slot, entry.page, entry.version, true);
         }

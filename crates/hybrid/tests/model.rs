@@ -7,8 +7,13 @@ use nandu_stack::{builtin, BuildOptions};
 /// A hybrid disk over leaves in memory, so small that everything wraps.
 fn stack(options: &str) -> String {
     let ring = |name: &str, size: u32| {
-        let table = format!("[device.{name}]\nkind = \"memory\"\nsize = \"{size} KiB\"\nlatency = \"50 us\"\n");
-        if options.contains(&format!("\"{name}\"")) { table } else { String::new() }
+        let table =
+            format!("[device.{name}]\nkind = \"memory\"\nsize = \"{size} KiB\"\nlatency = \"50 us\"\n");
+        if options.contains(&format!("\"{name}\"")) {
+            table
+        } else {
+            String::new()
+        }
     };
     let rings = ring("slc", 352) + &ring("mlc", 512);
     format!(

@@ -106,7 +106,15 @@ impl Flash {
     }
 
     /// What a die does for `span` from `at` on or when it is free; when it begins.
-    fn hold(&mut self, die: usize, at: Instant, span: Span, work: Work, id: ReqId, cx: &mut Cx<'_>) -> Instant {
+    fn hold(
+        &mut self,
+        die: usize,
+        at: Instant,
+        span: Span,
+        work: Work,
+        id: ReqId,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
         let start = self.free_at[die].later(at);
         self.free_at[die] = start + span;
         self.die_busy += span;

@@ -1,9 +1,9 @@
 use super::{kind, FlashConfig};
 use crate::nand::Cells;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind, Flags,
-    Instant, Machine, MediumSpec, Op, OpenHow, Payload, PayloadPool, Peek, Precondition, RequestTable, Rng,
-    Sector, Span, Stamp, Step, TenantId,
+    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind,
+    Flags, Instant, Machine, MediumSpec, Op, OpenHow, Payload, PayloadPool, Peek, Precondition, RequestTable,
+    Rng, Sector, Span, Stamp, Step, TenantId,
 };
 use std::collections::BTreeSet;
 
