@@ -113,6 +113,12 @@ pub enum ErrorKind {
     /// The device does not offer this operation.
     #[error("operation is not supported")]
     Unsupported,
+    /// A flash page is to be programmed that holds data.
+    #[error("flash page is not erased")]
+    NotErased,
+    /// A flash page is to be programmed before those below it in its erase unit.
+    #[error("flash page is programmed out of order")]
+    OutOfOrder,
     /// The extent is outside the device or misaligned.
     #[error("bad extent")]
     BadExtent,

@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod fault;
+pub mod flash;
 pub mod hdd;
 
 mod log_ssd;

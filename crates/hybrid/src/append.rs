@@ -124,7 +124,12 @@ impl Hybrid {
     /// not hold up the rest: a collection that goes on makes room.
     fn wanted(&mut self, r: usize, cx: &mut Cx<'_>) -> Option<(Want, bool)> {
         if self.commit.wants_proof(r) {
-            return Some((Want::Proof, self.rings[r].room() < 1));
+            let begins = self.finds_room(r, 1, 0);
+            if begins.is_none() {
+                // Units that failed have used the ring up. A start finds what is proven, and collects.
+                self.fail(ErrorKind::WriteFailed, cx);
+            }
+            return begins.map(|begins| (Want::Proof, begins));
         }
         if self.writers[r].hold {
             return None;
@@ -165,6 +170,7 @@ impl Hybrid {
     /// Begins the next unit; false when it must be erased first.
     fn begin_unit(&mut self, r: usize, cx: &mut Cx<'_>) -> bool {
         let ring = &mut self.rings[r];
+        assert!(ring.free() > 0, "I-12: the ring runs into its start");
         let at = ring.next_unit();
         if ring.units[at as usize].erased {
             ring.begin();

@@ -262,6 +262,15 @@ impl Dram {
         }
     }
 
+    /// Nothing is copied to the top ring that need not be there.
+    pub fn forget_promotions(&mut self) {
+        for at in 0..self.frames.len() as u32 {
+            if std::mem::take(&mut self.frames[at as usize].promote) {
+                self.settle(at);
+            }
+        }
+    }
+
     /// Frames with data that no ring has.
     pub fn dirty_frames(&self) -> u64 {
         self.frames.iter().filter(|f| f.dirty | f.writing != 0).count() as u64

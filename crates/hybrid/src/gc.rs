@@ -10,8 +10,9 @@
 //! A batch above another ring is at most a quarter of that ring, and that ring erases nothing meanwhile that was written
 //! since the batch began: so a page and the older copies of it that still lie in the upper ring never part (O4-13).
 
+use crate::append::KEPT;
 use crate::config::Rewrite;
-use crate::machine::{Hybrid, Tag};
+use crate::machine::{Hybrid, Phase, Tag};
 use crate::map::Where;
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, Payload, PayloadPool};
 
@@ -138,7 +139,9 @@ impl Collector {
 impl Hybrid {
     /// Takes the collection of a ring as far as it goes now.
     pub(crate) fn pump_collector(&mut self, r: usize, cx: &mut Cx<'_>) {
-        if self.is_parked() {
+        // Of a collection that has begun to erase, the commit at the end waits for the rest of its batch.
+        let may_stop = self.phase == Phase::Closing && self.collectors[r].stage != Stage::Retire;
+        if self.is_parked() || (may_stop && self.has_room_to_close()) {
             return;
         }
         match self.collectors[r].stage {
@@ -152,6 +155,12 @@ impl Hybrid {
             Stage::Retire => self.retire(r, cx),
             _ => {}
         }
+    }
+
+    /// Whether what waits in DRAM finds room without a collection.
+    fn has_room_to_close(&self) -> bool {
+        let pages = self.dram.waiting.div_ceil(self.rings[0].shape.unit_pages - 1);
+        self.rings[0].free() > KEPT + pages && self.rings.iter().all(|ring| ring.free() > KEPT)
     }
 
     /// Whether current has reached end; above a disk that rests, whether it has gone far beyond.

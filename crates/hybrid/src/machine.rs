@@ -390,9 +390,6 @@ impl Hybrid {
             self.pump_close();
         }
         self.close_at_last(cx);
-        if std::env::var("HYDBG2").is_ok() {
-            drop(self.check());
-        }
     }
 
     /// Begins to append what waits in DRAM when it is much, or needed, or the host pauses.
@@ -622,24 +619,6 @@ impl Machine for Hybrid {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        if std::env::var("HYDBG").is_ok() {
-            eprintln!("phase {:?} flushing {} waiting {} waitf {:?} waitb {:?} dur {:?} inflight {} commit {:?} marks {}/{}/{}", self.phase, self.flushing, self.dram.waiting, self.wait_frames, self.wait_bypass, self.wait_durable, self.in_flight, self.commit, self.marks.taken, self.marks.ready, self.marks.wanted);
-            for (r, ring) in self.rings.iter().enumerate() {
-                eprintln!(
-                    "ring {r}: start {} used {} free {} room {} usable {} writer {:?} gc {:?}",
-                    ring.start,
-                    ring.used,
-                    ring.free(),
-                    ring.room(),
-                    ring.shape.usable(),
-                    self.writers[r],
-                    self.collectors[r]
-                );
-            }
-            for op in self.ops.iter().filter(|o| o.is_alive()) {
-                eprintln!("{op:?}");
-            }
-        }
         if self.phase != Phase::Running {
             return Ok(());
         }

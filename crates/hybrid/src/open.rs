@@ -275,8 +275,9 @@ impl Hybrid {
         self.opened(cx);
     }
 
-    /// The end begins.
+    /// The end begins. What only waits to be promoted need not be.
     pub(crate) fn begin_close(&mut self) {
+        self.dram.forget_promotions();
         self.opening.close_mark = self.dram.next_since;
         (self.opening.close_ticket, self.opening.is_parked) = (None, false);
     }

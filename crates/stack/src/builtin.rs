@@ -8,6 +8,7 @@ pub fn builtin() -> Registry {
         .with(nandu_device::block::memory())
         .with(nandu_device::block::file())
         .with(nandu_device::ssd::kind())
+        .with(nandu_device::flash::kind())
         .with(nandu_device::hdd::kind())
         .with(nandu_device::fault::kind())
         .with(nandu_array::slice::kind())
@@ -16,5 +17,6 @@ pub fn builtin() -> Registry {
         .with(nandu_array::mirror::kind())
         .with(nandu_array::mirror::hetero_kind())
         .with(nandu_cache::machine::kind())
+        .with(nandu_hybrid::kind())
         .with(nandu_queue::config::kind())
 }

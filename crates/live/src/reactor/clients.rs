@@ -392,7 +392,9 @@ pub enum OfferError {
 fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> crate::nbd::Head {
     let errno = match error.kind {
         ErrorKind::NoSpace => Errno::NoSpc,
-        ErrorKind::Unsupported | ErrorKind::BadExtent => Errno::Inval,
+        ErrorKind::Unsupported | ErrorKind::BadExtent | ErrorKind::NotErased | ErrorKind::OutOfOrder => {
+            Errno::Inval
+        }
         ErrorKind::ReadOnly => Errno::Perm,
         ErrorKind::Unreadable | ErrorKind::WriteFailed | ErrorKind::Gone | ErrorKind::Lost => Errno::Io,
     };

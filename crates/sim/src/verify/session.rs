@@ -237,7 +237,14 @@ impl<'a> Session<'a> {
         }
         let (answers, under_way) = (sink.answers, sink.under_way());
         if let Some((op, kind)) = sink.failure.take() {
-            let never = matches!(kind, ErrorKind::BadExtent | ErrorKind::Unsupported | ErrorKind::NoSpace);
+            let never = matches!(
+                kind,
+                ErrorKind::BadExtent
+                    | ErrorKind::Unsupported
+                    | ErrorKind::NoSpace
+                    | ErrorKind::NotErased
+                    | ErrorKind::OutOfOrder
+            );
             let is_worn = kind == ErrorKind::ReadOnly && Watch::is_worn_out(&self.engine.graph);
             let given_up = kind == ErrorKind::Lost && self.watch.has_missed();
             let is_explained = || self.roots.iter().any(|&root| self.watch.explains(root));
@@ -459,7 +466,7 @@ impl<'a> Session<'a> {
         let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
         self.engine.advance(at.later(now));
         let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
-        if cut.process && missing.is_none() && self.watch.is_mirror_of_files() {
+        if cut.process && missing.is_none() && self.watch.stands_on_files() {
             self.process_dies()?;
         } else {
             self.power_off()?;

@@ -116,10 +116,11 @@ impl Watch {
         self.has_missed
     }
 
-    /// Whether the stack is a mirror over two files: what a read finds there after a start is flushed, so it may not come
+    /// Whether the stack is a mirror or a hybrid disk over files: what a read finds there after a start is flushed, so it may not come
     /// undone even when only the process had died.
-    pub fn is_mirror_of_files(&self) -> bool {
-        matches!(&self.nodes[..], [a, b, m] if (a.kind, b.kind) == ("file", "file") && m.is_mirror())
+    pub fn stands_on_files(&self) -> bool {
+        let Some((top, below)) = self.nodes.split_last() else { return false };
+        (top.is_mirror() || top.kind == "hybrid") && below.iter().all(|n| n.kind == "file")
     }
 
     /// One change of a block is under way at a leg of a mirror: two would end in an order that nobody knows. Requests

@@ -23,6 +23,8 @@ pub enum Family {
     MirrorOfFiles,
     /// Tenants behind a fair queue.
     Queue,
+    /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
+    Hybrid(bool),
     /// A hetero-mirror over any legs, or as one of the mirrors above.
     Hetero(Legs),
 }
@@ -119,6 +121,8 @@ impl Family {
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
         ("mirror-of-caches", Family::MirrorOfCaches),
         ("mirror-of-files", Family::MirrorOfFiles),
+        ("hybrid", Family::Hybrid(false)),
+        ("hybrid-of-files", Family::Hybrid(true)),
         ("hetero-mirror", Family::Hetero(Legs::Any)),
         ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),
         ("hetero-mirror-of-faulty-ssds", Family::Hetero(Legs::FaultySsds)),

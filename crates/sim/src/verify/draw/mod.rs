@@ -8,6 +8,7 @@
 
 mod drives;
 mod family;
+mod hybrid;
 mod layers;
 
 pub use family::{Caching, Drive, Family, Legs};
@@ -123,6 +124,7 @@ impl<'a> Draft<'a> {
                 self.block_cache(below, *caching)
             }
             Shape::Named(Family::Queue) => return self.shared(),
+            Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];

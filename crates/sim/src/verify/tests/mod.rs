@@ -3,6 +3,7 @@
 mod canaries;
 mod controller;
 mod device;
+mod hybrid;
 mod power;
 mod seeds;
 mod slow;

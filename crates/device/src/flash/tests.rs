@@ -1,0 +1,191 @@
+use super::{kind, FlashConfig};
+use crate::nand::Cells;
+use nandu_base::{
+    BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind,
+    Flags, Instant, Machine, MediumSpec, Op, OpenHow, Payload, PayloadPool, Peek, Precondition, RequestTable,
+    Rng, Sector, Span, Stamp, Step, TenantId,
+};
+use std::collections::BTreeSet;
+
+/// A leaf with its cells, called by hand.
+struct Bench {
+    flash: Box<dyn Machine>,
+    cells: Cells,
+    requests: RequestTable,
+    pool: PayloadPool,
+    charges: ChargeTable,
+    effects: Vec<Effect>,
+    now: Instant,
+}
+
+fn build(options: &str) -> Result<Box<dyn Machine>, nandu_base::BuildError> {
+    let planted = BTreeSet::new();
+    let cx = BuildContext {
+        name: "flash",
+        children: &[],
+        seed: 1,
+        tenants: 1,
+        shares: &[],
+        planted: &planted,
+        precondition: Precondition::Empty,
+    };
+    toml::from_str::<FlashConfig>(options).expect("the options parse").build(&cx)
+}
+
+/// Two dies, 4 pages of 4 KiB in a block, 4 blocks on each: units of 8 pages.
+const SMALL: &str = "profile = \"mlc-2019\"\ndies = 2\nblocks = 4\npages_per_block = 4";
+
+impl Bench {
+    fn new(options: &str) -> Bench {
+        let flash = build(options).expect("the options build");
+        let MediumSpec::Flash { units, unit_sectors, units_per_block } = flash.medium() else {
+            panic!("bare flash has a flash medium")
+        };
+        Bench {
+            flash,
+            cells: Cells::new(units, unit_sectors, units_per_block),
+            requests: RequestTable::new(),
+            pool: PayloadPool::new(Content::Stamps),
+            charges: ChargeTable::new(1),
+            effects: Vec::new(),
+            now: Instant::ZERO,
+        }
+    }
+
+    fn call(&mut self, event: impl FnOnce(&mut dyn Machine, &mut Cx<'_>) -> Step) -> Step {
+        let mut cx = Cx {
+            now: self.now,
+            requests: &mut self.requests,
+            pool: &mut self.pool,
+            medium: Some(&mut self.cells),
+            charges: &mut self.charges,
+            peek: Peek::new(&[], &[], self.now),
+            effects: &mut self.effects,
+        };
+        event(&mut *self.flash, &mut cx)
+    }
+
+    fn start_again(&mut self, options: &str) {
+        self.flash = build(options).expect("the options build");
+        self.call(|m, cx| m.open(OpenHow::default(), cx));
+    }
+
+    /// The end of a request, or why it failed, and what a read found: the serial of each page's first sector.
+    fn go(&mut self, op: Op, page: u64, pages: u64, serial: u32) -> (Result<Instant, ErrorKind>, Vec<u32>) {
+        let id = self.requests.allocate();
+        let len = ByteLen(pages * 4096);
+        let payload = match op {
+            Op::Read => self.pool.allocate(len),
+            _ => Payload::run(Stamp::new(serial, page * 8)),
+        };
+        let request = &mut self.requests[id];
+        (request.op, request.flags, request.payload) = (op, Flags::NONE, payload);
+        (request.offset, request.len) = (ByteOffset(page * 4096), len);
+        (request.tenant, request.cause) = (TenantId::SYSTEM, TenantId::SYSTEM);
+        let step = self.call(|m, cx| m.request(id, cx));
+        let at = match step {
+            Step::FinishAt(_, at) => at,
+            _ => self.now,
+        };
+        let found = |i: u64| match self.pool.sector(payload, i * 8) {
+            Some(Sector::Stamp(stamp)) => stamp.serial(),
+            _ => u32::MAX,
+        };
+        let data = if op == Op::Read { (0..pages).map(found).collect() } else { Vec::new() };
+        let result = self.requests[id].error.map_or(Ok(at), |e| Err(e.kind));
+        if op == Op::Read {
+            self.pool.release(payload);
+        }
+        self.requests.free(id);
+        (result, data)
+    }
+
+    fn figure(&self, name: &str) -> u64 {
+        let mut counters: Vec<Counter> = Vec::new();
+        self.flash.counters(&mut counters);
+        counters.iter().find(|c| c.name == name).expect("a counter of the leaf").value
+    }
+}
+
+#[test]
+fn pages_are_programmed_in_order_and_once() {
+    let mut b = Bench::new(SMALL);
+    assert_eq!(b.go(Op::Write, 1, 1, 1).0, Err(ErrorKind::OutOfOrder));
+    assert!(b.go(Op::Write, 0, 3, 1).0.is_ok());
+    assert_eq!(b.go(Op::Write, 2, 2, 2).0, Err(ErrorKind::NotErased));
+    assert_eq!(b.go(Op::Write, 4, 1, 2).0, Err(ErrorKind::OutOfOrder));
+    assert!(b.go(Op::Write, 3, 6, 2).0.is_ok(), "a write may go on into the next unit");
+    assert_eq!(b.go(Op::Read, 2, 4, 0).1, [1, 2, 2, 2]);
+    assert_eq!(b.go(Op::Read, 9, 1, 0).1, [0], "an erased page reads as zeros");
+    assert_eq!(b.figure("refused"), 3);
+    assert!(b.flash.check().is_ok());
+}
+
+#[test]
+fn reset_takes_whole_units_and_wears_them() {
+    let mut b = Bench::new(&format!("{SMALL}\nendurance = 2\nwears_out = true"));
+    b.go(Op::Write, 0, 8, 1).0.expect("a fresh unit");
+    assert_eq!(b.go(Op::Reset, 0, 4, 0).0, Err(ErrorKind::BadExtent));
+    assert_eq!(b.go(Op::Trim, 0, 8, 0).0, Err(ErrorKind::Unsupported));
+    for _ in 0..2 {
+        b.go(Op::Reset, 0, 8, 0).0.expect("an erase within the endurance");
+        b.go(Op::Write, 0, 1, 2).0.expect("it is erased");
+    }
+    assert_eq!(b.go(Op::Reset, 0, 8, 0).0, Err(ErrorKind::ReadOnly));
+    assert_eq!((b.figure("unit_erases"), b.figure("erases_max"), b.figure("is_worn_out")), (2, 2, 1));
+}
+
+#[test]
+fn times_are_those_of_dies_and_channel() {
+    let mut b = Bench::new(SMALL);
+    let transfer = 12_301;
+    let (program, read) = (800_000, 60_000);
+    // Two pages to two dies: the second waits for the channel only.
+    assert_eq!(b.go(Op::Write, 0, 2, 1).0, Ok(Instant(2 * transfer + program)));
+    b.now = Instant(10_000_000);
+    assert_eq!(b.go(Op::Read, 0, 1, 0).0, Ok(b.now + Span(read + transfer)));
+    b.now = Instant(20_000_000);
+    assert_eq!(b.go(Op::Reset, 0, 8, 0).0, Ok(b.now + Span::from_us(1500)));
+    let mut busy = Vec::new();
+    b.flash.busy(&mut busy);
+    assert_eq!(busy[0].1, Span(2 * program + read + 2 * 1_500_000), "both dies erase");
+    assert_eq!(busy[1].1, Span(3 * transfer));
+}
+
+#[test]
+fn one_bit_in_a_cell_for_two_halves_a_block() {
+    let slc = build(&format!("{SMALL}\nbits = 1")).unwrap();
+    assert_eq!(slc.limits().erase_unit, Some(ByteLen(2 * 2 * 4096)));
+    assert_eq!(slc.limits().capacity.0 * 2, build(SMALL).unwrap().limits().capacity.0);
+    let mut b = Bench::new(&format!("{SMALL}\nbits = 1"));
+    assert_eq!(b.go(Op::Write, 0, 1, 1).0, Ok(Instant(12_301 + 200_000)));
+    assert_eq!(b.figure("endurance"), 50_000);
+    assert_eq!(build(&format!("{SMALL}\nbits = 3")).err().expect("two at most").key, Some("bits"));
+    assert_eq!(kind().name, "flash");
+}
+
+#[test]
+fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
+    let seed = 5;
+    let mut rng = Rng::new(seed);
+    let mut torn = 0;
+    for _ in 0..20 {
+        let mut b = Bench::new(SMALL);
+        let done = b.go(Op::Write, 0, 1, 1).0.expect("a fresh unit");
+        b.now = done;
+        b.go(Op::Write, 1, 1, 2).0.expect("the next page");
+        nandu_base::Medium::crash(&mut b.cells, b.now + Span::from_us(100), &mut rng);
+        b.start_again(SMALL);
+        assert_eq!(b.go(Op::Read, 0, 1, 0).1, [1], "seed {seed}");
+        match b.go(Op::Read, 1, 1, 0) {
+            (Err(kind), _) => {
+                assert_eq!(kind, ErrorKind::Unreadable);
+                torn += 1;
+            }
+            (Ok(_), data) => assert_eq!(data, [2], "seed {seed}"),
+        }
+        assert_eq!(b.go(Op::Write, 1, 1, 3).0, Err(ErrorKind::NotErased), "seed {seed}");
+        assert!(b.go(Op::Write, 2, 1, 3).0.is_ok(), "seed {seed}");
+    }
+    assert!((1..20).contains(&torn), "seed {seed}: {torn}");
+}

@@ -1,0 +1,123 @@
+//! Random hybrid disks, so small that every ring goes round.
+
+use super::Draft;
+
+impl Draft<'_> {
+    /// A hybrid disk with one ring or two.
+    pub(super) fn hybrid(&mut self, of_files: bool) -> String {
+        let page = *self.rng.pick(&[2048u64, 4096, 4096, 8192]);
+        let unit = page * self.rng.between(4, 8);
+        let which = self.rng.below(4);
+        let slc = (which != 0).then(|| self.ring(of_files, page, unit));
+        let mlc = (which != 1).then(|| self.ring(of_files, page, unit));
+        let disk = self.disk(of_files);
+        let name = self.begin("hybrid");
+        for (key, ring) in [("slc", slc), ("mlc", mlc)] {
+            if let Some(ring) = ring {
+                self.put_text(key, ring);
+            }
+        }
+        self.put_text("disk", disk);
+        self.put("page", page);
+        self.put("unit", unit);
+        let dram = page * self.rng.between(16, 40);
+        self.put("dram", dram);
+        let promote = *self.rng.pick(&["always", "always", "second-touch", "never"]);
+        self.put_text("promote", promote);
+        let rewrite = *self.rng.pick(&["referenced", "referenced", "never"]);
+        self.put_text("rewrite", rewrite);
+        for key in ["read_bypass", "write_bypass"] {
+            let bytes = *self.rng.pick(&[0, page, 4 * page, 16 * page]);
+            self.put(key, bytes);
+        }
+        for (key, least) in [("reserve", 1), ("slc_cold", 10), ("mlc_cold", 10), ("flush_share", 5)] {
+            let percent = self.rng.between(least, 45);
+            self.put(key, format!("\"{percent} %\""));
+        }
+        let idle = *self.rng.pick(&[0, 100, 3000, 30_000]);
+        self.put_text("flush_idle", format!("{idle} us"));
+        let group = *self.rng.pick(&[1, 3, 8, 63]);
+        self.put("group", group);
+        let aware = self.one_in(3);
+        self.put("spin_aware", aware);
+        name
+    }
+
+    /// What a ring stands on: 9 to 16 units.
+    fn ring(&mut self, of_files: bool, page: u64, unit: u64) -> String {
+        let units = self.rng.between(9, 16);
+        let below = match self.rng.below(3) {
+            _ if of_files => self.sized("file", units * unit, page),
+            0 => self.sized("memory", units * unit, page),
+            1 => self.sized("file", units * unit, page),
+            _ => return self.bare_flash(page, unit, units),
+        };
+        if of_files || self.one_in(2) {
+            return below;
+        }
+        self.fault(below)
+    }
+
+    /// Bare flash, which may fail, but not lie: what it has programmed is there.
+    fn bare_flash(&mut self, page: u64, unit: u64, units: u64) -> String {
+        let name = self.begin("flash");
+        let profile = *self.rng.pick(&["slc-2019", "mlc-2019"]);
+        self.put_text("profile", profile);
+        let pages = unit / page;
+        let dies = if pages.is_multiple_of(2) && pages > 4 { self.rng.between(1, 2) } else { 1 };
+        self.put("page", page);
+        self.put("dies", dies);
+        self.put("pages_per_block", pages / dies);
+        self.put("blocks", units);
+        if self.one_in(2) {
+            return name;
+        }
+        let fault = self.begin("fault");
+        self.put_text("below", name);
+        for key in ["read_error", "write_error"] {
+            if self.one_in(3) {
+                let one_in = *self.rng.pick(&[20, 100, 500]);
+                self.put_text(key, format!("1/{one_in}"));
+            }
+        }
+        if self.one_in(3) {
+            let (mean, back) = (self.rng.between(30, 300), self.rng.between(100, 10_000));
+            self.put(
+                "loss",
+                format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
+            );
+        }
+        fault
+    }
+
+    fn disk(&mut self, of_files: bool) -> String {
+        let size = 4096 * self.rng.between(16, 160);
+        if of_files {
+            return self.sized("file", size, 2048);
+        }
+        match self.rng.below(5) {
+            0 => self.hdd(size, true),
+            1 => self.sized("memory", size, 2048),
+            2 => self.sized("file", size, 2048),
+            _ => {
+                let below = self.sized("memory", size, 2048);
+                self.fault(below)
+            }
+        }
+    }
+
+    /// A block leaf of this size, whose sector is no longer than `page`.
+    fn sized(&mut self, kind: &str, size: u64, page: u64) -> String {
+        let name = self.begin(kind);
+        self.put("size", size);
+        // A start reads every unit: one that takes longer than a device lasts never ends.
+        let latency = *self.rng.pick(&[0, 1, 50, 200]);
+        self.put_text("latency", format!("{latency} us"));
+        if kind == "file" {
+            self.put_text("path", format!("{name}.img"));
+            let sector = (512u64 << self.rng.below(4)).min(page);
+            self.put("sector", sector);
+        }
+        name
+    }
+}
