@@ -15,5 +15,6 @@ pub fn builtin() -> Registry {
         .with(nandu_array::stripe::kind())
         .with(nandu_array::mirror::kind())
         .with(nandu_array::mirror::hetero_kind())
+        .with(nandu_array::parity::kind())
         .with(nandu_cache::machine::kind())
 }
