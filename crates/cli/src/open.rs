@@ -29,6 +29,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("mirror-of-files", include_str!("../../../stacks/mirror-of-files.toml")),
     ("hetero-mirror", include_str!("../../../stacks/hetero-mirror.toml")),
     ("hetero-mirror-of-files", include_str!("../../../stacks/hetero-mirror-of-files.toml")),
+    ("raid5", include_str!("../../../stacks/raid5.toml")),
     ("faulty", include_str!("../../../stacks/faulty.toml")),
 ];
 

@@ -16,6 +16,7 @@ pub fn builtin() -> Registry {
         .with(nandu_array::stripe::kind())
         .with(nandu_array::mirror::kind())
         .with(nandu_array::mirror::hetero_kind())
+        .with(nandu_array::parity::kind())
         .with(nandu_cache::machine::kind())
         .with(nandu_hybrid::kind())
         .with(nandu_queue::config::kind())

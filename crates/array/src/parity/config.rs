@@ -131,6 +131,12 @@ plants! {
         "a start believes what lies in caches, which a cut can still remove";
     answered_before_out, "parity.answered-before-out", "I-1",
         "a write that a lost leg lacks is acknowledged before the others durably say that the leg is out";
+    journaled_before_out, "parity.journaled-before-out", "parity_is_xor",
+        "an entry of the journal leaves out a lost leg before the others durably say that the leg is out";
+    replayed_before_out, "parity.replayed-before-out", "parity_is_xor",
+        "a start replays the journal without a leg before it says durably that the leg is out";
+    rebuild_goes_on, "parity.rebuild-goes-on", "parity_is_xor",
+        "a rebuild goes on from its mark although its leg has gone and come back in between";
 }
 
 /// The first so many of [`PLANTS`] are looked for by the verified simulation too. The others have windows so narrow that only

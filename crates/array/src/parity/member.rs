@@ -126,7 +126,7 @@ impl Parity {
     /// A leg goes.
     pub(super) fn leave(&mut self, leg: usize, cx: &mut Cx<'_>) {
         self.legs[leg].back = false;
-        self.opening.interrupt();
+        self.opening.interrupt(leg);
         if !self.legs[leg].is_in() {
             return;
         }

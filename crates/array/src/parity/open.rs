@@ -5,10 +5,13 @@
 //! before anything else is written). All but one of its full
 //! members must be present. A leg that it does not call current, and a blank one where that is allowed, is rebuilt.
 //!
+//! When a leg is missing that the superblock calls current, a new generation without it is written before anything is
+//! replayed: what is replayed makes its part old, and a start that is cut short may find it there again.
+//!
 //! Then every slot of the journal is read. An entry counts when its number is not below the floor and each of its legs
 //! that is present and was a leg already when it was written has its part whole. Those entries are written to their places in order, all legs are
 //! flushed, and new superblocks with a new generation say that the journal is empty. A cut on the way changes nothing: the
-//! same is found again.
+//! same is found again, by the same legs.
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
@@ -50,6 +53,8 @@ enum Step {
     Create,
     /// Legs that were one generation behind get the one that is believed: they are never two apart.
     Agree,
+    /// A generation says that the legs which are missing are out.
+    Exclude,
     Headers,
     /// Parts of the current entry are read.
     Load,
@@ -75,8 +80,13 @@ pub(super) struct Opening {
     /// Requests that are not back.
     left: u32,
     tries: u32,
-    /// A leg went or came: begin anew.
+    /// A leg that it uses went: begin anew.
     again: bool,
+    /// The legs that it uses. One that comes later joins after the start.
+    uses: u16,
+    /// Legs that went while it used them. It does without them unless it needs them: a leg that comes and goes faster than a
+    /// start takes must not keep it from ending.
+    went: u16,
     slots: Vec<[Slot; 2]>,
     /// The next slot of each leg whose header is read.
     next: Vec<u32>,
@@ -86,8 +96,12 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn interrupt(&mut self) {
-        self.again |= self.step != Step::None;
+    /// A leg goes.
+    pub(super) fn interrupt(&mut self, leg: usize) {
+        if self.step != Step::None && self.uses >> leg & 1 != 0 {
+            self.again = true;
+            self.went |= 1 << leg;
+        }
     }
 
     pub(super) fn is_flushing(&self) -> bool {
@@ -97,6 +111,11 @@ impl Opening {
 
 impl Parity {
     pub(super) fn start_open(&mut self) {
+        self.opening.went = 0;
+        self.open_anew();
+    }
+
+    fn open_anew(&mut self) {
         self.opening.step = Step::Begin;
         self.opening.again = false;
         self.opening.tries = TRIES;
@@ -118,7 +137,7 @@ impl Parity {
         }
         if self.opening.again {
             self.drop_opening(cx);
-            self.start_open();
+            self.open_anew();
             return self.pump_open(cx);
         }
         let next = match self.opening.step {
@@ -126,7 +145,8 @@ impl Parity {
             Step::Settle => Ok(self.read_superblocks(cx)),
             Step::Superblocks => self.decide(cx),
             Step::Create | Step::Redo => Ok(self.next_entry(cx)),
-            Step::Agree => Ok(self.read_journal(cx)),
+            Step::Agree => Ok(self.exclude(cx)),
+            Step::Exclude => Ok(self.read_journal(cx)),
             Step::Headers => Ok(self.order_entries(cx)),
             Step::Load => Ok(self.redo(cx)),
             Step::Flush => Ok(self.open_record(cx)),
@@ -148,10 +168,16 @@ impl Parity {
         self.members.checkpoint = super::member::Checkpoint::None;
         self.opening.slots = vec![[Slot::Foreign; 2]; self.legs.len()];
         self.opening.next = vec![0; self.legs.len()];
+        let usable = bits(self.all()).filter(|&l| self.is_usable(l, cx)).fold(0u16, |m, l| m | 1 << l);
+        let steady = usable & !self.opening.went;
+        let few = steady.count_ones() as usize + 1 < self.legs.len();
+        self.opening.uses = if few { usable } else { steady };
         for leg in 0..self.legs.len() {
             let l = &mut self.legs[leg];
-            (l.upto, l.durable, l.back) = (OUT, OUT, false);
-            if self.is_usable(leg, cx) && !self.planted.no_flush_at_open {
+            (l.upto, l.durable) = (OUT, OUT);
+            // What it does without joins later.
+            l.back = (usable & !self.opening.uses) >> leg & 1 != 0;
+            if self.opening.uses >> leg & 1 != 0 && !self.planted.no_flush_at_open {
                 self.opening.left += 1;
                 self.send(leg, ReqId::NONE, Draft { cookie: Tag::Checkpoint.cookie(leg, 0), ..FLUSH }, cx);
             }
@@ -160,11 +186,9 @@ impl Parity {
     }
 
     fn read_superblocks(&mut self, cx: &mut Cx<'_>) -> Step {
-        for leg in 0..self.legs.len() {
-            if self.is_usable(leg, cx) {
-                self.opening.left += 2;
-                self.load_superblocks(leg, cx);
-            }
+        for leg in bits(self.opening.uses) {
+            self.opening.left += 2;
+            self.load_superblocks(leg, cx);
         }
         Step::Superblocks
     }
@@ -253,7 +277,7 @@ impl Parity {
         let mut blank = 0u16;
         let mut found: Vec<Option<Superblock>> = vec![None; legs];
         for (leg, place) in found.iter_mut().enumerate() {
-            if !self.is_usable(leg, cx) {
+            if self.opening.uses >> leg & 1 == 0 {
                 continue;
             }
             let name = &self.legs[leg].name;
@@ -309,7 +333,20 @@ impl Parity {
             self.write_superblocks(cx);
             return Ok(Step::Agree);
         }
-        Ok(self.read_journal(cx))
+        Ok(self.exclude(cx))
+    }
+
+    /// What is replayed without a leg makes its part of the row old: should this start not end, the next one must not take the
+    /// leg for current. So its absence is put on record first.
+    fn exclude(&mut self, cx: &mut Cx<'_>) -> Step {
+        let called_in = |l: &usize| self.members.sb.upto[*l] != OUT;
+        let all_are_here = (0..self.legs.len()).filter(called_in).all(|l| self.legs[l].is_in());
+        if !self.journaled || all_are_here || self.planted.replayed_before_out {
+            return self.read_journal(cx);
+        }
+        self.next_generation();
+        self.write_superblocks(cx);
+        Step::Exclude
     }
 
     /// The superblock that is right: see the module's page.
@@ -347,7 +384,7 @@ impl Parity {
             if fits && sb.upto[leg] != OUT {
                 (l.upto, l.durable) = (sb.upto[leg], sb.upto[leg]);
             } else {
-                l.back = found.is_some() || self.how.create && blank >> leg & 1 != 0;
+                l.back |= found.is_some() || self.how.create && blank >> leg & 1 != 0;
             }
         }
         if !self.journaled && !sb.clean {
@@ -555,6 +592,7 @@ impl Parity {
 
     fn not_opened(&mut self, error: OpenError, cx: &mut Cx<'_>) {
         self.drop_opening(cx);
+        self.stir = true;
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.back) = (OUT, OUT, false));
         if self.run == Run::Opening {
             self.run = Run::Closed;

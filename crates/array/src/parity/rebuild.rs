@@ -6,7 +6,7 @@
 //! same: the parity of a row is one more leg that is the xor of the others.
 
 use super::layout::PAGE;
-use super::write::{Kind, Phase};
+use super::write::{Kind, Phase, Piece};
 use super::{bits, Parity, Run, Tag, NONE, REBUILD};
 use crate::mirror::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Instant, Op, Span};
@@ -78,7 +78,7 @@ impl Parity {
         let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
         let others = self.all() & !(1 << leg);
         // While it waited for its extent the leg may have gone and come back, to be rebuilt from the front.
-        if p.legs == 0 || self.is_held() || self.readable(p.end) & others != others {
+        if self.has_gone(&p, usize::from(leg)) || self.is_held() || self.readable(p.end) & others != others {
             return self.rebuild_over(i, cx);
         }
         let sum = cx.pool.allocate(p.len());
@@ -90,7 +90,7 @@ impl Parity {
         let p = self.pieces[i as usize];
         let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
         let leg = usize::from(leg);
-        if p.legs == 0 || p.again && p.bad == 0 {
+        if self.has_gone(&p, leg) || p.again && p.bad == 0 {
             return self.rebuild_over(i, cx);
         }
         if p.again {
@@ -125,6 +125,11 @@ impl Parity {
             self.rebuild.next_at = from + Span(nanos as u64);
         }
         self.rebuild_over(i, cx);
+    }
+
+    /// Whether the leg that is rebuilt has gone since the piece was made.
+    fn has_gone(&self, p: &Piece, leg: usize) -> bool {
+        p.legs == 0 && !(self.planted.rebuild_goes_on && self.legs[leg].is_in())
     }
 
     fn rebuild_over(&mut self, i: u32, cx: &mut Cx<'_>) {

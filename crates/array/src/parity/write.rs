@@ -300,7 +300,9 @@ impl Parity {
     /// A write takes its next step, as soon as the superblocks name the legs as they are.
     pub(super) fn go_on(&mut self, i: u32, cx: &mut Cx<'_>) {
         let p = self.pieces[i as usize];
-        if self.is_held() {
+        let early =
+            self.planted.journaled_before_out && p.phase == Phase::Reading && self.run == Run::Running;
+        if self.is_held() && !early {
             return self.held.push(i);
         }
         match p.phase {

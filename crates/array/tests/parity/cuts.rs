@@ -46,7 +46,9 @@ fn parted(w: &mut World) {
     let b = w.write(15, 10);
     w.lose(leg);
     let c = w.write(3, 4);
-    wait(w, &[b, c]);
+    // A whole row: nothing is read before it is written.
+    let row = w.write(32, 16);
+    wait(w, &[b, c, row]);
     let d = w.write(9, 2);
     wait(w, &[d]);
     if w.is_over() {
@@ -140,12 +142,91 @@ fn a_cut_at_any_step_with_a_lost_leg_loses_nothing_acknowledged() {
     }
 }
 
+/// A leg that is being rebuilt goes at any step and comes back at once, while a write holds what would be rebuilt next.
+fn gone_again_everywhere(setup: &Setup) -> Result<(), String> {
+    for n in 0..60 {
+        let told = |e: String| format!("seed {}, gone again after {n} events: {e}", setup.seed);
+        let mut w = World::new(setup.clone());
+        w.open(CREATE).map_err(|e| told(e.to_string()))?;
+        w.lose(1);
+        let a = w.write(0, 120);
+        w.wait(&[a]);
+        w.back(1);
+        w.run(n);
+        let b = w.write(64, 120);
+        w.lose(1);
+        let c = w.write(0, 20);
+        w.run(1);
+        w.back(1);
+        w.wait(&[b, c]);
+        w.run(50_000);
+        w.check_parity();
+        w.read_all();
+        w.wrong.take().map_or(Ok(()), |e| Err(told(e)))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_leg_that_goes_again_at_any_step_is_rebuilt_from_the_front() {
+    for seed in seeds(6) {
+        if let Err(wrong) = gone_again_everywhere(&Setup { slow: 20, ..Setup::small(seed) }) {
+            panic!("{wrong}");
+        }
+    }
+}
+
+/// Power goes while rows are written; the start after it lacks a leg and is cut short at any step; then the leg is back.
+fn short_starts(setup: &Setup) -> Result<(), String> {
+    for n in 1..60 {
+        let told = |e: String| format!("seed {}, cut after {n} events: {e}", setup.seed);
+        let mut w = World::new(setup.clone());
+        w.open(CREATE).map_err(|e| told(e.to_string()))?;
+        w.write(0, 40);
+        w.write(64, 7);
+        w.run(n);
+        w.cut();
+        let mut rng = Rng::new(setup.seed ^ (n as u64) << 8);
+        let leg = rng.below(w.legs() as u64) as usize;
+        w.disk(leg).lost = true;
+        w.boot(OpenHow::default());
+        w.run(rng.between(1, 120) as usize);
+        w.cut();
+        w.disk(leg).lost = false;
+        w.open(OpenHow::default()).map_err(|e| told(e.to_string()))?;
+        w.read_all();
+        w.run(50_000);
+        w.check_parity();
+        w.wrong.take().map_or(Ok(()), |e| Err(told(e)))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_start_without_a_leg_may_be_cut_short_and_the_leg_come_back() {
+    for seed in seeds(20) {
+        if let Err(wrong) = short_starts(&Setup::small(seed)) {
+            panic!("{wrong}");
+        }
+    }
+}
+
 /// Faults with a narrow window are found by cutting everywhere.
 pub fn finds(plant: &str, patience: u64) -> Option<(u64, String)> {
-    STORIES.iter().find_map(|(_, story)| {
-        (0..patience).find_map(|seed| {
-            let setup = Setup::small(seed).plant(plant);
-            cut_everywhere(*story, &setup).err().map(|wrong| (seed, wrong))
+    let again = (0..6).find_map(|seed| {
+        let setup = Setup { slow: 20, ..Setup::small(seed) }.plant(plant);
+        gone_again_everywhere(&setup).err().map(|wrong| (seed, wrong))
+    });
+    let short = || {
+        (0..patience)
+            .find_map(|seed| short_starts(&Setup::small(seed).plant(plant)).err().map(|wrong| (seed, wrong)))
+    };
+    again.or_else(short).or_else(|| {
+        STORIES.iter().rev().find_map(|(_, story)| {
+            (0..patience).find_map(|seed| {
+                let setup = Setup::small(seed).plant(plant);
+                cut_everywhere(*story, &setup).err().map(|wrong| (seed, wrong))
+            })
         })
     })
 }

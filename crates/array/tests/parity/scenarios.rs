@@ -222,3 +222,26 @@ fn a_leg_that_comes_and_goes_does_not_send_writes_back_to_the_journal() {
     w.check_parity();
     assert_eq!(w.wrong, None);
 }
+
+#[test]
+fn a_leg_that_comes_and_goes_does_not_keep_a_start_from_ending() {
+    let mut w = world(|_| {});
+    let a = w.write(0, 60);
+    done(&mut w, a);
+    w.cut();
+    w.boot(OpenHow::default());
+    for _ in 0..200 {
+        if w.opened().is_some() {
+            break;
+        }
+        w.lose(1);
+        w.run(3);
+        w.back(1);
+        w.run(3);
+    }
+    assert_eq!(w.opened(), Some(Ok(())));
+    w.run(100_000);
+    w.read_all();
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}

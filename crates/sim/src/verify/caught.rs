@@ -83,4 +83,7 @@ const NAMED: &[&str] = &[
     "open_durable_before_serve",
     "exposure_bounded_or_announced",
     "quiet_means_equal_and_clean",
+    "parity_is_xor",
+    "one_write_per_stripe",
+    "journal_before_place",
 ];

@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use super::oracle::{Asked, Oracle};
 use crate::engine::Sink;
-use nandu_base::{ErrorKind, Flags, Instant, Op, PayloadPool, Request, Sector, Stamp, Violation};
+use nandu_base::{ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, Sector, Stamp, Violation};
 
 /// Requests with this bit in their cookie read a leg directly, past the oracle.
 pub(super) const ASIDE: u64 = 1 << 63;
@@ -23,6 +23,8 @@ pub(super) struct Judge {
     pub log: Option<Vec<String>>,
     /// What the last read past the oracle found; `None` when it failed.
     pub aside: Option<Vec<Stamp>>,
+    /// What reads aside find is xored into this.
+    pub sum: Option<Payload>,
 }
 
 impl Judge {
@@ -35,6 +37,7 @@ impl Judge {
             failure: None,
             log: None,
             aside: None,
+            sum: None,
         }
     }
 
@@ -82,6 +85,9 @@ fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> 
 impl Sink for Judge {
     fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         if request.cookie & ASIDE != 0 {
+            if let Some(sum) = self.sum {
+                pool.xor(request.payload, sum, request.len);
+            }
             self.aside = request.error.is_none().then(|| stamps(request, pool).collect());
             return;
         }

@@ -98,7 +98,7 @@ pub struct SeedReport {
     pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
-    /// Whether the faults never let the stack be created.
+    /// Whether the faults never let the stack be created, or start again.
     pub not_created: bool,
     /// The failure, if there was one.
     pub failure: Option<Box<Failure>>,
@@ -125,7 +125,7 @@ pub struct VerifyReport {
     pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
-    /// Stacks that the faults never let be created.
+    /// Stacks that the faults never let be created, or start again.
     pub not_created: u64,
     /// Digest of all seeds' digests, in the order of the seeds.
     pub digest: u64,

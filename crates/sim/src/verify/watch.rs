@@ -2,8 +2,10 @@
 //!
 //! - *Failures.* A request of the host may fail only when a `fault` below has injected an error or lost its device. A
 //!   `mirror` makes up for that while the other leg is a member that lacks nothing, and has no error of its own at the same moment or before.
+//!   A `parity` array makes up for one leg while all others are rebuilt.
 //! - *Losses.* A `fault` that loses its device loses what is not flushed there. The host may see that unless a `mirror`
 //!   above has the data on its other leg: that leg must be a member that lacks nothing, and not be lost at the same moment.
+//!   A `parity` array with a journal has made durable whatever it has acknowledged, so nothing below it excuses a loss.
 
 use super::judge::ASIDE;
 use nandu_base::{Counter, EnergyPart, Instant, Request, Resource, Span, Violation, Work};
@@ -24,6 +26,9 @@ struct Node {
     leader: usize,
     /// Of a mirror: it has left a leg out that only was late. An error of the other one may be on its way by then.
     degraded: bool,
+    /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
+    whole: bool,
+    journaled: bool,
 }
 
 impl Node {
@@ -80,6 +85,8 @@ impl Watch {
                 members: [false; 2],
                 leader: 0,
                 degraded: false,
+                whole: false,
+                journaled: false,
             })
             .collect();
         Watch {
@@ -103,6 +110,19 @@ impl Watch {
         let only = mirrors.next().filter(|n| n.members == [true; 2])?;
         let leader = only.leader;
         mirrors.next().is_none().then_some([only.children[leader], only.children[1 - leader]])
+    }
+
+    /// Parity arrays with their legs.
+    pub fn parities(&self) -> impl Iterator<Item = (u32, &[u32])> + '_ {
+        (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "parity").map(|(at, n)| (at, &n.children[..]))
+    }
+
+    /// The legs of the only redundant device when it is a parity array that lacks nothing. Without a journal it does not
+    /// promise to bear the loss of a leg together with a cut.
+    pub fn spare_legs(&self) -> Option<&[u32]> {
+        let mut redundant = self.nodes.iter().filter(|n| matches!(n.kind, "mirror" | "parity"));
+        let only = redundant.next().filter(|n| n.kind == "parity" && n.whole && n.journaled)?;
+        redundant.next().is_none().then_some(&only.children[..])
     }
 
     /// A device is missing from now on: that explains failures like an error of its own.
@@ -150,6 +170,11 @@ impl Watch {
         self.nodes.iter().map(|n| n.losses).sum()
     }
 
+    /// Losses and errors since the start.
+    pub fn strikes(&self) -> u64 {
+        self.nodes.iter().map(|n| n.strikes).sum()
+    }
+
     /// A new session: the machines count from zero.
     pub fn restart(&mut self) {
         self.nodes.iter_mut().for_each(|n| (n.losses, n.strikes) = (0, 0));
@@ -174,6 +199,10 @@ impl Watch {
                     let [a, b] = [a, b].map(|leg| fresh[leg as usize]);
                     a.beside(b, node.members[1]).with(b.beside(a, node.members[0]))
                 }
+                ("parity", legs) => {
+                    let struck = legs.iter().filter(|&&leg| fresh[leg as usize].strike).count();
+                    Fresh { loss: false, strike: struck > usize::from(node.whole) }
+                }
                 _ => below,
             };
             self.nodes[at].struck |= fresh[at].strike;
@@ -194,6 +223,14 @@ impl Watch {
     }
 
     fn look_at_mirrors(&mut self, graph: &Graph) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].kind == "parity" {
+                self.nodes[at].whole = Watch::is_whole(graph, at as u32, self.nodes[at].children.len());
+                self.counters.clear();
+                graph.machine(at as u32).counters(&mut self.counters);
+                self.nodes[at].journaled = figure(&self.counters, "journal_slots") > 0;
+            }
+        }
         for (at, node) in self.nodes.iter_mut().enumerate().filter(|(_, n)| n.is_mirror()) {
             self.counters.clear();
             graph.machine(at as u32).counters(&mut self.counters);
@@ -213,6 +250,7 @@ impl Watch {
         match node.kind {
             "mirror" | "hetero-mirror" if node.degraded => node.struck || below.any(|struck| struck),
             "mirror" | "hetero-mirror" => node.struck || below.all(|struck| struck),
+            "parity" => node.struck || below.filter(|&struck| struck).count() > 1,
             _ => node.struck || below.any(|struck| struck),
         }
     }
@@ -236,6 +274,30 @@ impl Watch {
     pub fn explains_start(&self, at: u32) -> bool {
         let node = &self.nodes[at as usize];
         node.struck || node.children.iter().any(|&c| self.explains_start(c))
+    }
+
+    /// Whether all `legs` of a parity array are rebuilt and durably called so.
+    pub fn is_whole(graph: &Graph, parity: u32, legs: usize) -> bool {
+        let mut counters = Vec::new();
+        graph.machine(parity).counters(&mut counters);
+        figure(&counters, "full_legs") == legs as u64
+    }
+
+    /// Whether nothing of a parity array is under way or left to do: its legs must xor to zero.
+    pub fn is_even(graph: &Graph, parity: u32, legs: usize) -> bool {
+        let mut counters = Vec::new();
+        graph.machine(parity).counters(&mut counters);
+        let none = |name| figure(&counters, name) == 0;
+        Watch::is_whole(graph, parity, legs) && none("bytes_to_rebuild") && none("pieces_under_way")
+    }
+
+    /// What a parity array has written so far: nothing, where two looks find the same.
+    pub fn changes(graph: &Graph, parity: u32) -> u64 {
+        let mut counters = Vec::new();
+        graph.machine(parity).counters(&mut counters);
+        let writes = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes", "parityless_writes"];
+        let others = ["repairs", "rebuilt_bytes", "legs_lost"];
+        writes.iter().chain(&others).map(|name| figure(&counters, name)).sum()
     }
 
     /// Whether both legs of a mirror are members and nothing is left to do: its legs must be equal.

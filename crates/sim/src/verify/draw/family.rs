@@ -17,6 +17,14 @@ pub enum Family {
     MirrorOfFaultySsds,
     /// A mirror of two leaves with slow volatile caches, and no other fault.
     MirrorOfCaches,
+    /// A parity array of leaves that never fail.
+    ParityOfLeaves,
+    /// A parity array of leaves with slow volatile caches, and no other fault.
+    ParityOfCaches,
+    /// A parity array of drives, each behind `fault`.
+    ParityOfFaultySsds,
+    /// Stripes, mirrors and parity arrays upon each other.
+    Arrays,
     /// A cache over a device; what is settled of it.
     Cache(Caching),
     /// A mirror of two files in the page cache; here the process may also die without a power cut.
@@ -129,6 +137,11 @@ impl Family {
         ("hetero-mirror-of-caches", Family::Hetero(Legs::Caches)),
         ("hetero-mirror-of-files", Family::Hetero(Legs::Files)),
         ("hetero-mirror-of-unlike", Family::Hetero(Legs::Unlike)),
+        ("parity", Family::Over("parity")),
+        ("parity-of-leaves", Family::ParityOfLeaves),
+        ("parity-of-caches", Family::ParityOfCaches),
+        ("parity-of-faulty-ssds", Family::ParityOfFaultySsds),
+        ("arrays", Family::Arrays),
     ];
 }
 

@@ -261,4 +261,65 @@ impl Draft<'_> {
         self.put_text("fresh", fresh);
         name
     }
+
+    /// An array of leaves, or with a `depth` above 1 of such arrays too.
+    pub(super) fn array(&mut self, depth: u32) -> String {
+        let kind = *self.rng.pick(&["stripe", "mirror", "parity", "parity"]);
+        let count = match kind {
+            "mirror" => 2,
+            "stripe" => self.rng.between(2, 3),
+            _ => self.rng.between(3, 4),
+        };
+        let legs: Vec<String> = (0..count)
+            .map(|_| match depth {
+                _ if depth > 1 && !self.one_in(3) => self.array(depth - 1),
+                _ if self.one_in(4) => {
+                    let leaf = self.leaf(LEG);
+                    self.fault(leaf)
+                }
+                _ => self.leaf(LEG),
+            })
+            .collect();
+        match kind {
+            "mirror" => self.mirror([legs[0].clone(), legs[1].clone()]),
+            "stripe" => {
+                let name = self.begin(kind);
+                self.put("legs", format!("{legs:?}"));
+                let chunk = 4096u64 << self.rng.below(3);
+                self.put("chunk", chunk);
+                name
+            }
+            _ => self.parity(legs, true),
+        }
+    }
+
+    /// Without a journal a parity array bears a cut or the loss of a leg, not both.
+    pub(super) fn parity(&mut self, legs: Vec<String>, may_fail: bool) -> String {
+        let name = self.begin("parity");
+        self.put("legs", format!("{legs:?}"));
+        if self.one_in(4) {
+            self.put("level", 3);
+        } else {
+            let layouts = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
+            let layout = *self.rng.pick(&layouts);
+            self.put_text("layout", layout);
+        }
+        let chunk = 4096u64 << self.rng.below(3);
+        self.put("chunk", chunk);
+        let slots = self.rng.between(8, 16);
+        self.put("journal", slots * (4096 + chunk));
+        if !may_fail && self.one_in(4) {
+            self.put_text("write_hole", "resync");
+        }
+        let rebuild = 4096u64 << self.rng.below(5);
+        self.put("rebuild_chunk", rebuild);
+        if self.one_in(4) {
+            self.put_text("rebuild_rate", "4 MiB");
+        }
+        let retries = self.rng.below(2);
+        self.put("write_retries", retries);
+        let fresh = *self.rng.pick(&["compute", "zeros"]);
+        self.put_text("fresh", fresh);
+        name
+    }
 }

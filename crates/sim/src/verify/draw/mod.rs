@@ -105,6 +105,41 @@ impl<'a> Draft<'a> {
                 };
                 return self.whole(&Shape::Named(family));
             }
+            Shape::Named(Family::Over("parity")) => {
+                let families = [Family::ParityOfLeaves, Family::ParityOfCaches, Family::ParityOfFaultySsds];
+                let family = *self.rng.pick(&families);
+                return self.whole(&Shape::Named(family));
+            }
+            Shape::Named(Family::ParityOfLeaves) => {
+                self.page_maps();
+                let legs: Vec<String> = (0..self.rng.between(3, 5)).map(|_| self.leaf(LEG)).collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfCaches) => {
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let leaf = self.block("memory", LEG);
+                        self.cache(leaf)
+                    })
+                    .collect();
+                self.parity(legs, false)
+            }
+            Shape::Named(Family::ParityOfFaultySsds) => {
+                self.page_maps();
+                let count = self.rng.between(3, 5);
+                let legs: Vec<String> = (0..count)
+                    .map(|_| {
+                        let drive = self.ssd(LEG);
+                        self.fault(drive)
+                    })
+                    .collect();
+                self.parity(legs, true)
+            }
+            Shape::Named(Family::Arrays) => {
+                self.page_maps();
+                self.array(2)
+            }
             Shape::Named(Family::MirrorOfFiles) => {
                 let legs = [0; 2].map(|_| self.block("file", LEG));
                 self.mirror(legs)
@@ -251,5 +286,10 @@ impl<'a> Draft<'a> {
             self.put("sector", sector);
         }
         name
+    }
+
+    /// Drives with a page map: maps on the flash have families of their own, and start slowly.
+    fn page_maps(&mut self) {
+        self.drive = *self.rng.pick(&[Drive::AtOnce, Drive::Queued]);
     }
 }
