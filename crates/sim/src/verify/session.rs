@@ -386,7 +386,8 @@ impl<'a> Session<'a> {
                 if self.engine.next_at().is_some_and(|at| at < end) {
                     continue;
                 }
-                if self.watch.has_struck() {
+                // A drive may take minutes for a write when it levels its wear with little room.
+                if self.watch.has_struck() || self.engine.graph.requests.alive() > 0 {
                     continue;
                 }
                 let name = self.engine.graph.name(mirror);
