@@ -12,7 +12,6 @@ pub mod log_block;
 pub mod map_area;
 pub mod mapping;
 pub mod placement;
-pub mod scatter;
 pub mod trim_journal;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
