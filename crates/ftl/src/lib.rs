@@ -13,7 +13,6 @@ pub mod log_block;
 pub mod map_area;
 pub mod mapping;
 pub mod placement;
-pub mod scatter;
 pub mod trim_journal;
 pub mod units;
 

@@ -338,7 +338,7 @@ impl<F: LogBlocks> LogSsd<F> {
     /// All blocks wear together.
     pub(super) fn wear_region(&self) -> WearRegion {
         let blocks = u64::from(self.layout.planes) * u64::from(self.layout.blocks);
-        let bits = blocks * u64::from(self.layout.pages) << (self.pages.bits + 3);
+        let bits = (blocks * u64::from(self.layout.pages)) << (self.pages.bits + 3);
         let erases = || self.lines.iter().flat_map(|line| line.map.region().erases());
         WearRegion {
             region: "flash",

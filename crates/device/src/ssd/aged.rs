@@ -7,8 +7,7 @@
 //! it would find on a drive that was really used. Each plane keeps the erased blocks of the steady state and one block open for
 //! the host, half full.
 //!
-//! The seed of the run fixes everything. Blocks count no erases: ageing is not wear. Cost: one random access per
-//! page, some 20 ns.
+//! The seed of the run fixes everything. Blocks count no erases: ageing is not wear. Cost: two random accesses per page.
 //!
 //! [`Precondition::Aged`]: nandu_base::Precondition::Aged
 
@@ -18,7 +17,6 @@ use nandu_ftl::age::{Ageing, Steady};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::scatter::Scatter;
 use nandu_ftl::{Lpn, Ppn};
 
 /// Pages of one block, as they were laid out.
@@ -38,30 +36,32 @@ pub(super) struct Aged {
 }
 
 /// What a page of an aged drive holds.
-enum Page<'a> {
+enum Page {
     Newest(Lpn),
-    /// What was there, for those who ask.
-    Old(&'a dyn Fn() -> Lpn),
+    Old(Lpn),
 }
 
 impl Aged {
     /// Calls `visit` for every page that is written, in the order of its program.
-    fn pages(&self, mut visit: impl FnMut(Ppn, Page<'_>)) {
+    fn pages(&self, mut visit: impl FnMut(Ppn, Page)) {
         let mut rng = Rng::new(self.seed);
-        let order = Scatter::new(self.logical, rng.bits());
+        let mut order: Vec<u32> = (0..self.logical).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, rng.below(at as u64 + 1) as usize);
+        }
         let mut next = 0;
         for block in &self.blocks {
-            let later = next + block.valid;
+            let later = next + block.valid as usize;
             let mut left = block.valid;
             for page in 0..block.written {
                 let ppn = Ppn(block.first.0 + page);
                 if rng.below(u64::from(block.written - page)) < u64::from(left) {
-                    visit(ppn, Page::Newest(Lpn(order.at(next))));
+                    visit(ppn, Page::Newest(Lpn(order[next])));
                     next += 1;
                     left -= 1;
                 } else {
-                    let at = later + rng.below(u64::from(self.logical - later)) as u32;
-                    visit(ppn, Page::Old(&|| Lpn(order.at(at))));
+                    let at = later + rng.below((order.len() - later) as u64) as usize;
+                    visit(ppn, Page::Old(Lpn(order[at])));
                 }
             }
         }
@@ -169,10 +169,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut seq = 0;
         aged.pages(|ppn, page| {
             seq += 1;
-            let lpn = match page {
-                Page::Newest(lpn) => lpn,
-                Page::Old(lpn) => lpn(),
-            };
+            let (Page::Newest(lpn) | Page::Old(lpn)) = page;
             let oob = Oob { key: u64::from(lpn.0), seq };
             let unit = self.stripes.unit(ppn);
             medium.program(cx.pool, &Program { unit, base: None, overlay: None, oob, window });

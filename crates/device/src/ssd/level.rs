@@ -99,7 +99,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let layout = self.blocks.layout();
         let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
         let blocks = good().count() as u64;
-        let bits = blocks * u64::from(layout.pages) << (self.host.page_bits + 3);
+        let bits = (blocks * u64::from(layout.pages)) << (self.host.page_bits + 3);
         WearRegion {
             region: "flash",
             bits_per_cell: self.host.bits_per_cell,
