@@ -149,7 +149,7 @@ plants! {
         "a flush is acknowledged although DRAM holds what no ring has";
     no_mark, "hybrid.no-mark", "I-1", "hybrid",
         "data that went past the rings leaves no mark: after a cut older data of a ring is back";
-    proof_before_flush, "hybrid.proof-before-flush", "I-1", "hybrid",
+    proof_before_flush, "hybrid.proof-before-flush", "open", "hybrid",
         "a header calls groups durable that were not flushed";
     erase_before_proof, "hybrid.erase-before-proof", "I-1", "hybrid",
         "a unit is erased before the newer home of its data is durable";

@@ -76,8 +76,8 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
     let mut expected = None;
     for (at, chain) in chains.iter().enumerate() {
         let limit = chains[at + 1..].iter().map(|later| later.first).min().unwrap_or(u64::MAX);
-        for place in chain.from..chain.to {
-            let group = found[place].group;
+        for (at, header) in (chain.from..).zip(&found[chain.from..chain.to]) {
+            let group = header.group;
             if group >= limit || group > durable {
                 break;
             }
@@ -85,7 +85,7 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
                 return Err(format!("group {} is missing before group {group}", expected.unwrap_or(0)));
             }
             expected = Some(group + 1);
-            accepted.headers.push(place);
+            accepted.headers.push(at);
         }
     }
     // Where nothing counts, what did has been erased, or nothing was ever proven.
