@@ -17,8 +17,7 @@ pub struct WriteBufferConfig {
     /// Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed.
     /// Half by default. Not with a log-block map, whose planes program whatever waits for them.
     pub keep: Option<Ratio>,
-    /// A page is programmed at the latest this long after it came, and at the earliest, unless there are many, half of it: 100 ms
-    /// by default. Not with a log-block map.
+    /// A page is programmed at the latest this long after it came: 100 ms by default. Not with a log-block map.
     pub keep_for: Option<Span>,
     /// Pages that are programmed from the buffer at a time, at least 1; by default one for each plane. Not with a log-block
     /// map, where it is one for each plane.

@@ -20,16 +20,8 @@ impl Buffer {
             return false;
         }
         self.slots.waiting() > self.plan.keep || self.is_asked_for() || {
-            let came = self.slots.slot(oldest).came;
-            came < self.old_to || came + self.plan.keep_for <= now
-        }
-    }
-
-    /// When a page has waited for `keep_for`, those that have waited for half of it go with it: one event for many pages.
-    fn note_old(&mut self, now: Instant) {
-        let Some(oldest) = self.slots.oldest() else { return };
-        if self.slots.slot(oldest).came + self.plan.keep_for <= now {
-            self.old_to = Instant(now.0 - self.plan.keep_for.0 / 2);
+            let oldest = self.slots.slot(oldest);
+            oldest.came + self.plan.keep_for <= now
         }
     }
 
@@ -52,8 +44,8 @@ impl Buffer {
         if waits {
             return self.slots.first_end();
         }
-        let came = self.slots.slot(self.slots.oldest()?).came;
-        let due = if came < self.old_to { came } else { came + self.plan.keep_for };
+        let oldest = self.slots.slot(self.slots.oldest()?);
+        let due = oldest.came + self.plan.keep_for;
         // All that may be programmed at a time are: the first of them comes before the next.
         let is_full = self.slots.in_flight() >= self.plan.at_once;
         if is_full {
@@ -80,7 +72,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline]
     fn program_due(&mut self, cx: &mut Cx<'_>) {
-        self.buffer().note_old(cx.now);
         if !self.buffer().is_due(cx.now) {
             return;
         }

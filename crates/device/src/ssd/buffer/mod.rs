@@ -132,8 +132,6 @@ pub(super) struct Buffer {
     held: VecDeque<Late>,
     durables: Vec<Durable>,
     barriers: VecDeque<Barrier>,
-    /// Pages that came before then are programmed: an older one was due.
-    old_to: Instant,
     /// When the timer fires.
     armed: Option<Instant>,
     /// The session ends when the buffer is empty.
@@ -151,7 +149,6 @@ impl Buffer {
             held: VecDeque::new(),
             durables: Vec::new(),
             barriers: VecDeque::new(),
-            old_to: Instant::ZERO,
             armed: None,
             closing: false,
             count: Counts::default(),
