@@ -218,13 +218,13 @@ impl SsdConfig {
                     weights: self.tenants.iter().map(|tenant| tenant.weight).collect(),
                     sizes,
                 };
-                let policy = self.policy(layout.pages);
-                let units = policy.shares(&space);
+                let units = self.policy(layout.pages, 0).shares(&space);
                 let start = |&units: &u32| {
                     let least = self.gc.paced_from();
                     self.tenant_trigger.map_or(least, |share| least.max(share.of(u64::from(units)) as u32))
                 };
                 let starts: Vec<u32> = units.iter().map(start).collect();
+                let policy = self.policy(layout.pages, starts.iter().copied().max().unwrap_or(0));
                 let share = |(&blocks, &start): (&u32, &u32)| Share {
                     blocks,
                     reserved: start.max(self.gc.start) + 3,
@@ -254,7 +254,8 @@ impl SsdConfig {
         Ok(Some(tenancy))
     }
 
-    fn policy(&self, pages: u32) -> Box<dyn Isolation> {
+    /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.
+    fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
             IsolationConfig::SharedSpace { beta, beta_most, limit, keep, give_back } => {
@@ -262,7 +263,7 @@ impl SsdConfig {
                     GiveBack::AtErase => isolation::GiveBack::AtErase,
                     GiveBack::OnDemand => isolation::GiveBack::OnDemand,
                 };
-                let keep = keep.unwrap_or(self.gc.start + 2);
+                let keep = keep.unwrap_or(self.gc.start.max(most_start) + 2);
                 let fixed = SharedSpace { beta, limit, keep, give_back };
                 match beta_most {
                     None => Box::new(fixed),
