@@ -474,7 +474,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
         self.lanes.energy(from, to, out);
-        RamPower::DDR3L.account(self.map.ram(), 0, Span(to.0.saturating_sub(from.0)), out);
+        let buffer = self.buffer.as_ref().map_or(0, |buffer| buffer.bytes(u64::from(self.limits.preferred)));
+        RamPower::DDR3L.account(self.map.ram() + buffer, 0, Span(to.0.saturating_sub(from.0)), out);
     }
 
     fn wear(&self, out: &mut Vec<WearRegion>) {

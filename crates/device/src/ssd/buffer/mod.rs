@@ -173,6 +173,11 @@ impl Buffer {
         self.slots.used() == 0
     }
 
+    /// RAM for the data of all slots.
+    pub fn bytes(&self, page: u64) -> u64 {
+        u64::from(self.plan.capacity) * page
+    }
+
     pub fn link_busy(&self) -> Span {
         self.plan.link.busy
     }
