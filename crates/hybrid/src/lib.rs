@@ -48,6 +48,7 @@ mod bypass;
 mod commit;
 mod config;
 mod dram;
+mod figures;
 mod gc;
 mod host;
 mod load;

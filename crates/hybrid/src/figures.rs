@@ -1,0 +1,74 @@
+//! What the machine counts, and how it reports it.
+
+use crate::machine::Hybrid;
+use nandu_base::Counter;
+
+/// What happened since the counters were reset. Pages, unless said otherwise.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Counts {
+    pub host_read: u64,
+    pub host_written: u64,
+    pub dram_hits: u64,
+    pub ring_hits: [u64; 2],
+    pub disk_reads: u64,
+    pub fills: u64,
+    pub appended: [u64; 2],
+    pub headers: [u64; 2],
+    pub promoted: u64,
+    pub rewritten: [u64; 2],
+    pub demoted: u64,
+    pub demoted_to_disk: u64,
+    pub dropped_clean: u64,
+    pub erases: [u64; 2],
+    pub collections: [u64; 2],
+    pub bypassed_writes: u64,
+    pub marks: u64,
+    pub commits: u64,
+    pub failures: u64,
+    pub recoveries: u64,
+}
+
+impl Hybrid {
+    /// Reports every figure, in a stated order.
+    pub(crate) fn put_figures(&self, out: &mut Vec<Counter>) {
+        let c = &self.count;
+        let mut put = |name, value| out.push(Counter { name, value });
+        let bytes = |pages: u64| pages * self.page;
+        put("host_pages_read", c.host_read);
+        put("host_pages_written", c.host_written);
+        put("dram_hits", c.dram_hits);
+        put("slc_hits", c.ring_hits[0]);
+        put("mlc_hits", c.ring_hits[1]);
+        put("disk_reads", c.disk_reads);
+        put("fills", c.fills);
+        put("slc_bytes_written", bytes(c.appended[0] + c.headers[0]));
+        put("mlc_bytes_written", bytes(c.appended[1] + c.headers[1]));
+        put("slc_headers", c.headers[0]);
+        put("mlc_headers", c.headers[1]);
+        put("promoted_pages", c.promoted);
+        put("slc_rewritten_pages", c.rewritten[0]);
+        put("mlc_rewritten_pages", c.rewritten[1]);
+        put("demoted_pages", c.demoted);
+        put("demoted_to_disk_pages", c.demoted_to_disk);
+        put("dropped_clean_pages", c.dropped_clean);
+        put("slc_erases", c.erases[0]);
+        put("mlc_erases", c.erases[1]);
+        put("slc_collections", c.collections[0]);
+        put("mlc_collections", c.collections[1]);
+        put("bypassed_bytes_written", bytes(c.bypassed_writes));
+        put("marks", c.marks);
+        put("commits", c.commits);
+        put("failures", c.failures);
+        put("recoveries", c.recoveries);
+        put("dirty_frames", self.dram.dirty_frames());
+        for (ring, [used, dirty]) in self
+            .rings
+            .iter()
+            .zip([["slc_units_used", "slc_dirty_pages"], ["mlc_units_used", "mlc_dirty_pages"]])
+        {
+            put(used, u64::from(ring.used));
+            let slots = ring.shape.slot_base..ring.shape.slot_base + ring.shape.slots();
+            put(dirty, slots.filter(|&s| self.map.is_live(s) && self.map.is_dirty(s)).count() as u64);
+        }
+    }
+}
