@@ -21,6 +21,8 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
     ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
     ("read-priority", include_str!("../../../stacks/read-priority.toml")),
+    ("write-buffer", include_str!("../../../stacks/write-buffer.toml")),
+    ("suspension", include_str!("../../../stacks/suspension.toml")),
     ("shared-space", include_str!("../../../stacks/shared-space.toml")),
     ("hdd", include_str!("../../../stacks/hdd.toml")),
     ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
@@ -30,6 +32,10 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("hetero-mirror", include_str!("../../../stacks/hetero-mirror.toml")),
     ("hetero-mirror-of-files", include_str!("../../../stacks/hetero-mirror-of-files.toml")),
     ("raid5", include_str!("../../../stacks/raid5.toml")),
+    ("fair-queue", include_str!("../../../stacks/fair-queue.toml")),
+    ("cached-mirror", include_str!("../../../stacks/cached-mirror.toml")),
+    ("segments-over-tpc", include_str!("../../../stacks/segments-over-tpc.toml")),
+    ("hybrid", include_str!("../../../stacks/hybrid.toml")),
     ("faulty", include_str!("../../../stacks/faulty.toml")),
 ];
 
