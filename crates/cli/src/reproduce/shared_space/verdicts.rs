@@ -117,9 +117,9 @@ fn latency(pairs: &[Pair], unit: Unit, way: Way, case: &str, found: &mut Finding
     put(found, "C3-2", case, ms.as_deref().map(|ms| -more(ms)), pairs, reason);
 }
 
-fn tenants(pairs: &[Pair], way: Way) -> impl Iterator<Item = (&'static str, &TenantResult)> {
+fn tenants(pairs: &[Pair], unit: Unit, way: Way) -> impl Iterator<Item = (&'static str, &TenantResult)> {
     pairs.iter().flat_map(move |p| {
-        let tenants = &p.result(Unit::Superblock, way).tenants;
+        let tenants = &p.result(unit, way).tenants;
         p.loads.into_iter().filter_map(|load| {
             let name = if load == p.loads[0] { "first" } else { "second" };
             tenants.iter().find(|t| t.name == name).map(|t| (load, t))
@@ -138,7 +138,8 @@ pub fn hosts(pairs: &[Pair], found: &mut Findings) {
         ("lending alone, p99", PROPOSAL, Way::VssdBehindCfq, p99),
         ("paper's reading", Way::Strict, Way::VssdBehindCfq, mean),
     ] {
-        let both = tenants(pairs, way).zip(tenants(pairs, against));
+        let wide = Unit::Superblock;
+        let both = tenants(pairs, wide, way).zip(tenants(pairs, wide, against));
         let ratios: Vec<(&str, f64)> = both
             .map(|((load, shared), (_, vssd))| (load, figure(shared) as f64 / figure(vssd) as f64))
             .collect();
@@ -154,11 +155,16 @@ pub fn hosts(pairs: &[Pair], found: &mut Findings) {
 
 /// Host latencies of all tenants in all ways that are compared.
 fn percentiles(pairs: &[Pair]) -> String {
-    let ways =
-        [("shared", PROPOSAL), ("VSSD behind the same scheduler", Way::VssdBehindCfq), ("VSSD", Way::Vssd)];
+    let ways = [
+        ("shared", Unit::Superblock, PROPOSAL),
+        ("VSSD behind the same scheduler", Unit::Superblock, Way::VssdBehindCfq),
+        ("VSSD", Unit::Superblock, Way::Vssd),
+        ("VSSD, single blocks", Unit::Block, Way::Vssd),
+    ];
     let row = |t: &TenantResult| [t.all.p50_ns, t.all.p99_ns, t.all.p99_9_ns].map(time).join("/");
-    let words = ways.map(|(name, way)| {
-        let rows: Vec<String> = tenants(pairs, way).map(|(load, t)| format!("{load} {}", row(t))).collect();
+    let words = ways.map(|(name, unit, way)| {
+        let rows: Vec<String> =
+            tenants(pairs, unit, way).map(|(load, t)| format!("{load} {}", row(t))).collect();
         format!("{name}: {}", rows.join(", "))
     });
     format!("p50/p99/p99.9 {}", words.join("; "))
@@ -171,12 +177,16 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     let (forced, demanded) = (sum("collections_forced_by_lenders"), sum("units_demanded"));
     let value = (demanded > 0).then(|| forced as f64 / demanded as f64);
     let reason = format!(
-        "{forced} collections for {demanded} units that were demanded back, of {} that were lent; the others were given back unasked",
+        "{forced} collections for {demanded} units that were demanded back, of {} that were lent; the others were given back unasked or are still lent",
         sum("units_lent")
     );
     put(found, "W3-2", "bound", value, pairs, reason);
 
-    let of = |way| tenants(pairs, way).find(|(load, _)| *load == "financial2").map(|(_, t)| t.all.mean_ns);
+    let of = |way| {
+        tenants(pairs, Unit::Superblock, way)
+            .find(|(load, _)| *load == "financial2")
+            .map(|(_, t)| t.all.mean_ns)
+    };
     let (shared, vssd) = (of(PROPOSAL), of(Way::VssdBehindCfq));
     let value = shared.zip(vssd).map(|(s, v)| s as f64 / v as f64);
     let lent = |p: &Pair| {
