@@ -67,9 +67,39 @@ fn with_trace(
     load: &LoadArgs,
     common: Common,
 ) -> Result<Vec<Plan>, Failure> {
+    let workloads = on_each(&stacks, name, load, common)?;
+    let plans = stacks.into_iter().zip(workloads).map(|(opened, workload)| {
+        let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&workload)));
+        Plan { options: options(&opened, vec![workload], warm_up, common), opened }
+    });
+    Ok(plans.collect())
+}
+
+/// Plans one run for each stack, of several workloads at once: each of `loads` names its trace and its export. All stacks replay the
+/// same requests, and every request counts.
+pub fn together(stacks: Vec<Opened>, loads: &[LoadArgs], common: Common) -> Result<Vec<Plan>, Failure> {
+    let mut workloads: Vec<Vec<RunWorkload>> = stacks.iter().map(|_| Vec::new()).collect();
+    for (place, load) in (0u64..).zip(loads) {
+        let name = load.trace.as_deref().unwrap_or_default();
+        // With one seed, generators of the same pace would send at the same instants.
+        let common = Common { seed: common.seed.wrapping_add(place), ..common };
+        let laid = on_each(&stacks, name, load, common)?;
+        workloads.iter_mut().zip(laid).for_each(|(all, one)| all.push(one));
+    }
+    let plans = stacks.into_iter().zip(workloads);
+    Ok(plans.map(|(opened, all)| Plan { options: options(&opened, all, 0, common), opened }).collect())
+}
+
+/// The requests of `name` for each stack: read once, and fitted once, to the smallest export.
+fn on_each(
+    stacks: &[Opened],
+    name: &str,
+    load: &LoadArgs,
+    common: Common,
+) -> Result<Vec<RunWorkload>, Failure> {
     let mut exports = Vec::new();
     let mut smallest: Option<(ByteLen, &str)> = None;
-    for stack in &stacks {
+    for stack in stacks {
         let export = stack.export(load.export.as_deref())?;
         let room = capacity(&stack.built(common.seed)?, export);
         exports.push(export);
@@ -92,12 +122,7 @@ fn with_trace(
     let pace = pace(load, &trace)?;
     let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest.as_deref(), common.talk)?;
     let workload = RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload };
-    let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&workload)));
-    let plans = stacks.into_iter().zip(exports).map(|(opened, export)| {
-        let workloads = vec![RunWorkload { export, ..workload.clone() }];
-        Plan { options: options(&opened, workloads, warm_up, common), opened }
-    });
-    Ok(plans.collect())
+    Ok(exports.into_iter().map(|export| RunWorkload { export, ..workload.clone() }).collect())
 }
 
 fn options(opened: &Opened, workloads: Vec<RunWorkload>, warm_up: u64, common: Common) -> RunOptions {

@@ -4,7 +4,7 @@ use crate::args::LoadArgs;
 use crate::commands::compare;
 use crate::failure::Failure;
 use crate::open::{open_text, Opened};
-use crate::plan::{plan, Common, Plan};
+use crate::plan::{plan, together, Common, Plan};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
@@ -87,6 +87,10 @@ pub struct Description {
     pub write_percent: f64,
     /// Mean time between arrivals in milliseconds; 0 where there are no times.
     pub gap_ms: f64,
+    /// Mean pages of 4 KiB of a request.
+    pub pages: f64,
+    /// Where its last request ends.
+    pub end_gib: f64,
 }
 
 /// Results by the label of their setup.
@@ -111,6 +115,34 @@ impl Lab {
         Ok((row.result, row.samples))
     }
 
+    /// Runs every setup on the same loads at once, each on the export of its name, on drives that are full. Requests arrive at
+    /// their times, and all of them count.
+    pub fn together(&self, setups: &[Setup], loads: &[(&str, Load)]) -> Result<Results, Failure> {
+        let stacks: Vec<Opened> =
+            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let load = |(export, load): &(&str, Load)| {
+            let recorded = self.recorded.get(load.name);
+            let requests = load.requests.unwrap_or(self.requests);
+            let mut settings = if recorded.is_some() { Vec::new() } else { load.settings.clone() };
+            if recorded.is_none() {
+                settings.push(GenSetting { key: "requests".into(), value: requests.into() });
+            }
+            LoadArgs {
+                trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
+                settings,
+                export: Some((*export).into()),
+                fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
+                limit: Some(requests),
+                ..LoadArgs::default()
+            }
+        };
+        let loads: Vec<LoadArgs> = loads.iter().map(load).collect();
+        let (precondition, talk) = (Precondition::Filled, Talk::new(true));
+        let plans = together(stacks, &loads, Common { seed: self.seed, precondition, talk })?;
+        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
     /// Measures a load itself.
     pub fn describe(&self, name: &'static str) -> Result<Description, Failure> {
         let recorded = self.recorded.get(name);
@@ -129,6 +161,8 @@ impl Lab {
             requests: stats.requests,
             write_percent: stats.write_percent,
             gap_ms: stats.interarrival_mean_ns.unwrap_or(0.0) / 1e6,
+            pages: stats.pages_per_request_mean,
+            end_gib: stats.max_extent_bytes as f64 / f64::from(1 << 30),
         })
     }
 

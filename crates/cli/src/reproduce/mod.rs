@@ -9,6 +9,7 @@ mod hetero_mirroring;
 pub mod lab;
 pub mod page;
 mod segment_prefetch;
+mod shared_space;
 mod tpc_ftl;
 mod watch;
 
@@ -33,7 +34,8 @@ pub struct Paper {
 }
 
 /// Every paper; a new one is a module and a line.
-pub const PAPERS: &[Paper] = &[segment_prefetch::PAPER, hetero_mirroring::PAPER, tpc_ftl::PAPER];
+pub const PAPERS: &[Paper] =
+    &[segment_prefetch::PAPER, hetero_mirroring::PAPER, tpc_ftl::PAPER, shared_space::PAPER];
 
 /// What an experiment found.
 #[derive(Default)]

@@ -12,6 +12,7 @@ pub mod pcmark_t1;
 pub mod pcmark_t2;
 pub mod pcmark_t3;
 pub mod pcmark_t4;
+pub mod server;
 pub mod small_files;
 pub mod two_phases;
 pub mod uniform;
@@ -52,7 +53,7 @@ enum Source {
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 11] = [
+pub static SYNTHS: [&Synth; 15] = [
     &financial1::SYNTH,
     &financial2::SYNTH,
     &websearch1::SYNTH,
@@ -64,6 +65,10 @@ pub static SYNTHS: [&Synth; 11] = [
     &pcmark_t3::SYNTH,
     &pcmark_t4::SYNTH,
     &two_phases::SYNTH,
+    &server::WEBMAIL,
+    &server::WEB_VM,
+    &server::WEBUSERS,
+    &server::ONLINE,
 ];
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.

@@ -1,0 +1,76 @@
+//! Shared space (2019): two tenants of a drive lend each other erased units before they collect, against the VSSD framework, where
+//! each has its own.
+//!
+//! Three pairs of loads run on each arrangement of the drive: with units of 20 MiB and with single blocks, without lending and with
+//! several shares of it. What the paper leaves open is in the experiment's README. [`pair`] runs, [`verdicts`] holds what came out against
+//! the claims.
+
+mod pair;
+mod verdicts;
+
+use super::lab::Lab;
+use super::{Findings, Paper};
+use crate::failure::Failure;
+use pair::{Pair, PAIRS};
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "shared-space",
+    requests: 300_000,
+    quick: 60_000,
+    expected: include_str!("../../../../../experiments/03-shared-space/expected.json"),
+    measure,
+};
+
+fn measure(lab: &Lab) -> Result<Findings, Failure> {
+    let pairs: Vec<Pair> = PAIRS.iter().map(|loads| Pair::run(lab, *loads)).collect::<Result<_, _>>()?;
+    let mut found = Findings::default();
+    verdicts::collection(&pairs, &mut found);
+    verdicts::hosts(&pairs, &mut found);
+    verdicts::lending(&pairs, &mut found);
+    verdicts::workloads(lab, &mut found)?;
+    verdicts::without_a_run(&mut found)?;
+    verdicts::figures(&pairs, &mut found);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pair::{Unit, Way, BETA};
+    use super::*;
+    use crate::talk::Talk;
+    use std::collections::BTreeMap;
+
+    fn lab(requests: u64) -> Lab {
+        Lab { seed: 1, requests, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) }
+    }
+
+    /// What C3-1, C3-2 and C3-9 rest on.
+    #[test]
+    fn who_borrows_clears_later_and_moves_less() {
+        let pair = Pair::run(&lab(60_000), PAIRS[0]).expect("the stack is well formed");
+        for unit in [Unit::Superblock, Unit::Block] {
+            let of = |way| pair.collection(unit, way).expect("financial1 collects");
+            let (vssd, shared) = (of(Way::Vssd), of(Way::Shared(BETA)));
+            assert!(shared.cleared < vssd.cleared && shared.valid() < vssd.valid(), "{shared:?}, {vssd:?}");
+            assert!(shared.latency_ms() < vssd.latency_ms() && shared.gained() > vssd.gained());
+        }
+    }
+
+    /// Claims and findings name the same cases, and what has not happened has no figure.
+    #[test]
+    fn where_nothing_is_collected_lending_changes_nothing() {
+        let found = measure(&lab(1_000)).expect("the stack is well formed");
+        let value = |id: &str, case: &str| {
+            let mut all = found.measured.iter();
+            all.find(|m| m.id == id && m.case == case).expect("it is measured").value
+        };
+        assert_eq!(value("C3-1", "pages gained"), None);
+        assert_eq!(value("C3-4", "lending alone, mean"), Some(1.0));
+        assert_eq!(value("W3-7", "pages programmed"), Some(1.0));
+        for claim in PAPER.expected().claims {
+            let known = found.measured.iter().any(|m| m.id == claim.id && m.case == claim.case);
+            assert!(known, "{} {}", claim.id, claim.case);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Two loads on every arrangement of the drive, and what collection took there.
+
+use crate::failure::Failure;
+use crate::reproduce::lab::{Lab, Load, Results, Setup};
+use nandu_sim::RunResult;
+
+const STACK: &str = include_str!("../../../../../experiments/03-shared-space/pair.toml");
+
+/// The pairs of Table 4.
+pub const PAIRS: [[&str; 2]; 3] =
+    [["financial1", "financial2"], ["webmail", "web-vm"], ["webusers", "online"]];
+
+/// The shares beta that are measured, in percent.
+pub const BETAS: [u64; 4] = [5, 10, 20, 30];
+/// The share of the paper's example.
+pub const BETA: u64 = 10;
+
+/// Dies of the drive.
+const DIES: u64 = 20;
+/// Blocks of a unit that goes over all planes, and their pages.
+const PLANES: u64 = 40;
+const PAGES: u64 = 128;
+/// Requests of each load from which on tenants have as many units as in Table 4's first row.
+const FULL: u64 = 200_000;
+
+/// What is opened and collected as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A block in every plane.
+    Superblock,
+    /// A block.
+    Block,
+}
+
+/// Which arrangement of the drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Tenants apart, credits at each channel.
+    Vssd,
+    /// Tenants apart, behind the scheduler of the proposal.
+    VssdBehindCfq,
+    /// The proposal with so many percent lent.
+    Shared(u64),
+    /// The same where lenders keep one erased unit, and have one back when they ask for it.
+    Strict,
+    /// The proposal with a share that follows its worth.
+    Adaptive,
+}
+
+/// What collection took.
+#[derive(Clone, Copy, Debug)]
+pub struct Collection {
+    /// Units cleared.
+    pub cleared: u64,
+    /// Pages moved.
+    pub moved: u64,
+    /// Pages of a unit.
+    pub pages: u64,
+    /// Time of dies, in nanoseconds.
+    pub die_ns: u64,
+    /// Dies over which a unit goes.
+    pub dies: u64,
+}
+
+impl Collection {
+    /// Of a second in which dies collect, so many of what there are `n` of.
+    fn per_second(&self, n: u64) -> f64 {
+        n as f64 * 1e9 / self.die_ns as f64
+    }
+
+    /// Pages gained in a second.
+    pub fn gained(&self) -> f64 {
+        self.per_second((self.cleared * self.pages).saturating_sub(self.moved))
+    }
+
+    /// Pages moved in a second.
+    pub fn moved(&self) -> f64 {
+        self.per_second(self.moved)
+    }
+
+    /// Units cleared in a second.
+    pub fn units(&self) -> f64 {
+        self.per_second(self.cleared)
+    }
+
+    /// Time of a collection that uses all dies of its unit, in milliseconds.
+    pub fn latency_ms(&self) -> f64 {
+        self.die_ns as f64 / (self.cleared * self.dies) as f64 / 1e6
+    }
+
+    /// Valid pages of a unit that is cleared.
+    pub fn valid(&self) -> f64 {
+        self.moved as f64 / self.cleared as f64
+    }
+}
+
+/// What came out for two loads.
+pub struct Pair {
+    /// The loads.
+    pub loads: [&'static str; 2],
+    results: Results,
+}
+
+fn label(unit: Unit, way: Way) -> String {
+    format!("{way:?}, {unit:?}")
+}
+
+/// Units that each tenant has.
+fn units(lab: &Lab) -> u64 {
+    if lab.requests < FULL {
+        64
+    } else {
+        256
+    }
+}
+
+/// The drive with so many units for each tenant.
+fn setup(units: u64, unit: Unit, way: Way) -> Setup {
+    // 85 % of 20 MiB for each unit.
+    let size = format!("{} MiB", units * 17);
+    let text = |text: &str| format!("\"{text}\"");
+    let tenant = |name: &str| format!("{{ name = \"{name}\", size = \"{size}\" }}");
+    let mut set = vec![
+        ("device.first.size", text(&size)),
+        ("device.second.size", text(&size)),
+        ("device.second.offset", text(&size)),
+        ("device.ssd.blocks", (2 * units).to_string()),
+        ("device.ssd.tenants", format!("[{}, {}]", tenant("first"), tenant("second"))),
+    ];
+    if unit == Unit::Block {
+        set.push(("device.ssd.unit", text("plane")));
+    }
+    if way != Way::Vssd {
+        set.push(("device.queue.scheduler", "{ kind = \"cfq\", slices = \"slo\" }".into()));
+    }
+    let lending = match way {
+        Way::Vssd | Way::VssdBehindCfq => None,
+        Way::Shared(percent) => Some(format!("beta = \"{percent}/100\"")),
+        Way::Strict => Some(format!("beta = \"{BETA}/100\", keep = 1, give_back = \"on-demand\"")),
+        Way::Adaptive => Some(format!("beta = \"{BETA}/100\", beta_most = \"30/100\"")),
+    };
+    if let Some(beta) = lending {
+        set.push(("device.ssd.isolation", format!("{{ kind = \"shared-space\", {beta} }}")));
+    }
+    let set = set.into_iter().map(|(path, value)| (path.to_string(), value)).collect();
+    Setup { label: label(unit, way), text: STACK, set }
+}
+
+impl Pair {
+    /// Runs both loads on every arrangement.
+    pub fn run(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+        let units = units(lab);
+        let wide = [Way::Vssd, Way::VssdBehindCfq, Way::Strict, Way::Adaptive]
+            .into_iter()
+            .chain(BETAS.map(Way::Shared));
+        let wide = wide.map(|way| setup(units, Unit::Superblock, way));
+        let single = [Way::Vssd, Way::Shared(BETA)].map(|way| setup(units, Unit::Block, way));
+        let setups: Vec<Setup> = wide.chain(single).collect();
+        // All that a tenant has exported, of which an eighth is hot.
+        let load = |name| {
+            let load = Load::plain(name).with("space", format!("{} MiB", units * 17));
+            load.with("hot", format!("{} KiB", units * 17 * 128))
+        };
+        let results = lab.together(&setups, &[("first", load(loads[0])), ("second", load(loads[1]))])?;
+        Ok(Pair { loads, results })
+    }
+
+    /// The result of an arrangement.
+    pub fn result(&self, unit: Unit, way: Way) -> &RunResult {
+        &self.results[&label(unit, way)]
+    }
+
+    /// All results.
+    pub fn results(&self) -> impl Iterator<Item = &RunResult> {
+        self.results.values()
+    }
+
+    /// What collection took; `None` where there was none.
+    pub fn collection(&self, unit: Unit, way: Way) -> Option<Collection> {
+        let result = self.result(unit, way);
+        let gc = |c: &&nandu_sim::result::Charge| c.resource == "die" && c.work == "gc";
+        let charges = result.layers.iter().flat_map(|l| &l.charges);
+        let (pages, dies) = match unit {
+            Unit::Superblock => (PLANES * PAGES, DIES),
+            Unit::Block => (PAGES, 1),
+        };
+        let collection = Collection {
+            cleared: counter(result, "gc_blocks_cleared"),
+            moved: counter(result, "gc_pages_moved"),
+            pages,
+            die_ns: charges.filter(gc).map(|c| c.busy_ns).sum(),
+            dies,
+        };
+        (collection.cleared > 0).then_some(collection)
+    }
+}
+
+/// A figure that the drive counts.
+pub fn counter(result: &RunResult, name: &str) -> u64 {
+    result.layers.iter().filter_map(|l| l.counters.get(name)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_a_collection_follow_from_its_pages() {
+        // Ten blocks of 128 pages, 28 of them moved: a read and a program each, and an erase.
+        let die_ns = 10 * (28 * 860_000 + 1_500_000);
+        let c = Collection { cleared: 10, moved: 280, pages: 128, die_ns, dies: 1 };
+        assert!((c.latency_ms() - 25.58).abs() < 1e-9);
+        assert!((c.gained() - 100.0 / 0.025_58).abs() < 1e-6);
+        assert!((c.moved() - 28.0 / 0.025_58).abs() < 1e-6 && (c.valid() - 28.0).abs() < 1e-9);
+        assert!((c.units() * c.latency_ms() - 1000.0).abs() < 1e-6);
+    }
+}
