@@ -485,7 +485,6 @@ impl BlockTable {
         plane.valid += valid;
         if written < self.layout.pages {
             let cursor = Cursor::over(first + written, first + self.layout.pages);
-            // The block for moved pages first: clearing needs it most.
             if plane.moved.is_full() {
                 plane.moved = cursor;
             } else if plane.host.is_full() {
@@ -495,6 +494,20 @@ impl BlockTable {
             } else {
                 // More open blocks in a plane than there should be.
                 self.waste(cursor);
+            }
+        }
+    }
+
+    /// After the last [`restore_block`](BlockTable::restore_block): of a plane's open blocks the one with the most room takes the
+    /// pages that move. At a cut it may have been the last erased one, and what is left in the others need not be enough to
+    /// clear a block.
+    pub fn settle_open(&mut self) {
+        let more = self.streams.len() / self.planes.len();
+        for (pool, p) in self.planes.iter_mut().enumerate() {
+            for other in self.streams[pool * more..][..more].iter_mut().chain([&mut p.host]) {
+                if other.left() > p.moved.left() {
+                    std::mem::swap(other, &mut p.moved);
+                }
             }
         }
     }
@@ -568,6 +581,23 @@ mod tests {
             table.waste_page(filled.place(Lpn(4)));
         }
         same(&lazy, &full);
+    }
+
+    /// The last erased block had just been opened for moved pages; the host's is nearly full and comes first.
+    #[test]
+    fn after_a_cut_moved_pages_get_the_block_with_the_most_room() {
+        let left = |table: &BlockTable| (table.planes[1].host.left(), table.planes[1].moved.left());
+        let mut t = table().for_recovery();
+        t.set_streams(1);
+        let first = t.layout().first_block(1).0;
+        for (block, written) in [(first, 3), (first + 1, 2), (first + 2, 1)] {
+            let pages = t.layout().first_page(BlockId(block)).0;
+            (pages..pages + written).for_each(|ppn| t.programmed(Ppn(ppn), Content::Data(Lpn(ppn))));
+            t.restore_block(BlockId(block), written, written, 1, 0);
+        }
+        assert_eq!(left(&t), (2, 1));
+        t.settle_open();
+        assert_eq!((left(&t), t.stream(1, 1).left()), ((2, 3), 1));
     }
 
     #[test]

@@ -317,8 +317,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Puts every block in its place. Returns the pages that were scanned, by die.
     ///
-    /// Of units that are written in part, more than can stay open may be found: an erase that was under way has emptied some
-    /// blocks of a unit and not others. Those with valid data, and of these the ones with the most room, stay open.
+    /// Of blocks that are written in part, more than can stay open may be found: one was cleared for its wear, or an erase
+    /// that was under way has emptied some blocks of a unit and not others. Those with valid data, and of these the ones with
+    /// the most room, stay open.
     fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
@@ -340,8 +341,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             if found.is_map {
                 self.blocks.restore_wear(block, erases);
                 self.paging.area.restore(block, found.written);
-            } else if !self.stripes.is_wide() && self.tenants.is_none() {
-                self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
             } else {
                 later.push((block, found, erases));
             }
@@ -373,6 +372,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
         }
+        self.blocks.settle_open();
         self.settle_loans(&held);
     }
 
