@@ -498,22 +498,16 @@ impl BlockTable {
         }
     }
 
-    /// After the last [`restore_block`](BlockTable::restore_block): of a plane's open blocks the one with the most room takes the pages that move.
-    /// At a cut it may have been the last erased one, and what is left in the others need not be enough to clear a block. Where
-    /// moved pages and the host's share a block (not `separate`), it is the only one that stays open.
-    pub fn settle_open(&mut self, separate: bool) {
+    /// After the last [`restore_block`](BlockTable::restore_block): of a plane's open blocks the one with the most room takes the
+    /// pages that move. At a cut it may have been the last erased one, and what is left in the others need not be enough to
+    /// clear a block.
+    pub fn settle_open(&mut self) {
         let more = self.streams.len() / self.planes.len();
-        for pool in 0..self.planes.len() {
-            let p = &mut self.planes[pool];
+        for (pool, p) in self.planes.iter_mut().enumerate() {
             for other in self.streams[pool * more..][..more].iter_mut().chain([&mut p.host]) {
                 if other.left() > p.moved.left() {
                     std::mem::swap(other, &mut p.moved);
                 }
-            }
-            if !separate {
-                let rest = std::mem::replace(&mut p.host, p.moved);
-                p.moved = Cursor::CLOSED;
-                self.waste(rest);
             }
         }
     }
@@ -593,21 +587,17 @@ mod tests {
     #[test]
     fn after_a_cut_moved_pages_get_the_block_with_the_most_room() {
         let left = |table: &BlockTable| (table.planes[1].host.left(), table.planes[1].moved.left());
-        for (separate, in_the_end) in [(true, (2, 3)), (false, (3, 0))] {
-            let mut t = table().for_recovery();
-            t.set_streams(1);
-            let first = t.layout().first_block(1).0;
-            for (block, written) in [(first, 3), (first + 1, 2), (first + 2, 1)] {
-                let pages = t.layout().first_page(BlockId(block)).0;
-                (pages..pages + written).for_each(|ppn| t.programmed(Ppn(ppn), Content::Data(Lpn(ppn))));
-                t.restore_block(BlockId(block), written, written, 1, 0);
-            }
-            assert_eq!(left(&t), (2, 1));
-            t.settle_open(separate);
-            assert_eq!(left(&t), in_the_end);
-            assert_eq!(t.stream(1, 1).left(), 1);
-            assert_eq!(t.invalid(BlockId(first + 1)), if separate { 0 } else { 2 });
+        let mut t = table().for_recovery();
+        t.set_streams(1);
+        let first = t.layout().first_block(1).0;
+        for (block, written) in [(first, 3), (first + 1, 2), (first + 2, 1)] {
+            let pages = t.layout().first_page(BlockId(block)).0;
+            (pages..pages + written).for_each(|ppn| t.programmed(Ppn(ppn), Content::Data(Lpn(ppn))));
+            t.restore_block(BlockId(block), written, written, 1, 0);
         }
+        assert_eq!(left(&t), (2, 1));
+        t.settle_open();
+        assert_eq!((left(&t), t.stream(1, 1).left()), ((2, 3), 1));
     }
 
     #[test]

@@ -372,7 +372,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
         }
-        self.blocks.settle_open(self.host.separate);
+        self.blocks.settle_open();
         self.settle_loans(&held);
     }
 

@@ -91,6 +91,34 @@ fn after_a_cut_moved_pages_have_room() {
     }
 }
 
+/// The same where moved pages share the host's block: if the host alone may fill what the start left open, the record of trims that comes
+/// before an erase has no page.
+#[test]
+fn after_a_cut_a_record_of_trims_has_room() {
+    hold_file(FORE_SHARED, 13_101);
+}
+
+const FORE_SHARED: &str = r#"[export.data]
+device = "ssd1"
+
+[device.ssd1]
+kind = "ssd"
+profile = "bench-2026"
+channels = 1
+chips = 1
+dies = 2
+planes = 1
+blocks = 20
+page = 1024
+pages_per_block = 2
+over_provisioning = "58/80"
+mapping = { kind = "tpftl", ram = 84, gc_batch = 5, write_back = "behind" }
+gc = { kind = "greedy", start = 2, copyback = true, separate = false, pace = "foreground" }
+wear = { order = "least-worn", spread = 1, every = 2 }
+write_buffer = { size = 22528, link_bytes_per_second = 33554432, keep = "0", keep_for = "1 us", at_once = 7 }
+placement = ["plane", "chip", "channel", "die"]
+"#;
+
 const FORE_QUEUED: &str = r#"[export.data]
 device = "mirror5"
 
