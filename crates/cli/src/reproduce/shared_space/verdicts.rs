@@ -12,6 +12,9 @@ use nandu_sim::RunResult;
 /// The proposal as it is measured where nothing else is said.
 const PROPOSAL: Way = Way::Shared(BETA);
 
+/// A figure of what collection took.
+type FigureOf = fn(&Collection) -> f64;
+
 fn origin(pairs: &[Pair]) -> String {
     let workloads = pairs.iter().flat_map(|p| &p.result(Unit::Superblock, Way::Vssd).provenance.workloads);
     let mut origins: Vec<&str> = workloads.map(|w| w.origin.as_str()).collect();
@@ -58,7 +61,7 @@ fn more(sides: &[(f64, f64)]) -> f64 {
 /// C3-1 to C3-3, C3-9: what collection gains and takes.
 pub fn collection(pairs: &[Pair], found: &mut Findings) {
     let wide = Unit::Superblock;
-    let definitions: [(&str, fn(&Collection) -> f64); 3] = [
+    let definitions: [(&str, FigureOf); 3] = [
         ("pages gained", Collection::gained),
         ("pages moved", Collection::moved),
         ("units cleared", Collection::units),
@@ -270,7 +273,7 @@ pub fn without_a_run(found: &mut Findings) -> Result<(), Failure> {
 
 /// Figures 4 and 5 over beta, which the paper does not give.
 pub fn figures(pairs: &[Pair], found: &mut Findings) {
-    let lines = |figure: fn(&Collection) -> f64| -> Vec<(String, Vec<(f64, f64)>)> {
+    let lines = |figure: FigureOf| -> Vec<(String, Vec<(f64, f64)>)> {
         let line = |p: &Pair| {
             let vssd = p.collection(Unit::Superblock, Way::Vssd).map(|c| figure(&c));
             let at = |beta: u64| {
