@@ -279,7 +279,7 @@ mod tests {
         let mut now = Instant::ZERO;
         let mut end = |throttle: &mut Throttle, latency: u64| {
             for _ in 0..10 {
-                now = now + Span::from_us(200);
+                now += Span::from_us(200);
                 assert!(throttle.admit(of(2), now).is_some());
                 throttle.done(&of(2), Instant(now.0 - latency.min(now.0)), now);
             }

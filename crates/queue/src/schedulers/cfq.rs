@@ -104,7 +104,9 @@ impl Cfq {
     fn slice(&self, player: usize) -> Span {
         let tenant = player / 2;
         match self.config.slices {
-            Slices::Classic if player % 2 == 0 => Span(self.weights.share(tenant, self.config.slice_sync.0)),
+            Slices::Classic if player.is_multiple_of(2) => {
+                Span(self.weights.share(tenant, self.config.slice_sync.0))
+            }
             Slices::Classic => Span(self.weights.share(tenant, self.config.slice_async.0)),
             Slices::Slo => {
                 let tenants = self.weights.0.len() as u64 - 1;
@@ -119,7 +121,7 @@ impl Cfq {
         let tenant = player / 2;
         match self.config.slices {
             Slices::Classic => board.oldest(tenant, [Class::Read, Class::Write][player % 2]),
-            Slices::Slo if player % 2 == 0 => self.order.pick(board, tenant),
+            Slices::Slo if player.is_multiple_of(2) => self.order.pick(board, tenant),
             Slices::Slo => None,
         }
     }

@@ -171,7 +171,7 @@ impl Draft<'_> {
             let unit = block << self.rng.below(5);
             let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));
             // Drawn from what is drawn already: what else a seed draws stays as it was.
-            let pad = destage == "bplru" && (dirty / block + unit / block) % 2 == 0;
+            let pad = destage == "bplru" && (dirty / block + unit / block).is_multiple_of(2);
             self.put(
                 "write",
                 format!(
