@@ -19,14 +19,14 @@ fn the_server_process() {
 
 const MIB: u64 = 1 << 20;
 
-/// A cache over a file of `size` bytes, or over a mirror of two.
+/// A cache over a file of `size` bytes, or over a mirror of two of either kind.
 fn stack(below: &str, size: u64, options: &str) -> String {
     let file =
         |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {size}\n");
     let devices = match below {
         "file" => file("disk"),
-        "mirror" => {
-            format!("[device.disk]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n{}{}", file("a"), file("b"))
+        "mirror" | "hetero-mirror" => {
+            format!("[device.disk]\nkind = \"{below}\"\nlegs = [\"a\", \"b\"]\n{}{}", file("a"), file("b"))
         }
         other => panic!("no `{other}`"),
     };
@@ -102,8 +102,16 @@ fn memory_is_bounded_by_twice_the_cache() {
 
 #[test]
 fn random_scripts_read_what_they_wrote() {
-    for (seed, (below, options_of_cache)) in
-        [("file", THROUGH), ("file", BACK), ("mirror", THROUGH), ("mirror", BACK)].into_iter().enumerate()
+    for (seed, (below, options_of_cache)) in [
+        ("file", THROUGH),
+        ("file", BACK),
+        ("mirror", THROUGH),
+        ("mirror", BACK),
+        ("hetero-mirror", THROUGH),
+        ("hetero-mirror", BACK),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let dir = dir();
         let served = Served::start(options(&stack(below, 32 * MIB, options_of_cache), dir.path()));
@@ -118,7 +126,7 @@ fn random_scripts_read_what_they_wrote() {
 /// Write-back acknowledges from memory; a flush brings it into the file, where a killed process leaves it.
 #[test]
 fn what_was_flushed_outlives_a_killed_server_with_write_back() {
-    for below in ["file", "mirror"] {
+    for below in ["file", "mirror", "hetero-mirror"] {
         let dir = dir();
         let text = stack(below, 32 * MIB, BACK);
         let process = Process::start(&text, dir.path());
