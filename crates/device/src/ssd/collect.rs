@@ -162,6 +162,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let layout = self.blocks.layout();
         let valid = layout.pages - u32::from(self.blocks.invalid(victim));
         let debt = self.clearing[plane as usize].debt;
+        self.leveller.gains(plane, layout.pages - valid);
         let rate = match layout.pages - valid {
             0 => RATE_LEVELLING,
             gain => valid * RATE_UNIT / gain,

@@ -80,7 +80,7 @@ pub struct WearConfig {
     /// Cold data is moved when the erases of two blocks of a plane differ by more than this; 0 for never. By default a
     /// twentieth of the endurance.
     pub spread: Option<u32>,
-    /// Of so many blocks that are cleared, one may be cleared for its wear.
+    /// Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained.
     #[serde(default = "default_every")]
     pub every: u32,
     /// Erases that a block stands, instead of the profile's; 0 for any number.

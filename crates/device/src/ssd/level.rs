@@ -6,8 +6,9 @@
 //! pages they would keep their blocks from ever being empty, which on a small drive doubled the moves. The freed block takes
 //! hot data from then on. A block of the map is cleared for its wear like any other; the blocks of checkpoints are not.
 //!
-//! This gains no room, so it happens only while the plane has two free blocks, and is paced like collection: four moves
-//! after each page of the host.
+//! This gains no room, so it happens only while the plane has two free blocks and has gained as many pages as a block has since
+//! the last time, and is paced like collection: four moves after each page of the host. Without the second condition a write
+//! that waits for room would wait until all blocks are level, however little each of them differs.
 //!
 //! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once
 //! as if all blocks wore alike, and once at the measured spread, the most worn block being the first to go. A short run knows
@@ -31,27 +32,35 @@ pub(super) struct Leveller {
     every: u32,
     /// Blocks of each plane cleared since.
     since: Vec<u32>,
+    /// Pages that clearing has gained in each plane since.
+    gained: Vec<u64>,
     /// Blocks cleared for their wear since the counters were reset.
     count: u64,
 }
 
 impl Leveller {
     pub fn new(spread: u32, every: u32, planes: u32) -> Leveller {
-        Leveller { spread, every, since: vec![0; planes as usize], count: 0 }
+        let planes = planes as usize;
+        Leveller { spread, every, since: vec![0; planes], gained: vec![0; planes], count: 0 }
     }
 
     pub fn reset_counters(&mut self) {
         self.count = 0;
     }
 
-    /// Counts a block that is to be cleared; whether it is the turn of one that has worn little.
-    fn is_due(&mut self, plane: u32) -> bool {
-        let since = &mut self.since[plane as usize];
+    /// Clearing a block of the plane gains so many pages.
+    pub fn gains(&mut self, plane: u32, pages: u32) {
+        self.gained[plane as usize] += u64::from(pages);
+    }
+
+    /// Counts a block of `pages` pages that is to be cleared; whether it is the turn of one that has worn little.
+    fn is_due(&mut self, plane: u32, pages: u32) -> bool {
+        let (since, gained) = (&mut self.since[plane as usize], &mut self.gained[plane as usize]);
         *since += 1;
-        if self.spread == u32::MAX || *since < self.every {
+        if self.spread == u32::MAX || *since < self.every || *gained < u64::from(pages) {
             return false;
         }
-        *since = 0;
+        (*since, *gained) = (0, 0);
         true
     }
 }
@@ -60,10 +69,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
     pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
         let p = self.blocks.planes[plane as usize];
-        if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane) {
+        let layout = *self.blocks.layout();
+        if p.free < 2 || self.is_debtor(plane) || !self.leveller.is_due(plane, layout.pages) {
             return None;
         }
-        let layout = *self.blocks.layout();
         let gathered = self.paging.gatherer.open_in(plane, &layout).unwrap_or(BlockId(u32::MAX));
         let open = [p.host.block(&layout), p.moved.block(&layout), gathered];
         let paging = &self.paging;

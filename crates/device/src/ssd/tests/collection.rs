@@ -101,6 +101,30 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
     }
 }
 
+/// Each block that is cleared for its wear gains nothing, and blocks nearly always differ by two erases: a write that waits for
+/// room must not wait for all of them.
+#[test]
+fn a_write_does_not_wait_until_all_blocks_are_level() {
+    for way in ["start = 3, pace = \"foreground\"", "start = 4, urgent = 3"] {
+        let options = format!("{SMALL}gc = {{ {way} }}\nwear = {{ spread = 1, every = 1 }}\n");
+        let mut bench = Bench::new(&options, None, Precondition::Filled);
+        bench.cells = None;
+        let rng = &mut Rng::new(9);
+        churn(&mut bench, 64, 20_000, rng);
+        let (mut before, mut most) = (counter(&bench, "gc_pages_moved"), 0);
+        for _ in 0..5000 {
+            churn(&mut bench, 64, 1, rng);
+            let moved = counter(&bench, "gc_pages_moved");
+            most = (moved - before).max(most);
+            before = moved;
+        }
+        assert!(counter(&bench, "blocks_levelled") > 0, "{way}");
+        // One block of 16 pages for its wear, one that is under way, and what collection needs.
+        println!("{way}: {most} moves after one page");
+        assert!(most <= 4 * 16, "{way}: {most} pages moved while one write waited");
+    }
+}
+
 #[test]
 fn the_lifetime_follows_from_what_was_measured() {
     let bench = worn("", 20_000);
