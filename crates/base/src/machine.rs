@@ -207,7 +207,8 @@ pub trait Machine: Send {
         Step::Idle
     }
 
-    /// Makes everything durable and marks a clean end. No request comes from above any more. Ends with [`Cx::closed`].
+    /// Makes everything durable and marks a clean end. No request comes from above any more. Ends with [`Cx::closed`];
+    /// until then the machine hears of [`DeviceEvent::Lost`] and `Back`, for what a child has lost is not durable.
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         cx.closed();
         Step::Idle

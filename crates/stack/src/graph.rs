@@ -501,11 +501,20 @@ impl Graph {
         }
     }
 
-    /// Parents that are running hear of a child's event, in the order of their numbers.
+    /// Parents that are running hear of a child's event, in the order of their numbers. One that is closing still makes
+    /// things durable, so until it has closed it hears of what may have been lost, and of nothing else.
     fn tell_parents<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
         for at in 0..self.parents[node as usize].len() {
             let (parent, child) = self.parents[node as usize][at];
-            if self.life[parent as usize] != Life::Started {
+            let hears = match self.life[parent as usize] {
+                Life::Made => false,
+                Life::Started => true,
+                Life::Closing => {
+                    let is_loss = matches!(event, DeviceEvent::Lost | DeviceEvent::Back);
+                    is_loss && self.nodes[parent as usize].open
+                }
+            };
+            if !hears {
                 continue;
             }
             let step = self.call(parent, now, |me, cx| me.machine.child_event(child, event, cx));

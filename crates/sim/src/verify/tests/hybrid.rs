@@ -34,3 +34,67 @@ fn each_planted_fault_is_found_by_the_invariant_that_it_names() {
         assert_eq!(found, Some(plant.breaks), "{}", plant.name);
     }
 }
+
+/// Two rings on devices with volatile caches, of which the upper one is lost now and then.
+const LOSSES: &str = r#"
+    [export.data]
+    device = "hybrid"
+    [device.upper]
+    kind = "file"
+    size = 163840
+    latency = "0 us"
+    path = "upper.img"
+    [device.slc]
+    kind = "fault"
+    below = "upper"
+    cache = { size = 8192, destage_every = "5000 us" }
+    loss = { kind = "random", mean = "30 ms", back_after = "20 us" }
+    [device.lower]
+    kind = "file"
+    size = 245760
+    latency = "200 us"
+    path = "lower.img"
+    sector = 2048
+    [device.mlc]
+    kind = "fault"
+    below = "lower"
+    write_error = "1/100"
+    cache = { size = 4096, destage_every = "200 us" }
+    [device.disk]
+    kind = "file"
+    size = 172032
+    latency = "200 us"
+    path = "disk.img"
+    [device.hybrid]
+    kind = "hybrid"
+    slc = "slc"
+    mlc = "mlc"
+    disk = "disk"
+    page = 4096
+    unit = 16384
+    dram = 155648
+    promote = "always"
+    read_bypass = 0
+    write_bypass = 16384
+    reserve = "1 %"
+    slc_cold = "23 %"
+    mlc_cold = "26 %"
+    flush_share = "5 %"
+    spin_aware = true
+"#;
+
+/// A ring that loses its cache while the stack is being closed, and is back before it is flushed: nothing of it may be
+/// proven then.
+#[test]
+fn a_loss_at_the_end_proves_nothing() {
+    let options = VerifyOptions {
+        shape: Shape::File(LOSSES.into()),
+        first_seed: 401,
+        seeds: 300,
+        crash: true,
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    let report = verify(&options, |_| {}).expect("the seeds can be run");
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
