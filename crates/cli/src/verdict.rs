@@ -138,7 +138,10 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
     }
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
         let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
-        out.push(Caution { text, serious: false });
+        // Several workloads of one generator are said once.
+        if out.iter().all(|c: &Caution| c.text != text) {
+            out.push(Caution { text, serious: false });
+        }
     }
     out
 }
