@@ -332,6 +332,15 @@ fn a_start_tries_again_at_the_same_place() {
     assert!(report.failures.is_empty(), "{:?}", report.failures);
 }
 
+/// A part of a journal entry was written again after another leg of the entry had gone, and no longer named that leg. The leg was back
+/// before its absence was on record: the entry counted without it, and the row became half new.
+#[test]
+fn all_parts_of_a_journal_entry_name_the_same_legs() {
+    for seed in [928, 1261, 2148, 2719] {
+        hold_file(PARITY_OVER_SLICES, seed);
+    }
+}
+
 const PARITY_OVER_SLICES: &str = r#"[export.data]
 device = "array"
 
