@@ -10,8 +10,9 @@
 //!
 //! **Requests.** A machine that answers a request by others makes *child requests* ([`Cx::child`], [`Cx::own`]) and hears
 //! of each in [`Machine::child_done`]; the driver frees a child request when that call returns, unless it was sent again.
-//! A machine that need not hear of the end passes the request itself on with [`Step::Forward`]. Every request is finished
-//! exactly once, by the machine that holds it.
+//! A machine that need not hear of the end passes the request itself on with [`Step::Forward`], often at another offset. So a
+//! child request that is back need not have the offset that it was sent with: who sends it again says where. Every request
+//! is finished exactly once, by the machine that holds it.
 //!
 //! **Time.** When a request is finished, its path adds up to its latency: the machine explains what it knows
 //! ([`Request::absorb`](crate::request::Request::absorb)) and the driver puts the rest down to [`Phase::Hold`](crate::path::Phase::Hold).

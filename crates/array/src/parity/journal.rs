@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 struct Slot {
     /// The number of its entry; 0 when it may be used.
     seq: u64,
+    /// The legs that have a part of it. All parts say the same, also one that is tried again after a leg went: that leg may be
+    /// back before its absence is on record, and then it has the row as it was.
+    legs: u16,
     /// Whether the entry's piece is over.
     applied: bool,
 }
@@ -36,7 +39,7 @@ pub(super) struct Journal {
 
 impl Journal {
     pub(super) fn new(slots: u32) -> Journal {
-        let slot = Slot { seq: 0, applied: false };
+        let slot = Slot { seq: 0, legs: 0, applied: false };
         let free = (0..slots).rev().collect();
         Journal { slots: vec![slot; slots as usize], free, next: 1, waiting: VecDeque::new() }
     }
@@ -110,12 +113,13 @@ impl Parity {
             self.stir = true;
             return;
         };
-        self.journal.slots[slot as usize] = Slot { seq: self.journal.next, applied: false };
+        let legs = self.pieces[i as usize].legs;
+        self.journal.slots[slot as usize] = Slot { seq: self.journal.next, legs, applied: false };
         self.journal.next += 1;
         let p = &mut self.pieces[i as usize];
         (p.slot, p.phase, p.tried) = (slot, Phase::Journal, 0);
-        p.flying = p.legs.count_ones() as u16;
-        for leg in bits(p.legs) {
+        p.flying = legs.count_ones() as u16;
+        for leg in bits(legs) {
             self.journal_part(i, leg, cx);
         }
         self.stir |= self.journal.wants_checkpoint();
@@ -141,12 +145,13 @@ impl Parity {
             Some(index) => self.data(&p, index),
         };
         let len = if zeros { ByteLen::ZERO } else { p.len() };
+        let slot = self.journal.slots[p.slot as usize];
         let entry = Entry {
             set: self.members.sb.set,
-            seq: self.journal.slots[p.slot as usize].seq,
+            seq: slot.seq,
             start: p.at,
             end: p.upto,
-            legs: p.legs,
+            legs: slot.legs,
             zeros,
             sum: sum_of(cx.pool, content, len),
         };

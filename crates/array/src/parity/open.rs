@@ -221,16 +221,28 @@ impl Parity {
         }
         self.opening.tries -= 1;
         let r = &cx.requests[id];
-        let draft = Draft {
-            op: r.op,
-            flags: r.flags,
-            offset: r.offset,
-            len: r.len,
-            payload: r.payload,
-            cookie: r.cookie,
-        };
+        let (tag, _, index) = Tag::of(r.cookie);
+        let offset = self.place_of(tag, leg, index);
+        let draft =
+            Draft { op: r.op, flags: r.flags, offset, len: r.len, payload: r.payload, cookie: r.cookie };
         self.send(leg, ReqId::NONE, draft, cx);
         true
+    }
+
+    /// Where on its leg a request of a start is. The request does not tell once it is back: a stripe, a slice or a concatenation
+    /// passed it on with an offset of its own.
+    fn place_of(&self, tag: Tag, leg: usize, index: u32) -> ByteOffset {
+        let layout = &self.legs[leg].layout;
+        let part = || &self.opening.current[index as usize];
+        match tag {
+            Tag::SbRead => ByteOffset(layout.superblocks[index as usize]),
+            Tag::Header => layout.slot(index),
+            Tag::Replay => ByteOffset(layout.slot(part().slot).0 + PAGE),
+            Tag::Redo => ByteOffset(part().entry.start),
+            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::SbWrite => {
+                unreachable!("no such request is tried again by a start")
+            }
+        }
     }
 
     pub(super) fn superblock_read(&mut self, id: ReqId, leg: usize, slot: u32, cx: &mut Cx<'_>) {
