@@ -46,8 +46,8 @@ pub enum ServeError {
     },
     /// A layer that has not passed its crash tests.
     #[error(
-        "device `{device}`: a `{kind}` array is simulated and not served yet: its crash tests still find a wrong read, one \
-         seed in some thousand; use `mirror` in its place"
+        "device `{device}`: a `{kind}` array is simulated and not served yet: its crash tests found wrong reads until \
+         lately; use `mirror` in its place"
     )]
     Unproven {
         /// The device.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// For each machine its medium, and whether the medium is there.
 type Media = Vec<Option<(Box<dyn BlockBackend>, bool)>>;
 
-/// Kinds that nobody should put data on: `verify arrays --crash`, seed 576, reads what nobody wrote.
+/// Kinds that nobody should put data on until longer crash tests of them were clean.
 const UNPROVEN: [&str; 1] = ["parity"];
 
 /// Opens the medium of every leaf. A file that is missing is reported in the list and left out.
