@@ -14,17 +14,7 @@ fn blocks_are_not_used_up_while_erases_wait() {
          over_provisioning = \"87/152\"\ngc = { kind = \"greedy\", start = 4, copyback = true }\n\
          placement = [\"chip\", \"plane\", \"die\", \"channel\"]\n",
     );
-    let options = VerifyOptions {
-        shape: Shape::File(drawn),
-        first_seed: 10_538,
-        seeds: 1,
-        crash: true,
-        repeat_one_in: 0,
-        threads: 1,
-        ..VerifyOptions::default()
-    };
-    let report = verify(&options, |_| {}).expect("the stack can be built");
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    hold_file(&drawn, 10_538);
 }
 
 /// Both arbiters are drawn; this fault shows only with the one that lets operations wait.
@@ -46,17 +36,7 @@ fn an_erase_before_waiting_reads_is_found() {
 /// start the other one could be read again and looked newer, without the mark of a region that only the leader held.
 #[test]
 fn a_map_that_could_not_be_read_once_is_not_believed_later() {
-    let options = VerifyOptions {
-        shape: Shape::named("hetero-mirror-of-unlike").expect("a family"),
-        first_seed: 1671,
-        seeds: 1,
-        crash: true,
-        repeat_one_in: 0,
-        threads: 1,
-        ..VerifyOptions::default()
-    };
-    let report = verify(&options, |_| {}).expect("the seed can be run");
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    hold_shape(Shape::named("hetero-mirror-of-unlike").expect("a family"), 1671);
 }
 
 /// Trims that were about to go on record were nowhere when the page for the record had to be cleared first: what was
@@ -69,17 +49,7 @@ fn trims_are_waiting_until_their_record_has_a_page() {
                  isolation = { kind = \"shared-space\", beta = \"9/10\", give_back = \"at-erase\" }\n\
                  gc = { kind = \"d-choices\", start = 2, copyback = false, choices = 3, pace = \"foreground\" }\n\
                  wear = { order = \"longest-erased\", spread = 1, every = 2 }\n";
-    let options = VerifyOptions {
-        shape: Shape::File(stack.into()),
-        first_seed: 430,
-        seeds: 1,
-        crash: true,
-        repeat_one_in: 0,
-        threads: 1,
-        ..VerifyOptions::default()
-    };
-    let report = verify(&options, |_| {}).expect("the stack can be built");
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    hold_file(stack, 430);
 }
 
 /// A cut found a plane whose last erased block had just been opened for moved pages. The start gave that block to the host and left
@@ -265,8 +235,19 @@ fresh = "zeros"
 
 /// Runs this seed on a stack with power cuts.
 fn hold_file(stack: &str, seed: u64) {
+    hold_shape(Shape::File(stack.into()), seed);
+}
+
+/// Runs these seeds of a family with power cuts.
+fn hold(family: Family, seeds: &[u64]) {
+    for &seed in seeds {
+        hold_shape(Shape::Named(family), seed);
+    }
+}
+
+fn hold_shape(shape: Shape, seed: u64) {
     let options = VerifyOptions {
-        shape: Shape::File(stack.into()),
+        shape,
         first_seed: seed,
         seeds: 1,
         crash: true,
@@ -276,23 +257,6 @@ fn hold_file(stack: &str, seed: u64) {
     };
     let report = verify(&options, |_| {}).expect("the stack can be built");
     assert!(report.failures.is_empty(), "seed {seed}: {:?}", report.failures);
-}
-
-/// Runs these seeds of a family with power cuts.
-fn hold(family: Family, seeds: &[u64]) {
-    for &seed in seeds {
-        let options = VerifyOptions {
-            shape: Shape::Named(family),
-            first_seed: seed,
-            seeds: 1,
-            crash: true,
-            repeat_one_in: 0,
-            threads: 1,
-            ..VerifyOptions::default()
-        };
-        let report = verify(&options, |_| {}).expect("the stack can be built");
-        assert!(report.failures.is_empty(), "{:?}", report.failures);
-    }
 }
 
 /// A leg came and went faster than the journals of the others were written: each time all writes began anew (22, 489, 814). A
