@@ -53,7 +53,7 @@ impl LegStates {
             DeviceEvent::Back => flip(&mut self.lost, child, false).then_some(event),
             DeviceEvent::GcPressure(on) => flip(&mut self.gc, child, on).then_some(event),
             DeviceEvent::Standby(on) => flip(&mut self.standby, child, on).then_some(event),
-            DeviceEvent::Resized(_) => None,
+            DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! keeps beside it. [`request`] and [`payload`] are what travels between layers, [`path`] and [`charge`] say where time
 //! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to stack files.
 
+pub mod admin;
 pub mod bytebuf;
 pub mod charge;
 pub mod config;
@@ -24,6 +25,7 @@ pub mod request;
 pub mod rng;
 pub mod units;
 
+pub use admin::{Admin, AdminError, Health, Notice};
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
 pub use energy::{EnergyPart, MicroWatts, NanoJoules, RamPower, WearRegion};

@@ -19,6 +19,7 @@
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
+use crate::admin::{Admin, AdminError, Health, Notice};
 use crate::charge::Resource;
 use crate::context::Cx;
 use crate::energy::{EnergyPart, WearRegion};
@@ -80,6 +81,8 @@ pub enum DeviceEvent {
     Standby(bool),
     /// The capacity changed.
     Resized(ByteLen),
+    /// Something for people; parents do not hand it on.
+    Notice(Notice),
 }
 
 /// Why a machine cannot start.
@@ -99,6 +102,14 @@ pub enum OpenError {
     Refused {
         /// What was found.
         why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// A member belongs to another set: its records are sound, and not those of this one.
+    #[error("`{device}` belongs to another set; {remedy}")]
+    Foreign {
+        /// The member.
+        device: String,
         /// What would help.
         remedy: String,
     },
@@ -230,10 +241,23 @@ pub trait Machine: Send {
 
     /// A child says something about itself. By default [`DeviceEvent::Lost`], `Back` and `Standby` go on upwards.
     fn child_event(&mut self, _child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
-        if !matches!(event, DeviceEvent::Resized(_)) {
+        if !matches!(event, DeviceEvent::Resized(_) | DeviceEvent::Notice(_)) {
             cx.event(event);
         }
         Step::Idle
+    }
+
+    /// An operator asks for something. What it leads to goes into the effects.
+    ///
+    /// # Errors
+    /// Why it is not done; then nothing has changed.
+    fn admin(&mut self, _admin: Admin, _cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        Err(AdminError::Unknown)
+    }
+
+    /// How safely it holds its data, if it is built to bear a loss.
+    fn health(&self) -> Option<Health> {
+        None
     }
 
     /// About how long a request would take if it came now.

@@ -522,7 +522,10 @@ impl Machine for Hybrid {
                 self.disk_stands = stands;
                 self.stir = true;
             }
-            DeviceEvent::Standby(_) | DeviceEvent::GcPressure(_) | DeviceEvent::Resized(_) => {}
+            DeviceEvent::Standby(_)
+            | DeviceEvent::GcPressure(_)
+            | DeviceEvent::Resized(_)
+            | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
         only_step(cx)

@@ -7,6 +7,14 @@
 //! | `status` | none | stack, devices, legs, figures |
 //! | `fail LEG` | the leg is given up, as if it had been unplugged | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when its last old request has ended and it is open |
+//! | `replace LEG` | what is in place of the leg is blank, and is filled from the other one | as `add` |
+//! | `replace LEG with FILE` | the same with another file, which is made when it is missing | as `add` |
+//! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
+//! | `scrub DEVICE` | the copies of a device are compared, and mended if its options say so | at once |
+//! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
+//!
+//! A leg that is replaced may be pulled out when the `health` of its mirror is `whole` again. The stack file still names the
+//! old file: put the new one there before the next start.
 //!
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.
 
@@ -29,11 +37,30 @@ pub enum Command {
     Fail(String),
     /// Take a leg back.
     Add(String),
+    /// Fill a blank leg, in the file of the old one or in another.
+    Replace(String, Option<PathBuf>),
+    /// Let a leg lead.
+    Lead(String),
+    /// Compare the copies of a device.
+    Scrub(String, Scrub),
+}
+
+/// What a scrub is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scrub {
+    /// Begin, and do with what differs as the options of the device say.
+    Begin,
+    /// Begin, and rewrite what differs.
+    Mend,
+    /// Begin, and only report what differs.
+    Report,
+    /// End.
+    Stop,
 }
 
 /// A line that is no command.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{line}` is no command; use `status`, `fail LEG` or `add LEG`")]
+#[error("`{line}` is no command; use `status`, `fail LEG`, `add LEG`, `replace LEG [with FILE]`, `lead LEG` or `scrub DEVICE [mend|report|stop]`")]
 pub struct NoCommand {
     /// The line.
     pub line: String,
@@ -48,6 +75,17 @@ impl FromStr for Command {
             ["status"] => Ok(Command::Status),
             ["fail", leg] => Ok(Command::Fail(leg.into())),
             ["add", leg] => Ok(Command::Add(leg.into())),
+            ["replace", leg] => Ok(Command::Replace(leg.into(), None)),
+            ["replace", leg, "with", _, ..] => {
+                // The name of the file is the rest of the line, blanks and all.
+                let file = line.split_once(" with ").map_or("", |(_, file)| file.trim());
+                Ok(Command::Replace(leg.into(), Some(file.into())))
+            }
+            ["lead", leg] => Ok(Command::Lead(leg.into())),
+            ["scrub", device] => Ok(Command::Scrub(device.into(), Scrub::Begin)),
+            ["scrub", device, "mend"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
+            ["scrub", device, "report"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
+            ["scrub", device, "stop"] => Ok(Command::Scrub(device.into(), Scrub::Stop)),
             _ => Err(NoCommand { line: line.trim().chars().take(80).collect() }),
         }
     }
@@ -59,6 +97,13 @@ impl fmt::Display for Command {
             Command::Status => f.write_str("status"),
             Command::Fail(leg) => write!(f, "fail {leg}"),
             Command::Add(leg) => write!(f, "add {leg}"),
+            Command::Replace(leg, None) => write!(f, "replace {leg}"),
+            Command::Replace(leg, Some(file)) => write!(f, "replace {leg} with {}", file.display()),
+            Command::Lead(leg) => write!(f, "lead {leg}"),
+            Command::Scrub(device, Scrub::Begin) => write!(f, "scrub {device}"),
+            Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} mend"),
+            Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} report"),
+            Command::Scrub(device, Scrub::Stop) => write!(f, "scrub {device} stop"),
         }
     }
 }
@@ -106,8 +151,10 @@ mod tests {
 
     #[test]
     fn commands_read_as_they_are_written_and_others_are_named() {
-        for text in ["status", "fail ssd", "add ssd"] {
-            assert_eq!(text.parse::<Command>().unwrap().to_string(), text);
+        let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
+        let others = ["status", "fail ssd", "add ssd", "replace ssd", "replace a with my new.img", "lead b"];
+        for text in others.iter().chain(&scrubs) {
+            assert_eq!(text.parse::<Command>().unwrap().to_string(), *text);
         }
         let error = "fail".parse::<Command>().unwrap_err();
         assert!(error.to_string().starts_with("`fail` is no command"));

@@ -8,9 +8,9 @@
 //! are queued behind those of earlier calls and taken first in, first out.
 
 use nandu_base::{
-    ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
-    Medium, Node, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
-    RequestTable, Span, State, Step, TenantId, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant,
+    LayerStats, Machine, Medium, Node, Notice, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek,
+    Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -24,6 +24,9 @@ pub trait Driver {
 
     /// Serve `id` on the block medium of leaf `node`, then complete it.
     fn medium(&mut self, node: u32, id: ReqId, requests: &mut RequestTable, pool: &mut PayloadPool);
+
+    /// Machine `node` says something for people.
+    fn notice(&mut self, _node: u32, _notice: Notice) {}
 
     /// A request that the driver submitted is done. Its slot is freed when this returns.
     fn host_done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool);
@@ -320,6 +323,26 @@ impl Graph {
         self.drain(now, driver);
     }
 
+    /// Asks machine `node` for something on behalf of an operator.
+    ///
+    /// # Errors
+    /// Why it is not done; then nothing has changed.
+    pub fn admin<D: Driver>(
+        &mut self,
+        node: u32,
+        admin: Admin,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<(), AdminError> {
+        let mut result = Ok(());
+        let step = self.call(node, now, |me, cx| {
+            result = me.machine.admin(admin, cx);
+            Step::Idle
+        });
+        self.follow(node, step, now, driver);
+        result
+    }
+
     #[inline(always)]
     fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
         let step = self.request(node, id, now);
@@ -479,7 +502,12 @@ impl Graph {
                         *generation += 1;
                     }
                 }
-                Effect::Event(event) => self.tell_parents(node, event, now, driver),
+                Effect::Event(event) => {
+                    if let DeviceEvent::Notice(notice) = event {
+                        driver.notice(node, notice);
+                    }
+                    self.tell_parents(node, event, now, driver);
+                }
                 Effect::Opened(result) => {
                     let result = result.map_err(|error| self.named(node, error));
                     self.nodes[node as usize].open = result.is_ok();

@@ -8,9 +8,9 @@
 //! From the answer on the extent is free for others. The operation stays, without it, until the other leg has its share too,
 //! and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and says which leg is not current.
 
-use super::delay::Ack;
+use super::op::Part;
+use super::policy::Ack;
 use super::region_map::L;
-use super::write::Part;
 use super::Mirror;
 use nandu_base::{Cx, Flags, ReqId};
 
@@ -38,7 +38,7 @@ impl Mirror {
     }
 
     /// FUA in mode `fast-leg`: durable on the leader, and the follower says that it may lack it.
-    fn fua_is_listed(&self, op: &super::write::Operation) -> bool {
+    fn fua_is_listed(&self, op: &super::op::Operation) -> bool {
         let follower = self.follower();
         let map = &self.legs[follower].map;
         self.policy.fast_flush

@@ -3,7 +3,7 @@
 //! A leg is not closed before everything that was sent to it is back.
 
 use super::member::Proc;
-use super::{Mirror, Phase, CLEAR, RESYNC};
+use super::{Mirror, Phase, CLEAR, RESYNC, SCRUB};
 use nandu_base::{Cx, Instant};
 
 /// Close.
@@ -29,6 +29,7 @@ impl Mirror {
         self.stir = true;
         cx.cancel_wake(CLEAR);
         cx.cancel_wake(RESYNC);
+        cx.cancel_wake(SCRUB);
     }
 
     pub(super) fn run_close(&mut self, step: CloseStep, cx: &mut Cx<'_>) -> bool {

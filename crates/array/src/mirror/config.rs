@@ -1,7 +1,7 @@
 //! Options of `mirror`, and the faults that can be planted in it.
 
-use super::delay::Policy;
 use super::layout::{Layout, PAGE};
+use super::policy::{Policy, Upkeep};
 use super::Mirror;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
@@ -32,6 +32,55 @@ pub enum Fresh {
     Copy,
     /// They read the same everywhere, for example zeros: nothing is copied.
     Equal,
+}
+
+/// Which side wins where a scrub finds that the legs differ and nothing says why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnMismatch {
+    /// The leader, as after a crash: the follower gets its data.
+    Leader,
+    /// Nobody: it is counted and reported.
+    Report,
+}
+
+/// The comparison of both legs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubConfig {
+    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
+    #[serde(default)]
+    pub every: Span,
+    /// Bytes a second that are compared at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
+    #[serde(default = "default_scrub_rate")]
+    pub rate: ByteLen,
+    /// What is done where the legs differ. Default "leader".
+    #[serde(default = "default_on_mismatch")]
+    pub on_mismatch: OnMismatch,
+}
+
+impl Default for ScrubConfig {
+    fn default() -> ScrubConfig {
+        let (rate, on_mismatch) = (default_scrub_rate(), default_on_mismatch());
+        ScrubConfig { every: Span::ZERO, rate, on_mismatch }
+    }
+}
+
+fn default_scrub_rate() -> ByteLen {
+    ByteLen::mib(32)
+}
+fn default_on_mismatch() -> OnMismatch {
+    OnMismatch::Leader
+}
+
+/// Which leg leads when both are whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lead {
+    /// The one that led last: roles swap when the leader leaves, and by command.
+    Last,
+    /// The first one: it takes over again when it has come back and is resynced.
+    First,
 }
 
 /// Options of `mirror`.
@@ -68,6 +117,18 @@ pub struct MirrorConfig {
     /// What is known of two blank legs. Default "copy".
     #[serde(default = "default_fresh")]
     pub fresh: Fresh,
+    /// The comparison of both legs. Default: only by command, 32 MiB a second.
+    #[serde(default)]
+    pub scrub: ScrubConfig,
+    /// Which leg leads when both are whole. Default "last".
+    #[serde(default = "default_lead")]
+    pub lead: Lead,
+    /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
+    #[serde(default = "default_predeclare")]
+    pub predeclare: u32,
+    /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
+    #[serde(default)]
+    pub leg_depth: [u32; 2],
 }
 
 pub(super) fn default_region() -> ByteLen {
@@ -93,6 +154,12 @@ pub(super) fn default_write_retries() -> u8 {
 }
 pub(super) fn default_fresh() -> Fresh {
     Fresh::Copy
+}
+pub(super) fn default_lead() -> Lead {
+    Lead::Last
+}
+pub(super) fn default_predeclare() -> u32 {
+    8
 }
 
 macro_rules! plants {
@@ -167,6 +234,8 @@ plants! {
         "row 22: the bytes of a delayed write are not kept", "hetero-mirror-of-unlike";
     fua_any_leg, "hetero-mirror.fua-any-leg", "flush_covers_leader",
         "row 7: FUA is answered by any leg", "hetero-mirror-of-unlike";
+    scrub_lagging, "hetero-mirror.scrub-lagging", "scrub_compares_current",
+        "a scrub compares a leg that lags there", "hetero-mirror-of-unlike";
     no_exposure_bound, "hetero-mirror.no-exposure-bound", "exposure_bounded_or_announced",
         "the bounds on exposure are not kept", "hetero-mirror-of-unlike";
 
@@ -181,6 +250,12 @@ plants! {
         "row 14: a pair again before the returning leg says what it lacks";
     unreadable_slot_forgotten, "mirror.unreadable-slot-forgotten", "slot_alternates_after_flush",
         "row 24: of a page whose two slots cannot be read only one is written anew";
+    mend_before_intent, "mirror.mend-before-intent", "intent_before_data",
+        "a scrub writes to a leg before D is durable";
+    follower_wins, "mirror.follower-wins", "scrub_mends_follower",
+        "a scrub writes the follower's data to the leader";
+    replaced_believed, "mirror.replaced-leg-believed", "read_only_current",
+        "a leg of an older generation is copied only where the leader has marks";
     lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
         "row 13: lost data are off the list before what was written over them is flushed";
     answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",
@@ -207,6 +282,21 @@ impl MirrorConfig {
             read: default_read(),
             write_retries: default_write_retries(),
             fresh: default_fresh(),
+            scrub: ScrubConfig::default(),
+            lead: default_lead(),
+            predeclare: default_predeclare(),
+            leg_depth: [0; 2],
+        }
+    }
+
+    pub(super) fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            scrub_every: self.scrub.every,
+            scrub_rate: self.scrub.rate.0,
+            scrub_mends: self.scrub.on_mismatch == OnMismatch::Leader,
+            lead_first: self.lead == Lead::First,
+            predeclare: self.predeclare,
+            leg_depth: self.leg_depth,
         }
     }
 
@@ -246,7 +336,23 @@ impl MirrorConfig {
                 "less than 4 KiB a second would never end; 0 means no limit",
             ));
         }
-        between("write_retries", u64::from(self.write_retries), 0, 16, "")
+        between("write_retries", u64::from(self.write_retries), 0, 16, "")?;
+        let every = self.scrub.every;
+        if every != Span::ZERO && !(Span::from_ms(1)..=Span::from_secs(366 * 86_400)).contains(&every) {
+            return Err(BuildError::at(
+                "scrub",
+                format!("every {every} is out of bounds: 0, or 1 ms to 366 d"),
+            ));
+        }
+        if self.scrub.rate.0 != 0 && self.scrub.rate.0 < PAGE {
+            let what = "a rate of less than 4 KiB a second would never end; 0 means no limit";
+            return Err(BuildError::at("scrub", what));
+        }
+        between("predeclare", u64::from(self.predeclare), 0, 64, "")?;
+        for depth in self.leg_depth {
+            between("leg_depth", u64::from(depth), 0, 65_535, "")?;
+        }
+        Ok(())
     }
 }
 

@@ -7,8 +7,8 @@
 //! `clear_after`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
 
 use super::locks::Claim;
+use super::op::{Kind, Operation, Part};
 use super::region_map::D;
-use super::write::{Kind, Operation, Part};
 use super::{Mirror, Phase, Tag, RESYNC};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
 
@@ -182,7 +182,7 @@ impl Mirror {
     pub(super) fn retry_copies(&mut self, cx: &mut Cx<'_>) {
         for i in std::mem::take(&mut self.copy_wait) {
             if !self.ops[i as usize].over {
-                self.copy_begin(i, cx);
+                self.begin(i, cx);
             }
         }
     }
@@ -270,6 +270,7 @@ impl Mirror {
 
     /// A leg has left: nothing is copied any more. What is in flight ends as a straggler.
     pub(super) fn stop_copies(&mut self, cx: &mut Cx<'_>) {
+        self.stop_chunk(cx);
         for i in 0..self.ops.len() as u32 {
             let op = &self.ops[i as usize];
             if matches!(op.kind, Kind::Copy { .. }) && !op.over {

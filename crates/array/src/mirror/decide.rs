@@ -90,7 +90,12 @@ fn one(
 }
 
 fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Result<Start, OpenError> {
-    if a.set != b.set || a.leg == b.leg {
+    if a.set != b.set {
+        let remedy =
+            format!("`{}` is of one, `{}` of another: name the two legs of one mirror", names[0], names[1]);
+        return Err(OpenError::Foreign { device: names[1].clone(), remedy });
+    }
+    if a.leg == b.leg {
         let why = format!("legs `{}` and `{}` do not belong together", names[0], names[1]);
         return refused(why, "name the two legs of one mirror");
     }
@@ -128,6 +133,11 @@ fn split<T>(names: &[String; 2]) -> Result<T, OpenError> {
 /// Whether `gen` is an earlier one of the leg with record `newer`.
 fn precedes(gen: Gen, newer: &Superblock) -> bool {
     gen != Gen::NONE && (gen == newer.base || newer.history.contains(&gen))
+}
+
+/// Whether the records are sound, and of another set than those of `y`.
+pub fn is_foreign(x: &Found, y: &Superblock) -> bool {
+    matches!(x, Found::Valid(x) if x.set != y.set)
 }
 
 /// What a leg that comes back to leader `y` lacks, or why it cannot.

@@ -18,7 +18,9 @@
 //! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
 
 use super::lag::Changes;
-use super::write::Part;
+use super::op::Part;
+use super::policy::{Ack, Limit};
+use super::quantile::Quantile;
 use super::{Mirror, Tag, REST, WAIT};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
@@ -28,140 +30,6 @@ use std::collections::BinaryHeap;
 
 /// In place of tries: some of a write that nobody was told of is lost in the queue.
 const LOST: u8 = u8::MAX;
-
-/// When a write is acknowledged that does not say FUA.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ack {
-    /// When either leg has it.
-    First,
-    /// When both have it, or one has and the wait limit is over.
-    WaitLimit,
-    /// When both have it; then no leg is ever delayed.
-    Both,
-    /// When the leader has it and the follower lacks few enough; no leg is ever delayed.
-    Leader,
-}
-
-impl Ack {
-    /// Whether a leg can be late.
-    #[inline]
-    pub(super) fn has_limit(self) -> bool {
-        matches!(self, Ack::First | Ack::WaitLimit)
-    }
-}
-
-/// What sets the wait limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Limit {
-    /// A multiple of the faster leg's time.
-    Ratio,
-    /// A quantile of the differences seen.
-    Quantile,
-    /// As `Ratio`, and what the leg says of itself.
-    GcHint,
-}
-
-/// How writes are delayed.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy {
-    /// When a write is acknowledged.
-    pub ack: Ack,
-    /// Writes that only the leader has, at most, with `Ack::Leader`.
-    pub behind: usize,
-    /// Whether a flush may count on the leader alone where the follower says L.
-    pub fast_flush: bool,
-    /// Whether lost data are listed and reported; a `mirror` refuses instead.
-    pub lists_lost: bool,
-    /// What sets the wait limit.
-    pub limit: Limit,
-    /// The ratio of `Limit::Ratio`.
-    pub ratio: Ratio,
-    /// Whether the ratio counts from the issue instead of the first completion.
-    pub total: bool,
-    /// The quantile of `Limit::Quantile`.
-    pub quantile: Ratio,
-    /// The least wait limit.
-    pub floor: Span,
-    /// Ascending batches instead of the oldest first.
-    pub sweep: bool,
-    /// Drained requests under way at once.
-    pub depth: u32,
-    /// Bytes of a batch.
-    pub batch: u64,
-    /// Bytes below which a leg may be in step again.
-    pub resume: u64,
-    /// Most bytes that only one leg has durably.
-    pub exposed_bytes: u64,
-    /// Longest time that only one leg has them.
-    pub exposed_time: Span,
-    /// Whether the late leg is left out past that time.
-    pub degrade: bool,
-    /// Whether one request is served at a time.
-    pub serial: bool,
-    /// A read that takes longer is also sent to the other leg; zero for never.
-    pub hedge: Span,
-    /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
-    pub write_hedge: bool,
-}
-
-impl Policy {
-    /// What `mirror` does: nothing is delayed.
-    pub const MIRROR: Policy = Policy {
-        ack: Ack::Both,
-        behind: 0,
-        fast_flush: false,
-        lists_lost: false,
-        limit: Limit::Ratio,
-        ratio: Ratio { num: 13, den: 10 },
-        total: false,
-        quantile: Ratio { num: 4, den: 5 },
-        floor: Span(1_000_000),
-        sweep: true,
-        depth: 1,
-        batch: 0,
-        resume: 0,
-        exposed_bytes: u64::MAX,
-        exposed_time: Span(u64::MAX),
-        degrade: false,
-        serial: false,
-        hedge: Span(0),
-        write_hedge: false,
-    };
-}
-
-/// An integer estimate of a quantile, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Quantile {
-    at: u64,
-    part: Ratio,
-}
-
-impl Quantile {
-    /// Of `part`, for example 4/5, from nothing known.
-    pub fn new(part: Ratio) -> Quantile {
-        Quantile { at: 0, part }
-    }
-
-    /// A sample.
-    pub fn add(&mut self, sample: Span) {
-        if self.at == 0 {
-            self.at = sample.0;
-            return;
-        }
-        let step = self.at / 16 + 1;
-        let Ratio { num, den } = self.part;
-        if sample.0 > self.at {
-            self.at += (step * num).div_ceil(den);
-        } else {
-            self.at = self.at.saturating_sub((step * (den - num)).div_ceil(den));
-        }
-    }
-
-    /// The estimate; zero when nothing is known.
-    pub fn value(&self) -> Span {
-        Span(self.at)
-    }
-}
 
 /// A leg as a writer.
 #[derive(Clone, Debug)]
@@ -448,7 +316,7 @@ impl Mirror {
         self.legs[leg].drains += 1;
         let id = cx.own(cause, draft);
         self.legs[leg].in_flight += 1;
-        cx.send(leg as u8, id);
+        self.dispatch(leg, Tag::Drain, id, cx);
     }
 
     /// A drained request is back.
@@ -547,26 +415,5 @@ impl Mirror {
         }
         self.legs[leg].want_lost();
         self.apply(leg, changes, ReqId::NONE, cx);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nandu_base::Rng;
-
-    #[test]
-    fn the_quantile_comes_near_the_true_one() {
-        for (part, low, high) in [(Ratio { num: 4, den: 5 }, 700, 900), (Ratio { num: 1, den: 2 }, 400, 600)]
-        {
-            let (mut rng, mut q) = (Rng::new(3), Quantile::new(part));
-            let mut sum = 0;
-            for n in 0..20_000 {
-                q.add(Span(1 + rng.below(1000)));
-                sum += if n >= 10_000 { q.value().0 } else { 0 };
-            }
-            let mean = sum / 10_000;
-            assert!((low..=high).contains(&mean), "{part:?}: {mean}");
-        }
     }
 }

@@ -15,7 +15,7 @@
 //! RAM: one record of 32 B for each pair of leg flushes that is not complete, with `degrade` 24 B for each write that is not
 //! answered or came after one.
 
-use super::write::Part;
+use super::op::Part;
 use super::{Mirror, EXPOSE};
 use nandu_base::{Cx, Instant, Span};
 use std::collections::VecDeque;

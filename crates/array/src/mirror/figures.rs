@@ -42,6 +42,22 @@ pub(super) struct Counts {
     pub(super) hedges: u64,
     pub(super) write_hedges: u64,
     pub(super) ratios: Ratios,
+    pub(super) scrub: Scrubbed,
+    pub(super) predeclared: u64,
+    pub(super) swaps: u64,
+    pub(super) depth_waits: [u64; 2],
+}
+
+/// What scrubs have done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scrubbed {
+    pub(super) passes: u64,
+    pub(super) bytes: u64,
+    /// Blocks of 4 KiB.
+    pub(super) differing: u64,
+    pub(super) unreadable: u64,
+    pub(super) mended_bytes: u64,
+    pub(super) skipped_bytes: u64,
 }
 
 impl Mirror {
@@ -76,6 +92,17 @@ impl Mirror {
             ("solos", c.solos),
             ("rejoins", c.rejoins),
             ("rejoins_refused", c.refused),
+            ("scrub_is_active", u64::from(self.scrub.is_active())),
+            ("scrub_passes", c.scrub.passes),
+            ("scrubbed_bytes", c.scrub.bytes),
+            ("scrub_skipped_bytes", c.scrub.skipped_bytes),
+            ("scrub_differing_blocks", c.scrub.differing),
+            ("scrub_unreadable_blocks", c.scrub.unreadable),
+            ("scrub_mended_bytes", c.scrub.mended_bytes),
+            ("regions_predeclared", c.predeclared),
+            ("planned_swaps", c.swaps),
+            ("leg_a_depth_waits", c.depth_waits[0]),
+            ("leg_b_depth_waits", c.depth_waits[1]),
         ] {
             out.push(Counter { name, value });
         }

@@ -12,7 +12,7 @@
 //! A read that goes block by block after an error is not hedged. Cost: one buffer and one copy for each read, and a timer
 //! entry of 24 B until it is due.
 
-use super::write::{Kind, Operation, Part};
+use super::op::{Kind, Operation, Part};
 use super::{Mirror, HEDGE};
 use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
 use std::cmp::Reverse;

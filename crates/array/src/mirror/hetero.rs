@@ -1,7 +1,7 @@
 //! Options of `hetero-mirror`: those of `mirror`, and what is delayed.
 
 use super::config::*;
-use super::delay::{Ack, Limit, Policy};
+use super::policy::{Ack, Limit, Policy};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -175,6 +175,18 @@ pub struct HeteroConfig {
     /// What is known of two blank legs. Default "copy".
     #[serde(default = "default_fresh")]
     pub fresh: Fresh,
+    /// The comparison of both legs. Default: only by command, 32 MiB a second.
+    #[serde(default)]
+    pub scrub: ScrubConfig,
+    /// Which leg leads when both are whole. Default "last".
+    #[serde(default = "default_lead")]
+    pub lead: Lead,
+    /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
+    #[serde(default = "default_predeclare")]
+    pub predeclare: u32,
+    /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
+    #[serde(default)]
+    pub leg_depth: [u32; 2],
 }
 
 fn default_ack() -> AckMode {
@@ -264,6 +276,10 @@ impl HeteroConfig {
             read: mirror.read,
             write_retries: mirror.write_retries,
             fresh: mirror.fresh,
+            scrub: mirror.scrub,
+            lead: mirror.lead,
+            predeclare: mirror.predeclare,
+            leg_depth: mirror.leg_depth,
         }
     }
 
@@ -280,6 +296,10 @@ impl HeteroConfig {
             read: mirror.read,
             write_retries: mirror.write_retries,
             fresh: mirror.fresh,
+            scrub: mirror.scrub,
+            lead: mirror.lead,
+            predeclare: mirror.predeclare,
+            leg_depth: mirror.leg_depth,
             ..self.clone()
         }
     }
@@ -296,6 +316,10 @@ impl HeteroConfig {
             read: self.read,
             write_retries: self.write_retries,
             fresh: self.fresh,
+            scrub: self.scrub,
+            lead: self.lead,
+            predeclare: self.predeclare,
+            leg_depth: self.leg_depth,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Leg {
     pub writes: bool,
     /// Whether it has failed: it is not used again before it says that it is back.
     pub failed: bool,
+    /// Whether an operator has replaced it: what comes back must be blank.
+    pub replaced: bool,
     /// Whether it has come back and waits to rejoin.
     pub back: bool,
     /// A read of it is late, and it has answered nothing since.
@@ -120,6 +122,7 @@ impl Leg {
             place: Place::Out,
             writes: false,
             failed: false,
+            replaced: false,
             back: false,
             silent: false,
             in_flight: 0,
@@ -245,12 +248,13 @@ impl Leg {
 impl Mirror {
     /// Sends a request of the mirror's own to a leg.
     pub(super) fn send(&mut self, leg: usize, parent: ReqId, draft: Draft, cx: &mut Cx<'_>) {
+        let (tag, ..) = Tag::of(draft.cookie);
         let id = match parent {
             ReqId::NONE => cx.own(TenantId::SYSTEM, draft),
             parent => cx.child(parent, draft),
         };
         self.legs[leg].in_flight += 1;
-        cx.send(leg as u8, id);
+        self.dispatch(leg, tag, id, cx);
     }
 
     /// Asks for leg flush number `n`.

@@ -25,13 +25,14 @@
 //! again. A write that fails on both legs makes its regions copied from the leader. Client writes that need a new D wait
 //! during steps 1 to 5 of a rejoin, so that L covers D without a race.
 //!
-//! **Not done.** Declaring the next regions of a sequential stream early; rewriting the other slot when idle; a scrub; a
-//! planned swap of the roles.
+//! **Not done.** Rewriting the other slot when idle.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
-//! [`close`] the procedures.
+//! how far it may be, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
+//! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
+//! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
+//! [`member`], [`join`], [`close`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
 //! otherwise a few. RAM: 0.9 B a region and leg (1.8 MiB for 1 TiB in regions of 1 MiB), 64 B for each active region,
@@ -39,6 +40,8 @@
 //! requests that are not answered), and `resync_depth` chunks.
 
 mod ack;
+mod admin;
+mod ahead;
 mod close;
 pub mod config;
 mod copy;
@@ -49,24 +52,33 @@ mod figures;
 mod flush;
 mod hedge;
 pub mod hetero;
+mod join;
 pub mod lag;
 pub mod layout;
 pub mod leg;
 pub mod locks;
 pub mod lost;
+mod machine;
 mod member;
+mod op;
 mod open;
+mod outbox;
+mod policy;
+mod quantile;
 mod ratio;
 mod read;
 pub mod region_map;
 pub mod regions;
+mod scrub;
 mod write;
 
-pub use config::{kind, Fresh, MirrorConfig, ReadPolicy, HETERO_PLANTS, PLANTS, STORY_PLANTS};
+pub use config::{
+    kind, Fresh, Lead, MirrorConfig, OnMismatch, ReadPolicy, ScrubConfig, HETERO_PLANTS, PLANTS, STORY_PLANTS,
+};
 pub use hetero::{hetero_kind, HeteroConfig};
 
 use config::Planted;
-use delay::{Pace, Policy, Waits};
+use delay::{Pace, Waits};
 use expose::Exposure;
 use figures::Counts;
 use lag::Lag;
@@ -76,13 +88,13 @@ use locks::{Locks, Pass};
 use lost::Lost;
 use member::Proc;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Flags, Instant, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Rng, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, Cx, Flags, Health, Instant, Limits, OpenHow, ReqId, Rng, Span, TimerKey,
 };
-use region_map::{Bits, D};
+use op::Operation;
+use policy::{Policy, Upkeep};
+use region_map::Bits;
 use regions::Regions;
 use std::collections::VecDeque;
-use write::Operation;
 
 /// Marks no operation.
 const NONE: u32 = u32::MAX;
@@ -98,6 +110,8 @@ const REST: TimerKey = TimerKey(3);
 const EXPOSE: TimerKey = TimerKey(4);
 /// The timer of reads that are late.
 const HEDGE: TimerKey = TimerKey(5);
+/// The timer of scrubs.
+const SCRUB: TimerKey = TimerKey(6);
 
 /// What a child request of the mirror is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +163,7 @@ enum Phase {
 pub struct Mirror {
     limits: Limits,
     policy: Policy,
+    upkeep: Upkeep,
     names: [String; 2],
     layouts: [Layout; 2],
     planted: Planted,
@@ -212,6 +227,13 @@ pub struct Mirror {
     exposure: Exposure,
     /// Writes that wait for room within the exposure bound, in order.
     gated: VecDeque<u32>,
+    scrub: scrub::Scrub,
+    ahead: ahead::Ahead,
+    outbox: [outbox::Outbox; 2],
+    /// A planned swap of the roles.
+    swap: Option<admin::Swap>,
+    /// What was said of its health last.
+    told: Health,
     lost: Lost,
     heals: Vec<lost::Heal>,
     /// Requests that wait for the one that a serial manager is busy with.
@@ -320,6 +342,12 @@ impl Mirror {
             complete: Vec::new(),
             exposure: Exposure::default(),
             gated: VecDeque::new(),
+            scrub: scrub::Scrub::default(),
+            ahead: ahead::Ahead::default(),
+            outbox: Default::default(),
+            swap: None,
+            told: Health::Whole,
+            upkeep: config.upkeep(),
             lost: Lost::default(),
             heals: Vec::new(),
             op_queue: VecDeque::new(),
@@ -383,7 +411,7 @@ impl Mirror {
         }
         for i in 0..self.ops.len() as u32 {
             let op = &self.ops[i as usize];
-            if op.kind == write::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
+            if op.kind == op::Kind::Write && !op.over && !op.acked && op.flags.has(Flags::FUA) {
                 self.settle(i, ReqId::NONE, cx);
             }
         }
@@ -396,6 +424,7 @@ impl Mirror {
                 self.begin(op, cx);
             }
             if std::mem::take(&mut self.stir) {
+                self.empty_outboxes(cx);
                 let mut moved = true;
                 while moved {
                     moved = false;
@@ -422,183 +451,11 @@ impl Mirror {
                     self.retry_copies(cx);
                 }
                 self.pump_copies(cx);
+                self.pump_scrub(cx);
+                self.pump_swap(cx);
+                self.tell_health(cx);
             }
         }
-    }
-}
-
-impl Machine for Mirror {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
-    }
-
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        self.how = how;
-        self.phase = Phase::Opening;
-        self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
-        self.start_open();
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
-        self.start_close(cx);
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if self.phase != Phase::Running {
-            return cx.fail(id, ErrorKind::Gone);
-        }
-        let request = &cx.requests[id];
-        match request.op {
-            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
-            Op::Flush => self.client_flush(id, cx),
-            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ if self.policy.serial => {
-                self.op_queue.push_back(id);
-                self.stir = true;
-            }
-            _ => drop(self.admit(id, cx)),
-        }
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &cx.requests[id];
-        let (tag, leg, index) = Tag::of(request.cookie);
-        let failed = request.error.is_some();
-        self.legs[leg].in_flight -= 1;
-        self.legs[leg].silent = false;
-        match tag {
-            Tag::Data => self.data_done(id, leg, index, cx),
-            Tag::Flush => {
-                self.flush_done(leg, failed, cx);
-                self.answer_flushes(id, cx);
-            }
-            Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
-            Tag::Drain => self.drain_done(id, leg, index, cx),
-            Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
-        }
-        if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
-            self.stir = true; // the last straggler
-        }
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
-        match key {
-            CLEAR => self.clear_timer(cx),
-            WAIT => self.limit_timer(cx),
-            REST => self.stir = true,
-            HEDGE => self.hedge_timer(cx),
-            EXPOSE => self.exposure_timer(),
-            _ => self.resync_timer(),
-        }
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
-        let leg = usize::from(child);
-        match event {
-            DeviceEvent::Lost => self.leave(leg, cx),
-            DeviceEvent::Back => {
-                // What it held in volatile memory is gone, whether or not it said so.
-                self.leave(leg, cx);
-                self.legs[leg].failed = false;
-                self.legs[leg].back = true;
-                self.paces[leg].pressed = false;
-                self.stir = true;
-            }
-            DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
-            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
-        }
-        self.advance(cx);
-        only_step(cx)
-    }
-
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        let legs = (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in());
-        let spans = legs.map(|l| peek.expected_latency(l, op, offset, len));
-        let span = if op == Op::Read { spans.min() } else { spans.max() };
-        span.unwrap_or(Span::ZERO)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.is_held() || (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in()).all(|l| peek.is_busy(l))
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(self.leader as u8, offset, len)
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((self.leader as u8, offset))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        self.put_figures(out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-        (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
-        self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what: String| Err(Violation { invariant, what });
-        if self.phase != Phase::Running || self.proc != Proc::None {
-            return Ok(());
-        }
-        if self.exposure.bytes > self.policy.exposed_bytes {
-            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
-            return broken(
-                "exposure_bounded_or_announced",
-                format!("{bytes} B are exposed, at most {most} B may be"),
-            );
-        }
-        let map = &self.legs[self.leader].map;
-        for region in 0..self.region_count {
-            let (active, stale) = (self.regions.find(region).is_some(), self.stale.has(region));
-            let marked = map.wanted(region) & D != 0;
-            if stale && !marked {
-                return broken("intent_before_data", format!("region {region} is stale without D"));
-            }
-            if marked && !active && !stale {
-                return broken("quiet_means_equal_and_clean", format!("region {region} has D for no reason"));
-            }
-        }
-        let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
-        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
-        if flying != data {
-            return broken(
-                "one_in_flight_per_block_and_leg",
-                format!("{flying} parts are under way, {data} requests"),
-            );
-        }
-        Ok(())
-    }
-}
-
-/// A single effect is better returned: the driver follows it without its queue.
-#[inline]
-fn only_step(cx: &mut Cx<'_>) -> Step {
-    match cx.effects[..] {
-        [Effect::Step(step)] => {
-            cx.effects.clear();
-            step
-        }
-        _ => Step::Idle,
     }
 }
 

@@ -6,13 +6,13 @@
 
 use super::config::Fresh;
 use super::decide::{decide, Found, Start};
-use super::layout::{Gen, Superblock};
+use super::layout::{Gen, Layout, Superblock};
 use super::leg::Place;
 use super::lost::Lost;
 use super::member::{stores, Proc};
 use super::region_map::{D, L};
 use super::{Mirror, Phase};
-use nandu_base::{Cx, DeviceEvent, OpenError, Rng};
+use nandu_base::{Cx, DeviceEvent, Instant, OpenError, Rng};
 
 /// Steps of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +79,9 @@ impl Mirror {
             let l = &mut self.legs[leg];
             l.forget();
             l.place = Place::Out;
+            l.back = false;
             if cx.peek.is_open(leg as u8) && !l.failed && right_size {
                 l.place = Place::Opening;
-                l.back = false;
                 if !self.planted.no_flush_at_open {
                     *need = self.flush_anew(leg, cx);
                 }
@@ -116,7 +116,7 @@ impl Mirror {
             }
             Start::Fresh => {
                 self.set_aside(1, true);
-                self.found_set();
+                self.found_set(cx.now);
             }
         }
         Ok(OpenStep::Maps(start))
@@ -126,19 +126,31 @@ impl Mirror {
     fn set_aside(&mut self, x: usize, there: bool) {
         self.legs[x].place = Place::Out;
         self.legs[x].forget();
-        self.legs[x].back = there;
+        self.legs[x].back |= there; // it may have come back since the start began
     }
 
-    /// Gives the first leg the records of a new set.
-    fn found_set(&mut self) {
+    /// Gives the first leg the records of a new set. Its id depends on the driver's seed, and on everything else that tells
+    /// this set from others: the names of the machine and of its legs, their sizes, the regions, and the time. A server
+    /// gives every start a seed of its own, so two sets that are stated in the same words differ.
+    fn found_set(&mut self, now: Instant) {
         let own = self.legs[0].sb;
-        let mut rng = Rng::new(self.seed);
+        let mut rng = Rng::new(self.seed).fork(self.stated()).fork(now.0);
         let set = [rng.bits(), rng.bits()];
         let history = [Gen::NONE; 8];
         let gen = Gen::NONE;
         self.legs[0].begin_anew(Superblock { leg: 0, set, seq: 0, gen, base: gen, history, ..own });
         self.legs[0].lost_to_write = true;
         self.legs[0].map.touch_all();
+    }
+
+    /// What the stack file says of the set.
+    fn stated(&self) -> u64 {
+        let legs = self.names.iter().zip(&self.layouts);
+        let sum = |seed, (name, layout): (&String, &Layout)| {
+            let size = layout.leg.0.to_le_bytes();
+            crc32c::crc32c_append(crc32c::crc32c_append(seed, name.as_bytes()), &size)
+        };
+        u64::from(legs.fold(0, sum)) << 8 | u64::from(self.shift)
     }
 
     fn open_maps(&mut self, start: Start, stored: bool) -> Result<OpenStep, OpenError> {
@@ -262,9 +274,10 @@ impl Mirror {
         self.proc = Proc::None;
         self.opened_after_join = false;
         for leg in &mut self.legs {
+            // One that has come back since the start began makes another start worth while.
+            leg.back &= !leg.is_in();
             leg.place = Place::Out;
             leg.forget();
-            leg.back = false;
         }
         if self.phase == Phase::Opening {
             self.phase = Phase::Closed;

@@ -10,7 +10,7 @@
 use super::config::ReadPolicy;
 use super::layout::PAGE;
 use super::leg::Place;
-use super::write::Part;
+use super::op::Part;
 use super::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, IoError, Op, ReqId, Span};
 

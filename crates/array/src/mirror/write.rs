@@ -1,4 +1,4 @@
-//! Operations on extents, and the way of a client write.
+//! The way of a client write.
 //!
 //! A write claims its extent (R-ONE) and then goes on in pieces of a bounded number of regions; all but huge trims are
 //! one piece. For each piece: a place among the active regions, D durable on the leader (R-INTENT), the data to every leg
@@ -9,140 +9,12 @@
 //! **Errors.** A leg that fails a write that the other leg took is out. What fails after the client was answered goes back
 //! to the queue. The request keeps the payload until the answer.
 
-use super::lag::Piece;
 use super::leg::Place;
 use super::locks::Claim;
+use super::op::{Kind, Operation, Part};
 use super::region_map::{D, L};
 use super::{Mirror, Phase, Tag, NONE};
-use nandu_base::{
-    ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId, TenantId,
-};
-
-/// What an operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Free,
-    Read,
-    /// Write, trim or write-zeroes.
-    Write,
-    /// From leg to leg: a resync, or the repair of what could not be read.
-    Copy {
-        from: usize,
-        repair: bool,
-    },
-}
-
-/// One leg's share in an operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
-    /// None, or the leg has left.
-    None,
-    /// In the leg's delay queue, waiting or under way.
-    Queued,
-    Flying,
-    Done,
-    Failed,
-}
-
-/// Something under way on an extent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operation {
-    pub(super) kind: Kind,
-    /// The client's request, or none.
-    pub(super) parent: ReqId,
-    pub(super) op: Op,
-    pub(super) flags: Flags,
-    pub(super) payload: Payload,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    /// The piece under way.
-    pub(super) at: u64,
-    pub(super) upto: u64,
-    pub(super) parts: [Part; 2],
-    pub(super) tries: [u8; 2],
-    /// Legs that take this trim as write-zeroes; for reads, legs that failed it. One bit each.
-    pub(super) legs: u8,
-    /// Child requests that are not back.
-    pub(super) flying: u8,
-    /// Whether the piece was sent.
-    pub(super) issued: bool,
-    /// Whether the operation has ended and only waits for stragglers.
-    pub(super) over: bool,
-    /// Whether the client has its answer; the extent is free then.
-    pub(super) acked: bool,
-    /// Whether the wait limit is over.
-    pub(super) waited: bool,
-    /// Whether a read has begun anew past a late leg.
-    pub(super) anew: bool,
-    /// Whether it waits for room within the exposure bound.
-    pub(super) gated: bool,
-    /// Number of this write among all.
-    pub(super) version: u64,
-    /// When it was issued, and when the first leg had it; zero when that one had it from its delay queue.
-    pub(super) sent: Instant,
-    pub(super) first: Instant,
-    /// Pieces in the delay queue of each leg.
-    pub(super) pieces: [u32; 2],
-    /// Bytes that count as exposed.
-    pub(super) exposed: u64,
-    pub(super) cause: TenantId,
-    pub(super) error: Option<IoError>,
-}
-
-impl Operation {
-    /// An operation on `start..end` that has not begun.
-    pub(super) fn new(kind: Kind, op: Op, flags: Flags, payload: Payload, start: u64, end: u64) -> Operation {
-        Operation {
-            kind,
-            parent: ReqId::NONE,
-            op,
-            flags,
-            payload,
-            start,
-            end,
-            at: start,
-            upto: end,
-            parts: [Part::None; 2],
-            tries: [0; 2],
-            legs: 0,
-            flying: 0,
-            issued: false,
-            over: false,
-            acked: false,
-            waited: false,
-            anew: false,
-            gated: false,
-            version: 0,
-            sent: Instant::ZERO,
-            first: Instant::ZERO,
-            pieces: [0; 2],
-            exposed: 0,
-            cause: TenantId::SYSTEM,
-            error: None,
-        }
-    }
-
-    /// The share of a leg in the piece under way, for its delay queue.
-    pub(super) fn piece(&self, i: u32, leg: usize) -> Piece {
-        let zeroes = self.op == Op::Trim && self.legs >> leg & 1 != 0;
-        Piece {
-            start: self.at,
-            end: self.upto,
-            oldest: self.version,
-            since: self.sent,
-            op: if zeroes { Op::WriteZeroes } else { self.op },
-            fua: self.flags.has(Flags::FUA),
-            payload: self.payload.slice(ByteLen(self.at - self.start)),
-            writer: i,
-            cause: self.cause,
-        }
-    }
-
-    /// The client's request, as long as it is not answered.
-    pub(super) fn client(&self) -> Option<ReqId> {
-        (self.parent != ReqId::NONE).then_some(self.parent)
-    }
-}
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId};
 
 impl Mirror {
     /// A client's read, write, trim or write-zeroes.
@@ -152,8 +24,14 @@ impl Mirror {
         let end = r.offset.0 + r.len.0;
         let mut op = Operation::new(kind, r.op, r.flags, r.payload, r.offset.0, end);
         (op.parent, op.cause) = (id, r.cause);
-        let claim = if kind == Kind::Read { Claim::Read } else { Claim::Write };
-        self.enter(op, claim)
+        if kind == Kind::Read {
+            return self.enter(op, Claim::Read);
+        }
+        self.scrub_gives_way(op.start, op.end, cx);
+        if self.upkeep.predeclare > 0 && op.op == Op::Write {
+            self.declare_ahead(op.start, op.end, cx);
+        }
+        self.enter(op, Claim::Write)
     }
 
     /// Puts an operation into the table; it begins when it has its extent.
@@ -189,6 +67,7 @@ impl Mirror {
             Kind::Read => self.read_begin(i, cx),
             Kind::Write => self.next_piece(i, cx),
             Kind::Copy { .. } => self.copy_begin(i, cx),
+            Kind::Scrub => self.scrub_begin(i, cx),
             Kind::Free => unreachable!("an operation that is over has no extent"),
         }
     }
@@ -257,7 +136,7 @@ impl Mirror {
     }
 
     /// Mode `fast-leg`: L goes to the follower's map as early as D to the leader's, so that a flush finds it there.
-    fn list_on_follower(&mut self, range: std::ops::RangeInclusive<u32>) {
+    pub(super) fn list_on_follower(&mut self, range: std::ops::RangeInclusive<u32>) {
         let follower = self.follower();
         let leg = &mut self.legs[follower];
         if self.policy.fast_flush && leg.writes && !self.proc.holds_new_regions() {
@@ -350,6 +229,7 @@ impl Mirror {
             Kind::Read => self.read_back(id, leg, i, cx),
             Kind::Write => self.write_back(id, leg, i, cx),
             Kind::Copy { .. } => self.copy_back(id, leg, i, cx),
+            Kind::Scrub => self.scrub_back(id, leg, i, cx),
             Kind::Free => unreachable!("a child request came back to an operation that is free"),
         }
     }
@@ -560,7 +440,7 @@ impl Mirror {
         if op.flying > 0 {
             return;
         }
-        if matches!(op.kind, Kind::Copy { .. }) {
+        if matches!(op.kind, Kind::Copy { .. } | Kind::Scrub) {
             cx.pool.release(op.payload);
             op.payload = Payload::NONE;
         }

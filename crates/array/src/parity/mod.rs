@@ -428,7 +428,10 @@ impl Machine for Parity {
                 self.members.reopen = true;
                 self.stir = true;
             }
-            DeviceEvent::GcPressure(_) | DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
+            DeviceEvent::GcPressure(_)
+            | DeviceEvent::Standby(_)
+            | DeviceEvent::Resized(_)
+            | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
         only_step(cx)

@@ -105,6 +105,18 @@ impl Disk {
         self.pending.len()
     }
 
+    /// Requests for data under way.
+    pub fn data_under_way(&self) -> usize {
+        let is_data = |p: &&Pending| p.op != Op::Flush && p.first < self.data_end;
+        self.pending.values().filter(is_data).count()
+    }
+
+    /// A sector changes by itself, and says nothing.
+    pub fn rot(&mut self, sector: u64) {
+        self.cache.remove(&sector);
+        self.durable.insert(sector, Cell::Stamp(Stamp::new(77, sector)));
+    }
+
     /// Data sectors that a cut may take back.
     pub fn unflushed(&self) -> impl Iterator<Item = u64> + '_ {
         let data = self.cache.range(..self.data_end);

@@ -7,4 +7,5 @@ mod hetero;
 mod plants;
 mod random;
 mod scenarios;
+mod upkeep;
 mod world;

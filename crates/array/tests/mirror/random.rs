@@ -2,7 +2,8 @@
 
 use crate::world::{Setup, World, A, B};
 use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
-use nandu_base::{ByteLen, Op, OpenHow, Rng, Span};
+use nandu_array::mirror::Lead;
+use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
 use std::collections::BTreeMap;
 
 /// What may happen.
@@ -16,6 +17,8 @@ pub struct Mix {
     pub freezes: bool,
     /// A cut after which one leg stays away and the other is started alone.
     pub alone: bool,
+    /// Scrubs, planned swaps, replaced legs.
+    pub admin: bool,
 }
 
 pub const ALL: Mix = Mix {
@@ -26,6 +29,7 @@ pub const ALL: Mix = Mix {
     bad_writes: true,
     freezes: true,
     alone: true,
+    admin: true,
 };
 
 struct Life {
@@ -33,6 +37,8 @@ struct Life {
     rng: Rng,
     mix: Mix,
     lost: Option<usize>,
+    /// A leg was replaced, and may still be blank.
+    create: bool,
     /// A sector is unreadable on some leg, or a leg failed: errors may reach the client.
     hurt: bool,
 }
@@ -50,7 +56,7 @@ fn live_and_count(
     figures: &mut BTreeMap<&'static str, u64>,
 ) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
-    let mut life = Life { world: World::new(setup), rng, mix, lost: None, hurt: false };
+    let mut life = Life { world: World::new(setup), rng, mix, lost: None, create: false, hurt: false };
     let create = OpenHow { create: true, ..OpenHow::default() };
     if let Err(e) = life.world.open(create) {
         return Err(format!("the first start fails: {e}"));
@@ -84,7 +90,7 @@ impl Life {
 
     fn act(&mut self) {
         let (first, count) = self.extent();
-        match self.rng.below(40) {
+        match self.rng.below(44) {
             0..=11 => drop(self.world.write(first, count)),
             12 => drop(self.world.change(Op::Write, first, count, true)),
             13 => drop(self.world.change(Op::Trim, first, count, false)),
@@ -109,6 +115,7 @@ impl Life {
                 let (leg, ms) = (self.rng.below(2) as usize, self.rng.between(1, 20));
                 self.world.freeze(leg, Span::from_us(ms * ms * 50));
             }
+            40..=43 if self.mix.admin => self.admin(),
             _ => self.world.run(30),
         }
     }
@@ -124,6 +131,23 @@ impl Life {
         drop(disk);
         self.world.may_lose = true;
         self.hurt = true;
+    }
+
+    fn admin(&mut self) {
+        let leg = self.rng.below(2) as u8;
+        if self.world.opened() != Some(Ok(())) {
+            return;
+        }
+        // What is refused changes nothing.
+        match self.rng.below(8) {
+            0..=3 => drop(self.world.admin(Admin::Scrub { mends: None })),
+            4 => drop(self.world.admin(Admin::StopScrub)),
+            5 | 6 => drop(self.world.admin(Admin::Lead(leg))),
+            _ if self.lost.is_none() && self.world.is_pair() => {
+                self.create |= self.world.replace(usize::from(leg), "in a life").is_ok();
+            }
+            _ => {}
+        }
     }
 
     fn lose_or_return(&mut self) {
@@ -164,12 +188,12 @@ impl Life {
             }
             None => {}
         }
-        self.start(OpenHow { alone, ..OpenHow::default() });
+        self.start(OpenHow { alone, create: self.create, ..OpenHow::default() });
     }
 
     fn death(&mut self) {
         self.world.die();
-        self.start(OpenHow::default());
+        self.start(OpenHow { create: self.create, ..OpenHow::default() });
         // What was read from a cache must survive the next cut.
         if self.rng.below(2) == 0 && self.lost.is_none() {
             self.world.read_all();
@@ -208,7 +232,7 @@ impl Life {
             Some(leg) => {
                 self.world.cut();
                 self.world.disk(leg).lost = false;
-                if let Err(error) = self.world.open(OpenHow::default()) {
+                if let Err(error) = self.world.open(OpenHow { create: self.create, ..OpenHow::default() }) {
                     self.world.wrong.get_or_insert(format!("both legs, after `{why}`: {error}"));
                 }
             }
@@ -217,6 +241,8 @@ impl Life {
     }
 
     fn finish(&mut self) {
+        // A scrub that comes by itself never ends; it takes fewer events to see that all else has.
+        let long = if self.world.setup.config.scrub.every == Span::ZERO { 200_000 } else { 20_000 };
         for leg in [A, B] {
             self.world.disk(leg).bad.clear();
         }
@@ -224,22 +250,22 @@ impl Life {
         if let Some(leg) = self.lost.take() {
             self.world.back(leg);
         }
-        self.world.run(100_000);
+        self.world.run(long);
         if !self.world.is_pair() {
             // A leg that failed says nothing more: only a new start takes it in again.
             self.world.die();
-            if let Err(error) = self.world.open(OpenHow::default()) {
+            if let Err(error) = self.world.open(OpenHow { create: self.create, ..OpenHow::default() }) {
                 self.world.wrong.get_or_insert(format!("the last start: {error}"));
                 return;
             }
         }
-        self.world.run(200_000);
+        self.world.run(long);
         if self.world.wrong.is_some() {
             return;
         }
         self.world.check_equal();
         self.world.read_all();
-        self.world.run(200_000);
+        self.world.run(long);
         self.world.close();
         if self.world.wrong.is_none() {
             self.world.check_equal();
@@ -306,6 +332,14 @@ pub fn setup(seed: u64) -> Setup {
     if seed % 8 == 7 {
         setup.config.clear_after = Span::from_ms(5);
     }
+    let mut rng = Rng::new(seed ^ 0x0B5E);
+    setup.config.lead = *rng.pick(&[Lead::Last, Lead::First]);
+    setup.config.predeclare = *rng.pick(&[0, 1, 8]);
+    setup.config.leg_depth = *rng.pick(&[[0, 0], [1, 1], [8, 2]]);
+    if seed % 6 == 0 {
+        setup.config.scrub.every = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
+    }
+    setup.config.scrub.rate = *rng.pick(&[ByteLen::ZERO, ByteLen::mib(64)]);
     setup
 }
 
@@ -352,6 +386,10 @@ fn random_hetero_lives_end_well() {
         "rejoins",
         "resync_bytes",
         "repairs",
+        "scrub_passes",
+        "planned_swaps",
+        "leg_a_depth_waits",
+        "leg_b_depth_waits",
     ] {
         assert!(figures.get(name).is_some_and(|&n| n > 0), "no life has `{name}`");
     }

@@ -192,7 +192,10 @@ fn a_foreign_or_blank_leg_is_refused_and_not_written() {
     other.close();
     w.disks[B] = other.disks[B].clone();
     let before = w.disk(B).touched().len();
-    assert!(refusal(w.open(ALONE)).contains("do not belong together"));
+    match w.open(ALONE) {
+        Err(OpenError::Foreign { device, remedy }) => assert!(device == "b" && remedy.contains("another")),
+        other => panic!("not refused: {other:?}"),
+    }
     w.cut();
     // No leg at all.
     w.disk(B).wipe();
@@ -611,6 +614,12 @@ fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
         precondition: Precondition::Empty,
     };
     config.build(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
+}
+
+/// Why these options are refused.
+pub fn refused_options(config: &MirrorConfig) -> String {
+    let legs = [Limits::plain(ByteLen::mib(64)), Limits::plain(ByteLen::mib(80))];
+    build(config, &legs).expect_err("wrong")
 }
 
 #[test]

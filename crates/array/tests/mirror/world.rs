@@ -4,9 +4,9 @@ use crate::disk::{lose, Disk, Leg, Shared};
 use nandu_array::mirror::layout::Layout;
 use nandu_array::mirror::{HeteroConfig, MirrorConfig};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind, Flags, Instant, Op,
-    OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector, Span,
-    Stamp, TenantId, TimerKey, SECTOR,
+    Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, ErrorKind,
+    Flags, Instant, Notice, Op, OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request,
+    RequestTable, Sector, Span, Stamp, TenantId, TimerKey, SECTOR,
 };
 use nandu_stack::{Driver, Graph, Part};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,7 @@ struct Events {
     queue: BTreeMap<(u64, u64), Due>,
     order: u64,
     answers: Vec<Answer>,
+    notices: Vec<Notice>,
 }
 
 impl Events {
@@ -55,6 +56,11 @@ impl Driver for Events {
     }
     fn medium(&mut self, _: u32, _: ReqId, _: &mut RequestTable, _: &mut PayloadPool) {
         unreachable!("test legs have no medium")
+    }
+    fn notice(&mut self, node: u32, notice: Notice) {
+        if node == MIRROR {
+            self.notices.push(notice);
+        }
     }
     fn host_done(&mut self, r: &Request, _: Instant, pool: &mut PayloadPool) {
         let sectors = if r.op == Op::Read { r.len.0 / SECTOR } else { 0 };
@@ -192,6 +198,12 @@ pub struct World {
     pub fuse: Option<u64>,
     /// Data may be lost: a leg was given up, or errors hit the only one.
     pub may_lose: bool,
+    /// The medium that was replaced last.
+    pub removed: Option<Shared>,
+    /// Data of a leg have changed by themselves.
+    rotten: bool,
+    /// What the mirror has said.
+    pub notices: Vec<Notice>,
     /// The figures of earlier sessions, added up.
     pub figures: BTreeMap<&'static str, u64>,
     /// The first thing that was wrong.
@@ -231,6 +243,9 @@ impl World {
             ambush: None,
             fuse: None,
             may_lose: false,
+            removed: None,
+            rotten: false,
+            notices: Vec::new(),
             figures: BTreeMap::new(),
             wrong: None,
             setup,
@@ -355,6 +370,15 @@ impl World {
     fn hear(&mut self) {
         for answer in std::mem::take(&mut self.events.answers) {
             self.judge(answer);
+        }
+        for notice in std::mem::take(&mut self.events.notices) {
+            tell!(self, "{notice:?}");
+            if matches!(notice, Notice::Differ { .. }) && !self.rotten {
+                self.complain(format!(
+                    "scrub_compares_current: {notice:?}, and nothing has changed by itself"
+                ));
+            }
+            self.notices.push(notice);
         }
         if let Err(violation) = self.graph.as_ref().expect("booted").check() {
             self.complain(violation.to_string());
@@ -642,6 +666,52 @@ impl World {
         }
     }
 
+    /// An operator asks for something.
+    pub fn admin(&mut self, admin: Admin) -> Result<(), AdminError> {
+        tell!(self, "{admin:?}");
+        let graph = self.graph.as_mut().expect("booted");
+        let result = graph.admin(MIRROR, admin, self.now, &mut self.events);
+        self.hear();
+        result
+    }
+
+    /// A leg is replaced by a blank one, when the last request to the old one has ended.
+    pub fn replace(&mut self, leg: usize, with: &str) -> Result<(), AdminError> {
+        tell!(self, "leg {leg} is replaced: {with}");
+        let solos = self.counter("solos");
+        let was_member = self.counter(["leg_a_is_member", "leg_b_is_member"][leg]) == 1;
+        self.admin(Admin::Replace(leg as u8))?;
+        // The old leg is pulled out when the other one has said durably that it goes on alone.
+        for _ in 0..10_000 {
+            let is_alone = !was_member || self.counter("solos") > solos;
+            if is_alone && self.disk(leg).pending() == 0 || !self.step() {
+                break;
+            }
+        }
+        if was_member && self.counter("solos") == solos {
+            self.back(leg); // a cut or a failure came first: the old leg is still the one
+            return Ok(());
+        }
+        let disk = {
+            let old = self.disk(leg);
+            let mut disk = Disk::new(old.size, self.layout.data, self.setup.seed * 2 + 77);
+            (disk.delay, disk.forgets) = (old.delay, old.forgets);
+            disk
+        };
+        // The machine of the leg goes on with another medium.
+        let old = std::mem::replace(&mut *self.disk(leg), disk);
+        self.removed = Some(Arc::new(Mutex::new(old)));
+        self.back(leg);
+        Ok(())
+    }
+
+    /// Sectors of a leg change by themselves.
+    pub fn corrupt(&mut self, leg: usize, first: u64, count: u64) {
+        self.rotten = true;
+        let mut disk = self.disk(leg);
+        (first..first + count).for_each(|s| disk.rot(s));
+    }
+
     /// A leg answers nothing for a while.
     pub fn freeze(&mut self, leg: usize, span: Span) {
         tell!(self, "leg {leg} freezes for {span}");
@@ -698,7 +768,7 @@ impl World {
             }
         }
         let living = self.graph().pool.living();
-        if living != 0 {
+        if living != 0 && self.counter("scrub_is_active") == 0 {
             self.complain(format!("{living} payload buffers are held by nobody"));
         }
     }

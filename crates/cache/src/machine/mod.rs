@@ -353,7 +353,7 @@ impl Machine for Cache {
                 self.forget_all(cx);
                 cx.event(event);
             }
-            DeviceEvent::Resized(_) => {}
+            DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
             other => cx.event(other),
         }
         Step::Idle

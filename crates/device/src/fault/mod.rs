@@ -410,7 +410,7 @@ impl Machine for Fault {
                 }
                 self.progress(cx);
             }
-            DeviceEvent::Resized(_) => {}
+            DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
             other => cx.event(other),
         }
         Step::Idle

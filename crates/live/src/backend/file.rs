@@ -42,7 +42,11 @@ const DETOUR: u32 = 1024;
 #[derive(Debug)]
 pub struct FileBackend {
     node: u32,
+    /// Where relative paths start.
+    base: PathBuf,
     path: PathBuf,
+    /// What takes its place when it is opened again.
+    next: Option<(PathBuf, Arc<OpenFile>)>,
     capacity: ByteLen,
     direct: bool,
     /// `None` after a reopening that failed.
@@ -71,7 +75,9 @@ impl FileBackend {
         let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
         Ok(FileBackend {
             node,
+            base: base.into(),
             path,
+            next: None,
             capacity: spec.capacity,
             direct: spec.direct,
             file: Some(Arc::new(file)),
@@ -107,7 +113,9 @@ impl FileBackend {
         let workers = Workers::new(node, threads, completions);
         FileBackend {
             node,
+            base: base.into(),
             path,
+            next: None,
             capacity: spec.capacity,
             direct: spec.direct,
             file: None,
@@ -142,7 +150,24 @@ impl BlockBackend for FileBackend {
         }
     }
 
+    fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError> {
+        if let Some(path) = with {
+            let path = self.base.join(path);
+            let file = open(&path, self.capacity, self.direct, true)?;
+            self.next = Some((path, Arc::new(file)));
+        }
+        Ok(())
+    }
+
+    fn forget_prepared(&mut self) {
+        self.next = None;
+    }
+
     fn reopen(&mut self) -> Result<(), LegError> {
+        if let Some((path, file)) = self.next.take() {
+            (self.path, self.file) = (path, Some(file));
+            return Ok(());
+        }
         self.file = None; // its lock must go before the next one is taken
         self.file = Some(Arc::new(open(&self.path, self.capacity, self.direct, false)?));
         Ok(())

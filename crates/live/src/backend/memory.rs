@@ -6,6 +6,7 @@
 use super::{BlockBackend, BlockIo, Done, Failure, LegError};
 use nandu_base::Op;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const CHUNK: u64 = 256 << 10;
 
@@ -15,6 +16,8 @@ pub struct Memory {
     node: u32,
     chunks: BTreeMap<u64, Box<[u8]>>,
     given_up: bool,
+    /// It is blank when it is opened again.
+    replaced: bool,
 }
 
 impl Memory {
@@ -76,7 +79,24 @@ impl BlockBackend for Memory {
         self.given_up = true;
     }
 
+    fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError> {
+        if let Some(path) = with {
+            let why = "the leg is in memory and has no file".into();
+            let remedy = "replace it without naming one";
+            return Err(LegError { path: path.display().to_string(), why, remedy, missing: false });
+        }
+        self.replaced = true;
+        Ok(())
+    }
+
+    fn forget_prepared(&mut self) {
+        self.replaced = false;
+    }
+
     fn reopen(&mut self) -> Result<(), LegError> {
+        if std::mem::take(&mut self.replaced) {
+            self.chunks.clear();
+        }
         self.given_up = false;
         Ok(())
     }

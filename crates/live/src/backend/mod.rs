@@ -16,6 +16,7 @@ use nandu_base::bytebuf::ByteRegion;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 /// One request to a medium.
@@ -75,6 +76,16 @@ pub trait BlockBackend: Send {
     /// Gives the device up: what has not begun fails with [`ErrorKind::Gone`], and so does all that comes later. What
     /// has begun cannot be stopped; it ends by itself.
     fn give_up(&mut self);
+
+    /// The next [`BlockBackend::reopen`] takes what is in place of the device: another file, or a blank one where the old
+    /// one was. Nothing changes before.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError>;
+
+    /// Forgets what was prepared.
+    fn forget_prepared(&mut self);
 
     /// Opens the device again after [`BlockBackend::give_up`]. Called when nothing is in flight any more.
     ///

@@ -4,14 +4,15 @@ use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
 use super::Reactor;
-use crate::ctl::{Command, LINE_MAX};
-use nandu_base::{Counter, Op};
+use crate::ctl::{Command, Scrub, LINE_MAX};
+use nandu_base::{Admin, AdminError, Counter, Op};
 use rustix::io::Errno;
 use rustix::net::{send, SendFlags};
 use serde_json::{json, Map, Value};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 /// Control connections at once.
 const CONNECTIONS: usize = 16;
@@ -130,6 +131,9 @@ impl Reactor {
                 Ok(Command::Status) => Some(self.status()),
                 Ok(Command::Fail(leg)) => Some(self.fail_leg(&leg)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
+                Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
+                Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
+                Ok(Command::Scrub(device, what)) => Some(self.scrub(&device, what)),
             };
             if let (Some(answer), Some(conn)) = (answer, self.controls.get_mut(key)) {
                 conn.say(&answer);
@@ -198,12 +202,86 @@ impl Reactor {
         if matches!(leg.state, LegState::Active | LegState::Returning) {
             return Some(refusal(&format!("`{name}` is {} already", leg.state.word())));
         }
-        leg.state = LegState::Returning;
+        self.await_leg(node, client);
+        None
+    }
+
+    /// Asks the nearest device above a leg that knows such a command.
+    fn ask_above(&mut self, leg: u32, admin: impl Fn(u8) -> Admin) -> Result<(), AdminError> {
+        let now = self.clock.now();
+        let mut node = leg;
+        loop {
+            let place = |children: &Vec<u32>| children.iter().position(|&child| child == node);
+            let mut above =
+                (0u32..).zip(&self.children).filter_map(|(at, children)| Some((at, place(children)?)));
+            let (Some((parent, child)), None) = (above.next(), above.next()) else {
+                return Err(AdminError::Unknown);
+            };
+            match self.graph.admin(parent, admin(child as u8), now, &mut self.host) {
+                Err(AdminError::Unknown) => node = parent,
+                result => return result,
+            }
+        }
+    }
+
+    /// Begins to put something blank in place of a leg. The answer comes when it is open.
+    fn replace_leg(&mut self, name: &str, with: Option<&Path>, client: Key) -> Option<Value> {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return Some(refusal),
+        };
+        let leg = self.host.leg(node);
+        if leg.state == LegState::Returning {
+            return Some(refusal(&format!("`{name}` is {} already", leg.state.word())));
+        }
+        if let Err(error) = leg.backend.prepare(with) {
+            return Some(refusal(&error.to_string()));
+        }
+        if let Err(error) = self.ask_above(node, Admin::Replace) {
+            self.host.leg(node).backend.forget_prepared();
+            return Some(refusal(&format!("`{name}` is not replaced: {error}")));
+        }
+        if self.host.leg(node).give_up(0) {
+            self.leg_lost(node, 0, self.clock.now());
+        }
+        self.await_leg(node, client);
+        None
+    }
+
+    fn lead(&mut self, name: &str) -> Value {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return refusal,
+        };
+        match self.ask_above(node, Admin::Lead) {
+            Ok(()) => json!({ "ok": true, "leg": name }),
+            Err(error) => refusal(&format!("`{name}` does not lead: {error}")),
+        }
+    }
+
+    fn scrub(&mut self, name: &str, what: Scrub) -> Value {
+        let Some(node) = (0..self.graph.len() as u32).find(|&n| self.graph.name(n) == name) else {
+            return refusal(&format!("there is no device `{name}`"));
+        };
+        let admin = match what {
+            Scrub::Begin => Admin::Scrub { mends: None },
+            Scrub::Mend => Admin::Scrub { mends: Some(true) },
+            Scrub::Report => Admin::Scrub { mends: Some(false) },
+            Scrub::Stop => Admin::StopScrub,
+        };
+        match self.graph.admin(node, admin, self.clock.now(), &mut self.host) {
+            Ok(()) => json!({ "ok": true, "device": name }),
+            Err(error) => refusal(&format!("`{name}`: {error}")),
+        }
+    }
+
+    /// Takes a leg back as soon as that can be, and lets a client wait for it.
+    fn await_leg(&mut self, node: u32, client: Key) {
+        self.host.leg(node).state = LegState::Returning;
         if let Some(conn) = self.controls.get_mut(client) {
             conn.waits_for = Some(node);
         }
         self.try_return(node, self.clock.now());
-        None
     }
 
     /// Tells whoever waits for the return of a leg how it went.
@@ -261,6 +339,9 @@ impl Reactor {
             "latency_ns_max": stats.latency_max.0,
             "counters": counters,
         });
+        if let Some(health) = self.graph.machine(node).health() {
+            status["health"] = json!(health.word());
+        }
         if let Some(leg) = &self.host.legs[node as usize] {
             status["state"] = json!(leg.state.word());
             status["in_flight"] = json!(leg.in_flight);

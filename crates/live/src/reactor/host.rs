@@ -3,7 +3,7 @@
 use super::legs::Leg;
 use super::ops::Ops;
 use crate::backend::{BlockIo, Done};
-use nandu_base::{Flags, Instant, PayloadPool, ReqId, Request, RequestTable, TimerKey};
+use nandu_base::{Flags, Instant, Notice, PayloadPool, ReqId, Request, RequestTable, TimerKey};
 use nandu_stack::Driver;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,13 +26,22 @@ pub(crate) struct Host {
     pub legs: Vec<Option<Leg>>,
     /// Ends that were known at once.
     pub done: Vec<Done>,
+    /// What machines have to say.
+    pub notices: Vec<(u32, Notice)>,
     /// What clients wait for.
     pub ops: Ops,
 }
 
 impl Host {
     pub fn new(legs: Vec<Option<Leg>>) -> Host {
-        Host { due: BinaryHeap::new(), serial: 0, legs, done: Vec::new(), ops: Ops::default() }
+        Host {
+            due: BinaryHeap::new(),
+            serial: 0,
+            legs,
+            done: Vec::new(),
+            notices: Vec::new(),
+            ops: Ops::default(),
+        }
     }
 
     fn schedule(&mut self, at: Instant, due: Due) {
@@ -81,6 +90,10 @@ impl Driver for Host {
         let leg = self.legs[node as usize].as_mut().expect("only a leaf with a medium hands requests over");
         leg.in_flight += 1;
         leg.backend.submit(io, &mut self.done);
+    }
+
+    fn notice(&mut self, node: u32, notice: Notice) {
+        self.notices.push((node, notice));
     }
 
     fn host_done(&mut self, request: &Request, _now: Instant, _pool: &mut PayloadPool) {

@@ -24,7 +24,7 @@ use crate::nbd::Exports;
 use conn::Conn;
 use host::{Due, Host};
 use legs::{Leg, LegState};
-use nandu_base::{DeviceEvent, Instant, OpenError, OpenHow, ReqId, Span, TimerKey};
+use nandu_base::{DeviceEvent, Instant, Notice, OpenError, OpenHow, ReqId, Span, TimerKey};
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
 use poll::{Interest, Poll, Ready, Source};
@@ -57,6 +57,10 @@ pub enum LegNews {
 pub enum News {
     /// A leg.
     Leg(String, LegNews),
+    /// A device says how it stands, or what it has found.
+    Device(String, Notice),
+    /// A device does not take back one that has come: its name, and that of the one.
+    NotTaken(String, String),
     /// A client was hung up on.
     Client(String),
 }
@@ -184,6 +188,16 @@ impl Reactor {
 
     /// What happened since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
+        for (node, notice) in std::mem::take(&mut self.host.notices) {
+            let device = self.graph.name(node).to_string();
+            self.news.push(match notice {
+                Notice::Refused(child) => {
+                    let child = self.children[node as usize][usize::from(child)];
+                    News::NotTaken(device, self.graph.name(child).to_string())
+                }
+                notice => News::Device(device, notice),
+            });
+        }
         std::mem::take(&mut self.news)
     }
 

@@ -2,10 +2,11 @@
 
 use super::stop::Stopper;
 use crate::reactor::{Caps, LegNews, News};
-use nandu_base::OpenError;
+use nandu_base::{Health, Notice, OpenError};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -38,7 +39,7 @@ pub struct ServeOptions {
     pub read_only: bool,
     /// Where relative paths of files start.
     pub base: PathBuf,
-    /// The seed of the machines' random choices.
+    /// The seed of the machines' random choices. A server should have one of its own: the ids of new sets come from it.
     pub seed: u64,
     /// Limits for clients.
     pub caps: Caps,
@@ -66,11 +67,24 @@ impl ServeOptions {
             exports: Vec::new(),
             read_only: false,
             base: PathBuf::from("."),
-            seed: 1,
+            seed: fresh_seed(),
             caps: Caps::default(),
             signals: true,
             planted: BTreeSet::new(),
             stopper: None,
+        }
+    }
+}
+
+/// A seed that no other start has: from the system's random numbers, or where there are none from the time and the process.
+fn fresh_seed() -> u64 {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    match read {
+        Ok(()) => u64::from_le_bytes(bytes),
+        Err(_) => {
+            let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+            since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
         }
     }
 }
@@ -111,10 +125,35 @@ impl fmt::Display for Report {
             }
             Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
             Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
+            Report::News(News::Device(device, notice)) => say(f, device, *notice),
+            Report::News(News::NotTaken(device, child)) => {
+                write!(f, "{device}: {child} is not taken: its records are not those of the other leg; see `replace`")
+            }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
             Report::Draining => f.write_str("finishing what is under way"),
             Report::Closed => f.write_str("closed"),
         }
+    }
+}
+
+fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result {
+    match notice {
+        Notice::Health(Health::Whole) => write!(f, "{device}: whole: all data are where they should be"),
+        Notice::Health(Health::Exposed) => {
+            write!(f, "{device}: EXPOSED: some data have been on one leg alone for longer than they may be")
+        }
+        Notice::Health(Health::Degraded) => {
+            write!(f, "{device}: DEGRADED: a leg is out or lacks data; one more failure may lose some")
+        }
+        Notice::Health(Health::Failed) => write!(f, "{device}: FAILED: no leg may serve"),
+        Notice::Differ { at, len, mends } => {
+            let what = if mends { "the leader's data are taken" } else { "nothing is changed" };
+            write!(f, "{device}: the copies differ from byte {} on, {len} in all: {what}", at.0)
+        }
+        Notice::Scrubbed { differing, unreadable } => {
+            write!(f, "{device}: compared: {differing} blocks differed, {unreadable} could not be read")
+        }
+        Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
     }
 }
 

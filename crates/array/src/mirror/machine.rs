@@ -1,0 +1,197 @@
+//! The mirror as a machine: what the driver calls.
+
+use super::figures::Counts;
+use super::member::Proc;
+use super::region_map::D;
+use super::{Mirror, Phase, Tag, CLEAR, EXPOSE, HEDGE, REST, SCRUB, WAIT};
+use nandu_base::{
+    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Health, Limits,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+};
+
+impl Machine for Mirror {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        self.how = how;
+        self.phase = Phase::Opening;
+        self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
+        self.start_open();
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.start_close(cx);
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.phase != Phase::Running {
+            return cx.fail(id, ErrorKind::Gone);
+        }
+        let request = &cx.requests[id];
+        match request.op {
+            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
+            Op::Flush => self.client_flush(id, cx),
+            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
+            _ if self.policy.serial => {
+                self.op_queue.push_back(id);
+                self.stir = true;
+            }
+            _ => drop(self.admit(id, cx)),
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (tag, leg, index) = Tag::of(request.cookie);
+        let failed = request.error.is_some();
+        self.legs[leg].in_flight -= 1;
+        self.legs[leg].silent = false;
+        self.came_back(leg, tag, cx);
+        match tag {
+            Tag::Data => self.data_done(id, leg, index, cx),
+            Tag::Flush => {
+                self.flush_done(leg, failed, cx);
+                self.answer_flushes(id, cx);
+            }
+            Tag::MapWrite | Tag::SbWrite => self.record_written(id, leg, tag == Tag::SbWrite, index, cx),
+            Tag::Drain => self.drain_done(id, leg, index, cx),
+            Tag::MapRead | Tag::SbRead => self.record_read(id, leg, tag == Tag::SbRead, index, cx),
+        }
+        if self.legs[leg].in_flight == 0 && !self.legs[leg].is_in() {
+            self.stir = true; // the last straggler
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        match key {
+            CLEAR => self.clear_timer(cx),
+            WAIT => self.limit_timer(cx),
+            REST => self.stir = true,
+            HEDGE => self.hedge_timer(cx),
+            SCRUB => self.scrub_timer(),
+            EXPOSE => self.exposure_timer(),
+            _ => self.resync_timer(),
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        let leg = usize::from(child);
+        match event {
+            DeviceEvent::Lost => self.leave(leg, cx),
+            DeviceEvent::Back => {
+                // What it held in volatile memory is gone, whether or not it said so.
+                self.leave(leg, cx);
+                self.legs[leg].failed = false;
+                self.legs[leg].back = true;
+                self.paces[leg].pressed = false;
+                self.stir = true;
+            }
+            DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
+            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
+        }
+        self.advance(cx);
+        only_step(cx)
+    }
+
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.obey(admin, cx);
+        self.advance(cx);
+        result
+    }
+
+    fn health(&self) -> Option<Health> {
+        self.standing()
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        let legs = (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in());
+        let spans = legs.map(|l| peek.expected_latency(l, op, offset, len));
+        let span = if op == Op::Read { spans.min() } else { spans.max() };
+        span.unwrap_or(Span::ZERO)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.is_held() || (0..2u8).filter(|&l| self.legs[usize::from(l)].is_in()).all(|l| peek.is_busy(l))
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(self.leader as u8, offset, len)
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((self.leader as u8, offset))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        self.put_figures(out);
+    }
+
+    fn reset_counters(&mut self) {
+        self.count = Counts::default();
+        (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
+        self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: String| Err(Violation { invariant, what });
+        if self.phase != Phase::Running || self.proc != Proc::None {
+            return Ok(());
+        }
+        if self.exposure.bytes > self.policy.exposed_bytes {
+            let (bytes, most) = (self.exposure.bytes, self.policy.exposed_bytes);
+            return broken(
+                "exposure_bounded_or_announced",
+                format!("{bytes} B are exposed, at most {most} B may be"),
+            );
+        }
+        let map = &self.legs[self.leader].map;
+        for region in 0..self.region_count {
+            let (active, stale) = (self.regions.find(region).is_some(), self.stale.has(region));
+            let marked = map.wanted(region) & D != 0;
+            if stale && !marked {
+                return broken("intent_before_data", format!("region {region} is stale without D"));
+            }
+            if marked && !active && !stale {
+                return broken("quiet_means_equal_and_clean", format!("region {region} has D for no reason"));
+            }
+        }
+        let flying: u32 = self.ops.iter().map(|op| u32::from(op.flying)).sum();
+        let data: u32 = self.legs.iter().map(|l| l.reads + l.data_writes - l.drains).sum();
+        if flying != data {
+            return broken(
+                "one_in_flight_per_block_and_leg",
+                format!("{flying} parts are under way, {data} requests"),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A single effect is better returned: the driver follows it without its queue.
+#[inline]
+fn only_step(cx: &mut Cx<'_>) -> Step {
+    match cx.effects[..] {
+        [Effect::Step(step)] => {
+            cx.effects.clear();
+            step
+        }
+        _ => Step::Idle,
+    }
+}

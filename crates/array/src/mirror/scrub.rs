@@ -1,0 +1,394 @@
+//! Scrub: both legs are read and compared, and what differs is mended.
+//!
+//! A pass goes over the device once, chunk by chunk, at most `scrub.rate` bytes a second, one chunk at a time. It begins by
+//! command, or `scrub.every` after the last one began. It waits while a leg is out or a resync is under way: there the legs
+//! differ by right, the leader wins (it has the newer generation or the mark), and the resync writes what it has.
+//!
+//! A chunk claims its extent as a copy does, so no write of it is under way, and it waits until no leg lacks data there.
+//! Then both legs must hold the same, marked region or not. It is not compared where data are lost.
+//!
+//! **Which side wins.**
+//! - One leg returns an error: the other one's data are written to it ([`super::copy`]). Both do: the blocks are tried one
+//!   by one; a block that no leg returns is counted as unreadable and left alone.
+//! - Both return, and differ: nobody can say which one is right, for the legs keep no checksums of data. The blocks are
+//!   counted and reported. With `on_mismatch = "leader"` the follower gets the leader's data: after a crash the leader
+//!   would win too, so no read that has shown them comes undone. With `"report"` nothing is written. Before anything is
+//!   written D of the region is durable on the leader (R-INTENT): a cut in between leaves a mark, and a copy.
+//!
+//! **Clients go first.** A write that meets a chunk that is being read does not wait for it: the chunk is given up and read
+//! again later, so a frozen leg holds no write back. A chunk that was given up [`PATIENCE`] times is skipped, and counted.
+//! The place of a pass is not kept over a restart.
+//!
+//! Cost: two buffers of one chunk, one comparison of them; one test for each write.
+
+use super::copy::Repair;
+use super::layout::PAGE;
+use super::locks::Claim;
+use super::op::{Kind, Operation, Part};
+use super::region_map::D;
+use super::{Mirror, Phase, Tag, SCRUB};
+use nandu_base::{
+    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId, Span,
+};
+
+/// How often a chunk is begun before it is left out of a pass.
+const PATIENCE: u32 = 4;
+
+/// A pass over the device.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    /// The next byte to compare.
+    at: u64,
+    mends: bool,
+    /// How often the chunk there was given up.
+    given_up: u32,
+    differing: u64,
+    unreadable: u64,
+}
+
+/// The scrub of a mirror.
+#[derive(Debug, Default)]
+pub(super) struct Scrub {
+    pass: Option<Pass>,
+    /// When the last pass began.
+    began: Option<Instant>,
+    /// The chunk under way.
+    chunk: Option<u32>,
+    /// The chunk is being mended and no longer gives way; whether its region has its place among the active ones.
+    mending: bool,
+    entered: bool,
+    /// The next chunk is not begun before.
+    not_before: Instant,
+    armed: Option<Instant>,
+}
+
+impl Scrub {
+    /// Whether a pass is under way.
+    pub(super) fn is_active(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// The mirror begins anew; its timer was cancelled.
+    pub(super) fn forget(&mut self) {
+        *self = Scrub { pass: self.pass, began: self.began, ..Scrub::default() };
+    }
+}
+
+impl Mirror {
+    /// Begins a pass, or changes what the one under way does.
+    pub(super) fn start_scrub(&mut self, mends: bool, now: Instant) {
+        self.scrub.began = Some(now);
+        let fresh = Pass { at: 0, mends, given_up: 0, differing: 0, unreadable: 0 };
+        self.scrub.pass = Some(Pass { mends, ..self.scrub.pass.unwrap_or(fresh) });
+        self.stir = true;
+    }
+
+    /// Ends the pass under way; a chunk that is being compared is the last.
+    pub(super) fn stop_scrub(&mut self) {
+        self.scrub.pass = None;
+        self.stir = true;
+    }
+
+    /// Moves the pass on.
+    pub(super) fn pump_scrub(&mut self, cx: &mut Cx<'_>) {
+        if self.scrub.mending {
+            self.pump_mend(cx);
+        }
+        if self.phase != Phase::Running || self.scrub.chunk.is_some() {
+            return;
+        }
+        if self.scrub.pass.is_none() && !self.scrub_is_due(cx) {
+            return;
+        }
+        if self.proc.is_any() || !self.is_pair() || self.stale.count() > 0 {
+            return; // comes again when the resync is over
+        }
+        while let Some(pass) = self.scrub.pass.filter(|_| self.scrub.chunk.is_none()) {
+            if pass.at >= self.limits.capacity.0 {
+                self.pass_over(pass, cx);
+            } else if cx.now < self.scrub.not_before {
+                self.arm_scrub(self.scrub.not_before, cx);
+                return;
+            } else {
+                self.next_chunk(pass, cx);
+            }
+        }
+    }
+
+    /// Begins a pass whose time has come.
+    fn scrub_is_due(&mut self, cx: &mut Cx<'_>) -> bool {
+        let every = self.upkeep.scrub_every;
+        if every == Span::ZERO {
+            return false;
+        }
+        let due = *self.scrub.began.get_or_insert(cx.now) + every;
+        if cx.now < due {
+            self.arm_scrub(due, cx);
+            return false;
+        }
+        self.start_scrub(self.upkeep.scrub_mends, cx.now);
+        true
+    }
+
+    fn arm_scrub(&mut self, at: Instant, cx: &mut Cx<'_>) {
+        if self.scrub.armed.is_none_or(|armed| at < armed) {
+            self.scrub.armed = Some(at);
+            cx.wake_at(SCRUB, at);
+        }
+    }
+
+    pub(super) fn scrub_timer(&mut self) {
+        self.scrub.armed = None;
+        self.stir = true;
+    }
+
+    fn pass_over(&mut self, pass: Pass, cx: &mut Cx<'_>) {
+        self.scrub.pass = None;
+        self.count.scrub.passes += 1;
+        let Pass { differing, unreadable, .. } = pass;
+        cx.event(DeviceEvent::Notice(Notice::Scrubbed { differing, unreadable }));
+        self.scrub_is_due(cx);
+    }
+
+    fn next_chunk(&mut self, pass: Pass, cx: &mut Cx<'_>) {
+        let start = pass.at;
+        let region_end = ((start >> self.shift) + 1) << self.shift;
+        let end = region_end.min(start + self.chunk).min(self.limits.capacity.0);
+        let rate = self.upkeep.scrub_rate;
+        if rate > 0 {
+            let span = (u128::from(end - start) * 1_000_000_000).div_ceil(u128::from(rate));
+            self.scrub.not_before = cx.now + Span(span as u64);
+        }
+        if self.lost.touches(start, end) || pass.given_up >= PATIENCE {
+            self.count.scrub.skipped_bytes += end - start;
+            self.scrub.pass = Some(Pass { at: end, given_up: 0, ..pass });
+            return;
+        }
+        let payload = cx.pool.allocate_unfilled(ByteLen(2 * (end - start)));
+        let mut op = Operation::new(Kind::Scrub, Op::Read, Flags::BACKGROUND, payload, start, end);
+        op.waited = pass.mends;
+        let i = self.put(op);
+        self.scrub.chunk = Some(i);
+        if self.locks.enter(i, start, end, Claim::Copy) {
+            self.ready.push_back(i);
+        }
+    }
+
+    /// A write comes: a chunk that is only being read does not stand in its way.
+    #[inline]
+    pub(super) fn scrub_gives_way(&mut self, start: u64, end: u64, cx: &mut Cx<'_>) {
+        if let Some(i) = self.scrub.chunk.filter(|_| !self.scrub.mending) {
+            let op = &self.ops[i as usize];
+            if op.start < end && start < op.end {
+                self.give_up_chunk(i, cx);
+            }
+        }
+    }
+
+    fn give_up_chunk(&mut self, i: u32, cx: &mut Cx<'_>) {
+        self.scrub.chunk = None;
+        if let Some(pass) = &mut self.scrub.pass {
+            pass.given_up += 1;
+        }
+        self.copy_wait.retain(|&waits| waits != i);
+        self.end(i, cx);
+        self.stir = true;
+    }
+
+    /// The chunk is ours.
+    pub(super) fn scrub_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        if self.stale.count() > 0 {
+            self.give_up_chunk(i, cx); // a write has failed on both legs: the resync comes first
+            return;
+        }
+        if self.lag.iter().any(|lag| lag.lacks(op.start, op.end)) && !self.planted.scrub_lagging {
+            self.copy_wait.push(i);
+            return;
+        }
+        self.read_both(i, cx);
+    }
+
+    fn read_both(&mut self, i: u32, cx: &mut Cx<'_>) {
+        for leg in 0..2 {
+            self.send_scrub(i, leg, Op::Read, leg, cx);
+        }
+    }
+
+    /// Sends the part under way to a leg: a read into its half of the buffer, or a write from the half of `half`.
+    fn send_scrub(&mut self, i: u32, leg: usize, what: Op, half: usize, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::Flying;
+        op.flying += 1;
+        let place = half as u64 * (op.end - op.start) + op.at - op.start;
+        let draft = Draft {
+            op: what,
+            flags: op.flags,
+            offset: ByteOffset(op.at),
+            len: ByteLen(op.upto - op.at),
+            payload: op.payload.slice(ByteLen(place)),
+            cookie: Tag::Data.cookie(leg, i),
+        };
+        let l = &mut self.legs[leg];
+        *(if what == Op::Read { &mut l.reads } else { &mut l.data_writes }) += 1;
+        self.send(leg, ReqId::NONE, draft, cx);
+    }
+
+    pub(super) fn scrub_back(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+        let error = cx.requests[id].error;
+        if error.is_some_and(|e| e.kind == ErrorKind::Gone) {
+            self.leave(leg, cx); // which ends the chunk
+            return;
+        }
+        if self.scrub.mending {
+            self.mended(i, leg, error.is_some(), cx);
+            return;
+        }
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::None;
+        if error.is_some() {
+            op.legs |= 1 << leg;
+            self.count.read_errors[leg] += 1;
+        }
+        let op = &self.ops[i as usize];
+        let (at, upto) = (op.at, op.upto);
+        match (op.flying, op.legs) {
+            (0, 0) => self.compare(i, cx),
+            (0, 3) if upto - at > PAGE => self.part(i, at, at + PAGE, cx),
+            (0, 3) => {
+                self.count.scrub.unreadable += 1;
+                if let Some(pass) = &mut self.scrub.pass {
+                    pass.unreadable += 1;
+                }
+                self.next_part(i, cx);
+            }
+            (0, failed) => {
+                self.repairs.push_back(Repair { leg: usize::from(failed == 2), at, upto });
+                self.next_part(i, cx);
+            }
+            _ => {} // the other leg has not answered
+        }
+    }
+
+    fn part(&mut self, i: u32, at: u64, upto: u64, cx: &mut Cx<'_>) {
+        let op = &mut self.ops[i as usize];
+        (op.at, op.upto, op.legs) = (at, upto, 0);
+        self.read_both(i, cx);
+    }
+
+    /// Goes on behind the part under way: block by block where both legs had returned an error.
+    fn next_part(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        if op.upto < op.end {
+            self.part(i, op.upto, op.end.min(op.upto + PAGE), cx);
+            return;
+        }
+        let (start, end) = (op.start, op.end);
+        self.scrub.chunk = None;
+        self.count.scrub.bytes += end - start;
+        if let Some(pass) = &mut self.scrub.pass {
+            (pass.at, pass.given_up) = (end, 0);
+        }
+        self.end(i, cx);
+        self.stir = true;
+    }
+
+    fn compare(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let op = &self.ops[i as usize];
+        let other = op.payload.slice(ByteLen(op.end - op.start));
+        let mut at = op.at;
+        let (mut blocks, mut first) = (0, None);
+        while at < op.upto {
+            let len = PAGE.min(op.upto - at);
+            let from = ByteLen(at - op.start);
+            if !cx.pool.equal(op.payload.slice(from), other.slice(from), ByteLen(len)) {
+                blocks += 1;
+                first = first.or(Some(at));
+            }
+            at += len;
+        }
+        let Some(first) = first else {
+            self.next_part(i, cx);
+            return;
+        };
+        let mends = op.waited;
+        self.count.scrub.differing += blocks;
+        if let Some(pass) = &mut self.scrub.pass {
+            pass.differing += blocks;
+        }
+        let (at, len) = (ByteOffset(first), ByteLen(blocks * PAGE));
+        cx.event(DeviceEvent::Notice(Notice::Differ { at, len, mends }));
+        if !mends {
+            self.next_part(i, cx);
+            return;
+        }
+        (self.scrub.mending, self.scrub.entered) = (true, false);
+        self.stir = true;
+    }
+
+    /// Writes the leader's data to the follower, once the region is marked.
+    fn pump_mend(&mut self, cx: &mut Cx<'_>) {
+        let Some(i) = self.scrub.chunk else { return };
+        let op = &self.ops[i as usize];
+        if op.flying > 0 || self.is_held() {
+            return;
+        }
+        let region = (op.start >> self.shift) as u32;
+        if !self.scrub.entered {
+            if self.regions.find(region).is_none() && self.regions.room() == 0 {
+                self.clear_early(cx);
+                return;
+            }
+            self.scrub.entered = true;
+            self.regions.enter(region, self.version);
+            self.legs[self.leader].map.set(region, D);
+            self.list_on_follower(region..=region);
+            self.stir = true;
+        }
+        let durable = self.legs[self.leader].map.is_durable(region, D);
+        if durable || self.planted.mend_before_intent {
+            let (from, to) = if self.planted.follower_wins {
+                (self.follower(), self.leader)
+            } else {
+                (self.leader, self.follower())
+            };
+            self.send_scrub(i, to, Op::Write, from, cx);
+        }
+    }
+
+    fn mended(&mut self, i: u32, leg: usize, failed: bool, cx: &mut Cx<'_>) {
+        self.legs[leg].wrote();
+        let op = &mut self.ops[i as usize];
+        op.parts[leg] = Part::None;
+        if failed {
+            self.count.write_errors[leg] += 1;
+            let op = &mut self.ops[i as usize];
+            op.tries[leg] += 1;
+            if op.tries[leg] > self.write_retries {
+                self.leave(leg, cx);
+            } else {
+                self.stir = true; // sent once more
+            }
+            return;
+        }
+        let region = (op.start >> self.shift) as u32;
+        self.count.scrub.mended_bytes += op.upto - op.at;
+        self.needs_flush(leg, region..=region);
+        (self.scrub.mending, self.scrub.entered) = (false, false);
+        self.exit_region(region, cx);
+        self.next_part(i, cx);
+    }
+
+    /// A leg has left: the chunk under way is compared again when it is back.
+    pub(super) fn stop_chunk(&mut self, cx: &mut Cx<'_>) {
+        let Some(i) = self.scrub.chunk.take() else { return };
+        if std::mem::take(&mut self.scrub.entered) {
+            let region = (self.ops[i as usize].start >> self.shift) as u32;
+            self.exit_region(region, cx);
+        }
+        self.scrub.mending = false;
+        if !self.ops[i as usize].over {
+            self.end(i, cx);
+        }
+    }
+}

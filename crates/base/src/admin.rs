@@ -1,0 +1,89 @@
+//! What an operator asks of one machine while it runs, and what a machine has to say to an operator.
+//!
+//! An [`Admin`] reaches a machine through its driver: from the control socket of a server, or from a plan of the verified
+//! simulation. A [`Notice`] goes the other way as a [`DeviceEvent`](crate::machine::DeviceEvent). It is about the machine that sends
+//! it: its parents hear of it and do not hand it on, its driver says it to people.
+
+use crate::units::{ByteLen, ByteOffset};
+
+/// How safely a device holds its data, beside how safely it is built to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// As it should be.
+    Whole,
+    /// Some acknowledged data have been on one member alone for longer than they may be.
+    Exposed,
+    /// A member is out, or is not brought up to date: one more failure may lose data.
+    Degraded,
+    /// Nothing is served.
+    Failed,
+}
+
+impl Health {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Health::Whole => "whole",
+            Health::Exposed => "exposed",
+            Health::Degraded => "degraded",
+            Health::Failed => "failed",
+        }
+    }
+}
+
+/// What a machine has to say to an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// From now on it stands like this.
+    Health(Health),
+    /// Two copies were found to differ where they should not.
+    Differ {
+        /// First byte that differs.
+        at: ByteOffset,
+        /// Bytes in the blocks of 4 KiB that differ.
+        len: ByteLen,
+        /// Whether one of them is rewritten.
+        mends: bool,
+    },
+    /// All of the device was compared.
+    Scrubbed {
+        /// Blocks of 4 KiB that differed.
+        differing: u64,
+        /// Blocks that no copy returned.
+        unreadable: u64,
+    },
+    /// A child that came back is not taken: what it holds does not allow it.
+    Refused(u8),
+}
+
+/// What an operator asks of one machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admin {
+    /// Compare all copies now.
+    Scrub {
+        /// Whether what differs is rewritten, by the machine's rule; `None` as its options say.
+        mends: Option<bool>,
+    },
+    /// End the comparison that is under way.
+    StopScrub,
+    /// Let this child lead.
+    Lead(u8),
+    /// Give this child up for good: what comes in its place holds nothing.
+    Replace(u8),
+}
+
+/// Why a machine does not do what it is asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AdminError {
+    /// This kind of machine has no such command.
+    #[error("this device has no such command")]
+    Unknown,
+    /// It cannot be done now.
+    #[error("{why}; {remedy}")]
+    Refused {
+        /// What is in the way.
+        why: String,
+        /// What would help.
+        remedy: &'static str,
+    },
+}
