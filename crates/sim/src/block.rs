@@ -49,6 +49,19 @@ enum Held {
 }
 
 impl BlockMedium {
+    /// Becomes a medium on which nothing was ever written. Nothing may be under way.
+    pub fn blank(&mut self) {
+        assert!(self.under_way.is_empty(), "a medium is replaced while requests are under way");
+        self.stamps.fill(None);
+        self.bytes.clear();
+        self.cache = self.cache.take().map(|_| Cache::default());
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// An empty medium.
     pub fn new(spec: &BlockSpec) -> BlockMedium {
         let chunks = spec.capacity.0.div_ceil(CHUNK_SECTORS * SECTOR) as usize;

@@ -7,8 +7,8 @@
 use crate::block::BlockMedium;
 use crate::queue::{Event, EventQueue};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Flags, Instant, Medium, MediumSpec, Op, OpenError, OpenHow, Payload,
-    PayloadPool, ReqId, Request, RequestTable, Rng, TenantId, TimerKey,
+    Admin, AdminError, ByteLen, ByteOffset, Content, DeviceEvent, Flags, Instant, Medium, MediumSpec, Op,
+    OpenError, OpenHow, Payload, PayloadPool, ReqId, Request, RequestTable, Rng, TenantId, TimerKey,
 };
 use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
@@ -30,6 +30,11 @@ impl Media {
     /// The block medium of a leaf, for checks that compare media.
     pub fn block(&self, node: u32) -> Option<&BlockMedium> {
         self.block[node as usize].as_ref()
+    }
+
+    /// Another medium is put in place of that of leaf `node`, where it has a block medium.
+    pub fn blank(&mut self, node: u32) {
+        self.block[node as usize].iter_mut().for_each(BlockMedium::blank);
     }
 
     /// Files lie in a cache from here on: what is not flushed may come undone.
@@ -235,6 +240,27 @@ impl<S: Sink> Engine<S> {
             now,
             &mut self.world,
         )
+    }
+
+    /// Asks a machine for something on behalf of an operator.
+    pub fn admin(&mut self, node: u32, admin: Admin) -> Result<(), AdminError> {
+        self.graph.admin(node, admin, self.world.now, &mut self.world)
+    }
+
+    /// Whether leaf `node` has a block medium.
+    pub fn has_block_medium(&self, node: u32) -> bool {
+        self.world.block[node as usize].is_some()
+    }
+
+    /// Whether leaf `node` has a block medium, and nothing is under way there.
+    pub fn is_idle_leaf(&self, node: u32) -> bool {
+        self.world.block[node as usize].as_ref().is_some_and(BlockMedium::is_idle)
+    }
+
+    /// Puts a medium on which nothing was ever written in place of that of a leaf, and says that it is there.
+    pub fn replace_medium(&mut self, node: u32) {
+        self.world.block[node as usize].iter_mut().for_each(BlockMedium::blank);
+        self.graph.device_event(node, DeviceEvent::Back, self.world.now, &mut self.world);
     }
 
     /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with

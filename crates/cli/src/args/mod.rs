@@ -409,9 +409,9 @@ pub struct ServeArgs {
     /// Set an option of the stack, for example device.mirror.read=leader
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
     pub set: Vec<(String, String)>,
-    /// Seed of the machines' random choices
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of the machines' random choices [default: one of its own for each start]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }
 
 /// `nandu list`.

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
     let opened = open(&args.stack, &args.set)?;
-    let options = ServeOptions {
+    let mut options = ServeOptions {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),
         control: args.control,
@@ -21,9 +21,9 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         assume_clean: args.assume_clean,
         exports: args.export,
         read_only: args.read_only,
-        seed: args.seed,
         ..ServeOptions::new(opened.stack)
     };
+    options.seed = args.seed.unwrap_or(options.seed);
     let ended = nandu_live::serve(options, &mut |report| match report {
         Report::Ready { .. } => report.print(),
         _ => talk.say(report),

@@ -60,6 +60,8 @@ pub struct Plan {
     pub load: Load,
     /// Power cuts, in order.
     pub cuts: Vec<Cut>,
+    /// An operator scrubs a mirror, swaps its roles or replaces a leg once in so many requests; 0 for never.
+    pub chore_one_in: u64,
     /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
     /// after their last use, and a drawn drive with a small map may take seconds to store what a resync gave it.
     pub rest: Span,
@@ -88,7 +90,9 @@ impl Plan {
         let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
-        Plan { seed, toml, precondition, load, cuts, rest, close: rng.below(2) == 0 }
+        // A generator of its own, as above.
+        let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
+        Plan { seed, toml, precondition, load, cuts, chore_one_in, rest, close: rng.below(2) == 0 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One seed from start to end: requests, power cuts, starts, and the last look at everything.
 
+mod chores;
 mod legs;
 
 use super::judge::Judge;
@@ -8,8 +9,8 @@ use super::plan::{Cut, Load, Plan};
 use super::watch::{check_charges, Watch};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, Span, Stamp,
-    TenantId, Violation, SECTOR,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenError, OpenHow, Payload, Rng,
+    Span, Stamp, TenantId, Violation, SECTOR,
 };
 use nandu_stack::{BuildOptions, Built, Stack};
 use std::collections::BTreeSet;
@@ -58,6 +59,12 @@ pub(super) struct Session<'a> {
     stack: &'a Stack,
     planted: &'a BTreeSet<String>,
     rng: Rng,
+    /// Decides what operators do.
+    chore_rng: Rng,
+    /// A leg that was replaced: it may be blank, or half made, at the next start.
+    replaced: Option<u32>,
+    /// What is in its place is wiped before that.
+    wipe: bool,
     entries: Vec<Entry>,
     roots: Vec<u32>,
     engine: Engine<Judge>,
@@ -101,6 +108,9 @@ impl<'a> Session<'a> {
             stack,
             planted,
             rng: Rng::new(plan.seed).fork(3),
+            chore_rng: Rng::new(plan.seed).fork(8),
+            replaced: None,
+            wipe: false,
             entries,
             roots,
             engine,
@@ -271,12 +281,14 @@ impl<'a> Session<'a> {
     fn check(&mut self) -> Result<(), Broken> {
         self.engine.graph.check()?;
         self.watch.check_order(&self.engine.graph)?;
+        self.watch.check_scrubs(&self.engine.graph)?;
         check_charges(&self.engine.graph)
     }
 
     /// Sends a random request in.
     fn ask(&mut self) -> Result<(), Broken> {
         self.left -= 1;
+        self.may_do_chore()?;
         let export = self.rng.below(self.entries.len() as u64) as usize;
         let load = &self.plan.load;
         let total: u64 = load.weights.iter().sum();
@@ -488,7 +500,10 @@ impl<'a> Session<'a> {
         let nothing = Built { parts: Vec::new(), exports: Vec::new(), tenants: Vec::new() };
         let empty = Media::fresh(&nothing, false);
         let spare = Engine::new(nothing, empty, Content::Stamps, Judge::new(Vec::new()), now);
-        let (media, judge) = end(std::mem::replace(&mut self.engine, spare));
+        let (mut media, judge) = end(std::mem::replace(&mut self.engine, spare));
+        if let (Some(leg), true) = (self.replaced, std::mem::take(&mut self.wipe)) {
+            media.blank(leg);
+        }
         self.engine = Engine::new(built, media, Content::Stamps, judge, now);
         self.watch.restart();
         (self.quiet_for, self.answers) = (0, self.engine.sink().answers);
@@ -496,7 +511,8 @@ impl<'a> Session<'a> {
 
     /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
     fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
-        let how = OpenHow { alone: !self.engine.missing.is_empty(), ..OpenHow::default() };
+        let (alone, create) = (!self.engine.missing.is_empty(), self.replaced.is_some());
+        let how = OpenHow { alone, create, ..OpenHow::default() };
         let began = self.engine.now();
         let started = self.engine.open_within(how, &self.roots, events);
         self.look()?;
@@ -510,6 +526,13 @@ impl<'a> Session<'a> {
                 self.tally.fell_back += self.sum_of("recovery_fell_back");
                 self.check()?;
                 Ok(true)
+            }
+            // The first record of a leg that was replaced was cut in two: the operator wipes it, as he is told.
+            Some(Err((_, OpenError::Refused { why, .. })))
+                if self.replaced.is_some() && why.contains("is no leg") =>
+            {
+                self.wipe = true;
+                Ok(false)
             }
             Some(Err((node, error))) if !self.watch.explains_start(node) => {
                 let name = self.engine.graph.name(node);

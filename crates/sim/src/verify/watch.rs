@@ -24,7 +24,7 @@ struct Node {
     /// Of a mirror: which legs are members and lack nothing.
     members: [bool; 2],
     leader: usize,
-    /// Of a mirror: it has left a leg out that only was late. An error of the other one may be on its way by then.
+    /// Of a mirror: it has left a leg out that only was late, or that led and was to follow. An error of the other one may be on its way by then.
     degraded: bool,
     /// Of a parity array: whether all legs are rebuilt, and durably called so; whether it has a journal.
     whole: bool,
@@ -165,6 +165,25 @@ impl Watch {
         Ok(())
     }
 
+    /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the mirror.
+    pub fn check_scrubs(&mut self, graph: &Graph) -> Result<(), Violation> {
+        for (at, _) in (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror()) {
+            self.counters.clear();
+            graph.machine(at).counters(&mut self.counters);
+            let differing = figure(&self.counters, "scrub_differing_blocks");
+            if differing > 0 {
+                let what = format!("a scrub of {} finds {differing} blocks that differ", graph.name(at));
+                return Err(Violation { invariant: "scrub_compares_current", what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the stack has faults.
+    pub fn has_faults(&self) -> bool {
+        self.has_faults
+    }
+
     /// Losses of devices since the start.
     pub fn losses(&self) -> u64 {
         self.nodes.iter().map(|n| n.losses).sum()
@@ -237,7 +256,8 @@ impl Watch {
             let is_current = figure(&self.counters, "stale_regions") == 0;
             let leader = figure(&self.counters, "leader_leg");
             node.leader = usize::from(leader == 1);
-            node.degraded |= figure(&self.counters, "degrades") > 0;
+            let left_out = figure(&self.counters, "degrades") + figure(&self.counters, "planned_swaps");
+            node.degraded |= left_out > 0;
             node.members = [("leg_a_is_member", 0), ("leg_b_is_member", 1)]
                 .map(|(name, leg)| figure(&self.counters, name) == 1 && (leg == leader || is_current));
         }

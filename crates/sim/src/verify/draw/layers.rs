@@ -1,6 +1,7 @@
 //! Random layers above devices: arrays, caches, faults.
 
 use super::{Caching, Draft, LEG};
+use nandu_base::Rng;
 use std::fmt::Write;
 
 impl Draft<'_> {
@@ -259,7 +260,26 @@ impl Draft<'_> {
         self.put("write_retries", retries);
         let fresh = *self.rng.pick(&["copy", "equal"]);
         self.put_text("fresh", fresh);
+        self.upkeep();
         name
+    }
+
+    /// How the mirror is looked after: drawn from what is drawn already, so that what else a seed draws stays as it was.
+    fn upkeep(&mut self) {
+        let sum =
+            self.text.bytes().fold(0u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+        let mut own = Rng::new(sum);
+        let lead = *own.pick(&["last", "last", "first"]);
+        self.put_text("lead", lead);
+        let predeclare = *own.pick(&[0, 1, 8]);
+        self.put("predeclare", predeclare);
+        let depth = *own.pick(&["[0, 0]", "[0, 0]", "[1, 1]", "[8, 2]"]);
+        self.put("leg_depth", depth);
+        if own.below(6) == 0 {
+            let every = *own.pick(&[20, 200]);
+            let on = *own.pick(&["leader", "report"]);
+            self.put("scrub", format!("{{ every = \"{every} ms\", rate = 0, on_mismatch = \"{on}\" }}"));
+        }
     }
 
     /// An array of leaves, or with a `depth` above 1 of such arrays too.

@@ -1,0 +1,147 @@
+//! A mirror that is looked after while it is served: the words of the control socket, and what becomes of the files.
+
+mod common;
+
+use common::client::Client;
+use common::{options, wait_for, Served};
+use nandu_live::{ctl, ServeError, ServeOptions};
+use serde_json::Value;
+use std::path::Path;
+
+const SIZE: u64 = 4 << 20;
+
+fn stack(options: &str) -> String {
+    let leg =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {SIZE}\n");
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"fa\", \"b\"]\n\
+         region = \"64 KiB\"\nclear_after = \"10 ms\"\nfresh = \"equal\"\nscrub = {{ rate = 0 }}\n{options}\
+         [device.fa]\nkind = \"fault\"\nbelow = \"a\"\n{}{}",
+        leg("a"),
+        leg("b")
+    )
+}
+
+fn ask(server: &Served, command: &str) -> Result<Value, String> {
+    let command: ctl::Command = command.parse().expect("a command");
+    ctl::send(&server.control, &command).map_err(|error| error.to_string())
+}
+
+fn mirror(server: &Served) -> Value {
+    ask(server, "status").expect("a status")["devices"]["m"].clone()
+}
+
+/// Waits until the mirror is whole and nothing is marked.
+fn at_rest(server: &Served) {
+    wait_for("the mirror to be at rest", || {
+        let m = mirror(server);
+        (m["health"] == "whole" && m["counters"]["dirty_regions"] == 0).then_some(())
+    });
+}
+
+fn byte(dir: &Path, file: &str, at: u64) -> u8 {
+    std::fs::read(dir.join(file)).expect("a leg is a file")[at as usize]
+}
+
+#[test]
+fn a_leg_is_replaced_by_another_file_while_it_serves() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&stack(""), dir.path()));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(8192, &[7; 4096]);
+    client.flush();
+    let no = ask(&server, "replace a with b.img").expect_err("it is the other leg");
+    assert!(no.contains("locked"), "{no}");
+    assert_eq!(mirror(&server)["health"], "whole", "what is refused changes nothing");
+    // `fa`, a fault, lies between the leg and its mirror.
+    ask(&server, "replace a with a new one.img").expect("b has everything");
+    client.write(65_536, &[9; 4096]);
+    client.flush();
+    at_rest(&server);
+    assert_eq!(mirror(&server)["counters"]["leader_leg"], 1);
+    ask(&server, "lead a").expect("the legs are equal");
+    wait_for("a to lead", || (mirror(&server)["counters"]["leader_leg"] == 0).then_some(()));
+    at_rest(&server);
+    server.stop();
+    for file in ["a new one.img", "b.img"] {
+        assert_eq!((byte(dir.path(), file, 8192), byte(dir.path(), file, 65_536)), (7, 9), "{file}");
+    }
+    // The stack file still names the old file: it is not believed.
+    let again = || ServeOptions { create: false, ..options(&stack(""), dir.path()) };
+    match Served::try_start(again()) {
+        Err(error @ ServeError::Open { .. }) => assert!(error.to_string().contains("is old"), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("an old leg is believed"),
+    }
+    std::fs::rename(dir.path().join("a new one.img"), dir.path().join("a.img")).expect("it is there");
+    let server = Served::start(again());
+    assert_eq!(mirror(&server)["health"], "whole");
+    server.stop();
+}
+
+#[test]
+fn a_leg_that_was_wiped_is_filled_when_it_is_replaced_and_not_when_it_is_added() {
+    let dir = tempfile::tempdir().expect("a directory");
+    Served::start(options(&stack(""), dir.path())).stop();
+    let server = Served::start(ServeOptions { create: false, ..options(&stack(""), dir.path()) });
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(0, &[3; 4096]);
+    ask(&server, "fail b").expect("a has everything");
+    assert_eq!(mirror(&server)["health"], "degraded");
+    std::fs::remove_file(dir.path().join("b.img")).expect("it is there");
+    let file = std::fs::File::create(dir.path().join("b.img")).expect("a file");
+    file.set_len(SIZE).expect("a long one");
+    ask(&server, "add b").expect("the file can be opened");
+    wait_for("the mirror to refuse it", || {
+        (mirror(&server)["counters"]["rejoins_refused"] == 1).then_some(())
+    });
+    assert_eq!(mirror(&server)["health"], "degraded");
+    ask(&server, "replace b").expect("a has everything");
+    at_rest(&server);
+    server.stop();
+    assert_eq!(byte(dir.path(), "b.img", 100), 3);
+}
+
+#[test]
+fn a_difference_that_nobody_made_is_found_and_mended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Served::start(options(&stack(""), dir.path()));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(131_072, &[5; 8192]);
+    client.flush();
+    at_rest(&server);
+    server.stop();
+    let path = dir.path().join("b.img");
+    let mut bytes = std::fs::read(&path).expect("a leg is a file");
+    bytes[135_000] ^= 1;
+    std::fs::write(&path, &bytes).expect("it is ours");
+    let server = Served::start(ServeOptions { create: false, ..options(&stack(""), dir.path()) });
+    for (pass, word, mended) in [(1, "report", 0), (2, "mend", 4096)] {
+        ask(&server, &format!("scrub m {word}")).expect("a mirror is scrubbed");
+        wait_for("the pass", || (mirror(&server)["counters"]["scrub_passes"] == pass).then_some(()));
+        let counters = mirror(&server)["counters"].clone();
+        assert_eq!(counters["scrub_differing_blocks"], pass);
+        assert!(counters["scrub_mended_bytes"].as_u64().expect("counted") >= mended);
+        assert_eq!(byte(dir.path(), "b.img", 135_000) == 5, mended > 0);
+    }
+    assert!(ask(&server, "scrub m stop").expect_err("it is over").contains("no scrub"));
+    assert!(ask(&server, "scrub b").expect_err("a leaf").contains("no such command"));
+    assert!(ask(&server, "scrub x").expect_err("nothing").contains("no device"));
+    server.stop();
+}
+
+#[test]
+fn legs_of_two_servers_with_the_same_stack_file_do_not_mix() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    for dir in &dirs {
+        Served::start(options(&stack(""), dir.path())).stop();
+    }
+    std::fs::copy(dirs[1].path().join("b.img"), dirs[0].path().join("b.img")).expect("both are there");
+    match Served::try_start(options(&stack(""), dirs[0].path())) {
+        Err(error @ ServeError::Open { .. }) => {
+            assert!(error.to_string().contains("`b` belongs to another set"), "{error}");
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a foreign leg is taken for ours"),
+    }
+}
