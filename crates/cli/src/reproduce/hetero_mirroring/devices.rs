@@ -3,7 +3,7 @@
 use super::{counter, measured, more, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SPACE, SSD_1};
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results};
-use crate::reproduce::watch::Watched;
+use crate::reproduce::watch::{Runs, Watched};
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_sim::RunResult;
 
@@ -136,5 +136,29 @@ pub(super) fn erases(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<()
         let value = found_out.value.filter(|_| delays > 0);
         found.measured.push(Measured { value, ..found_out });
     }
+    if drive.prefix.is_empty() {
+        found.measured.push(energy(&runs));
+    }
     Ok(())
+}
+
+/// C1-16: energy of the drive for each page that it was given, with the paper's queue; the other queue in the reason.
+fn energy(runs: &Runs) -> Measured {
+    let of = |label: &str| {
+        let result = &runs[label].result;
+        let states = result.layers.iter().filter(|l| l.name == "ssd").flat_map(|l| &l.energy);
+        let drawn: u64 = states.map(|row| row.energy_nj).sum();
+        drawn as f64 / 1e3 / counter(result, "ssd", "host_pages_written").max(1) as f64
+    };
+    let run = &runs["FIFO"].result;
+    let delays = counter(run, "mirror", "leg_a_delays");
+    let reason = format!(
+        "{:.2} against {:.2} uJ a page, ascending and joined {:.2}; the drive was delayed {delays} times",
+        of("FIFO"),
+        of("both"),
+        of("elevator"),
+    );
+    let found_out = measured("C1-16", "energy", -more(of("FIFO"), of("both")), run, reason);
+    let value = found_out.value.filter(|_| delays > 0);
+    Measured { value, ..found_out }
 }
