@@ -22,6 +22,7 @@ pub mod payload;
 pub mod registry;
 pub mod request;
 pub mod rng;
+pub mod tenancy;
 pub mod units;
 
 pub use charge::{ChargeTable, Resource, Work};
@@ -44,4 +45,5 @@ pub use registry::{
 };
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
+pub use tenancy::{Deal, DealError, Dealt, TenantSpace};
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, Span, SECTOR};

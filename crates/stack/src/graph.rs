@@ -8,9 +8,9 @@
 //! are queued behind those of earlier calls and taken first in, first out.
 
 use nandu_base::{
-    ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
-    Medium, Node, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
-    RequestTable, Span, State, Step, TenantId, TimerKey, Violation,
+    ByteLen, ByteOffset, ChargeTable, Content, Cx, Deal, DealError, Dealt, DeviceEvent, Effect, Flags,
+    Instant, LayerStats, Machine, Medium, Node, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek,
+    Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId, TenantShare, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -318,6 +318,42 @@ impl Graph {
     pub fn device_event<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
         self.queue.push_back((node, Effect::Event(event)));
         self.drain(now, driver);
+    }
+
+    /// From here on `tenant` may ask for this: every machine that was started hears of it, children first.
+    pub fn change_share<D: Driver>(
+        &mut self,
+        tenant: TenantId,
+        share: &TenantShare,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        for node in 0..self.nodes.len() as u32 {
+            if self.life[node as usize] == Life::Started {
+                let step = self.call(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
+                self.follow(node, step, now, driver);
+            }
+        }
+    }
+
+    /// Changes the space that tenants have inside one device.
+    ///
+    /// # Errors
+    /// As [`Machine::deal`].
+    pub fn deal<D: Driver>(
+        &mut self,
+        node: u32,
+        deal: Deal,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<Dealt, DealError> {
+        let mut dealt = Err(DealError::Fixed);
+        let step = self.call(node, now, |me, cx| {
+            dealt = me.machine.deal(deal, cx);
+            Step::Idle
+        });
+        self.follow(node, step, now, driver);
+        dealt
     }
 
     #[inline(always)]
