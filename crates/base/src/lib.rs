@@ -23,6 +23,7 @@ pub mod payload;
 pub mod registry;
 pub mod request;
 pub mod rng;
+pub mod tenancy;
 pub mod units;
 
 pub use admin::{Admin, AdminError, Health, Notice};
@@ -46,4 +47,5 @@ pub use registry::{
 };
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
+pub use tenancy::{Deal, DealError, Dealt, TenantSpace};
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, Span, SECTOR};

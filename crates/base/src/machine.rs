@@ -27,7 +27,9 @@ use crate::flash_map::FlashMap;
 use crate::lane::LaneTape;
 use crate::medium::MediumSpec;
 use crate::node::Peek;
-use crate::request::{Op, ReqId};
+use crate::registry::TenantShare;
+use crate::request::{Op, ReqId, TenantId};
+use crate::tenancy::{Deal, DealError, Dealt, TenantSpace};
 use crate::units::{ByteLen, ByteOffset, Instant, Span};
 
 /// The main effect of one call, returned by value.
@@ -259,6 +261,19 @@ pub trait Machine: Send {
     fn health(&self) -> Option<Health> {
         None
     }
+
+    /// From here on `tenant` may ask for this. Every machine of a stack hears of it.
+    fn share_changed(&mut self, _tenant: TenantId, _share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
+        Step::Idle
+    }
+
+    /// Changes the space that tenants have inside this device. Requests of the range that changes must not be under way.
+    fn deal(&mut self, _deal: Deal, _cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
+        Err(DealError::Fixed)
+    }
+
+    /// The space of each tenant, of a device that deals it out while it runs.
+    fn spaces(&self, _out: &mut Vec<TenantSpace>) {}
 
     /// About how long a request would take if it came now.
     fn expected_latency(&self, _op: Op, _offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Span {

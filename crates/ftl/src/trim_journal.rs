@@ -36,8 +36,10 @@ pub struct Extent {
 pub struct Record {
     /// Where it lies now; moves with garbage collection.
     pub ppn: Ppn,
-    /// The pages.
+    /// The pages. Of the table of tenants: an extent of no pages, in the range of the tenant in whose unit it lies.
     pub extents: Vec<Extent>,
+    /// It holds the table of tenants ([`crate::isolation::Table`]) and no trims.
+    pub is_table: bool,
 }
 
 /// The journal.
@@ -101,6 +103,16 @@ impl TrimJournal {
         self.records.iter().enumerate().filter_map(|(slot, r)| r.as_ref().map(|r| (slot as u32, r)))
     }
 
+    /// Those of trims.
+    fn trims(&self) -> impl Iterator<Item = (u32, &Record)> {
+        self.records().filter(|(_, record)| !record.is_table)
+    }
+
+    /// The slot of the table of tenants, if there is one.
+    pub fn table(&self) -> Option<u32> {
+        self.records().find(|(_, record)| record.is_table).map(|(slot, _)| slot)
+    }
+
     /// The extents to put on record now.
     pub fn take_pending(&mut self) -> Vec<Extent> {
         std::mem::take(&mut self.pending)
@@ -114,13 +126,13 @@ impl TrimJournal {
 
     /// Whether the journal should be written anew.
     pub fn is_long(&self) -> bool {
-        self.records().count() >= self.most
+        self.trims().count() >= self.most
     }
 
     /// What is on record and still unmapped, as of `now`; and the slots that records of it replace.
     pub fn renew(&self, now: u64, is_unmapped: impl Fn(Lpn) -> bool) -> (Vec<Extent>, Vec<u32>) {
-        let extents = self.records().flat_map(|(_, r)| r.extents.iter().copied()).collect();
-        (unmapped(extents, now, is_unmapped), self.records().map(|(slot, _)| slot).collect())
+        let extents = self.trims().flat_map(|(_, r)| r.extents.iter().copied()).collect();
+        (unmapped(extents, now, is_unmapped), self.trims().map(|(slot, _)| slot).collect())
     }
 
     /// Notes a record that was written; returns its slot.
@@ -154,7 +166,7 @@ impl TrimJournal {
 
     /// Slots whose records nobody needs when the oldest page on the drive has number `oldest`.
     pub fn unneeded(&self, oldest: u64) -> Vec<u32> {
-        self.records()
+        self.trims()
             .filter(|(_, r)| r.extents.iter().all(|e| e.as_of < oldest))
             .map(|(slot, _)| slot)
             .collect()
@@ -237,7 +249,11 @@ mod tests {
     fn many_records_become_one_without_what_was_written_since() {
         let mut journal = TrimJournal::default();
         for i in 0..RECORDS_MAX as u32 {
-            journal.written(Record { ppn: Ppn(i), extents: vec![extent(i, 1, u64::from(i))] });
+            journal.written(Record {
+                ppn: Ppn(i),
+                extents: vec![extent(i, 1, u64::from(i))],
+                is_table: false,
+            });
         }
         assert!(journal.is_long());
         let (extents, replaced) = journal.renew(99, |lpn| lpn != Lpn(4));
@@ -248,7 +264,11 @@ mod tests {
     #[test]
     fn a_record_older_than_every_page_is_not_needed() {
         let mut journal = TrimJournal::default();
-        let slot = journal.written(Record { ppn: Ppn(0), extents: vec![extent(0, 1, 5), extent(9, 1, 8)] });
+        let slot = journal.written(Record {
+            ppn: Ppn(0),
+            extents: vec![extent(0, 1, 5), extent(9, 1, 8)],
+            is_table: false,
+        });
         assert!(journal.unneeded(8).is_empty());
         assert_eq!(journal.unneeded(9), [slot]);
     }

@@ -12,12 +12,15 @@
 //! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
 //! | `scrub DEVICE` | the copies of a device are compared, and mended if its options say so | at once |
 //! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
+//! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
 //!
 //! A leg that is replaced may be pulled out when the `health` of its mirror is `whole` again. The stack file still names the
 //! old file: put the new one there before the next start.
 //!
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.
 
+use nandu_base::units::{parse_size, parse_span};
+use nandu_base::{ByteLen, Span, TenantShare};
 use serde_json::Value;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -43,6 +46,8 @@ pub enum Command {
     Lead(String),
     /// Compare the copies of a device.
     Scrub(String, Scrub),
+    /// Change what a tenant may ask for.
+    Set(String, Vec<Setting>),
 }
 
 /// What a scrub is to do.
@@ -58,9 +63,86 @@ pub enum Scrub {
     Stop,
 }
 
+/// One thing that a tenant may ask for, in the words of a stack file. `None` for no limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// Its weight.
+    Weight(u16),
+    /// Most bytes read per second.
+    Rbps(Option<ByteLen>),
+    /// Most bytes written per second.
+    Wbps(Option<ByteLen>),
+    /// Most reads per second.
+    Riops(Option<u64>),
+    /// Most writes per second.
+    Wiops(Option<u64>),
+    /// The mean latency it wants to stay below.
+    TargetLatency(Option<Span>),
+}
+
+impl Setting {
+    /// Puts it into a share.
+    pub fn apply(&self, share: &mut TenantShare) {
+        match *self {
+            Setting::Weight(weight) => share.weight = weight,
+            Setting::Rbps(rate) => share.rbps = rate.map(|bytes| bytes.0),
+            Setting::Wbps(rate) => share.wbps = rate.map(|bytes| bytes.0),
+            Setting::Riops(rate) => share.riops = rate,
+            Setting::Wiops(rate) => share.wiops = rate,
+            Setting::TargetLatency(target) => share.target_latency = target,
+        }
+    }
+}
+
+/// A value, or `max` for none.
+fn limit<T, E>(text: &str, parse: fn(&str) -> Result<T, E>) -> Option<Option<T>> {
+    if text == "max" {
+        return Some(None);
+    }
+    parse(text).ok().map(Some)
+}
+
+impl FromStr for Setting {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Setting, ()> {
+        let (key, value) = text.split_once('=').ok_or(())?;
+        match key {
+            "weight" => value.parse().ok().map(Setting::Weight),
+            "rbps" => limit(value, parse_size).map(Setting::Rbps),
+            "wbps" => limit(value, parse_size).map(Setting::Wbps),
+            "riops" => limit(value, str::parse).map(Setting::Riops),
+            "wiops" => limit(value, str::parse).map(Setting::Wiops),
+            "target_latency" => limit(value, parse_span).map(Setting::TargetLatency),
+            _ => None,
+        }
+        .ok_or(())
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, value, unit) = match *self {
+            Setting::Weight(weight) => ("weight", Some(u64::from(weight)), ""),
+            Setting::Rbps(rate) => ("rbps", rate.map(|bytes| bytes.0), ""),
+            Setting::Wbps(rate) => ("wbps", rate.map(|bytes| bytes.0), ""),
+            Setting::Riops(rate) => ("riops", rate, ""),
+            Setting::Wiops(rate) => ("wiops", rate, ""),
+            Setting::TargetLatency(target) => ("target_latency", target.map(|span| span.0), "ns"),
+        };
+        match value {
+            Some(value) => write!(f, "{key}={value}{unit}"),
+            None => write!(f, "{key}=max"),
+        }
+    }
+}
+
 /// A line that is no command.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{line}` is no command; use `status`, `fail LEG`, `add LEG`, `replace LEG [with FILE]`, `lead LEG` or `scrub DEVICE [mend|report|stop]`")]
+#[error(
+    "`{line}` is no command; use `status`, `fail LEG`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
+     `scrub DEVICE [mend|report|stop]` or `set TENANT weight=300 rbps=max`"
+)]
 pub struct NoCommand {
     /// The line.
     pub line: String,
@@ -86,6 +168,11 @@ impl FromStr for Command {
             ["scrub", device, "mend"] => Ok(Command::Scrub(device.into(), Scrub::Mend)),
             ["scrub", device, "report"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
             ["scrub", device, "stop"] => Ok(Command::Scrub(device.into(), Scrub::Stop)),
+            ["set", tenant, ref settings @ ..] if !settings.is_empty() => {
+                let settings: Result<Vec<Setting>, ()> = settings.iter().map(|word| word.parse()).collect();
+                let settings = settings.map(|settings| Command::Set(tenant.into(), settings));
+                settings.map_err(|()| NoCommand { line: line.trim().chars().take(80).collect() })
+            }
             _ => Err(NoCommand { line: line.trim().chars().take(80).collect() }),
         }
     }
@@ -104,6 +191,10 @@ impl fmt::Display for Command {
             Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} mend"),
             Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} report"),
             Command::Scrub(device, Scrub::Stop) => write!(f, "scrub {device} stop"),
+            Command::Set(tenant, settings) => {
+                write!(f, "set {tenant}")?;
+                settings.iter().try_for_each(|setting| write!(f, " {setting}"))
+            }
         }
     }
 }
@@ -153,10 +244,17 @@ mod tests {
     fn commands_read_as_they_are_written_and_others_are_named() {
         let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
         let others = ["status", "fail ssd", "add ssd", "replace ssd", "replace a with my new.img", "lead b"];
-        for text in others.iter().chain(&scrubs) {
+        let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";
+        for text in others.iter().chain(&scrubs).chain(&["set a weight=300", limits]) {
             assert_eq!(text.parse::<Command>().unwrap().to_string(), *text);
         }
+        let set = "set a rbps=2MiB target_latency=5ms".parse::<Command>().unwrap();
+        assert_eq!(set.to_string(), "set a rbps=2097152 target_latency=5000000ns");
         let error = "fail".parse::<Command>().unwrap_err();
         assert!(error.to_string().starts_with("`fail` is no command"));
+        for text in ["set", "set a", "set a weight", "set a weight=x", "set a colour=red", "set a weight=max"]
+        {
+            assert!(text.parse::<Command>().is_err(), "{text}");
+        }
     }
 }

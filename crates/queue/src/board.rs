@@ -90,6 +90,8 @@ pub struct Board {
     /// By group and class, where the scheduler asks for them; else empty.
     trees: Vec<[Tree; 2]>,
     waiting: u32,
+    /// Tenants of which a request waits.
+    contenders: u32,
     waiting_of: Vec<[u32; 2]>,
     out: u32,
     out_of: Vec<[u32; 2]>,
@@ -106,6 +108,7 @@ impl Board {
             forest: Forest::default(),
             trees: if by_address { vec![[Tree::default(); 2]; groups] } else { Vec::new() },
             waiting: 0,
+            contenders: 0,
             waiting_of: vec![[0; 2]; tenants],
             out: 0,
             out_of: vec![[0; 2]; tenants],
@@ -141,7 +144,9 @@ impl Board {
             self.forest.insert(&mut trees[class], slot, entry.start);
         }
         self.waiting += 1;
-        self.waiting_of[usize::from(entry.tenant.0)][class] += 1;
+        let own = &mut self.waiting_of[usize::from(entry.tenant.0)];
+        self.contenders += u32::from(*own == [0; 2]);
+        own[class] += 1;
         slot
     }
 
@@ -166,6 +171,7 @@ impl Board {
         let tenant = usize::from(entry.tenant.0);
         self.waiting -= 1;
         self.waiting_of[tenant][class] -= 1;
+        self.contenders -= u32::from(self.waiting_of[tenant] == [0; 2]);
         self.out += 1;
         self.out_of[tenant][class] += 1;
         entry
@@ -224,6 +230,12 @@ impl Board {
         self.waiting
     }
 
+    /// Whether requests of several tenants wait.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.contenders > 1
+    }
+
     /// Requests of a tenant and class that wait.
     pub fn waiting_of(&self, tenant: TenantId, class: Class) -> u32 {
         self.waiting_of[usize::from(tenant.0)][class as usize]
@@ -264,7 +276,12 @@ impl Board {
             seen == list.len
         });
         let out: u32 = self.out_of.iter().flatten().sum();
-        walked && listed == self.waiting && counted == self.waiting && out == self.out
+        let contenders = self.waiting_of.iter().filter(|own| **own != [0; 2]).count() as u32;
+        walked
+            && contenders == self.contenders
+            && listed == self.waiting
+            && counted == self.waiting
+            && out == self.out
     }
 }
 

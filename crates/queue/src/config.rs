@@ -7,7 +7,7 @@ use crate::schedulers::{
     Anticipatory, AnticipatoryConfig, Cffq, CffqConfig, Cfq, CfqConfig, Deadline, DeadlineConfig, Drr,
     DrrConfig, Fios, FiosConfig, FlashFq, FlashFqConfig, Noop, Vssd, VssdConfig, Weights,
 };
-use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Span, TenantShare};
+use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -148,11 +148,8 @@ impl DeviceConfig for QueueConfig {
                 "this scheduler has an order of its own; only `fifo` goes with it",
             ));
         }
-        let rates = |t: &TenantShare| [t.rbps, t.wbps, t.riops, t.wiops];
-        if let Some(tenant) = cx.shares.iter().find(|t| rates(t).contains(&Some(0))) {
-            let reason =
-                format!("tenant `{}` has a rate of 0 in `max`: it could never do anything", tenant.name);
-            return Err(BuildError { key: None, reason });
+        if let Some((tenant, flaw)) = cx.shares.iter().find_map(|t| Some((&t.name, t.flaw()?))) {
+            return Err(BuildError { key: None, reason: format!("tenant `{tenant}`: {flaw}") });
         }
         let below = cx.only_child();
         let single = matches!(self.scheduler, SchedulerConfig::Anticipatory(_));

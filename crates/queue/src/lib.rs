@@ -14,4 +14,5 @@ pub mod machine;
 pub mod order;
 pub mod schedulers;
 pub mod sorted;
+pub mod tally;
 pub mod throttle;

@@ -12,10 +12,11 @@
 use crate::board::{Board, Class, Entry};
 use crate::cost::CostConfig;
 use crate::schedulers::{Next, Scheduler};
+use crate::tally::Tally;
 use crate::throttle::Throttle;
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, Draft, Limits, Machine, Op, Peek, Phase, Place, ReqId, Span, Step,
-    TenantShare, TimerKey, Violation,
+    TenantId, TenantShare, TimerKey, Violation,
 };
 
 /// Everything a queue is made of beside its scheduler.
@@ -33,7 +34,7 @@ pub(crate) struct Parts<'a> {
 }
 
 #[derive(Clone, Copy, Default, Debug)]
-struct Tally {
+struct Waits {
     waited: u64,
     waiting_max: u64,
 }
@@ -50,6 +51,7 @@ pub(crate) struct Queue<S> {
     /// Requests on their way, by the cookie of the child request.
     sent: Vec<Entry>,
     free: Vec<u32>,
+    waits: Waits,
     tally: Tally,
     forgets: bool,
     cuts_short: bool,
@@ -73,7 +75,8 @@ impl<S: Scheduler> Queue<S> {
             lanes: parts.lanes,
             sent: Vec::new(),
             free: Vec::new(),
-            tally: Tally::default(),
+            waits: Waits::default(),
+            tally: Tally::new(tenants),
             forgets: parts.forgets,
             cuts_short: parts.cuts_short,
         })
@@ -109,7 +112,9 @@ impl<S: Scheduler> Queue<S> {
         while self.board.out() < self.depth && self.board.waiting() > 0 {
             match self.scheduler.next(&self.board, cx.now) {
                 Next::Send(slot) => {
+                    let is_contended = self.board.is_contended();
                     let entry = self.board.take(slot);
+                    self.tally.sent(entry.tenant, entry.cost, is_contended);
                     self.send(entry, cx);
                 }
                 Next::Until(at) => {
@@ -122,7 +127,7 @@ impl<S: Scheduler> Queue<S> {
                 }
             }
         }
-        self.tally.waiting_max = self.tally.waiting_max.max(u64::from(self.board.waiting()));
+        self.waits.waiting_max = self.waits.waiting_max.max(u64::from(self.board.waiting()));
         if let Some(at) = self.throttle.next_release(cx.now) {
             cx.wake_at(RELEASE, at);
         }
@@ -130,12 +135,12 @@ impl<S: Scheduler> Queue<S> {
 
     fn send(&mut self, entry: Entry, cx: &mut Cx<'_>) {
         if entry.arrived < cx.now {
-            self.tally.waited += 1;
-            if self.forgets && self.tally.waited.is_multiple_of(STRIKE) {
+            self.waits.waited += 1;
+            if self.forgets && self.waits.waited.is_multiple_of(STRIKE) {
                 return;
             }
             let write = cx.requests[entry.id].op == Op::Write;
-            if self.cuts_short && write && self.tally.waited.is_multiple_of(STRIKE / 8) {
+            if self.cuts_short && write && self.waits.waited.is_multiple_of(STRIKE / 8) {
                 self.board.came_back(&entry);
                 self.throttle.done(&entry, entry.arrived, cx.now);
                 cx.finish(entry.id);
@@ -206,6 +211,13 @@ impl<S: Scheduler> Machine for Queue<S> {
         Step::Idle
     }
 
+    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, cx: &mut Cx<'_>) -> Step {
+        self.scheduler.set_weight(tenant, share.weight);
+        self.throttle.set(tenant, share, cx.now);
+        // What its limits held may go now.
+        self.timer(RELEASE, cx)
+    }
+
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         peek.expected_latency(0, op, offset, len)
     }
@@ -224,15 +236,17 @@ impl<S: Scheduler> Machine for Queue<S> {
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "requests_that_waited", value: self.tally.waited });
-        out.push(Counter { name: "waiting_max", value: self.tally.waiting_max });
+        out.push(Counter { name: "requests_that_waited", value: self.waits.waited });
+        out.push(Counter { name: "waiting_max", value: self.waits.waiting_max });
         out.push(Counter { name: "throttled_requests", value: self.throttle.held_total });
         out.push(Counter { name: "target_missed_windows", value: self.throttle.missed_windows });
         self.scheduler.counters(out);
+        self.tally.counters(out);
     }
 
     fn reset_counters(&mut self) {
-        self.tally = Tally::default();
+        self.waits = Waits::default();
+        self.tally.reset();
         (self.throttle.held_total, self.throttle.missed_windows) = (0, 0);
         self.scheduler.reset_counters();
     }

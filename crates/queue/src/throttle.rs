@@ -16,7 +16,7 @@
 //! Cost: O(1) for a request, O(tenants) at the end of a window and for the next alarm. RAM: 120 bytes for a tenant.
 
 use crate::board::{Class, Entry};
-use nandu_base::{Instant, Span, TenantShare};
+use nandu_base::{Instant, Span, TenantId, TenantShare};
 use std::collections::VecDeque;
 
 /// A rate and how far it is used up.
@@ -89,6 +89,22 @@ impl Throttle {
             held: 0,
             held_total: 0,
             missed_windows: 0,
+        }
+    }
+
+    /// From here on `tenant` has the limits of `share`. A rate that stays keeps what is used up of it, at most a burst.
+    pub fn set(&mut self, tenant: TenantId, share: &TenantShare, now: Instant) {
+        let most = now.0.saturating_add(self.burst.0);
+        let own = &mut self.tenants[usize::from(tenant.0)];
+        let rates = [share.rbps, share.wbps, share.riops, share.wiops];
+        for (rate, per_second) in own.rates.iter_mut().zip(rates) {
+            let used_up_to = rate.map_or(0, |rate| rate.used_up_to.min(most));
+            *rate = per_second.map(|per_second| Rate { per_second, used_up_to });
+        }
+        own.target = share.target_latency;
+        self.targets = self.tenants.iter().any(|t| t.target.is_some());
+        if !self.targets {
+            self.tenants.iter_mut().for_each(|t| t.allowed = UNBOUNDED);
         }
     }
 
@@ -213,7 +229,7 @@ fn of(class: Class) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandu_base::{ReqId, TenantId};
+    use nandu_base::ReqId;
 
     fn entry(class: Class, bytes: u64) -> Entry {
         Entry {
@@ -269,6 +285,30 @@ mod tests {
         // 10 ms ahead are ten requests of 1 ms, and the one that is then under way.
         assert_eq!(at_once, 11);
         assert_eq!(throttle.next_release(Instant::ZERO), Some(Instant(1_000_000)));
+    }
+
+    #[test]
+    fn limits_that_change_hold_from_there_on() {
+        let slow = TenantShare { riops: Some(1), ..share() };
+        let mut throttle = Throttle::new(&[share(), slow], Span::ZERO, Span::from_ms(100), 8);
+        (0..10).for_each(|_| drop(throttle.admit(entry(Class::Read, 512), Instant::ZERO)));
+        assert_eq!(throttle.held(), 9);
+        // A second is used up ahead; of the new rate it is no more than a burst, which is nothing here.
+        throttle.set(TenantId(1), &TenantShare { riops: Some(1000), ..share() }, Instant(5));
+        let mut now = Instant(5);
+        for passed in 0..9_u64 {
+            assert!(throttle.release(now).is_some(), "{passed}");
+            now = throttle.next_release(now).unwrap_or(now);
+        }
+        assert_eq!(now, Instant(5 + 8 * 1_000_000));
+        throttle.set(TenantId(1), &share(), now);
+        assert!((0..10).all(|_| throttle.admit(entry(Class::Read, 512), now).is_some()));
+        // Who was held back for a target is free once nobody has one.
+        throttle.set(TenantId(0), &TenantShare { target_latency: Some(Span(1)), ..share() }, now);
+        throttle.done(&Entry { tenant: TenantId(1), ..entry(Class::Read, 512) }, now, now);
+        throttle.tenants[1].allowed = 1;
+        throttle.set(TenantId(0), &share(), now);
+        assert_eq!(throttle.tenants[1].allowed, UNBOUNDED);
     }
 
     #[test]

@@ -7,8 +7,9 @@
 use crate::block::BlockMedium;
 use crate::queue::{Event, EventQueue};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Content, DeviceEvent, Flags, Instant, Medium, MediumSpec, Op,
-    OpenError, OpenHow, Payload, PayloadPool, ReqId, Request, RequestTable, Rng, TenantId, TimerKey,
+    Admin, AdminError, ByteLen, ByteOffset, Content, Deal, DealError, Dealt, DeviceEvent, Flags, Instant,
+    Medium, MediumSpec, Op, OpenError, OpenHow, Payload, PayloadPool, ReqId, Request, RequestTable, Rng,
+    TenantId, TenantShare, TimerKey,
 };
 use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
@@ -261,6 +262,19 @@ impl<S: Sink> Engine<S> {
     pub fn replace_medium(&mut self, node: u32) {
         self.world.block[node as usize].iter_mut().for_each(BlockMedium::blank);
         self.graph.device_event(node, DeviceEvent::Back, self.world.now, &mut self.world);
+    }
+
+    /// From here on `tenant` may ask for this.
+    pub fn change_share(&mut self, tenant: TenantId, share: &TenantShare) {
+        self.graph.change_share(tenant, share, self.world.now, &mut self.world);
+    }
+
+    /// Changes the space that tenants have inside the device `node`.
+    ///
+    /// # Errors
+    /// As [`nandu_base::Machine::deal`].
+    pub fn deal(&mut self, node: u32, deal: Deal) -> Result<Dealt, DealError> {
+        self.graph.deal(node, deal, self.world.now, &mut self.world)
     }
 
     /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with

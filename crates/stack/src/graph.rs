@@ -8,9 +8,10 @@
 //! are queued behind those of earlier calls and taken first in, first out.
 
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant,
-    LayerStats, Machine, Medium, Node, Notice, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek,
-    Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, ChargeTable, Content, Cx, Deal, DealError, Dealt, DeviceEvent,
+    Effect, Flags, Instant, LayerStats, Machine, Medium, Node, Notice, Op, OpenError, OpenHow, Owner,
+    Payload, PayloadPool, Peek, Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId,
+    TenantShare, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -341,6 +342,42 @@ impl Graph {
         });
         self.follow(node, step, now, driver);
         result
+    }
+
+    /// From here on `tenant` may ask for this: every machine that was started hears of it, children first.
+    pub fn change_share<D: Driver>(
+        &mut self,
+        tenant: TenantId,
+        share: &TenantShare,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        for node in 0..self.nodes.len() as u32 {
+            if self.life[node as usize] == Life::Started {
+                let step = self.call(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
+                self.follow(node, step, now, driver);
+            }
+        }
+    }
+
+    /// Changes the space that tenants have inside one device.
+    ///
+    /// # Errors
+    /// As [`Machine::deal`].
+    pub fn deal<D: Driver>(
+        &mut self,
+        node: u32,
+        deal: Deal,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<Dealt, DealError> {
+        let mut dealt = Err(DealError::Fixed);
+        let step = self.call(node, now, |me, cx| {
+            dealt = me.machine.deal(deal, cx);
+            Step::Idle
+        });
+        self.follow(node, step, now, driver);
+        dealt
     }
 
     #[inline(always)]

@@ -178,7 +178,7 @@ impl Stack {
     }
 
     /// What each tenant may ask for, SYSTEM first.
-    fn shares(&self) -> Vec<TenantShare> {
+    pub fn shares(&self) -> Vec<TenantShare> {
         let tenants = self.tenants.iter().map(|Tenant { name, table }| TenantShare {
             weight: table.weight,
             rbps: table.max.rbps.map(|b| b.0),

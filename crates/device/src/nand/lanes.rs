@@ -440,6 +440,17 @@ impl Lanes {
         start + left
     }
 
+    /// No die begins anything before `at`, nor before everything is complete that was issued. Returns when that is.
+    pub fn fence(&mut self, at: Instant) -> Instant {
+        let end = self.dies.iter().map(|die| die.free_at).fold(at, Instant::later);
+        for die in &mut self.dies {
+            die.free_at = end;
+            // Nor does a page join what is complete then.
+            die.group.key = 0;
+        }
+        end
+    }
+
     /// Senses `pages` pages for their out-of-band records, which is what a scan after a power cut does. Returns the end
     /// and the time the die is occupied.
     pub fn scan(&mut self, die: u32, now: Instant, pages: u64) -> (Instant, Span) {

@@ -158,7 +158,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.held(pool) + u32::from(to != NOBODY && is_unwritten())
     }
 
-    fn begin_clearing(&mut self, plane: u32, victim: BlockId) {
+    pub(super) fn begin_clearing(&mut self, plane: u32, victim: BlockId) {
         let layout = self.blocks.layout();
         let valid = layout.pages - u32::from(self.blocks.invalid(victim));
         let debt = self.clearing[plane as usize].debt;

@@ -102,6 +102,9 @@ pub struct SsdConfig {
     /// How tenants are kept apart.
     #[serde(default)]
     pub isolation: IsolationConfig,
+    /// Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
+    /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space` with the arbiter `fcfs`.
+    pub tenant_slots: Option<u32>,
     /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
     pub tenant_trigger: Option<Ratio>,
     /// Which of the host's pages share blocks.
@@ -190,7 +193,9 @@ impl DeviceConfig for SsdConfig {
         let size = self.size(&layout, units.width(), &profile, cx)?;
         let tenancy = self.tenancy(&layout, geometry, &size, profile.page.0, cx)?;
         let room = size.room;
-        let logical = tenancy.as_ref().and_then(|t| t.tenants.ends.last()).copied().unwrap_or(size.logical);
+        let given = tenancy.as_ref().filter(|tenancy| tenancy.tenants.dealing.is_none());
+        let given = given.and_then(|tenancy| tenancy.tenants.table.parts().last());
+        let logical = given.map_or(size.logical, |last| last.end());
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let queue = self.queue(&units, geometry)?;
         let drive = Drive { profile, geometry, units, shape, size, tenancy };

@@ -1,5 +1,6 @@
 //! What the host asks for: reads, writes, trims and flushes.
 
+use super::tenants::Tenants;
 use super::Ssd;
 use crate::nand::PageTime;
 use nandu_base::{
@@ -230,6 +231,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return self.finish(id, slowest.end, cx);
         }
         let payload = request.payload;
+        let has = |tenants: &Tenants| tenants.table.are_live(pages.first, pages.end);
+        if !self.tenants.as_deref().is_none_or(has) {
+            // Nobody has these pages.
+            return cx.fail(id, ErrorKind::NoSpace);
+        }
         let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
         let mut usage = Usage::default();
         for lpn in pages.first..pages.end {
@@ -409,6 +415,30 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.last_change = self.last_change.later(time.end);
         self.blocks.programmed(ppn, content);
         time
+    }
+
+    /// Writes a page that lies at `from` once more, where the turn of its tenant is.
+    pub(super) fn write_again(&mut self, lpn: Lpn, from: Ppn, cx: &mut Cx<'_>) {
+        let cause = TenantId::SYSTEM;
+        let to = self.take_tenant_page(lpn, cause, cx);
+        // Getting a page may have moved it.
+        let from = self.map.get(lpn).unwrap_or(from);
+        self.serial = self.serial.wrapping_add(1);
+        let mut usage = Usage::default();
+        let outer = self.lanes.work_for(Work::Gc);
+        let ready = self.sense(from, cx.now, &mut usage).end;
+        let time = self.program(to, ready, Content::Data(lpn), &mut usage);
+        self.lanes.work_for(outer);
+        usage.charge(cx, cause, Work::Gc);
+        self.count.pages_moved += 1;
+        self.map.set(lpn, to);
+        self.blocks.invalidate(from, time.end);
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
+            let oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+            let window = Window { start: time.start, end: time.end };
+            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
+        }
     }
 
     /// The page at `old` has a newer version, complete at `when`.

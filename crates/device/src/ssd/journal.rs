@@ -5,6 +5,7 @@ use super::Ssd;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{Lpn, Ppn};
@@ -22,7 +23,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         while let Some(first) = self.journal.waiting().first().map(|extent| extent.first) {
             let ppn = self.next_record_page(first, cause, cx);
             let extents = self.take_for_record(first);
-            self.write_record(ppn, extents, cx, cause);
+            self.write_record(ppn, extents, None, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
         let end = self.recorded_at.later(cx.now);
@@ -95,20 +96,22 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         for extents in self.in_records(pending) {
             let ppn = self.next_moved_page(plane);
-            self.write_record(ppn, extents, cx, cause);
+            self.write_record(ppn, extents, None, cx, cause);
         }
     }
 
-    /// Writes what is still unmapped anew and gives the old records up, once everything issued so far is complete.
-    fn renew_journal(&mut self, cx: &mut Cx<'_>, cause: TenantId) {
+    /// Writes what is still unmapped anew and gives the old records up, once everything issued so far is complete. Pages that a
+    /// tenant gives up, or that nobody has, need no record: the table tells.
+    pub(super) fn renew_journal(&mut self, cx: &mut Cx<'_>, cause: TenantId) {
         let (extents, replaced) = {
-            let map = &self.map;
-            self.journal.renew(self.seq, |lpn| map.get(lpn).is_none())
+            let (map, tenants) = (&self.map, self.tenants.as_deref());
+            let is_kept = |lpn: Lpn| tenants.is_none_or(|tenants| tenants.table.are_live(lpn.0, lpn.0 + 1));
+            self.journal.renew(self.seq, |lpn| map.get(lpn).is_none() && is_kept(lpn))
         };
         let mut safe = self.last_change;
         for extents in self.in_records(extents) {
             let ppn = self.next_record_page(extents[0].first, cause, cx);
-            safe = safe.later(self.write_record(ppn, extents, cx, cause));
+            safe = safe.later(self.write_record(ppn, extents, None, cx, cause));
         }
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
@@ -133,13 +136,22 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
     }
 
-    fn write_record(&mut self, ppn: Ppn, extents: Vec<Extent>, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
+    /// Writes a record of trims, or of who has which pages; returns when it is complete.
+    pub(super) fn write_record(
+        &mut self,
+        ppn: Ppn,
+        extents: Vec<Extent>,
+        table: Option<&Table>,
+        cx: &mut Cx<'_>,
+        cause: TenantId,
+    ) -> Instant {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.medium.is_some().then(|| cx.pool.allocate_metadata(page));
         if let Some(payload) = payload {
             TrimJournal::encode(&extents, cx.pool.bytes_mut(payload, page));
+            table.iter().for_each(|table| table.encode(cx.pool.bytes_mut(payload, page)));
         }
-        let slot = self.journal.written(Record { ppn, extents });
+        let slot = self.journal.written(Record { ppn, extents, is_table: table.is_some() });
         let content = Content::Journal(slot);
         let mut usage = Usage::default();
         self.serial = self.serial.wrapping_add(1);

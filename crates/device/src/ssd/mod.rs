@@ -67,9 +67,9 @@ use collect::Clearing;
 use host::Host;
 use level::Leveller;
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, FlashMap, Instant, LaneTape,
-    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step,
-    TimerKey, Violation, WearRegion, Work,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind, FlashMap,
+    Instant, LaneTape, Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId,
+    Resource, Span, Step, TenantSpace, TimerKey, Violation, WearRegion, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -391,6 +391,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             Op::Trim | Op::WriteZeroes => self.trim(id, cx),
             Op::Reset => cx.fail(id, ErrorKind::Unsupported),
         }
+    }
+
+    fn deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
+        self.make_deal(deal, cx)
+    }
+
+    fn spaces(&self, out: &mut Vec<TenantSpace>) {
+        self.tenant_spaces(out);
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {

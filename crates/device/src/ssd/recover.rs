@@ -12,6 +12,7 @@ use super::Ssd;
 use nandu_base::{ByteLen, Counter, Cx, Instant, Medium, Oob, Resource, Span, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{BlockId, Lpn, Ppn};
@@ -68,6 +69,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.recovery = Figures::default();
         self.recovery.note(0, 0);
         self.order_units(cx);
+        self.recover_table(cx);
         self.start_over();
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
@@ -125,6 +127,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut map_pages = vec![(0, Ppn(0)); self.map.translation_pages() as usize];
         let newest = self.find_newest(&mut map_pages, cx);
         self.apply_trims(&newest);
+        self.forget_going();
         self.keep_needed_records(&newest, cx);
         map_pages
     }
@@ -234,19 +237,42 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Takes a trim record in. A copy that garbage collection left behind holds the same extents and does no harm.
     pub(super) fn read_record(&mut self, ppn: Ppn, cx: &mut Cx<'_>) {
         let extents = self.extents_at(ppn, cx);
+        let is_table = self.tenants.is_some() && self.table_at(ppn, cx).is_some();
         self.seq = extents.iter().map(|e| e.as_of).fold(self.seq, u64::max);
-        let slot = self.journal.written(Record { ppn, extents });
+        let slot = self.journal.written(Record { ppn, extents, is_table });
         self.blocks.programmed(ppn, Content::Journal(slot));
     }
 
     fn extents_at(&self, ppn: Ppn, cx: &mut Cx<'_>) -> Vec<Extent> {
+        let record = self.decoded_at(ppn, TrimJournal::decode, cx);
+        record.expect("a page with a record's mark holds a record")
+    }
+
+    /// The table of tenants that lies at `ppn`, if one does.
+    pub(super) fn table_at(&self, ppn: Ppn, cx: &mut Cx<'_>) -> Option<Table> {
+        self.decoded_at(ppn, Table::decode, cx)
+    }
+
+    /// The records on the flash, of trims and of tenants, with their numbers.
+    pub(super) fn records_on_flash(&self, cx: &Cx<'_>) -> Vec<(Ppn, u64)> {
+        let medium = cx.medium.as_deref().expect("recovery reads the medium");
+        let layout = self.blocks.layout();
+        let record = |ppn: Ppn| match medium.state(self.stripes.unit(ppn)) {
+            UnitState::Programmed(Oob { key: JOURNAL_KEY, seq }) => Some((ppn, seq)),
+            _ => None,
+        };
+        let firsts = layout.all_blocks().map(|block| layout.first_page(block).0);
+        firsts.flat_map(|first| (first..first + layout.pages).map(Ppn)).filter_map(record).collect()
+    }
+
+    fn decoded_at<T>(&self, ppn: Ppn, decode: fn(&[u8]) -> Option<T>, cx: &mut Cx<'_>) -> Option<T> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
         let readable = medium.read(cx.pool, self.stripes.unit(ppn), 0, self.host.page_sectors, payload);
-        let record = TrimJournal::decode(cx.pool.bytes(payload, page)).filter(|_| readable);
+        let decoded = decode(cx.pool.bytes(payload, page)).filter(|_| readable);
         cx.pool.release(payload);
-        record.expect("a page with a record's mark holds a record")
+        decoded
     }
 
     pub(super) fn apply_trims(&mut self, newest: &[u64]) {
@@ -273,9 +299,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut slots: Vec<(u64, u32)> = self.journal.records().map(|(s, r)| (written(r.ppn), s)).collect();
         slots.sort_unstable_by(|a, b| b.cmp(a));
         let mut hidden = vec![false; newest.len()];
+        let mut has_table = false;
         for (_, slot) in slots {
             let record = self.journal.record(slot).expect("a record that was read is there");
-            let mut needed = false;
+            // Of tables the newest, which comes first.
+            let mut needed = record.is_table && !has_table;
+            has_table |= record.is_table;
             for extent in &record.extents {
                 for lpn in extent.first.0..extent.first.0 + extent.count {
                     let version = newest[lpn as usize];

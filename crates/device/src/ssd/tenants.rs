@@ -1,6 +1,6 @@
 //! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
 //!
-//! The drive's logical space is dealt out to the tenants in order, and a page belongs to the tenant whose range it lies in, not to
+//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs), and a page belongs to the tenant whose range it lies in, not to
 //! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
 //! request causes is charged to the one that caused it, as everywhere.
 //!
@@ -17,13 +17,16 @@
 //! Cost: a look at the range for each page; passes over the units of a group for each unit that is opened or cleared. RAM: what
 //! [`nandu_ftl::isolation`] says.
 
+mod deal;
 mod report;
+
+pub(super) use deal::Dealing;
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::{room, Books, Isolation, TENANTS_MAX};
+use nandu_ftl::isolation::{room, Books, Isolation, Table, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::Extent;
@@ -51,12 +54,16 @@ pub(super) struct Planted {
     pub lends_unallocated: bool,
     pub keeps_what_it_owes: bool,
     pub room_not_kept: bool,
+    pub leaves_units: bool,
+    pub forgets_table: bool,
 }
 
 /// The tenants of a drive.
 pub(super) struct Tenants {
-    /// One past the last logical page of each.
-    pub ends: Vec<u32>,
+    /// Whose each logical page is.
+    pub table: Table,
+    /// What tenants get that come or change while the drive runs, where they may.
+    pub dealing: Option<Dealing>,
     /// The turns of each over the groups of planes where it has units.
     pub turns: Vec<RoundRobin>,
     /// Erased units at which each begins to clear.
@@ -84,18 +91,19 @@ pub(super) struct Tenants {
 
 impl Tenants {
     pub fn new(
-        ends: Vec<u32>,
+        table: Table,
         turns: Vec<RoundRobin>,
         starts: Vec<u32>,
         policy: Box<dyn Isolation>,
         books: Vec<Books>,
         owners: Vec<u16>,
     ) -> Tenants {
-        let tenants = ends.len();
+        let tenants = table.parts().len();
         assert!(tenants <= TENANTS_MAX, "options were checked");
         Tenants {
             inherited: vec![0; books.len() * tenants],
-            ends,
+            table,
+            dealing: None,
             turns,
             starts,
             policy,
@@ -115,13 +123,13 @@ impl Tenants {
 
     /// Tenants.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.table.parts().len()
     }
 
-    /// The tenant of a logical page.
+    /// The tenant of a logical page; beyond all tenants when it is nobody's.
     #[inline]
     pub fn of(&self, lpn: Lpn) -> usize {
-        self.ends.partition_point(|&end| end <= lpn.0)
+        self.table.of_page(lpn)
     }
 
     /// The tenant of a pool.
@@ -153,15 +161,17 @@ impl Tenants {
         }
     }
 
-    /// Extents by tenant, those that reach over a boundary in parts.
+    /// Extents by tenant, those that reach over a boundary in parts, nobody's left out.
     pub fn split(&self, extents: &[Extent]) -> Vec<Vec<Extent>> {
         let mut parts = vec![Vec::new(); self.len()];
         for extent in extents {
             let (mut first, end) = (extent.first.0, extent.first.0 + extent.count);
             while first < end {
                 let tenant = self.of(Lpn(first));
-                let until = end.min(self.ends[tenant]);
-                parts[tenant].push(Extent { first: Lpn(first), count: until - first, as_of: extent.as_of });
+                let until = end.min(self.table.run_end(Lpn(first)));
+                if let Some(part) = parts.get_mut(tenant) {
+                    part.push(Extent { first: Lpn(first), count: until - first, as_of: extent.as_of });
+                }
                 first = until;
             }
         }
@@ -252,10 +262,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn borrow(&mut self, pool: u32) -> bool {
         let Some(tenants) = self.tenants.as_deref_mut() else { return false };
         let (group, borrower) = (pool as usize / tenants.len(), tenants.of_pool(pool));
+        let (count, first) = (tenants.len(), group * tenants.len());
         let Some(books) = tenants.books.get_mut(group) else { return false };
-        let first = group * tenants.ends.len();
         tenants.free.clear();
-        tenants.free.extend(self.blocks.planes[first..first + tenants.ends.len()].iter().map(|p| p.free));
+        tenants.free.extend(self.blocks.planes[first..first + count].iter().map(|p| p.free));
         if tenants.planted.lends_unallocated && self.seq.is_multiple_of(2) {
             self.blocks.planes[pool as usize].free += 1;
             return true;
@@ -377,7 +387,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     #[inline]
     pub(super) fn tenant_moved(&mut self, pool: u32) {
         let Some(tenants) = self.tenants.as_deref_mut() else { return };
-        let (tenant, group) = (tenants.of_pool(pool), pool as usize / tenants.ends.len());
+        let (tenant, group) = (tenants.of_pool(pool), pool as usize / tenants.len());
         tenants.counts[tenant].moved += 1;
         let Some(books) = tenants.books.get_mut(group) else { return };
         let account = books.accounts()[tenant];
@@ -422,6 +432,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Maps every logical page as if the drive had been written once from start to end.
     pub(super) fn fill_tenants(&mut self) {
         for lpn in (0..self.host.logical).map(Lpn) {
+            if self.tenants_mut().of(lpn) >= self.tenants_mut().len() {
+                continue;
+            }
             let pool = loop {
                 let tenants = self.tenants_mut();
                 let tenant = tenants.of(lpn);
@@ -454,6 +467,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return group;
         }
         if let Some(lpn) = lpn {
+            assert!(tenants.of(lpn) < tenants.len(), "I-7: {block:?} holds {lpn:?}, which is nobody's");
             return tenants.pool(group, tenants.of(lpn));
         }
         let accounts = tenants.books[group as usize].accounts();
@@ -470,7 +484,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Settles who owes whom after a power cut; `held` units of each pool are written.
     pub(super) fn settle_loans(&mut self, held: &[u32]) {
         let Some(tenants) = self.tenants.as_deref_mut() else { return };
-        let count = tenants.ends.len();
+        let count = tenants.len();
         for (group, books) in tenants.books.iter_mut().enumerate() {
             let held = &held[group * count..(group + 1) * count];
             let is_settled = books.settle(held);

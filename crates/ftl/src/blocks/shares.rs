@@ -38,6 +38,40 @@ impl BlockTable {
         self.shares = shares;
     }
 
+    /// What each tenant has in each plane.
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
+    }
+
+    /// Says what a tenant has from here on: what its pools may hold follows. Its erased blocks are the caller's to count.
+    pub fn change_share(&mut self, tenant: u32, share: Share) {
+        self.shares[tenant as usize] = share;
+        let valid_max = share.blocks.saturating_sub(share.reserved) * self.layout.pages;
+        let pools = self.pools_per_plane as usize;
+        self.planes.iter_mut().skip(tenant as usize).step_by(pools).for_each(|p| p.valid_max = valid_max);
+    }
+
+    /// Blocks of the plane of a pool that can be used.
+    pub fn good_blocks(&self, pool: u32) -> u32 {
+        let blocks = self.layout.plane_blocks(self.plane_of_pool(pool));
+        blocks.filter(|&block| !self.is_bad(block)).count() as u32
+    }
+
+    /// A pool has so many erased blocks more, which nobody had, or fewer, which nobody has from here on.
+    pub fn give_erased(&mut self, pool: u32, blocks: i64) {
+        let free = &mut self.planes[pool as usize].free;
+        let now = i64::from(*free) + blocks;
+        *free = u32::try_from(now).expect("I-7: only erased blocks are given away");
+    }
+
+    /// Gives up what is left of the open blocks of a pool.
+    pub fn close_open(&mut self, pool: u32) {
+        let p = &mut self.planes[pool as usize];
+        let open =
+            [std::mem::replace(&mut p.host, Cursor::CLOSED), std::mem::replace(&mut p.moved, Cursor::CLOSED)];
+        open.into_iter().for_each(|rest| self.waste(rest));
+    }
+
     /// Pools of each plane: one, or one for each tenant.
     #[inline]
     pub fn pools_per_plane(&self) -> u32 {

@@ -58,6 +58,14 @@ impl Books {
         account.contribution = units.min(account.allocated).max(account.lent);
     }
 
+    /// A tenant has so many units from here on, and contributes so many, at least what it has lent.
+    pub fn set_allocated(&mut self, tenant: usize, allocated: u32, contribution: u32) {
+        let account = &mut self.accounts[tenant];
+        assert!(allocated + account.borrowed >= account.lent, "I-7: what was lent is not there");
+        account.allocated = allocated;
+        account.contribution = contribution.max(account.lent);
+    }
+
     /// A unit goes from `lender` to `borrower`.
     pub fn lend(&mut self, lender: usize, borrower: usize) {
         self.accounts[lender].lent += 1;

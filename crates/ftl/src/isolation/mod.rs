@@ -31,12 +31,14 @@ mod books;
 mod ops;
 pub mod room;
 mod shared_space;
+mod table;
 mod vssd;
 
 pub use adaptive::Adaptive;
 pub use books::{Account, Books};
 pub use ops::Ops;
 pub use shared_space::{shared, GiveBack, SharedSpace};
+pub use table::{Part, Table};
 pub use vssd::Vssd;
 
 /// The most tenants of a drive.
@@ -98,8 +100,12 @@ pub trait Isolation: Send {
 
 /// Units in proportion to a tenant's space: its part of all logical pages is its part of all units.
 fn in_proportion(space: &Space) -> Vec<u32> {
-    let part = |&size: &u32| u64::from(space.units) * u64::from(size) / u64::from(space.logical.max(1));
-    space.sizes.iter().map(|size| part(size) as u32).collect()
+    space.sizes.iter().map(|&size| part_of(space.units, size, space.logical)).collect()
+}
+
+/// The part of `units` that belongs to `size` of `logical` pages.
+pub fn part_of(units: u32, size: u32, logical: u32) -> u32 {
+    (u64::from(units) * u64::from(size) / u64::from(logical.max(1))) as u32
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
 use super::Reactor;
-use crate::ctl::{Command, Scrub, LINE_MAX};
-use nandu_base::{Admin, AdminError, Counter, Op};
+use crate::ctl::{Command, Scrub, Setting, LINE_MAX};
+use nandu_base::{Admin, AdminError, Counter, Op, TenantId};
 use rustix::io::Errno;
 use rustix::net::{send, SendFlags};
 use serde_json::{json, Map, Value};
@@ -134,6 +134,7 @@ impl Reactor {
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
                 Ok(Command::Scrub(device, what)) => Some(self.scrub(&device, what)),
+                Ok(Command::Set(tenant, settings)) => Some(self.set_share(&tenant, &settings)),
             };
             if let (Some(answer), Some(conn)) = (answer, self.controls.get_mut(key)) {
                 conn.say(&answer);
@@ -284,6 +285,39 @@ impl Reactor {
         self.try_return(node, self.clock.now());
     }
 
+    /// Changes what a tenant may ask for. All settings hold, or none.
+    fn set_share(&mut self, name: &str, settings: &[Setting]) -> Value {
+        let Some(place) = self.shares.iter().skip(1).position(|share| share.name == name) else {
+            let known: Vec<&str> = self.shares.iter().skip(1).map(|share| share.name.as_str()).collect();
+            return refusal(&format!("`{name}` is no tenant; there are: {}", known.join(", ")));
+        };
+        let mut share = self.shares[place + 1].clone();
+        settings.iter().for_each(|setting| setting.apply(&mut share));
+        if let Some(flaw) = share.flaw() {
+            return refusal(&flaw);
+        }
+        let now = self.clock.now();
+        self.graph.change_share(TenantId((place + 1) as u16), &share, now, &mut self.host);
+        self.shares[place + 1] = share;
+        let mut answer = self.tenant_status(place + 1);
+        answer["ok"] = json!(true);
+        answer
+    }
+
+    fn tenant_status(&self, tenant: usize) -> Value {
+        let share = &self.shares[tenant];
+        json!({
+            "tenant": share.name,
+            "number": tenant,
+            "weight": share.weight,
+            "rbps": share.rbps,
+            "wbps": share.wbps,
+            "riops": share.riops,
+            "wiops": share.wiops,
+            "target_latency_ns": share.target_latency.map(|target| target.0),
+        })
+    }
+
     /// Tells whoever waits for the return of a leg how it went.
     pub(super) fn leg_answer(&mut self, node: u32, result: Result<(), String>) {
         let answer = match result {
@@ -315,6 +349,7 @@ impl Reactor {
             "connections": self.clients.len(),
             "requests_in_flight": self.host.ops.alive(),
             "draining": self.draining,
+            "tenants": (1..self.shares.len()).map(|tenant| self.tenant_status(tenant)).collect::<Vec<_>>(),
             "devices": devices,
         })
     }

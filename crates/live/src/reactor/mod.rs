@@ -24,7 +24,7 @@ use crate::nbd::Exports;
 use conn::Conn;
 use host::{Due, Host};
 use legs::{Leg, LegState};
-use nandu_base::{DeviceEvent, Instant, Notice, OpenError, OpenHow, ReqId, Span, TimerKey};
+use nandu_base::{DeviceEvent, Instant, Notice, OpenError, OpenHow, ReqId, Span, TenantShare, TimerKey};
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
 use poll::{Interest, Poll, Ready, Source};
@@ -81,6 +81,8 @@ pub struct Setup {
     pub how: OpenHow,
     /// Limits for clients.
     pub caps: Caps,
+    /// What each tenant may ask for, SYSTEM first.
+    pub shares: Vec<TenantShare>,
 }
 
 /// A running stack.
@@ -95,6 +97,7 @@ pub struct Reactor {
     ready: Vec<Ready>,
     how: OpenHow,
     caps: Caps,
+    shares: Vec<TenantShare>,
     exports: Arc<Exports>,
     targets: Vec<Target>,
     listeners: Vec<Listener>,
@@ -140,6 +143,7 @@ impl Reactor {
             ready: Vec::new(),
             how: setup.how,
             caps: setup.caps,
+            shares: setup.shares,
             exports: Arc::default(),
             targets: Vec::new(),
             listeners: Vec::new(),

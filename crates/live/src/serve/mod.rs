@@ -75,12 +75,12 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
 fn assemble(options: &ServeOptions, built: Built) -> Result<(Reactor, Vec<String>), ServeError> {
     let completions = Arc::new(Completions::new()?);
     let (media, missing) = media::open(options, &built, &completions)?;
-    let tenants = built.tenants.len() + 1;
+    let shares = options.stack.shares();
     let kinds = built.parts.iter().map(|part| part.kind).collect();
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
-    let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, tenants);
+    let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, shares.len());
     let how = OpenHow { create: options.create, alone: options.alone, assume_clean: options.assume_clean };
-    let setup = Setup { graph, kinds, children, media, completions, how, caps: options.caps };
+    let setup = Setup { graph, kinds, children, media, completions, how, caps: options.caps, shares };
     Ok((Reactor::new(setup)?, missing))
 }
 

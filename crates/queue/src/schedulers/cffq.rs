@@ -13,7 +13,7 @@ use super::turns::Turns;
 use super::{Next, Scheduler, Weights};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Counter, Instant, Span};
+use nandu_base::{Counter, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -67,6 +67,10 @@ impl Scheduler for Cffq {
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
         self.order.sent(board.get(slot));
         Next::Send(slot)
+    }
+
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {

@@ -90,7 +90,7 @@ impl Cfq {
         Cfq {
             config,
             idle: config.slice_idle.unwrap_or(idle),
-            sum: (1..tenants).map(|t| weights.of(t)).sum::<u64>().max(1),
+            sum: weights.sum(),
             turns: Turns::new(tenants * 2),
             think: ThinkTimes::new(tenants),
             order: Order::new(order, tenants),
@@ -180,6 +180,11 @@ impl Scheduler for Cfq {
 
     fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
         self.think.done(entry.tenant, now);
+    }
+
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
+        self.sum = self.weights.sum();
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {

@@ -13,7 +13,7 @@
 use super::{Next, Scheduler, Weights};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Instant, Span};
+use nandu_base::{Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -60,6 +60,10 @@ impl Drr {
 impl Scheduler for Drr {
     fn by_address(&self) -> bool {
         self.by_address
+    }
+
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
     }
 
     fn next(&mut self, board: &Board, _now: Instant) -> Next {

@@ -124,6 +124,10 @@ impl Scheduler for Fios {
         self.think.done(entry.tenant, now);
     }
 
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "epochs", value: self.epochs });
     }

@@ -136,6 +136,10 @@ impl Scheduler for FlashFq {
         self.think.done(entry.tenant, now);
     }
 
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "throttled_dispatches", value: self.throttled });
     }

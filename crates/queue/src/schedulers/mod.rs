@@ -67,6 +67,9 @@ pub trait Scheduler: Send + 'static {
     /// A request that was sent has ended; the board no longer counts it.
     fn done(&mut self, _entry: &Entry, _board: &Board, _now: Instant) {}
 
+    /// The weight of a tenant is another from here on; at least 1. Nothing to do for who knows no weights.
+    fn set_weight(&mut self, _tenant: TenantId, _weight: u16) {}
+
     /// Its own figures.
     fn counters(&self, _out: &mut Vec<Counter>) {}
 
@@ -79,9 +82,19 @@ pub trait Scheduler: Send + 'static {
 pub struct Weights(pub Vec<u16>);
 
 impl Weights {
+    /// Gives a tenant another weight, at least 1.
+    pub fn set(&mut self, tenant: TenantId, weight: u16) {
+        self.0[usize::from(tenant.0)] = weight.max(1);
+    }
+
     /// The weight of a tenant.
     pub fn of(&self, tenant: usize) -> u64 {
         u64::from(self.0[tenant])
+    }
+
+    /// The weights of all tenants but SYSTEM together, at least 1.
+    pub fn sum(&self) -> u64 {
+        (1..self.0.len()).map(|tenant| self.of(tenant)).sum::<u64>().max(1)
     }
 
     /// `amount`, times the tenant's weight over 100.

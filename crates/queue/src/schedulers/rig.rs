@@ -49,6 +49,8 @@ pub struct Rig<S> {
     board: Board,
     depth: u32,
     tenants: usize,
+    /// Other weights, and after how many requests.
+    change: Option<(u64, Vec<u16>)>,
     /// Longest wait of each tenant.
     pub longest: Vec<Span>,
     /// Requests sent, in order: tenant, class, first byte.
@@ -78,6 +80,7 @@ impl<S: Scheduler> Rig<S> {
             board,
             depth: 4,
             tenants,
+            change: None,
             longest: vec![Span::ZERO; weights.len()],
             sent: Vec::new(),
         }
@@ -86,6 +89,12 @@ impl<S: Scheduler> Rig<S> {
     /// The same with this many requests at a time.
     pub fn depth(mut self, depth: u32) -> Rig<S> {
         self.depth = depth;
+        self
+    }
+
+    /// The same, with other weights once so many requests are served; what is served is counted from there on.
+    pub fn then(mut self, weights: &[u16], after: u64) -> Rig<S> {
+        self.change = Some((after, weights.to_vec()));
         self
     }
 
@@ -129,6 +138,11 @@ impl<S: Scheduler> Rig<S> {
         let mut now;
         let mut wake: Option<Instant> = None;
         while ended < requests {
+            if let Some((_, weights)) = self.change.take_if(|(after, _)| *after == ended) {
+                let numbered = (1u16..).zip(weights);
+                numbered.for_each(|(tenant, weight)| self.scheduler.set_weight(TenantId(tenant), weight));
+                served.fill(0);
+            }
             let due = events.peek().map(|Reverse(e)| e.0);
             match (due, wake) {
                 (Some(at), at_wake) if at_wake.is_none_or(|w| at <= w) => {

@@ -94,3 +94,24 @@ proptest! {
         check("flashfq", Rig::new(flashfq, &weights).run(loads, n))?;
     }
 }
+
+/// Once 40,000 requests are served the weights are exchanged: from there on the shares are.
+#[test]
+fn a_weight_that_changes_changes_the_share() {
+    fn exchanged<S: Scheduler>(name: &str, scheduler: S, outstanding: u32, percent: u64) {
+        let mut rig = Rig::new(scheduler, &[100, 300]).depth(8).then(&[300, 100], 40_000);
+        let shares = rig.run(&[Load::reads(outstanding), Load::writes(outstanding)], 140_000);
+        assert!(in_proportion(&shares, &[3, 1], percent), "{name}: {shares:?}");
+    }
+    let weights = || Weights(vec![100, 100, 300]);
+    exchanged("drr", Drr::new(DrrConfig::default(), weights(), OrderConfig::Fifo), 32, 2);
+    exchanged("flashfq", FlashFq::new(FlashFqConfig::default(), weights(), OrderConfig::Fifo), 32, 2);
+    exchanged("fios", Fios::new(FiosConfig::default(), weights()), 32, 3);
+    let vssd = Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, weights());
+    exchanged("vssd", vssd, 256, 5);
+    // Slices so short that there are many of them, and so long that the last requests of one matter little.
+    let slice = Span::from_ms(20);
+    exchanged("cffq", Cffq::new(CffqConfig { slice }, weights(), OrderConfig::Fifo), 32, 10);
+    let slo = CfqConfig { slices: Slices::Slo, slice_sync: slice, ..CfqConfig::default() };
+    exchanged("cfq", Cfq::new(slo, weights(), OrderConfig::Fifo), 32, 10);
+}

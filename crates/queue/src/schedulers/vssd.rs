@@ -134,6 +134,10 @@ impl Scheduler for Vssd {
         self.channels[channel].out -= 1;
     }
 
+    fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        self.weights.set(tenant, weight);
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "credit_renewals", value: self.renewals });
     }

@@ -52,6 +52,11 @@ impl Judge {
         (serial, (export as u64) << 32 | u64::from(serial))
     }
 
+    /// A change that no machine answers as a request is made, or was refused and may have been made in part.
+    pub fn settled(&mut self, cookie: u64, is_made: bool) {
+        self.oracles[(cookie >> 32) as usize].settled(cookie as u32, !is_made);
+    }
+
     /// Requests under way.
     pub fn under_way(&self) -> usize {
         self.oracles.iter().map(Oracle::under_way).sum()

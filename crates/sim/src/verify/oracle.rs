@@ -94,6 +94,12 @@ impl Oracle {
         }
     }
 
+    /// Change `serial`, which is no request of a machine's, has ended.
+    pub fn settled(&mut self, serial: u32, failed: bool) {
+        let Flight { asked, .. } = self.window.close(serial);
+        self.change_ended(serial, asked, failed);
+    }
+
     fn change_ended(&mut self, serial: u32, asked: Asked, failed: bool) {
         self.ends += 1;
         let fate = if failed { Fate::Failed } else { Fate::Done };

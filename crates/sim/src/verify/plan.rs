@@ -65,6 +65,8 @@ pub struct Plan {
     /// Time that a mirror has to make its legs equal once nobody asks for anything. A stack file may clear regions an hour
     /// after their last use, and a drawn drive with a small map may take seconds to store what a resync gave it.
     pub rest: Span,
+    /// Before one in this many requests something about tenants changes; 0 for never.
+    pub change_one_in: u64,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
 }
@@ -90,9 +92,12 @@ impl Plan {
         let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
-        // A generator of its own, as above.
+        // A generator of its own each: what else a seed draws stays as it was.
         let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
-        Plan { seed, toml, precondition, load, cuts, chore_one_in, rest, close: rng.below(2) == 0 }
+        let may_change = [Family::Ssd(Drive::Dealing), Family::Queue].map(Shape::Named).contains(shape);
+        let change_one_in = if may_change { *root.fork(6).pick(&[0, 8, 30, 100]) } else { 0 };
+        let close = rng.below(2) == 0;
+        Plan { seed, toml, precondition, load, cuts, chore_one_in, change_one_in, rest, close }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One seed from start to end: requests, power cuts, starts, and the last look at everything.
 
+mod changes;
 mod chores;
 mod legs;
 
@@ -36,6 +37,9 @@ pub(super) struct Tally {
     pub fell_back: u64,
     pub mirrors_compared: u64,
     pub not_created: u64,
+    /// Changes of tenants that were tried, and deals that were made.
+    pub changes: u64,
+    pub deals: u64,
     pub digest: u64,
 }
 
@@ -65,6 +69,9 @@ pub(super) struct Session<'a> {
     replaced: Option<u32>,
     /// What is in its place is wiped before that.
     wipe: bool,
+    /// What is drawn of tenants that change; a generator of its own.
+    changes: Rng,
+    spaces: changes::Spaces,
     entries: Vec<Entry>,
     roots: Vec<u32>,
     engine: Engine<Judge>,
@@ -111,6 +118,8 @@ impl<'a> Session<'a> {
             chore_rng: Rng::new(plan.seed).fork(8),
             replaced: None,
             wipe: false,
+            changes: Rng::new(plan.seed).fork(7),
+            spaces: changes::Spaces::default(),
             entries,
             roots,
             engine,
@@ -122,6 +131,7 @@ impl<'a> Session<'a> {
             tally: Tally::default(),
         };
         session.create()?;
+        session.learn_spaces();
         Ok(session)
     }
 
@@ -211,6 +221,7 @@ impl<'a> Session<'a> {
             let arrives = self.left > 0 && !full && self.engine.next_at().is_none_or(|at| at > next);
             if arrives {
                 self.engine.advance(next.later(self.engine.now()));
+                self.change()?;
                 self.ask()?;
                 next = self.engine.now() + self.gap();
             } else {
@@ -309,18 +320,19 @@ impl<'a> Session<'a> {
     }
 
     fn extent(&mut self, export: usize) -> (u64, u64) {
+        let (base, size) = self.own_range().unwrap_or((0, self.entries[export].limits.capacity.0));
         let (load, limits) = (&self.plan.load, &self.entries[export].limits);
         let rng = &mut self.rng;
         let whole = load.whole_one_in > 0 && rng.below(load.whole_one_in) == 0;
         let align = u64::from(limits.align);
-        let unit = if whole && limits.capacity.0 >= 8192 { align.max(4096) } else { align };
-        let units = limits.capacity.0 / unit;
+        let unit = if whole && size >= 8192 { align.max(4096) } else { align };
+        let units = size / unit;
         let most = (limits.max_io.0 / unit).min((load.longest * SECTOR).div_ceil(unit)).clamp(1, units);
         let len = rng.between(1, most);
         let hot = (units >> load.hot).max(1);
         let first = if rng.below(8) == 0 { rng.below(units) } else { rng.below(hot) };
         let first = first.min(units - len);
-        (first * unit, len * unit)
+        (base + first * unit, len * unit)
     }
 
     fn submit(&mut self, export: usize, asked: Asked) -> Result<(), Broken> {
@@ -524,6 +536,7 @@ impl<'a> Session<'a> {
                 self.tally.start_longest = self.tally.start_longest.longer(took);
                 self.tally.from_checkpoint += self.sum_of("recovery_from_checkpoint");
                 self.tally.fell_back += self.sum_of("recovery_fell_back");
+                self.check_spaces()?;
                 self.check()?;
                 Ok(true)
             }

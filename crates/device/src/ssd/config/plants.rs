@@ -78,6 +78,18 @@ pub(super) const PLANTS: &[Plant] = &[
         "a tenant that owes units opens others without keeping the room to give back",
     )
     .within("ssd-lending"),
+    Plant::new(
+        "ssd.tenant-leaves-units",
+        "I-7",
+        "a tenant that goes leaves units with its pages behind, which are nobody's",
+    )
+    .within("ssd-dealing"),
+    Plant::new(
+        "ssd.tenant-table-not-recorded",
+        "I-7",
+        "that a tenant has come, gone, grown or shrunk is not put on record",
+    )
+    .within("ssd-dealing"),
     Plant::new("ssd.oob-dropped", "I-1", "now and then a page is programmed without its out-of-band record"),
     Plant::new("ssd.oldest-wins", "I-1", "recovery takes the oldest version of a page"),
     Plant::new(

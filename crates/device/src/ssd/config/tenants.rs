@@ -2,10 +2,12 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
-use crate::ssd::tenants::{Planted, Tenants};
+use crate::ssd::tenants::{Dealing, Planted, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::blocks::Share;
-use nandu_ftl::isolation::{self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Vssd, TENANTS_MAX};
+use nandu_ftl::isolation::{
+    self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX,
+};
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::Layout;
 use schemars::JsonSchema;
@@ -125,6 +127,7 @@ impl SsdConfig {
         if self.buffer_config().is_some() || self.allocation == super::Allocation::Static {
             return refuse("tenants are kept apart on drives without a write buffer, and with `allocation = \"dynamic\"`");
         }
+        self.check_slots()?;
         for tenant in &self.tenants {
             if tenant.size == ByteLen::ZERO || !(1..=1000).contains(&tenant.weight) {
                 let why = format!("`{}` needs a size above zero and a weight of 1 to 1000", tenant.name);
@@ -162,21 +165,36 @@ impl SsdConfig {
         }
     }
 
-    /// Logical pages of each tenant, and one past the last of each.
-    fn ranges(&self, size: &Size, page: u64) -> Result<(Vec<u32>, Vec<u32>), BuildError> {
+    /// Refuses places for tenants where they cannot come and go.
+    fn check_slots(&self) -> Result<(), BuildError> {
+        let refuse = |why: String| Err(BuildError::at("tenant_slots", why));
+        let Some(slots) = self.tenant_slots else { return Ok(()) };
+        if !(self.tenants.len()..=TENANTS_MAX).contains(&(slots as usize)) {
+            let listed = self.tenants.len();
+            return refuse(format!(
+                "{slots} places are not within {listed}, which are listed, and {TENANTS_MAX}"
+            ));
+        }
+        if !matches!(self.isolation, IsolationConfig::Vssd | IsolationConfig::SharedSpace { .. }) {
+            return refuse(
+                "tenants come and go with `vssd` and `shared-space`, where units go by space".into(),
+            );
+        }
+        if self.arbiter != super::Arbiter::Fcfs {
+            return refuse("tenants come and go with the arbiter `fcfs` only".into());
+        }
+        Ok(())
+    }
+
+    /// Logical pages of each tenant.
+    fn ranges(&self, size: &Size, page: u64) -> Result<Vec<u32>, BuildError> {
         let pages: Vec<u64> = self.tenants.iter().map(|tenant| tenant.size.0.div_ceil(page)).collect();
         let sum: u64 = pages.iter().sum();
         if sum > u64::from(size.logical) {
             let why = format!("they need {sum} pages of {} that the drive has for its hosts", size.logical);
             return Err(BuildError::at("tenants", why));
         }
-        let pages: Vec<u32> = pages.into_iter().map(|pages| pages as u32).collect();
-        let ends = pages.iter().scan(0, |end, &pages| {
-            *end += pages;
-            Some(*end)
-        });
-        let ends = ends.collect();
-        Ok((pages, ends))
+        Ok(pages.into_iter().map(|pages| pages as u32).collect())
     }
 
     /// What the tenants have on a drive of this layout; none without isolation.
@@ -191,8 +209,22 @@ impl SsdConfig {
         if self.isolation == IsolationConfig::None {
             return Ok(None);
         }
-        let (sizes, ends) = self.ranges(size, page)?;
-        let journal = |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, ends.len());
+        let mut sizes = self.ranges(size, page)?;
+        sizes.resize(sizes.len().max(self.tenant_slots.unwrap_or(0) as usize), 0);
+        let table = Table::new(&sizes, sizes.len());
+        let dealing = Dealing {
+            page,
+            logical: size.logical,
+            units: layout.blocks,
+            pages: layout.pages,
+            groups: layout.planes,
+            start: self.gc.paced_from(),
+            trigger: self.tenant_trigger,
+            gc_start: self.gc.start,
+        };
+        let tables = u64::from(self.tenant_slots.is_some()) * 2;
+        let journal =
+            |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
         let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
         let turns = self.unit.turns(self.placement, geometry);
         let mut tenancy = match self.isolation {
@@ -204,9 +236,9 @@ impl SsdConfig {
                 };
                 self.check_rooms(&needed, rooms)?;
                 let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
-                let turns = (0..ends.len()).map(mine).collect();
-                let starts = vec![self.gc.paced_from(); ends.len()];
-                let tenants = Tenants::new(ends, turns, starts, Box::new(Vssd), Vec::new(), owners);
+                let turns = (0..sizes.len()).map(mine).collect();
+                let starts = vec![self.gc.paced_from(); sizes.len()];
+                let tenants = Tenants::new(table, turns, starts, Box::new(Vssd), Vec::new(), owners);
                 Tenancy { tenants, shares: Vec::new() }
             }
             _ => {
@@ -219,28 +251,15 @@ impl SsdConfig {
                     sizes,
                 };
                 let units = self.policy(layout.pages, 0).shares(&space);
-                let start = |&units: &u32| {
-                    let least = self.gc.paced_from();
-                    self.tenant_trigger.map_or(least, |share| least.max(share.of(u64::from(units)) as u32))
-                };
-                let starts: Vec<u32> = units.iter().map(start).collect();
+                let starts: Vec<u32> = units.iter().map(|&units| dealing.start_of(units)).collect();
                 let policy = self.policy(layout.pages, starts.iter().copied().max().unwrap_or(0));
-                let share = |(&blocks, &start): (&u32, &u32)| Share {
-                    blocks,
-                    reserved: start.max(self.gc.start) + 3,
-                };
-                let shares: Vec<Share> = units.iter().zip(&starts).map(share).collect();
-                let rooms = |tenant: usize| {
-                    let Share { blocks, reserved } = shares[tenant];
-                    u64::from(layout.planes)
-                        * u64::from(blocks.saturating_sub(reserved))
-                        * u64::from(layout.pages)
-                };
-                self.check_rooms(&needed, rooms)?;
+                let shares: Vec<Share> = units.iter().map(|&units| dealing.share_of_units(units)).collect();
+                self.check_rooms(&needed, |tenant| dealing.room(shares[tenant]))?;
                 let books = Books::new(units, |units| policy.contribution(units));
                 let books = vec![books; layout.planes as usize];
-                let turns = vec![turns; ends.len()];
-                let tenants = Tenants::new(ends, turns, starts, policy, books, Vec::new());
+                let turns = vec![turns; shares.len()];
+                let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
+                tenants.dealing = self.tenant_slots.map(|_| dealing);
                 Tenancy { tenants, shares }
             }
         };
@@ -250,6 +269,8 @@ impl SsdConfig {
             lends_unallocated: cx.planted("ssd.tenant-unit-from-nowhere"),
             keeps_what_it_owes: cx.planted("ssd.tenant-keeps-loan"),
             room_not_kept: cx.planted("ssd.tenant-room-not-kept"),
+            leaves_units: cx.planted("ssd.tenant-leaves-units"),
+            forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
         };
         Ok(Some(tenancy))
     }
@@ -267,7 +288,10 @@ impl SsdConfig {
                 let fixed = SharedSpace { beta, limit, keep, give_back };
                 match beta_most {
                     None => Box::new(fixed),
-                    Some(most) => Box::new(Adaptive::new(fixed, most, pages, self.tenants.len())),
+                    Some(most) => Box::new({
+                        let places = self.tenants.len().max(self.tenant_slots.unwrap_or(0) as usize);
+                        Adaptive::new(fixed, most, pages, places)
+                    }),
                 }
             }
             _ => Box::new(Vssd),
@@ -276,7 +300,7 @@ impl SsdConfig {
 
     /// Refuses tenants whose pages do not fit what they have.
     fn check_rooms(&self, needed: &[u64], room: impl Fn(usize) -> u64) -> Result<(), BuildError> {
-        for (tenant, &needed) in needed.iter().enumerate() {
+        for (tenant, &needed) in needed.iter().enumerate().take(self.tenants.len()) {
             if needed > room(tenant) {
                 let why = format!(
                     "`{}` needs room for {needed} pages, records of trims included, and has {} while units are cleared: raise \

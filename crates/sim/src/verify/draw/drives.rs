@@ -48,7 +48,7 @@ impl Draft<'_> {
             return self.log_ssd(least, rng);
         }
         let has_tenants = self.drive == Drive::Any && least == 0 && self.rng.fork(13).below(8) == 0;
-        if matches!(self.drive, Drive::Tenants | Drive::Lending) || has_tenants {
+        if matches!(self.drive, Drive::Tenants | Drive::Lending | Drive::Dealing) || has_tenants {
             let rng = Rng::new(self.rng.bits());
             return self.tenants_ssd(rng);
         }
@@ -255,18 +255,24 @@ impl Draft<'_> {
         let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1u64 << rng.below(2));
         let row = pages * channels * dies * planes;
         let start = rng.between(2, 4);
-        let kind = if drive == Drive::Lending { 3 } else { rng.below(5) };
+        let kind = match drive {
+            Drive::Lending => 3,
+            Drive::Dealing => rng.between(2, 3),
+            _ => rng.below(5),
+        };
         let own_channels = kind == 0 && channels == 2;
         let tenants = if own_channels { 2 } else { rng.between(1 + u64::from(kind == 3), 3) };
         let base = rng.between(8, 30) * 4;
         let sizes: Vec<u64> =
             (0..tenants).map(|_| if kind == 1 { base } else { base + rng.below(base) }).collect();
         let given: u64 = sizes.iter().sum();
-        let logical = given + rng.below(2) * rng.below(given);
+        let is_dealt = drive == Drive::Dealing;
+        let more = if is_dealt { given / 2 } else { 0 };
+        let logical = given + more + rng.below(2) * rng.below(given);
         let extents = (page - 8) / 16;
         let units = |&size: &u64| {
-            let records = 2 * (size / (2 * extents) + 2) + 16 * tenants;
-            let needed = start + 4 + (size + records).div_ceil(row);
+            let records = 2 * (size / (2 * extents) + 2) + 16 * (tenants + 2 * u64::from(is_dealt));
+            let needed = start + 4 + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
             (logical * needed).div_ceil(size)
         };
         let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
@@ -294,6 +300,9 @@ impl Draft<'_> {
             |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
+        if is_dealt {
+            self.put("tenant_slots", tenants + rng.below(3));
+        }
         let isolation = match kind {
             0 if own_channels => "kind = \"channel\"".to_string(),
             1 => "kind = \"ops\"".to_string(),
@@ -314,7 +323,7 @@ impl Draft<'_> {
             "wear",
             format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)),
         );
-        if rng.below(2) == 0 {
+        if rng.below(2) == 0 && !is_dealt {
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
         }
         self.drive = drive;

@@ -90,6 +90,8 @@ pub enum Drive {
     Tenants,
     /// Tenants that lend as much as they can.
     Lending,
+    /// Tenants that come and go, grow and shrink.
+    Dealing,
     /// A log-block map.
     LogBlock,
     /// A page-mapped drive with a write buffer.
@@ -112,6 +114,7 @@ impl Family {
         ("ssd-units", Family::Ssd(Drive::Units)),
         ("ssd-tenants", Family::Ssd(Drive::Tenants)),
         ("ssd-lending", Family::Ssd(Drive::Lending)),
+        ("ssd-dealing", Family::Ssd(Drive::Dealing)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),

@@ -16,10 +16,11 @@ fn run(drive: Drive, seeds: u64, plant: Option<&str>) -> VerifyReport {
 
 #[test]
 fn tenants_survive_power_cuts() {
-    for drive in [Drive::Tenants, Drive::Lending] {
+    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing] {
         let report = run(drive, 100, None);
         assert!(report.failures.is_empty(), "{drive:?}: {:?}", report.failures);
         assert!(report.crashes > 0, "no power was cut");
+        assert!(drive != Drive::Dealing || report.deals > 50, "{} deals were made", report.deals);
     }
 }
 
@@ -27,7 +28,7 @@ fn tenants_survive_power_cuts() {
 #[test]
 #[ignore = "takes minutes"]
 fn many_seeds_of_tenants() {
-    for drive in [Drive::Tenants, Drive::Lending] {
+    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing] {
         let report = run(drive, 4000, None);
         assert!(report.failures.is_empty(), "{drive:?}: {:?}", report.failures);
     }
@@ -41,6 +42,8 @@ fn faults_of_isolation_are_found() {
         (Drive::Lending, "ssd.tenant-unit-from-nowhere", "I-7"),
         (Drive::Lending, "ssd.tenant-keeps-loan", "I-8"),
         (Drive::Lending, "ssd.tenant-room-not-kept", "I-8"),
+        (Drive::Dealing, "ssd.tenant-leaves-units", "I-7"),
+        (Drive::Dealing, "ssd.tenant-table-not-recorded", "I-7"),
     ] {
         let report = run(drive, 3000, Some(plant));
         let found = report.failures.first().map(|failure| failure.violation.invariant);
