@@ -180,22 +180,24 @@ fn every_reading_of_what_the_paper_leaves_open_agrees_with_the_model() {
     }
 }
 
-/// Pages of MLC are read again and again, one after the other: with the copy below kept they go down without being written.
+/// Pages are read again and again, one after the other, more than the upper ring holds and fewer than the lower one does: with
+/// the copy below kept they go down without being written.
 #[test]
 fn what_was_only_read_above_is_not_written_below_again() {
+    const PAGES: u64 = 60;
     let run = |tiers: &str| {
         let options = format!(
-            "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\ntiers = \"{tiers}\""
+            "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\nflush_idle = \"1 s\"\ntiers = \"{tiers}\""
         );
         let mut bed = bed(&options);
-        for page in 0..80 {
+        for page in 0..PAGES {
             bed.go(Op::Write, page * 4096, 4096);
         }
         bed.go(Op::Flush, 0, 0);
-        for turn in 0..4 {
-            for page in 0..80 {
+        for turn in 0..20 {
+            for page in 0..PAGES {
                 bed.go(Op::Read, page * 4096, 4096);
-                let later = nandu_base::Instant(bed.now().0 + 40_000_000);
+                let later = nandu_base::Instant(bed.now().0 + 2_000_000);
                 bed.run_until(later);
             }
             assert!(bed.graph().machine(bed.node("hybrid")).check().is_ok(), "turn {turn}");
@@ -205,7 +207,7 @@ fn what_was_only_read_above_is_not_written_below_again() {
     let (none, exclusive) = run("exclusive");
     let (kept, inclusive) = run("inclusive");
     assert_eq!(none, 0);
-    assert!(kept > 20 && inclusive < exclusive, "{kept} kept, {inclusive} against {exclusive} bytes written");
+    assert!(kept > 0 && inclusive < exclusive, "{kept} kept, {inclusive} against {exclusive} bytes written");
 }
 
 /// One page is written again and again beside others: by age it is appended at each turn, by use it stays in DRAM.
@@ -216,9 +218,11 @@ fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
         for n in 0..200 {
             bed.go(Op::Write, 0, 4096);
             bed.go(Op::Write, (1 + n % 40) * 4096, 4096);
+            let later = nandu_base::Instant(bed.now().0 + 2_000_000);
+            bed.run_until(later);
         }
         figure(&bed, "slc_bytes_written") / 4096 - figure(&bed, "slc_headers")
     };
     let (by_age, by_use) = (appended("oldest"), appended("lru"));
-    assert!(by_use + 20 < by_age, "{by_use} pages by use, {by_age} by age");
+    assert!(by_use + 10 < by_age, "{by_use} pages by use, {by_age} by age");
 }
