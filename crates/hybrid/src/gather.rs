@@ -65,11 +65,23 @@ impl Hybrid {
         self.version - 1
     }
 
+    /// Frames that are appended by use: half of what may wait stays, unless frames are wanted or the host pauses.
+    fn too_many(&self, cx: &Cx<'_>) -> u32 {
+        let all = self.dram.waiting;
+        let goes_all = !self.wait_frames.is_empty() || self.pauses(cx);
+        if goes_all {
+            all
+        } else {
+            all.saturating_sub(self.policy.flush_pages / 2).max(1)
+        }
+    }
+
     /// Takes frames that are complete; of others the rest is read.
     fn gather_frames(&mut self, most: u32, group: &mut Group, cx: &mut Cx<'_>) {
         let full = self.dram.full;
         let order =
             if self.has_drainers() || self.phase == Phase::Closing { Order::Oldest } else { self.dram.order };
+        let most = if order == Order::Lru { most.min(self.too_many(cx)) } else { most };
         let mut taken = Vec::new();
         let mut lacking = Vec::new();
         self.dram.walk(order, |f, at| {

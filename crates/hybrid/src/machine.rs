@@ -282,6 +282,11 @@ impl Hybrid {
         self.close_at_last(cx);
     }
 
+    /// Whether the host has sent nothing for long enough.
+    pub fn pauses(&self, cx: &Cx<'_>) -> bool {
+        self.last_request + self.policy.flush_idle <= cx.now
+    }
+
     /// Begins to append what waits in DRAM when it is much, or needed, or the host pauses.
     fn decide_to_append(&mut self, cx: &mut Cx<'_>) {
         let waiting = self.dram.waiting;
@@ -290,9 +295,8 @@ impl Hybrid {
             return;
         }
         let wanted = !self.wait_frames.is_empty() || self.has_drainers() || self.phase == Phase::Closing;
-        let pauses = self.last_request + self.policy.flush_idle <= cx.now;
         // By age all is appended once it has begun, by use only what is too much: the rest may be written again before it goes.
-        let goes_on = self.flushing && (self.policy.write_back == Order::Oldest || pauses);
+        let goes_on = self.flushing && (self.policy.write_back == Order::Oldest || self.pauses(cx));
         self.flushing = wanted || waiting > self.policy.flush_pages || goes_on;
         if !self.flushing && !self.idle_timer {
             self.idle_timer = true;
@@ -302,7 +306,7 @@ impl Hybrid {
 
     fn idle_is_over(&mut self, cx: &mut Cx<'_>) {
         self.idle_timer = false;
-        if self.last_request + self.policy.flush_idle <= cx.now {
+        if self.pauses(cx) {
             self.flushing = self.dram.waiting > 0;
         }
         self.stir = true;

@@ -189,7 +189,9 @@ fn what_was_only_read_above_is_not_written_below_again() {
         let options = format!(
             "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\nflush_idle = \"1 s\"\ntiers = \"{tiers}\""
         );
-        let mut bed = bed(&options);
+        let text = stack(&options).replace("512 KiB", "2 MiB");
+        let mut bed =
+            Testbed::new(&text, &builtin(), BuildOptions::default()).expect("the stack is well formed");
         for page in 0..PAGES {
             bed.go(Op::Write, page * 4096, 4096);
         }
