@@ -29,6 +29,13 @@ impl Flash {
         out.push(EnergyPart::state("standby", standby, MicroWatts(self.chip.power.standby_uw)));
     }
 
+    /// Energy of operations so far, without standby, in uJ.
+    pub(super) fn operations_energy_uj(&self) -> u64 {
+        let each =
+            |o: &(_, _, u64, Span, u64, _)| MicroWatts(o.4).over(u128::from(o.2) * u128::from(o.3 .0)).0;
+        self.operations().iter().map(each).sum::<u64>() / 1000
+    }
+
     /// I-13: the operations that draw energy take the time for which dies and channel were busy.
     pub(super) fn check_account(&self) -> Result<(), Violation> {
         let operations = self.operations();

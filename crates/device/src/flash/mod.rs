@@ -310,6 +310,7 @@ impl Machine for Flash {
         put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
         put("erase_units", u64::from(self.chip.units));
         put("endurance", u64::from(self.chip.endurance));
+        put("operations_energy_uj", self.operations_energy_uj());
         let is_worn = |&&n: &&u32| self.chip.wears_out && n >= self.chip.endurance;
         put("is_worn_out", u64::from(self.wear.iter().any(|n| is_worn(&n))));
     }
