@@ -7,11 +7,10 @@
 //!
 //! A group that fails is written again into the next unit; the rest of its unit is given up.
 
-use crate::dram::Walk;
 use crate::gc::Stage as Collecting;
 use crate::machine::{Hybrid, Tag};
 use crate::map::Where;
-use crate::record::{capacity, Entry, Header};
+use crate::record::Header;
 use nandu_base::{ByteLen, Cx, ErrorKind, Op, Payload, PayloadPool};
 
 /// Attempts to write a group or to prepare a unit before the machine gives up.
@@ -21,7 +20,7 @@ pub(crate) const KEPT: u32 = 2;
 
 /// Where an entry of a group comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum From {
+pub(crate) enum From {
     Frame(u32),
     Slot(u32),
     Mark,
@@ -31,22 +30,22 @@ enum From {
 
 /// A group under way.
 #[derive(Debug, Default)]
-struct Group {
-    header: Header,
-    from: Vec<From>,
-    data: Pages,
+pub(crate) struct Group {
+    pub header: Header,
+    pub from: Vec<From>,
+    pub data: Pages,
     /// Since when the longest waiting of its frames waited.
-    oldest: Option<u64>,
-    is_proof: bool,
-    moves_of: Option<usize>,
+    pub oldest: Option<u64>,
+    pub is_proof: bool,
+    pub moves_of: Option<usize>,
     left: u8,
-    failed: bool,
-    tries: u8,
+    pub failed: bool,
+    pub tries: u8,
 }
 
 /// The pages of a group; none at first.
 #[derive(Debug)]
-struct Pages(Payload);
+pub(crate) struct Pages(pub Payload);
 
 impl Default for Pages {
     fn default() -> Pages {
@@ -71,7 +70,7 @@ enum State {
 pub(crate) struct Writer {
     state: State,
     resume: bool,
-    group: Group,
+    pub group: Group,
     prepare_tries: u8,
     /// A commit wants nothing new here for now.
     pub hold: bool,
@@ -96,7 +95,7 @@ impl Writer {
 
 /// What would be appended next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Want {
+pub(crate) enum Want {
     Proof,
     Marks,
     /// The chunk of the collection on this ring.
@@ -197,178 +196,7 @@ impl Hybrid {
         }
     }
 
-    /// Puts a group together and sends it.
-    fn gather(&mut self, r: usize, want: Want, cx: &mut Cx<'_>) {
-        let ring = &self.rings[r];
-        let unit = ring.newest();
-        let at = ring.units[unit as usize].filled;
-        let most = ring.shape.group_max.min(ring.room() - 1);
-        let mut group = std::mem::take(&mut self.writers[r].group);
-        group.header.entries.clear();
-        group.from.clear();
-        (group.oldest, group.moves_of, group.failed, group.tries) = (None, None, false, 0);
-        group.is_proof = want == Want::Proof;
-        let room = capacity(self.page as usize);
-        match want {
-            Want::Proof => {}
-            Want::Marks => self.gather_marks(room, &mut group),
-            Want::Moves(from) => self.gather_moves(from, r, most, room, &mut group, cx),
-            Want::Frames => self.gather_frames(most, &mut group, cx),
-        }
-        if group.from.is_empty() && want != Want::Proof {
-            self.writers[r].group = group;
-            match want {
-                Want::Moves(from) => self.chunk_appended(from, cx),
-                Want::Marks => self.stir = true, // all of them were void
-                Want::Proof | Want::Frames => {}
-            }
-            return;
-        }
-        let ring = &mut self.rings[r];
-        let h = &mut group.header;
-        (h.set, h.group, h.unit, h.at) = (self.set, ring.next_group, unit, at);
-        ring.next_group += 1;
-        if !group.is_proof {
-            ring.last_content = group.header.group;
-        }
-        self.count.headers[r] += 1;
-        self.count.appended[r] += u64::from(group.header.pages());
-        self.place(r, &mut group);
-        self.writers[r].group = group;
-        self.send_group(r, cx);
-    }
-
-    fn gather_marks(&mut self, room: usize, group: &mut Group) {
-        while group.from.len() < room {
-            let Some(page) = self.marks.take() else { break };
-            if self.map.find(page) == Where::Wanted {
-                group.header.entries.push(Entry { page, version: self.next_version(), gone: true });
-                group.from.push(From::Mark);
-                self.count.marks += 1;
-            }
-        }
-    }
-
-    fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version - 1
-    }
-
-    /// Takes frames that are complete; of others the rest is read.
-    fn gather_frames(&mut self, most: u32, group: &mut Group, cx: &mut Cx<'_>) {
-        let full = self.dram.full;
-        let mut taken = Vec::new();
-        let mut lacking = Vec::new();
-        self.dram.walk(|f, at| {
-            if taken.len() as u32 == most {
-                return Walk::Enough;
-            }
-            if f.is_written || f.loading {
-                return Walk::Kept;
-            }
-            if f.valid != full {
-                lacking.push(at);
-                return Walk::Kept;
-            }
-            group.oldest.get_or_insert(f.since);
-            taken.push(at);
-            Walk::Taken
-        });
-        for at in lacking {
-            self.complete_frame(at, crate::load::NO_OP, cx);
-        }
-        if taken.is_empty() {
-            return;
-        }
-        group.data.0 = cx.pool.allocate(ByteLen(taken.len() as u64 * self.page));
-        for (k, &at) in (0..).zip(&taken) {
-            let f = &mut self.dram.frames[at as usize];
-            let to = group.data.0.slice(ByteLen(k * self.page));
-            cx.pool.copy(f.data, to, ByteLen(self.page));
-            (f.writing, f.dirty, f.is_written) = (f.dirty, 0, true);
-            self.count.promoted += u64::from(f.writing == 0);
-            f.promote = false;
-            let page = f.page;
-            self.dram.settle(at);
-            group.header.entries.push(Entry { page, version: self.next_version(), gone: false });
-            group.from.push(From::Frame(at));
-        }
-    }
-
-    /// Takes what is still live of a chunk that a collection has read.
-    fn gather_moves(
-        &mut self,
-        from: usize,
-        r: usize,
-        most: u32,
-        room: usize,
-        group: &mut Group,
-        cx: &mut Cx<'_>,
-    ) {
-        group.moves_of = Some(from);
-        while group.from.len() < room {
-            let Some((page, unit)) = self.collectors[from].take_mark() else { break };
-            if self.map.find(page) == Where::Marked(unit) {
-                group.header.entries.push(Entry { page, version: self.next_version(), gone: true });
-                group.from.push(From::Moved(unit));
-            }
-        }
-        if !self.collectors[from].has_pages() || most == 0 {
-            return;
-        }
-        group.data.0 = cx.pool.allocate(ByteLen(u64::from(most) * self.page));
-        let mut taken = 0;
-        while taken < u64::from(most) && group.from.len() < room {
-            let Some((slot, data)) = self.collectors[from].take_page(self.page) else { break };
-            if !self.map.is_live(slot) {
-                continue;
-            }
-            cx.pool.copy(data, group.data.0.slice(ByteLen(taken * self.page)), ByteLen(self.page));
-            taken += 1;
-            let (page, version) = (self.map.page(slot), self.map.version(slot));
-            group.header.entries.push(Entry { page, version, gone: false });
-            group.from.push(From::Slot(slot));
-            if from == r {
-                self.count.rewritten[r] += 1;
-            } else {
-                self.count.demoted += 1;
-            }
-        }
-        if taken == 0 {
-            cx.pool.release(std::mem::replace(&mut group.data.0, Payload::NONE));
-        }
-    }
-
-    /// Gives the group its place in the open unit, and its pages their slots.
-    fn place(&mut self, r: usize, group: &mut Group) {
-        let ring = &mut self.rings[r];
-        let h = &mut group.header;
-        let unit = &mut ring.units[h.unit as usize];
-        unit.filled += 1 + h.pages();
-        (h.use_number, h.first, h.durable) = (unit.use_number, unit.first, ring.durable);
-        if self.planted.proof_before_flush {
-            h.durable = h.group - 1;
-        }
-        h.next_version = self.version;
-        let mut slot = ring.shape.slot(h.unit, h.at + 1);
-        for (entry, from) in h.entries.iter().zip(&mut group.from) {
-            let dirty = match *from {
-                From::Frame(at) => {
-                    let f = &self.dram.frames[at as usize];
-                    f.writing != 0 || f.promote_dirty
-                }
-                From::Slot(old) => self.map.is_dirty(old),
-                From::Mark | From::Moved(_) => continue,
-            };
-            self.map.fill(slot, entry.page, entry.version, dirty);
-            if matches!(from, From::Frame(_)) {
-                self.map.put(entry.page, Where::Slot(slot));
-            }
-            slot += 1;
-        }
-    }
-
-    fn send_group(&mut self, r: usize, cx: &mut Cx<'_>) {
+    pub(crate) fn send_group(&mut self, r: usize, cx: &mut Cx<'_>) {
         let shape = self.rings[r].shape;
         let page = cx.pool.allocate_metadata(ByteLen(self.page));
         let writer = &mut self.writers[r];
@@ -440,17 +268,14 @@ impl Hybrid {
         self.rings[r].units[unit as usize].first = group.header.group;
         (group.header.unit, group.header.at) = (unit, 0);
         let new = shape.slot(unit, 1);
-        let flags: Vec<(u32, u64, bool, bool)> = (0..group.header.pages())
-            .map(|k| {
-                let slot = old + k;
-                (self.map.page(slot), self.map.version(slot), self.map.is_dirty(slot), self.map.is_live(slot))
-            })
-            .collect();
         self.place_again(r, &mut group);
-        for (slot, (page, version, dirty, live)) in (new..).zip(flags) {
-            self.map.fill(slot, page, version, dirty);
-            if live {
-                self.map.put(page, Where::Slot(slot));
+        for (from, to) in (old..old + group.header.pages()).zip(new..) {
+            let (page, is_live) = (self.map.page(from), self.map.is_live(from));
+            self.map.fill(to, page, self.map.version(from), self.map.is_dirty(from));
+            self.map.set_uses(to, self.map.uses(from));
+            self.carry_below(from, to);
+            if is_live {
+                self.map.put(page, Where::Slot(to));
             }
         }
         self.writers[r].group = group;

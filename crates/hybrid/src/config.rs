@@ -1,6 +1,7 @@
 //! Options of `hybrid`, and the faults that can be planted in it.
 
 use crate::bypass::marks_max;
+use crate::dram::Order;
 use crate::machine::{Hybrid, Policy};
 use crate::ring::{cold_units, reserve_units, Shape};
 use nandu_base::{
@@ -19,6 +20,21 @@ pub enum Promote {
     SecondTouch,
     /// None.
     Never,
+    /// One that was read from there so often, as far as such a table remembers.
+    Hot {
+        /// Reads, from 1 to 255.
+        hits: u8,
+    },
+}
+
+/// What becomes of a page in the lower ring that is copied to the top one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tiers {
+    /// It is void at once.
+    Exclusive,
+    /// It stays, and is the page again when the copy goes down unchanged.
+    Inclusive,
 }
 
 /// Which valid pages of a cold zone are written into their own ring again.
@@ -29,6 +45,16 @@ pub enum Rewrite {
     Referenced,
     /// None: all go down.
     Never,
+    /// Those that were read or overwritten so often, up to a share of the zone; uses are halved each time a page stays.
+    Pinned {
+        /// Uses, from 1 to 255.
+        hits: u8,
+        /// Share of the pages of the zone.
+        share: Ratio,
+    },
+    /// Those of the highest levels, as many as half of the reserve holds. A level is the logarithm of the uses, which are halved each
+    /// time a page stays.
+    Levels,
 }
 
 /// Options of `hybrid`.
@@ -74,6 +100,16 @@ pub struct HybridConfig {
     /// Whole pages of writes longer than this go to the disk at once. Default 0: none, as in the paper.
     #[serde(default)]
     pub write_bypass: ByteLen,
+    /// Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages. Default 0: none,
+    /// as in the paper.
+    #[serde(default)]
+    pub sequential_bypass: ByteLen,
+    /// What becomes of a page in the lower ring that is copied to the top one. Default "exclusive".
+    #[serde(default = "default_tiers")]
+    pub tiers: Tiers,
+    /// Which of the frames that wait is appended first. Default "oldest".
+    #[serde(default = "default_write_back")]
+    pub write_back: Order,
     /// Share of DRAM that waits before it is appended at once. Default 25 %.
     #[serde(default = "default_flush_share")]
     pub flush_share: Ratio,
@@ -122,6 +158,12 @@ fn default_flush_share() -> Ratio {
 fn default_flush_idle() -> Span {
     Span::from_ms(30)
 }
+fn default_tiers() -> Tiers {
+    Tiers::Exclusive
+}
+fn default_write_back() -> Order {
+    Order::Oldest
+}
 fn default_group() -> u32 {
     63
 }
@@ -159,6 +201,10 @@ plants! {
         "after a start the oldest version of a page counts";
     forgets_to_unmap, "hybrid.forgets-to-unmap", "I-12", "hybrid",
         "pages stay mapped to a unit that is erased";
+    stale_below, "hybrid.stale-below", "I-1", "hybrid",
+        "a page that was changed goes down, and its older copy there counts again";
+    forgets_age, "hybrid.forgets-age", "I-1", "hybrid",
+        "a frame that waits is used, and a flush that came before does not wait for it";
     stale_load, "hybrid.stale-load", "I-1", "hybrid",
         "a page that was being read while newer data went past it enters DRAM as it was";
 }
@@ -218,6 +264,13 @@ impl HybridConfig {
             return Err(BuildError::at("unit", why));
         }
         check_range("group", self.group, 1, 125)?;
+        if let Promote::Hot { hits } = self.promote {
+            check_range("promote.hot.hits", hits, 1, 255)?;
+        }
+        if let Rewrite::Pinned { hits, share } = self.rewrite {
+            check_range("rewrite.pinned.hits", hits, 1, 255)?;
+            check_share("rewrite.pinned.share", share, 100)?;
+        }
         check_range("flush_idle", self.flush_idle, Span::ZERO, Span::from_secs(3600))?;
         check_share("reserve", self.reserve, 50)?;
         check_share("slc_cold", self.slc_cold, 90)?;
@@ -338,6 +391,9 @@ impl DeviceConfig for HybridConfig {
             rewrite: self.rewrite,
             read_bypass: self.read_bypass.0,
             write_bypass: self.write_bypass.0,
+            sequential_bypass: self.sequential_bypass.0,
+            tiers: self.tiers,
+            write_back: self.write_back,
             flush_pages: self.flush_share.of(frames).max(1) as u32,
             flush_idle: self.flush_idle,
             spin_aware: self.spin_aware,

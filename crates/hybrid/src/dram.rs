@@ -4,9 +4,15 @@
 //! be appended to the top ring stand in the order in which they began to wait. Only frames that nothing waits for stand
 //! in the LRU list; one that was appended enters it again as recently used.
 //!
+//! O4-5 leaves open in which order frames are appended. *Oldest* takes them as they began to wait. *LRU* takes first the one that was
+//! not used for longest, so that a page that is written again and again is appended seldom; frames that wait then stand in a
+//! second LRU list. A flush takes them by age in either case, since it waits for those that are older than itself.
+//!
 //! RAM: the pages, 80 bytes for each, and 4 bytes for each page of the disk.
 
 use nandu_base::{ByteLen, Payload, PayloadPool, SECTOR};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::VecDeque;
 
 pub(crate) const NO_FRAME: u32 = u32::MAX;
@@ -43,6 +49,29 @@ pub(crate) struct Frame {
     newer: u32,
     older: u32,
     listed: bool,
+    /// The list in which it stands is that of frames that wait.
+    is_late: bool,
+}
+
+/// Which of the frames that wait to be appended goes first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The one that waits for longest.
+    Oldest,
+    /// The one that was not used for longest; all the same for a flush.
+    Lru,
+}
+
+/// Frames in the order of their last use.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    newest: u32,
+    oldest: u32,
+}
+
+impl Ends {
+    const EMPTY: Ends = Ends { newest: NO_FRAME, oldest: NO_FRAME };
 }
 
 /// The frames.
@@ -51,8 +80,12 @@ pub(crate) struct Dram {
     pub frames: Vec<Frame>,
     frame_of: Vec<u32>,
     free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
+    /// Frames that nothing waits for, and with [`Order::Lru`] those that wait.
+    idle: Ends,
+    late: Ends,
+    /// In which order frames are appended.
+    pub order: Order,
+    forgets_age: bool,
     /// Frames that wait to be appended, the longest waiting first. Entries of other times are skipped.
     row: VecDeque<(u32, u64)>,
     pub waiting: u32,
@@ -63,7 +96,7 @@ pub(crate) struct Dram {
 
 impl Dram {
     /// `frames` frames of `page` bytes for a disk of `pages` pages.
-    pub fn new(frames: usize, page: ByteLen, pages: usize) -> Dram {
+    pub fn new(frames: usize, page: ByteLen, pages: usize, order: Order, forgets_age: bool) -> Dram {
         let frame = Frame {
             page: 0,
             data: Payload::NONE,
@@ -83,13 +116,16 @@ impl Dram {
             newer: NO_FRAME,
             older: NO_FRAME,
             listed: false,
+            is_late: false,
         };
         Dram {
             frames: vec![frame; frames],
             frame_of: vec![0; pages],
             free: (0..frames as u32).rev().collect(),
-            newest: NO_FRAME,
-            oldest: NO_FRAME,
+            idle: Ends::EMPTY,
+            late: Ends::EMPTY,
+            order,
+            forgets_age,
             row: VecDeque::with_capacity(frames * 2),
             waiting: 0,
             next_since: 1,
@@ -124,7 +160,7 @@ impl Dram {
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
-                let at = self.oldest;
+                let at = self.idle.oldest;
                 if at == NO_FRAME {
                     return None;
                 }
@@ -143,7 +179,7 @@ impl Dram {
 
     /// Whether [`Dram::take`] would find one.
     pub fn has_room(&self) -> bool {
-        !self.free.is_empty() || self.oldest != NO_FRAME
+        !self.free.is_empty() || self.idle.oldest != NO_FRAME
     }
 
     /// Whether nothing waits for or works on the frame.
@@ -159,48 +195,67 @@ impl Dram {
         }
         let is_idle = self.is_idle(at);
         let f = &mut self.frames[at as usize];
-        let wants = (f.dirty != 0 || f.promote) && !f.waits;
-        if wants {
+        let wants = f.dirty != 0 || f.promote;
+        if wants && (!f.waits || self.forgets_age) {
+            self.waiting += u32::from(!f.waits);
             f.waits = true;
             f.since = self.next_since;
             self.next_since += 1;
-            self.waiting += 1;
             self.row.push_back((at, f.since));
-        } else if f.waits && f.dirty == 0 && !f.promote {
+            self.trim_row();
+        } else if f.waits && !wants {
             f.waits = false;
             self.waiting -= 1;
         }
-        if is_idle {
-            if self.frames[at as usize].valid == 0 {
-                self.frame_of[self.frames[at as usize].page as usize] = 0;
-                self.free.push(at);
-            } else {
-                self.list(at);
-            }
+        let f = &self.frames[at as usize];
+        if is_idle && f.valid == 0 {
+            self.frame_of[f.page as usize] = 0;
+            self.free.push(at);
+        } else if is_idle || (f.waits && self.order == Order::Lru) {
+            self.list(at);
+        }
+    }
+
+    /// Frames that left the row out of turn leave their entries behind: these go when they are many.
+    fn trim_row(&mut self) {
+        if self.row.len() > 4 * self.frames.len() {
+            let frames = &self.frames;
+            self.row.retain(|&(at, since)| frames[at as usize].waits && frames[at as usize].since == since);
+        }
+    }
+
+    /// The list to which a frame belongs: what waits is not idle.
+    fn ends(&mut self, at: u32) -> &mut Ends {
+        if self.frames[at as usize].waits {
+            &mut self.late
+        } else {
+            &mut self.idle
         }
     }
 
     fn list(&mut self, at: u32) {
-        let newest = self.newest;
-        let f = &mut self.frames[at as usize];
-        (f.older, f.newer, f.listed) = (newest, NO_FRAME, true);
-        match newest {
-            NO_FRAME => self.oldest = at,
-            other => self.frames[other as usize].newer = at,
+        let ends = self.ends(at);
+        let newest = std::mem::replace(&mut ends.newest, at);
+        if newest == NO_FRAME {
+            ends.oldest = at;
+        } else {
+            self.frames[newest as usize].newer = at;
         }
-        self.newest = at;
+        let f = &mut self.frames[at as usize];
+        (f.older, f.newer, f.listed, f.is_late) = (newest, NO_FRAME, true, f.waits);
     }
 
     fn unlist(&mut self, at: u32) {
         let f = &mut self.frames[at as usize];
-        let (older, newer) = (f.older, f.newer);
+        let (older, newer, is_late) = (f.older, f.newer, f.is_late);
         f.listed = false;
+        let ends = if is_late { &mut self.late } else { &mut self.idle };
         match older {
-            NO_FRAME => self.oldest = newer,
+            NO_FRAME => ends.oldest = newer,
             other => self.frames[other as usize].newer = newer,
         }
         match newer {
-            NO_FRAME => self.newest = older,
+            NO_FRAME => ends.newest = older,
             other => self.frames[other as usize].older = older,
         }
     }
@@ -217,8 +272,39 @@ impl Dram {
         }
     }
 
-    /// Walks the row: `take` says whether a frame is taken from it. Ends early when `enough` is true.
-    pub fn walk(&mut self, mut take: impl FnMut(&mut Frame, u32) -> Walk) {
+    /// Walks the frames that wait: `take` says whether a frame leaves them. Ends early when that says enough.
+    pub fn walk(&mut self, order: Order, take: impl FnMut(&mut Frame, u32) -> Walk) {
+        match order {
+            Order::Oldest => self.walk_row(take),
+            Order::Lru => self.walk_late(take),
+        }
+    }
+
+    /// The one that was not used for longest first.
+    fn walk_late(&mut self, mut take: impl FnMut(&mut Frame, u32) -> Walk) {
+        let mut at = self.late.oldest;
+        while at != NO_FRAME {
+            let f = &mut self.frames[at as usize];
+            let next = f.newer;
+            match take(f, at) {
+                Walk::Taken => self.leave_row(at),
+                Walk::Kept => {}
+                Walk::Enough => return,
+            }
+            at = next;
+        }
+    }
+
+    fn leave_row(&mut self, at: u32) {
+        if self.frames[at as usize].listed {
+            self.unlist(at);
+        }
+        self.frames[at as usize].waits = false;
+        self.waiting -= 1;
+    }
+
+    /// The one that waits for longest first.
+    fn walk_row(&mut self, mut take: impl FnMut(&mut Frame, u32) -> Walk) {
         let mut left = self.row.len();
         let mut kept = 0;
         while left > 0 {
@@ -229,10 +315,7 @@ impl Dram {
                 continue;
             }
             match take(f, at) {
-                Walk::Taken => {
-                    f.waits = false;
-                    self.waiting -= 1;
-                }
+                Walk::Taken => self.leave_row(at),
                 Walk::Kept => {
                     self.row.push_back((at, since));
                     kept += 1;
@@ -281,7 +364,8 @@ impl Dram {
         let held = |at: u32, f: &Frame| self.frame_of[f.page as usize] == at + 1;
         (0..).zip(&self.frames).filter(|(at, f)| held(*at, f)).all(|(at, f)| {
             let wants = f.dirty != 0 || f.promote;
-            wants == f.waits && (f.listed == self.is_idle(at))
+            let listed = self.is_idle(at) || (f.waits && self.order == Order::Lru);
+            wants == f.waits && f.listed == listed && (!f.listed || f.is_late == f.waits)
         })
     }
 }
@@ -336,7 +420,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_and_what_waits_stays() {
-        let mut d = Dram::new(3, ByteLen::kib(4), 10);
+        let mut d = Dram::new(3, ByteLen::kib(4), 10, Order::Oldest, false);
         for page in 0..3 {
             let at = d.take(page).unwrap();
             d.frames[at as usize].valid = d.full;
@@ -348,12 +432,64 @@ mod tests {
         assert!(d.take(7).is_some());
         assert!(d.find(2).is_none() && d.find(1).is_some() && d.find(0).is_some());
         assert_eq!((d.waiting, d.oldest_since()), (1, Some(1)));
-        d.walk(|_, _| Walk::Kept);
+        d.walk(Order::Oldest, |_, _| Walk::Kept);
         assert_eq!(d.oldest_since(), Some(1));
-        d.walk(|f, _| {
+        d.walk(Order::Oldest, |f, _| {
             f.dirty = 0;
             Walk::Taken
         });
         assert_eq!((d.waiting, d.oldest_since()), (0, None));
+    }
+
+    #[test]
+    fn with_lru_the_one_not_used_for_longest_is_appended_first_and_a_flush_goes_by_age() {
+        for seed in 0..50 {
+            let mut rng = nandu_base::Rng::new(seed);
+            let mut d = Dram::new(8, ByteLen::kib(4), 20, Order::Lru, false);
+            // An obvious version: dirty pages by their last use, and by their age.
+            let (mut by_use, mut by_age): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+            for _ in 0..200 {
+                let page = rng.below(8) as u32;
+                let at = d.find(page).or_else(|| d.take(page)).expect("there are as many frames");
+                if rng.below(4) > 0 {
+                    d.frames[at as usize].valid = d.full;
+                    d.frames[at as usize].dirty = 1;
+                    by_use.retain(|&p| p != page);
+                    by_use.push(page);
+                    if !by_age.contains(&page) {
+                        by_age.push(page);
+                    }
+                    d.settle(at);
+                } else {
+                    d.settle(at);
+                    let order = if rng.below(2) == 0 { Order::Lru } else { Order::Oldest };
+                    // What was used but not dirtied counts as used as well.
+                    if by_use.contains(&page) {
+                        by_use.retain(|&p| p != page);
+                        by_use.push(page);
+                    }
+                    let mut taken = None;
+                    d.walk(order, |f, at| {
+                        if taken.is_some() {
+                            return Walk::Enough;
+                        }
+                        f.dirty = 0;
+                        taken = Some((f.page, at));
+                        Walk::Taken
+                    });
+                    let want = if order == Order::Lru { by_use.first() } else { by_age.first() };
+                    assert_eq!(taken.map(|t| t.0), want.copied(), "seed {seed}");
+                    if let Some((page, at)) = taken {
+                        by_use.retain(|&p| p != page);
+                        by_age.retain(|&p| p != page);
+                        d.settle(at);
+                    }
+                }
+                assert!(d.is_sound(), "seed {seed}");
+                assert_eq!(d.waiting as usize, by_age.len(), "seed {seed}");
+                let oldest = by_age.first().and_then(|&p| d.find(p)).map(|at| d.frames[at as usize].since);
+                assert_eq!(d.oldest_since(), oldest, "seed {seed}");
+            }
+        }
     }
 }

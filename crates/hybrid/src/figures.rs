@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     pub promoted: u64,
     pub rewritten: [u64; 2],
     pub demoted: u64,
+    pub kept_below: u64,
+    pub frames_appended: u64,
     pub demoted_to_disk: u64,
     pub dropped_clean: u64,
     pub erases: [u64; 2],
@@ -29,6 +31,13 @@ pub(crate) struct Counts {
 }
 
 impl Hybrid {
+    /// Bytes that went into DRAM or out of it.
+    pub(crate) fn moved_in_dram(&self) -> u64 {
+        let c = &self.count;
+        let from_below = c.ring_hits[0] + c.ring_hits[1] + c.disk_reads;
+        (c.host_written + from_below + c.host_read + c.frames_appended) * self.page
+    }
+
     /// Reports every figure, in a stated order.
     pub(crate) fn put_figures(&self, out: &mut Vec<Counter>) {
         let c = &self.count;
@@ -49,6 +58,7 @@ impl Hybrid {
         put("slc_rewritten_pages", c.rewritten[0]);
         put("mlc_rewritten_pages", c.rewritten[1]);
         put("demoted_pages", c.demoted);
+        put("kept_below_pages", c.kept_below);
         put("demoted_to_disk_pages", c.demoted_to_disk);
         put("dropped_clean_pages", c.dropped_clean);
         put("slc_erases", c.erases[0]);

@@ -2,7 +2,7 @@
 //! erased.
 //!
 //! A cold zone is collected in batches of units from the start. For each batch: pages that were read since they were written
-//! go to the head of the same ring, as far as half of the reserve takes them (O4-1); all others go down. Above another
+//! go to the head of the same ring, as far as half of the reserve takes them (O4-1, `policy::stay`); all others go down. Above another
 //! ring they are appended there, and with them the marks. Above the disk the dirty ones are written in the order of the
 //! disk, rows of them as one request; clean ones are dropped, and marks vanish (O4-3). Then a commit of everything, and
 //! then the units are erased in their order, each durably before the next.
@@ -11,7 +11,6 @@
 //! since the batch began: so a page and the older copies of it that still lie in the upper ring never part (O4-13).
 
 use crate::append::KEPT;
-use crate::config::Rewrite;
 use crate::machine::{Hybrid, Phase, Tag};
 use crate::map::Where;
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, Payload, PayloadPool};
@@ -19,7 +18,7 @@ use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, Payload, PayloadPool};
 /// Attempts before the machine gives up.
 const TRIES: u8 = 8;
 /// Most pages in a row that goes to the disk as one request.
-const ROW_MAX: usize = 64;
+pub(crate) const ROW_MAX: usize = 64;
 
 /// Where a collection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,7 +43,7 @@ pub(crate) enum Stage {
 
 /// Which pages of a batch are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug, Default)]
-enum Pass {
+pub(crate) enum Pass {
     #[default]
     Rewrite,
     Marks,
@@ -55,24 +54,25 @@ enum Pass {
 #[derive(Debug, Default)]
 pub(crate) struct Collector {
     pub stage: Stage,
-    pass: Pass,
+    pub pass: Pass,
     /// Units of the cold zone, and of them those of this batch, that are not erased yet.
-    zone_left: u32,
-    batch: u32,
+    pub zone_left: u32,
+    pub batch: u32,
     /// The next slot of the batch to look at, by count.
-    at: u32,
-    /// Pages that may yet be rewritten.
-    budget: u32,
+    pub at: u32,
+    /// Pages that may yet be rewritten, and the fewest uses of one that is.
+    pub budget: u32,
+    pub least: u8,
     /// Of the lower ring: units begun from this use on are not erased.
-    floor: u64,
+    pub floor: u64,
     /// Dirty pages and their slots in the order of the disk, and how far they are.
-    list: Vec<(u32, u32)>,
-    list_at: usize,
+    pub list: Vec<(u32, u32)>,
+    pub list_at: usize,
     /// Marks of the batch and their units.
-    marks: Vec<(u32, u32)>,
+    pub marks: Vec<(u32, u32)>,
     /// The ring that takes the chunk; none for the disk.
     target: Option<usize>,
-    slots: Vec<u32>,
+    pub slots: Vec<u32>,
     taken: usize,
     data: Option<Payload>,
     left: u32,
@@ -101,6 +101,16 @@ impl Collector {
             (Stage::Disk, Some(&(page, _))) => (u64::from(page), u64::from(page) + self.slots.len() as u64),
             _ => (0, 0),
         }
+    }
+
+    /// Units of the batch that are not erased yet.
+    pub fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// The lower ring keeps units from this use on.
+    pub fn lower_floor(&mut self, use_number: u64) {
+        self.floor = self.floor.min(use_number);
     }
 
     pub fn take_mark(&mut self) -> Option<(u32, u32)> {
@@ -163,54 +173,6 @@ impl Hybrid {
         self.rings[0].free() > KEPT + pages && self.rings.iter().all(|ring| ring.free() > KEPT)
     }
 
-    /// Whether current has reached end; above a disk that rests, whether it has gone far beyond.
-    fn should_collect(&self, r: usize) -> bool {
-        let ring = &self.rings[r];
-        if ring.used < 2 {
-            return false;
-        }
-        let usable = ring.shape.usable();
-        if self.policy.spin_aware && self.is_lowest(r) {
-            let late = ring.free() <= 3;
-            let early = ring.used >= usable - (ring.shape.units / 16).min(usable / 2);
-            return late || (!self.disk_stands && early);
-        }
-        ring.used >= usable
-    }
-
-    fn begin_zone(&mut self, r: usize) {
-        let ring = &self.rings[r];
-        let c = &mut self.collectors[r];
-        c.zone_left = ring.shape.cold.min(ring.used - 1);
-        c.budget = ring.shape.reserve / 2 * ring.shape.unit_pages;
-        self.begin_batch(r);
-    }
-
-    fn begin_batch(&mut self, r: usize) {
-        let ring = &self.rings[r];
-        let mut batch = self.collectors[r].zone_left.min(ring.used - 1);
-        if let Some(lower) = self.rings.get(r + 1) {
-            batch = batch.min((lower.shape.slots() / 4 / ring.shape.unit_pages).max(1));
-            let newest = if lower.used > 0 { lower.units[lower.newest() as usize].use_number } else { 0 };
-            self.collectors[r].floor = newest.max(1);
-        }
-        if r > 0 && self.collectors[r - 1].stage != Stage::Idle {
-            let floor = self.collectors[r - 1].floor;
-            let is_old = |&n: &u32| {
-                let unit = &ring.units[ring.nth(n) as usize];
-                unit.use_number < floor
-            };
-            batch = (0..batch).take_while(is_old).count() as u32;
-        }
-        let c = &mut self.collectors[r];
-        if batch == 0 {
-            c.stage = Stage::Idle;
-            return;
-        }
-        (c.stage, c.pass, c.batch, c.at) = (Stage::Gather, Pass::Rewrite, batch, 0);
-        self.stir = true;
-    }
-
     /// Looks for the next pages to move; asks for a commit when there are none.
     fn gather_chunk(&mut self, r: usize, cx: &mut Cx<'_>) {
         let is_lowest = self.is_lowest(r);
@@ -247,74 +209,6 @@ impl Hybrid {
             c.ticket = 0;
         }
         self.stir = true;
-    }
-
-    /// Live slots of the batch from where the last look ended; with `hot` those that were read and may be rewritten.
-    fn find_slots(&mut self, r: usize, hot: bool) -> bool {
-        let ring = &self.rings[r];
-        let (shape, c) = (ring.shape, &mut self.collectors[r]);
-        if hot && (self.policy.rewrite == Rewrite::Never || ring.free() <= 2) {
-            return false;
-        }
-        let end = c.batch * shape.unit_pages;
-        while c.at < end && (c.slots.len() as u32) < shape.group_max {
-            if hot && c.budget == 0 {
-                break;
-            }
-            let slot = shape.slot(ring.nth(c.at / shape.unit_pages), c.at % shape.unit_pages);
-            c.at += 1;
-            if self.map.is_live(slot) && (!hot || self.map.was_touched(slot)) {
-                c.slots.push(slot);
-                c.budget -= u32::from(hot);
-            }
-        }
-        !c.slots.is_empty()
-    }
-
-    fn find_marks(&mut self, r: usize) -> bool {
-        let ring = &self.rings[r];
-        let c = &mut self.collectors[r];
-        for n in 0..c.batch {
-            let unit = ring.nth(n);
-            let whole = ring.shape.unit_base + unit;
-            let marks = ring.units[unit as usize].marks.iter().map(|&page| (page, whole));
-            c.marks.extend(marks.filter(|&(page, unit)| self.map.find(page) == Where::Marked(unit)));
-        }
-        !c.marks.is_empty()
-    }
-
-    /// Dirty pages of the batch, in the order of the disk.
-    fn list_dirty(&mut self, r: usize) {
-        let ring = &self.rings[r];
-        let (shape, c) = (ring.shape, &mut self.collectors[r]);
-        c.list.clear();
-        c.list_at = 0;
-        let drops = self.planted.drops_dirty;
-        for n in 0..c.batch {
-            let first = shape.slot(ring.nth(n), 0);
-            for slot in first..first + shape.unit_pages {
-                if self.map.is_live(slot) && self.map.is_dirty(slot) && !drops {
-                    c.list.push((self.map.page(slot), slot));
-                }
-            }
-        }
-        c.list.sort_unstable();
-    }
-
-    /// The next row of the list: pages that follow each other on the disk and are still live.
-    fn find_row(&mut self, r: usize) -> bool {
-        let most = ROW_MAX.min((self.policy.disk_max / self.page) as usize);
-        let c = &mut self.collectors[r];
-        while c.list.get(c.list_at).is_some_and(|&(_, slot)| !self.map.is_live(slot)) {
-            c.list_at += 1;
-        }
-        let Some(&(first, _)) = c.list.get(c.list_at) else { return false };
-        let row = c.list[c.list_at..].iter().take(most).zip(first..);
-        c.slots.extend(
-            row.take_while(|((page, slot), want)| page == want && self.map.is_live(*slot))
-                .map(|((_, s), _)| *s),
-        );
-        true
     }
 
     /// Reads the slots of the chunk, neighbours at once.
@@ -463,6 +357,7 @@ impl Hybrid {
                     self.map.put(self.map.page(slot), Where::Disk);
                     self.count.dropped_clean += u64::from(!self.map.is_dirty(slot));
                 }
+                self.map.empty(slot);
             }
             for &page in &self.rings[r].units[unit as usize].marks {
                 if self.map.find(page) == Where::Marked(shape.unit_base + unit) {

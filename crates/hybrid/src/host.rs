@@ -100,14 +100,15 @@ impl Hybrid {
             (self.ops.len() - 1) as u32
         });
         self.ops[i as usize] = host;
+        let passes = matches!(op, Op::Read | Op::Write) && self.streams.pass(first, end);
         match op {
             Op::Flush => self.make_durable(i),
             _ if end == first => self.finish_op(i, None, cx),
-            Op::Read => self.read(i, cx),
+            Op::Read => self.read(i, passes, cx),
             _ => {
                 let bytes = (end - first) * SECTOR;
                 let most = if op == Op::Write { self.policy.write_bypass } else { ZEROS_MAX * self.page };
-                if most > 0 && bytes > most {
+                if passes || (most > 0 && bytes > most) {
                     let (a, b) = (first.div_ceil(sectors), end / sectors);
                     self.ops[i as usize].middle = if a < b { (a, b) } else { (0, 0) };
                 }
@@ -117,10 +118,12 @@ impl Hybrid {
         }
     }
 
-    fn read(&mut self, i: u32, cx: &mut Cx<'_>) {
+    /// Pages that are looked for nowhere but where they are, when the read `passes` by or is long.
+    fn read(&mut self, i: u32, passes: bool, cx: &mut Cx<'_>) {
         let op = self.ops[i as usize];
         let sectors = self.sectors();
-        let passes = self.policy.read_bypass > 0 && (op.end - op.first) * SECTOR > self.policy.read_bypass;
+        let passes =
+            passes || self.policy.read_bypass > 0 && (op.end - op.first) * SECTOR > self.policy.read_bypass;
         let (mut page, end) = (op.first / sectors, op.end.div_ceil(sectors));
         self.count.host_read += end - page;
         self.ops[i as usize].stage = Stage::Reading;

@@ -32,13 +32,13 @@
 //! The machine is *closed*, *opening* (reads its records; also after a child came back), *running*, *failed* (a child is
 //! gone, or a flush failed, or own writes failed again and again: every request fails; dirty DRAM is kept) or *closing*.
 //! While it runs there are, beside the requests of the host (`host`) and page reads (`load`), one group under way on each
-//! ring (`append`), one collection on each ring (`gc`) and one commit.
+//! ring (`append`, `gather`), one collection on each ring (`gc`, `zone`) and one commit. What may be chosen is in `policy`.
 //!
 //! # Where it differs from the paper
 //!
 //! Zones are whole units. GC moves and erases a cold zone in batches that the lower ring can take (O4-13). A write of part
-//! of a page completes in DRAM; the rest of the page is read before it is appended. Dirty frames are appended in the order
-//! in which they became dirty, not in LRU order (O4-5). Tiers are exclusive (O4-2); the inclusive reading is not built.
+//! of a page completes in DRAM; the rest of the page is read before it is appended. As it ships, dirty frames are appended in
+//! the order in which they became dirty (O4-5), and tiers are exclusive (O4-2); `write_back` and `tiers` choose the other readings.
 //!
 //! Cost: 17 bytes for each page of flash, 8 bytes for each page of the disk, 24 bytes for each unit. The work of one event
 //! is in the pages of its request or group; at the start of a collection it is in the pages of a cold zone.
@@ -49,14 +49,19 @@ mod commit;
 mod config;
 mod dram;
 mod figures;
+mod gather;
 mod gc;
 mod host;
+mod life;
 mod load;
 mod machine;
 mod map;
 mod open;
+mod policy;
 pub mod record;
 mod recover;
 mod ring;
+mod zone;
 
-pub use config::{kind, HybridConfig, Promote, Rewrite};
+pub use config::{kind, HybridConfig, Promote, Rewrite, Tiers};
+pub use dram::Order;

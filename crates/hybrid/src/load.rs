@@ -4,7 +4,6 @@
 //! a load of it is under way (`pins`). When newer data has gone past DRAM to the disk meanwhile, a frame that was being
 //! loaded is read again.
 
-use crate::config::Promote;
 use crate::dram::NO_FRAME;
 use crate::machine::{Hybrid, Tag};
 use crate::map::Where;
@@ -196,7 +195,7 @@ impl Hybrid {
             _ => true,
         };
         let page = load.page + k;
-        if !is_below || self.dram.frames[frame as usize].dirty != 0 || !self.is_admitted(page) {
+        if !is_below || self.dram.frames[frame as usize].dirty != 0 || !self.admission.admits(page) {
             return;
         }
         let load = &self.loads[at as usize];
@@ -206,16 +205,5 @@ impl Hybrid {
         };
         let f = &mut self.dram.frames[frame as usize];
         (f.promote, f.promote_dirty) = (true, promote_dirty);
-    }
-
-    fn is_admitted(&mut self, page: u32) -> bool {
-        match self.policy.promote {
-            Promote::Always => true,
-            Promote::Never => false,
-            Promote::SecondTouch => {
-                let n = self.ghosts.len();
-                std::mem::replace(&mut self.ghosts[page as usize % n], page) == page
-            }
-        }
     }
 }

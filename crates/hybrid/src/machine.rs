@@ -3,23 +3,27 @@
 use crate::append::Writer;
 use crate::bypass::Marks;
 use crate::commit::Commit;
-use crate::config::{Planted, Promote, Rewrite};
-use crate::dram::Dram;
+use crate::config::{Planted, Promote, Rewrite, Tiers};
+use crate::dram::{Dram, Order};
 use crate::figures::Counts;
 use crate::gc::Collector;
 use crate::host::HostOp;
 use crate::load::Load;
 use crate::map::Map;
 use crate::open::Opening;
+use crate::policy::admission::Admission;
+use crate::policy::below::Below;
+use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
-    Limits, Machine, Op, OpenError, OpenHow, Payload, Peek, ReqId, Span, Step, TenantId, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, EnergyPart, ErrorKind, Flags,
+    Instant, Limits, Machine, Op, OpenError, OpenHow, Payload, Peek, RamPower, ReqId, Span, Step, TenantId,
+    TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
-const IDLE: TimerKey = TimerKey(0);
-const REOPEN: TimerKey = TimerKey(1);
+pub(crate) const IDLE: TimerKey = TimerKey(0);
+pub(crate) const REOPEN: TimerKey = TimerKey(1);
 
 /// Choices that do not change.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,9 @@ pub(crate) struct Policy {
     /// Bytes; 0 for never.
     pub read_bypass: u64,
     pub write_bypass: u64,
+    pub sequential_bypass: u64,
+    pub tiers: Tiers,
+    pub write_back: Order,
     /// Frames that may wait before they are appended.
     pub flush_pages: u32,
     pub flush_idle: Span,
@@ -99,10 +106,10 @@ pub(crate) struct Hybrid {
     /// Grows with each start and failure: answers to older requests are not heard.
     epoch: u16,
     pub in_flight: u32,
-    gone: Vec<bool>,
+    pub gone: Vec<bool>,
     /// A child was lost since the last start.
-    was_lost: bool,
-    reopen_after: Span,
+    pub was_lost: bool,
+    pub reopen_after: Span,
     pub ops: Vec<HostOp>,
     pub free_ops: Vec<u32>,
     /// Requests that wait for frames.
@@ -123,9 +130,10 @@ pub(crate) struct Hybrid {
     /// What waits in DRAM is to be appended.
     pub flushing: bool,
     pub last_request: Instant,
-    idle_timer: bool,
-    /// Pages that were read from below the top ring, at their number modulo the table's length.
-    pub ghosts: Vec<u32>,
+    pub idle_timer: bool,
+    pub admission: Admission,
+    pub streams: Streams,
+    pub below: Below,
     pub opening: Opening,
     /// Something changed that the pumps look at.
     pub stir: bool,
@@ -147,13 +155,14 @@ impl Hybrid {
         let pages = (limits.capacity.0 / page) as usize;
         let slots: u32 = shapes.iter().map(Shape::slots).sum();
         let name = cx.name.bytes().fold(0u64, |h, b| h.wrapping_mul(131).wrapping_add(u64::from(b)));
-        let ghosts = if policy.promote == Promote::SecondTouch { slots as usize } else { 0 };
+        let is_inclusive = policy.tiers == Tiers::Inclusive && shapes.len() > 1;
+        let above = if is_inclusive { shapes[0].slots() as usize } else { 0 };
         Hybrid {
             limits,
             page,
             disk: shapes.len() as u8,
             map: Map::new(pages, slots as usize),
-            dram: Dram::new(frames, ByteLen(page), pages),
+            dram: Dram::new(frames, ByteLen(page), pages, policy.write_back, planted.forgets_age),
             rings: shapes.iter().map(|s| Ring::new(*s)).collect(),
             policy,
             planted,
@@ -183,7 +192,9 @@ impl Hybrid {
             flushing: false,
             last_request: Instant::ZERO,
             idle_timer: false,
-            ghosts: vec![u32::MAX; ghosts],
+            admission: Admission::new(policy.promote, slots as usize),
+            streams: Streams::new(policy.sequential_bypass),
+            below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
             stir: false,
             count: Counts::default(),
@@ -251,103 +262,6 @@ impl Hybrid {
         cx.send(child, id);
     }
 
-    /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays. When a
-    /// child was lost, the machine starts again as soon as it is back. After a failure of another kind it does not: it
-    /// would begin from what is proven, and silently lose what was acknowledged since.
-    pub fn fail(&mut self, kind: ErrorKind, cx: &mut Cx<'_>) {
-        if self.phase == Phase::Opening {
-            self.open_failed(OpenError::Records(whole(kind)), cx);
-            return;
-        }
-        if !matches!(self.phase, Phase::Running | Phase::Closing) {
-            return;
-        }
-        self.count.failures += 1;
-        let was_closing = self.phase == Phase::Closing;
-        self.phase = if was_closing { Phase::Closing } else { Phase::Failed };
-        self.drop_work(kind, cx);
-        if was_closing {
-            self.opening.close_is_due = true;
-            return;
-        }
-        cx.event(DeviceEvent::Lost);
-    }
-
-    fn arm_reopen(&mut self, cx: &mut Cx<'_>) {
-        self.reopen_after = (self.reopen_after * 2).longer(Span::from_ms(10));
-        if self.reopen_after > Span::from_secs(1) {
-            self.reopen_after = Span::from_secs(1);
-        }
-        cx.wake_at(REOPEN, cx.now + self.reopen_after);
-    }
-
-    /// Forgets what is under way, and answers the host.
-    fn drop_work(&mut self, kind: ErrorKind, cx: &mut Cx<'_>) {
-        self.begin_epoch();
-        for i in 0..self.ops.len() as u32 {
-            if self.ops[i as usize].is_alive() {
-                self.ops[i as usize].error = Some(kind);
-                self.finish_op(i, None, cx);
-            }
-        }
-        self.wait_frames.clear();
-        self.wait_bypass.clear();
-        self.wait_durable.clear();
-        for load in &mut self.loads {
-            cx.pool.release(std::mem::replace(&mut load.data, Payload::NONE));
-        }
-        self.loads.clear();
-        self.free_loads.clear();
-        for writer in &mut self.writers {
-            writer.abandon(cx.pool);
-        }
-        for collector in &mut self.collectors {
-            collector.abandon(cx.pool);
-        }
-        self.opening.abandon(cx.pool);
-        self.commit = Commit::default();
-        self.marks = Marks::default();
-        self.dram.keep_dirty();
-        self.flushing = false;
-    }
-
-    /// Starts again where nothing stands in the way.
-    fn try_reopen(&mut self, cx: &mut Cx<'_>) {
-        if self.phase == Phase::Failed && self.was_lost && !self.gone.contains(&true) && self.in_flight == 0 {
-            self.phase = Phase::Opening;
-            self.opening.is_first = false;
-            self.start_open(OpenHow::default(), cx);
-        }
-    }
-
-    /// The start has failed.
-    pub fn open_failed(&mut self, error: OpenError, cx: &mut Cx<'_>) {
-        self.phase = Phase::Failed;
-        self.begin_epoch();
-        self.opening.abandon(cx.pool);
-        if self.opening.is_first {
-            cx.opened(Err(error));
-        } else {
-            self.arm_reopen(cx);
-        }
-    }
-
-    /// Everything is read: serves from now on.
-    pub fn opened(&mut self, cx: &mut Cx<'_>) {
-        self.phase = Phase::Running;
-        self.dram.open(cx.pool);
-        self.count.recoveries += 1;
-        self.disk_unflushed = false;
-        self.reopen_after = Span::ZERO;
-        self.was_lost = false;
-        self.stir = true;
-        if std::mem::take(&mut self.opening.is_first) {
-            cx.opened(Ok(()));
-        } else {
-            cx.event(DeviceEvent::Back);
-        }
-    }
-
     /// Does what events have made possible, until nothing more is.
     fn advance(&mut self, cx: &mut Cx<'_>) {
         while std::mem::take(&mut self.stir) {
@@ -368,6 +282,11 @@ impl Hybrid {
         self.close_at_last(cx);
     }
 
+    /// Whether the host has sent nothing for long enough.
+    pub fn pauses(&self, cx: &Cx<'_>) -> bool {
+        self.last_request + self.policy.flush_idle <= cx.now
+    }
+
     /// Begins to append what waits in DRAM when it is much, or needed, or the host pauses.
     fn decide_to_append(&mut self, cx: &mut Cx<'_>) {
         let waiting = self.dram.waiting;
@@ -376,7 +295,9 @@ impl Hybrid {
             return;
         }
         let wanted = !self.wait_frames.is_empty() || self.has_drainers() || self.phase == Phase::Closing;
-        self.flushing |= wanted || waiting > self.policy.flush_pages;
+        // By age all is appended once it has begun, by use only what is too much: the rest may be written again before it goes.
+        let goes_on = self.flushing && (self.policy.write_back == Order::Oldest || self.pauses(cx));
+        self.flushing = wanted || waiting > self.policy.flush_pages || goes_on;
         if !self.flushing && !self.idle_timer {
             self.idle_timer = true;
             cx.wake_at(IDLE, self.last_request + self.policy.flush_idle);
@@ -385,25 +306,10 @@ impl Hybrid {
 
     fn idle_is_over(&mut self, cx: &mut Cx<'_>) {
         self.idle_timer = false;
-        if self.last_request + self.policy.flush_idle <= cx.now {
+        if self.pauses(cx) {
             self.flushing = self.dram.waiting > 0;
         }
         self.stir = true;
-    }
-
-    /// The end: DRAM is appended and proven, collections have stopped, and the last answers have come.
-    fn close_at_last(&mut self, cx: &mut Cx<'_>) {
-        let is_over = self.opening.close_is_due || self.is_parked();
-        if self.phase != Phase::Closing || self.in_flight > 0 || !is_over {
-            return;
-        }
-        self.drop_work(ErrorKind::Gone, cx);
-        self.opening.close_is_due = false;
-        self.dram.close(cx.pool);
-        cx.cancel_wake(IDLE);
-        cx.cancel_wake(REOPEN);
-        self.phase = Phase::Closed;
-        cx.closed();
     }
 }
 
@@ -549,6 +455,12 @@ impl Machine for Hybrid {
 
     fn counters(&self, out: &mut Vec<Counter>) {
         self.put_figures(out);
+    }
+
+    /// The DRAM: what the host wrote and what came from below went in; what the host read and what was appended went out.
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let time = Span(to.0.saturating_sub(from.0));
+        RamPower::DDR3L.account(self.dram.frames.len() as u64 * self.page, self.moved_in_dram(), time, out);
     }
 
     fn reset_counters(&mut self) {

@@ -37,7 +37,7 @@ pub struct Map {
     page: Vec<u32>,
     version: Vec<u64>,
     dirty: Vec<bool>,
-    touched: Vec<bool>,
+    uses: Vec<u8>,
 }
 
 impl Map {
@@ -49,7 +49,7 @@ impl Map {
             page: vec![NONE; slots],
             version: vec![0; slots],
             dirty: vec![false; slots],
-            touched: vec![false; slots],
+            uses: vec![0; slots],
         }
     }
 
@@ -91,7 +91,12 @@ impl Map {
     /// Says what a slot holds.
     pub fn fill(&mut self, slot: u32, page: u32, version: u64, dirty: bool) {
         let at = slot as usize;
-        (self.page[at], self.version[at], self.dirty[at], self.touched[at]) = (page, version, dirty, false);
+        (self.page[at], self.version[at], self.dirty[at], self.uses[at]) = (page, version, dirty, 0);
+    }
+
+    /// The slot is erased.
+    pub fn empty(&mut self, slot: u32) {
+        self.page[slot as usize] = NONE;
     }
 
     /// The page of which a slot holds a version.
@@ -116,12 +121,17 @@ impl Map {
 
     /// The slot was read.
     pub fn touch(&mut self, slot: u32) {
-        self.touched[slot as usize] = true;
+        self.uses[slot as usize] = self.uses[slot as usize].saturating_add(1);
     }
 
-    /// Whether the slot was read since it was filled.
-    pub fn was_touched(&self, slot: u32) -> bool {
-        self.touched[slot as usize]
+    /// Reads of the slot since it was filled, and what its page has inherited; 255 stands for more.
+    pub fn uses(&self, slot: u32) -> u8 {
+        self.uses[slot as usize]
+    }
+
+    /// What its page inherits.
+    pub fn set_uses(&mut self, slot: u32, uses: u8) {
+        self.uses[slot as usize] = uses;
     }
 
     /// I-12: every page that is in a slot is in one that holds it, of a unit in use, and marks are in units in use.

@@ -160,3 +160,71 @@ fn each_ring_alone_agrees_with_the_model() {
         random("mlc = \"mlc\"\ndram = \"128 KiB\"\npromote = \"always\"\nrewrite = \"never\"", seed + 100);
     }
 }
+
+#[test]
+fn every_reading_of_what_the_paper_leaves_open_agrees_with_the_model() {
+    const SMALL: &str = "promote = \"always\"\nread_bypass = 0";
+    for seed in 1..=3 {
+        for (at, options) in [
+            "tiers = \"inclusive\"",
+            "tiers = \"inclusive\"\nwrite_back = \"lru\"\nrewrite = \"never\"",
+            "write_back = \"lru\"\nrewrite = \"levels\"",
+            "rewrite = { pinned = { hits = 2, share = \"50 %\" } }\nsequential_bypass = \"32 KiB\"",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            random(&format!("{BOTH}\n{SMALL}\n{options}"), seed + 100 * at as u64);
+        }
+        random(&format!("{BOTH}\npromote = {{ hot = {{ hits = 3 }} }}\nread_bypass = 0"), seed + 500);
+    }
+}
+
+/// Pages are read again and again, one after the other, more than the upper ring holds and fewer than the lower one does: with
+/// the copy below kept they go down without being written.
+#[test]
+fn what_was_only_read_above_is_not_written_below_again() {
+    const PAGES: u64 = 60;
+    let run = |tiers: &str| {
+        let options = format!(
+            "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\nflush_idle = \"1 s\"\ntiers = \"{tiers}\""
+        );
+        let text = stack(&options).replace("512 KiB", "2 MiB");
+        let mut bed =
+            Testbed::new(&text, &builtin(), BuildOptions::default()).expect("the stack is well formed");
+        for page in 0..PAGES {
+            bed.go(Op::Write, page * 4096, 4096);
+        }
+        bed.go(Op::Flush, 0, 0);
+        for turn in 0..20 {
+            for page in 0..PAGES {
+                bed.go(Op::Read, page * 4096, 4096);
+                let later = nandu_base::Instant(bed.now().0 + 2_000_000);
+                bed.run_until(later);
+            }
+            assert!(bed.graph().machine(bed.node("hybrid")).check().is_ok(), "turn {turn}");
+        }
+        (figure(&bed, "kept_below_pages"), figure(&bed, "mlc_bytes_written"))
+    };
+    let (none, exclusive) = run("exclusive");
+    let (kept, inclusive) = run("inclusive");
+    assert_eq!(none, 0);
+    assert!(kept > 0 && inclusive < exclusive, "{kept} kept, {inclusive} against {exclusive} bytes written");
+}
+
+/// One page is written again and again beside others: by age it is appended at each turn, by use it stays in DRAM.
+#[test]
+fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
+    let appended = |order: &str| {
+        let mut bed = bed(&format!("{BOTH}\nwrite_back = \"{order}\"\nflush_idle = \"1 s\""));
+        for n in 0..200 {
+            bed.go(Op::Write, 0, 4096);
+            bed.go(Op::Write, (1 + n % 40) * 4096, 4096);
+            let later = nandu_base::Instant(bed.now().0 + 2_000_000);
+            bed.run_until(later);
+        }
+        figure(&bed, "slc_bytes_written") / 4096 - figure(&bed, "slc_headers")
+    };
+    let (by_age, by_use) = (appended("oldest"), appended("lru"));
+    assert!(by_use + 10 < by_age, "{by_use} pages by use, {by_age} by age");
+}

@@ -1,5 +1,5 @@
-//! Inside the drives over time: erased blocks, what collection does, write amplification from moment to moment; and the
-//! blocks of the flash as a picture with a slider.
+//! Inside the drives over time: erased blocks, what collection does, write amplification from moment to moment, power and starts
+//! of disks, what rings hold; and the blocks of the flash as a picture with a slider.
 //!
 //! The picture is the only part of a page that has a script: a few lines that draw one character for each block. It is
 //! drawn for a single stack only, and neighbouring blocks are joined where there are more than [`CELLS`].
@@ -26,7 +26,7 @@ struct Figure {
     show: fn(f64) -> String,
 }
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [Figure; 8] = [
     Figure {
         title: "Erased blocks",
         label: "erased blocks",
@@ -44,7 +44,10 @@ const FIGURES: [Figure; 4] = [
     Figure {
         title: "Erases",
         label: "erases per second",
-        of: |device, times, i| rate(device.counter("erase_count")?, times, i),
+        of: |device, times, i| {
+            let erases = device.counter("erase_count").or_else(|| device.counter("unit_erases"))?;
+            rate(erases, times, i)
+        },
         sums: true,
         show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
     },
@@ -58,6 +61,37 @@ const FIGURES: [Figure; 4] = [
         },
         sums: false,
         show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
+    },
+    Figure {
+        title: "Power of disks",
+        label: "W, mean from sample to sample",
+        of: |device, times, i| Some(rate(device.counter("energy_mj")?, times, i)? / 1e3),
+        sums: true,
+        show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
+    },
+    Figure {
+        title: "Power of operations of bare flash",
+        label: "mW, mean from sample to sample",
+        of: |device, times, i| Some(rate(device.counter("operations_energy_uj")?, times, i)? / 1e3),
+        sums: true,
+        show: |v| if v == 0.0 { "0".into() } else { short(&three(v)) },
+    },
+    Figure {
+        title: "Starts of disks so far",
+        label: "starts of the spindle",
+        of: |device, _, i| Some(device.counter("spin_ups")?[i] as f64),
+        sums: true,
+        show: whole,
+    },
+    Figure {
+        title: "Pages in rings that the disk lacks",
+        label: "dirty pages",
+        of: |device, _, i| {
+            let rings = ["slc_dirty_pages", "mlc_dirty_pages"].map(|name| device.counter(name).map(|c| c[i]));
+            rings.into_iter().flatten().reduce(|a, b| a + b).map(|n| n as f64)
+        },
+        sums: true,
+        show: whole,
     },
 ];
 
@@ -103,7 +137,7 @@ fn plot(rows: &[Row], figure: &Figure) -> String {
     format!("<h3>{}</h3>\n{}", figure.title, chart.svg.finish(&format!("{} over time", figure.label)))
 }
 
-/// The plots of all stacks, and the picture of the blocks when there is one stack. Empty where there is no flash.
+/// The plots of all stacks, and the picture of the blocks when there is one stack. Empty where there is no drive.
 pub fn drives(rows: &[Row]) -> String {
     let plots: String = FIGURES.iter().map(|figure| plot(rows, figure)).collect();
     if plots.is_empty() {

@@ -107,6 +107,19 @@ impl Lab {
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
+    /// Runs every setup on the same requests. With a `cap` they arrive at their times, at most so many in the system; else one is
+    /// outstanding. The first third warms what is cached and does not count.
+    pub fn warmed(&self, setups: &[Setup], load: &Load, cap: Option<u32>) -> Result<Results, Failure> {
+        let stacks: Vec<Opened> =
+            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let mut plans = self.plan(stacks, load, cap)?;
+        for plan in &mut plans {
+            plan.options.warm_up = plan.requests() / 3;
+        }
+        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
     /// Runs one setup as [`Lab::run`] does, and what its machines count over time.
     pub fn follow(&self, setup: &Setup, load: &Load) -> Result<(RunResult, Samples), Failure> {
         let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load, None)?;

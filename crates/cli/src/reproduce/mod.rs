@@ -6,6 +6,7 @@
 
 pub mod expected;
 mod hetero_mirroring;
+mod hybrid_disk;
 pub mod lab;
 pub mod page;
 mod segment_prefetch;
@@ -34,8 +35,13 @@ pub struct Paper {
 }
 
 /// Every paper; a new one is a module and a line.
-pub const PAPERS: &[Paper] =
-    &[segment_prefetch::PAPER, hetero_mirroring::PAPER, tpc_ftl::PAPER, shared_space::PAPER];
+pub const PAPERS: &[Paper] = &[
+    segment_prefetch::PAPER,
+    hetero_mirroring::PAPER,
+    tpc_ftl::PAPER,
+    shared_space::PAPER,
+    hybrid_disk::PAPER,
+];
 
 /// What an experiment found.
 #[derive(Default)]

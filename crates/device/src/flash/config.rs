@@ -3,7 +3,7 @@
 use super::{Chip, Flash};
 use crate::nand::Profile;
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Ratio, Span, SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Span, SECTOR,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,9 +52,14 @@ fn one() -> u32 {
     1
 }
 
+const PLANTS: &[Plant] =
+    &[Plant::new("flash.uncounted-erase", "I-13", "an erase takes the time of its dies and draws nothing")
+        .within("hybrid")];
+
 /// The machine kind `flash`.
 pub fn kind() -> Kind {
     Kind::of::<FlashConfig>("flash", "bare NAND: programmed in order, erased by reset, no translation layer")
+        .with_plants(PLANTS)
 }
 
 fn range<T: PartialOrd + std::fmt::Display>(
@@ -116,6 +121,8 @@ impl FlashConfig {
             transfer: Span((u128::from(page) * 1_000_000_000).div_ceil(bandwidth) as u64),
             endurance: range("endurance", self.endurance.unwrap_or(endurance), 1, u32::MAX)?,
             wears_out: self.wears_out,
+            bits,
+            power: profile.power,
         })
     }
 }
@@ -125,7 +132,7 @@ impl DeviceConfig for FlashConfig {
         Vec::new()
     }
 
-    fn build(&self, _cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let chip = self.chip()?;
         let unit = u64::from(chip.unit_pages) * chip.page;
         let limits = Limits {
@@ -136,6 +143,6 @@ impl DeviceConfig for FlashConfig {
             program_order: true,
             ..Limits::plain(ByteLen(u64::from(chip.units) * unit))
         };
-        Ok(Box::new(Flash::new(chip, limits)))
+        Ok(Box::new(Flash::new(chip, limits, cx.planted("flash.uncounted-erase"))))
     }
 }

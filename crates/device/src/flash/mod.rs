@@ -12,19 +12,25 @@
 //! chip of any kind has the times and the endurance of SLC, as far as nothing else is given. A chip whose blocks have
 //! different modes is two such leaves; they do not share their dies' time.
 //!
+//! *Energy.* A read, a program and an erase draw the profile's power for their time, a transfer for its own; a die that does none of
+//! them stands by. In a mode of fewer bits the times are shorter and the power is the same.
+//!
 //! *Wear.* Erases are counted for each unit. They are told (`erases_max`) and end nothing, unless `wears_out` is given.
 //!
 //! Cost: 8 bytes for each unit; one step for each page of a request.
 
+mod account;
 mod config;
 #[cfg(test)]
 mod tests;
 
 pub use config::{kind, FlashConfig};
 
+use crate::nand::FlashPower;
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, ErrorKind, Instant, Limits, Machine, MediumSpec, Oob, Op, OpenHow,
-    Overlay, Peek, Place, Program, ReqId, Resource, Span, Step, UnitState, Violation, Window, Work, SECTOR,
+    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec, Oob, Op,
+    OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, Span, Step, UnitState, Violation, WearRegion,
+    Window, Work, SECTOR,
 };
 
 /// Times of the chip, and how long it lasts.
@@ -40,6 +46,9 @@ struct Chip {
     transfer: Span,
     endurance: u32,
     wears_out: bool,
+    /// Bits that a cell holds.
+    bits: u32,
+    power: FlashPower,
 }
 
 /// What happened since the counters were reset.
@@ -65,10 +74,12 @@ struct Flash {
     die_busy: Span,
     channel_busy: Span,
     count: Counts,
+    /// Planted: erases are not counted.
+    forgets_erases: bool,
 }
 
 impl Flash {
-    fn new(chip: Chip, limits: Limits) -> Flash {
+    fn new(chip: Chip, limits: Limits, forgets_erases: bool) -> Flash {
         Flash {
             next: vec![0; chip.units as usize],
             wear: vec![0; chip.units as usize],
@@ -78,6 +89,7 @@ impl Flash {
             die_busy: Span::ZERO,
             channel_busy: Span::ZERO,
             count: Counts::default(),
+            forgets_erases,
             chip,
             limits,
         }
@@ -209,7 +221,7 @@ impl Flash {
             end = end.later(window.end);
             self.next[unit] = 0;
             self.wear[unit] += 1;
-            self.count.erases += 1;
+            self.count.erases += u64::from(!self.forgets_erases);
             if let Some(medium) = cx.medium.as_deref_mut() {
                 medium.erase(unit as u64 * unit_pages, unit_pages, window);
             }
@@ -298,8 +310,17 @@ impl Machine for Flash {
         put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
         put("erase_units", u64::from(self.chip.units));
         put("endurance", u64::from(self.chip.endurance));
+        put("operations_energy_uj", self.operations_energy_uj());
         let is_worn = |&&n: &&u32| self.chip.wears_out && n >= self.chip.endurance;
         put("is_worn_out", u64::from(self.wear.iter().any(|n| is_worn(&n))));
+    }
+
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        self.account(from, to, out);
+    }
+
+    fn wear(&self, out: &mut Vec<WearRegion>) {
+        out.push(self.wear_region());
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
@@ -313,6 +334,7 @@ impl Machine for Flash {
     }
 
     fn check(&self) -> Result<(), Violation> {
+        self.check_account()?;
         match self.next.iter().position(|&next| next > self.chip.unit_pages) {
             None => Ok(()),
             Some(unit) => {

@@ -189,3 +189,39 @@ fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
     }
     assert!((1..20).contains(&torn), "seed {seed}: {torn}");
 }
+
+#[test]
+fn what_it_draws_is_its_operations_and_their_times_are_the_busy_ones() {
+    let mut b = Bench::new(SMALL);
+    b.go(Op::Write, 0, 3, 1).0.expect("a fresh unit");
+    b.go(Op::Read, 0, 2, 0).0.expect("it is there");
+    b.go(Op::Reset, 0, 8, 0).0.expect("a whole unit");
+    assert!(b.flash.check().is_ok());
+    let mut rows = Vec::new();
+    b.flash.energy(Instant::ZERO, Instant(1_000_000_000), &mut rows);
+    let rows: Vec<_> = rows.iter().map(|e| (e.state, e.operations, e.time_ns, e.energy.0)).collect();
+    // 82.5 mW for the array, 100 mW for a transfer, 33 uW for a die that stands by.
+    let busy = 2 * 60_000 + 3 * 800_000 + 2 * 1_500_000;
+    let want = [
+        ("read", 2, 120_000, 9_900),
+        ("program", 3, 2_400_000, 198_000),
+        ("erase", 2, 3_000_000, 247_500),
+        ("transfer", 2, 24_602, 2_460),
+        ("transfer", 3, 36_903, 3_690),
+        ("standby", 0, 2_000_000_000 - busy, (2_000_000_000 - busy as u64) * 33 / 1_000_000),
+    ];
+    assert_eq!(rows, want.map(|(state, n, time, nj)| (state, n, time as u128, nj)));
+    let mut regions = Vec::new();
+    b.flash.wear(&mut regions);
+    // 4 units of 8 pages of 4 KiB, two bits in a cell.
+    let r = regions[0];
+    assert_eq!((r.cells, r.blocks, r.erases, r.erases_most), (4 * 8 * 4096 * 8 / 2, 8, 2, 1));
+    let slc = build(&format!("{SMALL}\nbits = 1")).expect("it builds");
+    let mut regions = Vec::new();
+    slc.wear(&mut regions);
+    assert_eq!(
+        (regions[0].cells, regions[0].bits_per_cell, regions[0].endurance),
+        (r.cells, 1, 50_000),
+        "the same cells"
+    );
+}

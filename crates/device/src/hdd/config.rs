@@ -40,10 +40,29 @@ pub struct HddConfig {
     /// Whether the drive reads on after a read. Default true.
     #[serde(default = "yes")]
     pub read_ahead: bool,
-    /// The spindle stops so long after the last command. Default: never.
-    pub spin_down: Option<Span>,
+    /// The spindle stops so long after the last command; with "break-even" after as long as a stop must last to save energy, which
+    /// is never more than twice what is best in hindsight. Default: never.
+    pub spin_down: Option<SpinDown>,
     /// Bounds within which the drive adapts `spin_down` to how long its pauses last. Default: it stays as it is.
     pub spin_down_adaptive: Option<Adaptive>,
+}
+
+/// When the spindle stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a time with its unit such as \"10 s\", or \"break-even\"")]
+pub enum SpinDown {
+    /// By a rule.
+    Rule(SpinDownRule),
+    /// So long after the last command.
+    After(Span),
+}
+
+/// By which rule the spindle stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpinDownRule {
+    /// After the time for which a stop must last to save energy.
+    BreakEven,
 }
 
 fn patience() -> Span {
@@ -159,11 +178,15 @@ impl HddConfig {
         let mut power = of_drive.clone();
         match self.spin_down {
             None => power.rest.retain(|level| !level.stops),
-            Some(after) => {
-                let Some(stop) = power.rest.iter_mut().find(|level| level.stops) else {
+            Some(spin_down) => {
+                let Some(number) = power.rest.iter().position(|level| level.stops) else {
                     return Err(BuildError::at("spin_down", "nothing is known of how this drive stops"));
                 };
-                stop.after = after;
+                let after = match spin_down {
+                    SpinDown::After(after) => after,
+                    SpinDown::Rule(SpinDownRule::BreakEven) => power.break_even(number),
+                };
+                power.rest[number].after = after;
                 // Levels that would come after the stop are never reached.
                 power.rest.retain(|level| level.stops || level.after + level.enter <= after);
             }

@@ -97,12 +97,15 @@ impl PowerSpec {
         Ok(())
     }
 
-    /// How long a level must last until it has saved energy, against resting without it (the break-even time).
-    pub fn break_even(&self, level: &RestLevel) -> Span {
+    /// How long level `number` must last until it has saved energy, against resting in the level above it, or at full speed where there
+    /// is none (the break-even time, spec D4-3).
+    pub fn break_even(&self, number: usize) -> Span {
+        let level = &self.rest[number];
+        let above = number.checked_sub(1).map_or(self.idle_mw, |above| self.rest[above].power_mw);
         let ways = u128::from(level.enter.0) * u128::from(level.enter_mw)
             + u128::from(level.leave.0) * u128::from(level.leave_mw);
         let there = u128::from(level.enter.0 + level.leave.0) * u128::from(level.power_mw);
-        let saved = u128::from(self.idle_mw.saturating_sub(level.power_mw)).max(1);
+        let saved = u128::from(above.saturating_sub(level.power_mw)).max(1);
         Span((ways.saturating_sub(there) / saved).min(u128::from(u64::MAX)) as u64)
     }
 }
@@ -270,7 +273,7 @@ impl Power {
         let stops = level.stops;
         if let Some(Adaptive { least, most }) = self.adaptive.filter(|_| stops) {
             let lasted = reached.since(self.idle_since + level.after);
-            let paid = lasted >= self.spec.break_even(level);
+            let paid = lasted >= self.spec.break_even(number);
             let after = &mut self.spec.rest[number].after;
             *after = Span(if paid { after.0 / 2 } else { after.0 * 2 }.clamp(least.0, most.0));
         }
@@ -491,9 +494,11 @@ mod tests {
 
     #[test]
     fn the_break_even_time_is_that_of_the_formula() {
-        // (1.5 s x 1 W + 3.5 s x 4 W - 5 s x 0.2 W) / (1 W - 0.2 W)
-        let spec = spec();
-        assert_eq!(spec.break_even(&spec.rest[1]), Span(18_125_000_000));
+        // (1.5 s x 1 W + 3.5 s x 4 W - 5 s x 0.2 W) / (0.8 W - 0.2 W), and against 1 W where the heads stay on the disk.
+        let mut spec = spec();
+        assert_eq!(spec.break_even(1), Span(24_166_666_666));
+        spec.rest.remove(0);
+        assert_eq!(spec.break_even(0), Span(18_125_000_000));
     }
 
     #[test]

@@ -364,7 +364,8 @@ fn check_energy(graph: &Graph, node: u32) -> Result<(), Violation> {
     if let Some(part) = parts.iter().find(|part| !part.is_sound()) {
         return Err(broken(format!("the energy of {} is not its time at its power", part.state)));
     }
-    let is_flash = |part: &EnergyPart| part.state == "wait";
+    // Only flash says what its operations were for.
+    let is_flash = |part: &EnergyPart| part.state == "wait" || part.work.is_some();
     if !parts.iter().any(is_flash) {
         return Ok(());
     }

@@ -3,6 +3,8 @@
 //! One file each, one line in [`SYNTHS`]. The same name, parameters and seed give the same records on every machine:
 //! only integer arithmetic decides. Generated traces are marked [`Origin::StandIn`] and results say so.
 
+pub mod bonnie;
+pub mod desktop;
 pub mod financial1;
 pub mod financial2;
 pub mod fixed;
@@ -50,10 +52,11 @@ enum Source {
     Mix(Box<Mix>),
     Files(Box<small_files::Files>),
     Phases(Box<two_phases::Phases>),
+    Bonnie(Box<bonnie::Runs>),
 }
 
 /// Every generator.
-pub static SYNTHS: [&Synth; 15] = [
+pub static SYNTHS: [&Synth; 17] = [
     &financial1::SYNTH,
     &financial2::SYNTH,
     &websearch1::SYNTH,
@@ -65,6 +68,8 @@ pub static SYNTHS: [&Synth; 15] = [
     &pcmark_t3::SYNTH,
     &pcmark_t4::SYNTH,
     &two_phases::SYNTH,
+    &bonnie::SYNTH,
+    &desktop::SYNTH,
     &server::WEBMAIL,
     &server::WEB_VM,
     &server::WEBUSERS,
@@ -146,6 +151,7 @@ impl Iterator for Generator {
             Source::Mix(mix) => mix.next(),
             Source::Files(files) => files.next(),
             Source::Phases(phases) => phases.next(),
+            Source::Bonnie(runs) => runs.next(),
         }
     }
 
@@ -154,6 +160,7 @@ impl Iterator for Generator {
             Source::Mix(mix) => mix.left(),
             Source::Files(files) => files.left(),
             Source::Phases(phases) => phases.left(),
+            Source::Bonnie(runs) => runs.left(),
         };
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         (left, Some(left))

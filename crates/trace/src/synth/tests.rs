@@ -232,3 +232,33 @@ fn writes_can_be_sent_to_a_space_of_their_own() {
     let refused = by_name("uniform").unwrap().trace(&json!({"write_space": "1 KiB"}), SEED);
     assert!(refused.unwrap_err().to_string().contains("write_space"));
 }
+
+/// The phases of the tool, in numbers: six passes over the file, then seeks of which a tenth is written back.
+#[test]
+fn bonnie_goes_over_its_file_and_then_seeks() {
+    let p = json!({ "requests": 2_200, "file": "4 MiB", "request": "64 KiB", "seeks": 1000 });
+    let trace = by_name("bonnie").unwrap().trace(&p, SEED).unwrap();
+    let ops = |from: usize, to: usize| {
+        let writes = trace.records[from..to].iter().filter(|r| r.op() == Op::Write).count();
+        (writes, to - from - writes)
+    };
+    assert_eq!((ops(0, 128), ops(128, 256), ops(256, 384)), ((128, 0), (64, 64), (0, 128)));
+    let first = |at: usize| trace.records[at].offset_sectors();
+    assert!((0..64).all(|n| first(n) == n as u64 * 128 && first(128 + 2 * n) == first(129 + 2 * n)));
+    let (writes, reads) = ops(384, 1_450);
+    assert!((70..130).contains(&writes) && reads > 930, "{writes} of {reads} seeks are written back");
+    assert!(trace.records[384..1_400].iter().all(|r| r.len_sectors() == 16));
+    assert!(by_name("bonnie").unwrap().trace(&json!({ "file": "100 KiB" }), SEED).is_err());
+}
+
+/// Pauses in which a disk may rest: about one in 200 gaps, and 13 s long on average.
+#[test]
+fn a_desktop_has_bursts_and_pauses() {
+    let s = measured("desktop");
+    near("write %", s.write_percent, 40.0, 0.5);
+    near("inter-arrival ms", s.interarrival_mean_ns.unwrap() / 1e6, 70.0, 0.06 * 70.0);
+    let trace = by_name("desktop").unwrap().trace(&json!({ "requests": REQUESTS }), SEED).unwrap();
+    let gaps = trace.records.windows(2).map(|r| r[1].time().since(r[0].time()).0);
+    let long = gaps.filter(|&gap| gap > 5_000_000_000).count() as f64;
+    near("gaps above 5 s", long, 680.0, 100.0);
+}

@@ -30,8 +30,8 @@ impl Draft<'_> {
             self.put("write_cache_commands", commands);
         }
         if may_stop && self.one_in(3) {
-            let stop = *self.rng.pick(&[1, 30, 3000]);
-            self.put_text("spin_down", format!("{stop} ms"));
+            let stop = *self.rng.pick(&["1 ms", "30 ms", "3000 ms", "break-even"]);
+            self.put_text("spin_down", stop);
             if self.one_in(2) {
                 self.put("spin_down_adaptive", "{ least = \"1 ms\", most = \"10 s\" }");
             }

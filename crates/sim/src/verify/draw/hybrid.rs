@@ -22,11 +22,19 @@ impl Draft<'_> {
         self.put("unit", unit);
         let dram = page * self.rng.between(16, 40);
         self.put("dram", dram);
-        let promote = *self.rng.pick(&["always", "always", "second-touch", "never"]);
-        self.put_text("promote", promote);
-        let rewrite = *self.rng.pick(&["referenced", "referenced", "never"]);
-        self.put_text("rewrite", rewrite);
-        for key in ["read_bypass", "write_bypass"] {
+        let promotes =
+            ["\"always\"", "\"always\"", "\"second-touch\"", "\"never\"", "{ hot = { hits = 3 } }"];
+        let promote = *self.rng.pick(&promotes);
+        self.put("promote", promote);
+        let pinned = "{ pinned = { hits = 2, share = \"50 %\" } }";
+        let rewrite =
+            *self.rng.pick(&["\"referenced\"", "\"referenced\"", "\"never\"", "\"levels\"", pinned]);
+        self.put("rewrite", rewrite);
+        let tiers = *self.rng.pick(&["exclusive", "inclusive"]);
+        self.put_text("tiers", tiers);
+        let write_back = *self.rng.pick(&["oldest", "lru"]);
+        self.put_text("write_back", write_back);
+        for key in ["read_bypass", "write_bypass", "sequential_bypass"] {
             let bytes = *self.rng.pick(&[0, page, 4 * page, 16 * page]);
             self.put(key, bytes);
         }

@@ -1,0 +1,120 @@
+//! How the machine ends and begins again: it fails, waits for its children, starts anew, closes.
+
+use crate::bypass::Marks;
+use crate::commit::Commit;
+use crate::machine::{whole, Hybrid, Phase, IDLE, REOPEN};
+use nandu_base::{Cx, DeviceEvent, ErrorKind, OpenError, OpenHow, Payload, Span};
+
+impl Hybrid {
+    /// Stops serving: every request of the host fails, what is under way is no longer heard of, dirty DRAM stays. When a
+    /// child was lost, the machine starts again as soon as it is back. After a failure of another kind it does not: it
+    /// would begin from what is proven, and silently lose what was acknowledged since.
+    pub(crate) fn fail(&mut self, kind: ErrorKind, cx: &mut Cx<'_>) {
+        if self.phase == Phase::Opening {
+            self.open_failed(OpenError::Records(whole(kind)), cx);
+            return;
+        }
+        if !matches!(self.phase, Phase::Running | Phase::Closing) {
+            return;
+        }
+        self.count.failures += 1;
+        let was_closing = self.phase == Phase::Closing;
+        self.phase = if was_closing { Phase::Closing } else { Phase::Failed };
+        self.drop_work(kind, cx);
+        if was_closing {
+            self.opening.close_is_due = true;
+            return;
+        }
+        cx.event(DeviceEvent::Lost);
+    }
+
+    fn arm_reopen(&mut self, cx: &mut Cx<'_>) {
+        self.reopen_after = (self.reopen_after * 2).longer(Span::from_ms(10));
+        if self.reopen_after > Span::from_secs(1) {
+            self.reopen_after = Span::from_secs(1);
+        }
+        cx.wake_at(REOPEN, cx.now + self.reopen_after);
+    }
+
+    /// Forgets what is under way, and answers the host.
+    fn drop_work(&mut self, kind: ErrorKind, cx: &mut Cx<'_>) {
+        self.begin_epoch();
+        for i in 0..self.ops.len() as u32 {
+            if self.ops[i as usize].is_alive() {
+                self.ops[i as usize].error = Some(kind);
+                self.finish_op(i, None, cx);
+            }
+        }
+        self.wait_frames.clear();
+        self.wait_bypass.clear();
+        self.wait_durable.clear();
+        for load in &mut self.loads {
+            cx.pool.release(std::mem::replace(&mut load.data, Payload::NONE));
+        }
+        self.loads.clear();
+        self.free_loads.clear();
+        for writer in &mut self.writers {
+            writer.abandon(cx.pool);
+        }
+        for collector in &mut self.collectors {
+            collector.abandon(cx.pool);
+        }
+        self.opening.abandon(cx.pool);
+        self.commit = Commit::default();
+        self.marks = Marks::default();
+        self.dram.keep_dirty();
+        self.flushing = false;
+    }
+
+    /// Starts again where nothing stands in the way.
+    pub(crate) fn try_reopen(&mut self, cx: &mut Cx<'_>) {
+        if self.phase == Phase::Failed && self.was_lost && !self.gone.contains(&true) && self.in_flight == 0 {
+            self.phase = Phase::Opening;
+            self.opening.is_first = false;
+            self.start_open(OpenHow::default(), cx);
+        }
+    }
+
+    /// The start has failed.
+    pub(crate) fn open_failed(&mut self, error: OpenError, cx: &mut Cx<'_>) {
+        self.phase = Phase::Failed;
+        self.begin_epoch();
+        self.opening.abandon(cx.pool);
+        if self.opening.is_first {
+            cx.opened(Err(error));
+        } else {
+            self.arm_reopen(cx);
+        }
+    }
+
+    /// Everything is read: serves from now on.
+    pub(crate) fn opened(&mut self, cx: &mut Cx<'_>) {
+        self.phase = Phase::Running;
+        self.dram.open(cx.pool);
+        self.count.recoveries += 1;
+        self.disk_unflushed = false;
+        self.reopen_after = Span::ZERO;
+        self.was_lost = false;
+        self.stir = true;
+        if std::mem::take(&mut self.opening.is_first) {
+            cx.opened(Ok(()));
+        } else {
+            cx.event(DeviceEvent::Back);
+        }
+    }
+
+    /// The end: DRAM is appended and proven, collections have stopped, and the last answers have come.
+    pub(crate) fn close_at_last(&mut self, cx: &mut Cx<'_>) {
+        let is_over = self.opening.close_is_due || self.is_parked();
+        if self.phase != Phase::Closing || self.in_flight > 0 || !is_over {
+            return;
+        }
+        self.drop_work(ErrorKind::Gone, cx);
+        self.opening.close_is_due = false;
+        self.dram.close(cx.pool);
+        cx.cancel_wake(IDLE);
+        cx.cancel_wake(REOPEN);
+        self.phase = Phase::Closed;
+        cx.closed();
+    }
+}
