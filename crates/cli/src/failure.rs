@@ -2,6 +2,7 @@
 
 use nandu_sim::RunError;
 use nandu_stack::StackError;
+use nandu_sweep::SweepError;
 use nandu_trace::TraceError;
 use std::fmt;
 use std::path::Path;
@@ -10,6 +11,8 @@ use std::path::Path;
 pub const FAILED: u8 = 1;
 /// The input was wrong.
 pub const INPUT: u8 = 2;
+/// Everything was done, and no point of the sweep meets its bounds.
+pub const UNMET: u8 = 3;
 
 /// A command that ends with an error. Each line of the message is one problem; lines that begin with a space belong to
 /// the line before.
@@ -65,6 +68,19 @@ impl From<StackError> for Failure {
         // A parser's message may have several lines; only the first has the place.
         let lines = error.problems().iter().map(|p| p.to_string().trim_end().replace('\n', "\n  "));
         Failure::input(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Failure {
+        let input = error.is_input();
+        let (place, inner) = match error {
+            SweepError::Stack { point, error } => (point, Failure::from(error)),
+            SweepError::Run { point, error } => (point, Failure::from(error)),
+            other if input => return Failure::input(other.to_string()),
+            other => return Failure::failed(other.to_string()),
+        };
+        Failure { message: format!("point {place}: {}", inner.message), ..inner }
     }
 }
 

@@ -4,8 +4,8 @@
 //! field names; [`table`] and [`mod@format`] make them readable, [`verdict`] says in words how two of them compare, and
 //! [`report`] makes a page of them; [`explain`] looks at single requests.
 //!
-//! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong. A file is
-//! written under another name and renamed when it is complete, so nothing half-written is left.
+//! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a
+//! sweep meets its bounds. A file is written under another name and renamed when it is complete, so nothing half-written is left.
 
 pub mod args;
 pub mod commands;

@@ -28,7 +28,8 @@ impl Plan {
     }
 }
 
-fn requests_of(workload: &RunWorkload) -> u64 {
+/// Requests of a workload, all passes counted.
+pub fn requests_of(workload: &RunWorkload) -> u64 {
     workload.trace.records.len() as u64 * u64::from(workload.passes)
 }
 
@@ -109,6 +110,18 @@ fn on_each(
     }
     let Some((room, smallest)) = smallest else { return Ok(Vec::new()) };
     let smallest = (stacks.len() > 1).then(|| smallest.to_string());
+    let workload = on_room(name, load, common, room, smallest.as_deref())?;
+    Ok(exports.into_iter().map(|export| RunWorkload { export, ..workload.clone() }).collect())
+}
+
+/// The requests of `name` on `room` bytes, which `smallest` has when there are several stacks: for export 0.
+pub fn on_room(
+    name: &str,
+    load: &LoadArgs,
+    common: Common,
+    room: ByteLen,
+    smallest: Option<&str>,
+) -> Result<RunWorkload, Failure> {
     let wanted = Wanted {
         name: name.into(),
         settings: load.settings.clone(),
@@ -120,9 +133,8 @@ fn on_each(
     };
     let trace = source::read(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
-    let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest.as_deref(), common.talk)?;
-    let workload = RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload };
-    Ok(exports.into_iter().map(|export| RunWorkload { export, ..workload.clone() }).collect())
+    let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest, common.talk)?;
+    Ok(RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload })
 }
 
 fn options(opened: &Opened, workloads: Vec<RunWorkload>, warm_up: u64, common: Common) -> RunOptions {

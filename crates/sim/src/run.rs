@@ -68,6 +68,24 @@ impl RunWorkload {
         self.pace.unwrap_or(recorded)
     }
 
+    /// How requests arrive, as results say it.
+    pub fn pace_in_words(&self) -> String {
+        match self.pace() {
+            Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => {
+                "open loop, recorded times".into()
+            }
+            Pace::Open { time_scale: Ratio { num, den: 1 }, .. } => format!("open loop, times x {num}"),
+            Pace::Open { time_scale, .. } => {
+                format!("open loop, times x {}/{}", time_scale.num, time_scale.den)
+            }
+            Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
+            Pace::ClosedFor { outstanding, runtime } => {
+                format!("closed loop, {outstanding} outstanding, for {runtime}")
+            }
+            Pace::Rate { interval, .. } => format!("one request every {interval}"),
+        }
+    }
+
     fn provenance(&self, stack: &Stack) -> WorkloadProvenance {
         let meta = &self.trace.meta;
         WorkloadProvenance {
@@ -77,20 +95,7 @@ impl RunWorkload {
             origin: meta.origin.name().into(),
             trace_hash: self.trace_hash.clone(),
             fit: self.fit.clone(),
-            pace: match self.pace() {
-                Pace::Open { time_scale, .. } if time_scale.num == time_scale.den => {
-                    "open loop, recorded times".into()
-                }
-                Pace::Open { time_scale: Ratio { num, den: 1 }, .. } => format!("open loop, times x {num}"),
-                Pace::Open { time_scale, .. } => {
-                    format!("open loop, times x {}/{}", time_scale.num, time_scale.den)
-                }
-                Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
-                Pace::ClosedFor { outstanding, runtime } => {
-                    format!("closed loop, {outstanding} outstanding, for {runtime}")
-                }
-                Pace::Rate { interval, .. } => format!("one request every {interval}"),
-            },
+            pace: self.pace_in_words(),
             passes: self.passes,
         }
     }

@@ -1,8 +1,10 @@
 //! What can be typed: commands, options, and the examples that each help ends with (the tests run them).
 
+mod sweep;
 mod trace;
 mod values;
 
+pub use sweep::SweepArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::BadLinesArg;
 
@@ -12,7 +14,9 @@ use clap_complete::Shell;
 use nandu_base::{Precondition, Ratio, Span};
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
-use values::{fit_parser, format_parser, precondition, rate, set, time_scale, window};
+use sweep::SWEEP_EXAMPLES;
+pub(crate) use values::precondition;
+use values::{fit_parser, format_parser, rate, set, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -26,7 +30,7 @@ use values::{fit_parser, format_parser, precondition, rate, set, time_scale, win
     max_term_width = 100,
     arg_required_else_help = true,
     disable_help_subcommand = false,
-    after_help = "Example:\n  nandu demo\n\nExit codes: 0 done, 1 the run failed, 2 the input was wrong."
+    after_help = "Example:\n  nandu demo\n\nExit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a sweep meets the bounds."
 )]
 pub struct Cli {
     /// What to do.
@@ -49,6 +53,9 @@ pub enum Command {
     /// Replay the same trace on several stacks, side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Vary a stack, run all variants on all cores, and find the best that meets the bounds
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepArgs),
     /// Measure the claims of a paper, one by one, with a verdict for each
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
@@ -439,6 +446,8 @@ pub enum Listed {
     Formats,
     /// Faults to plant.
     Plants,
+    /// Figures of a run that a sweep can bound, minimise or show.
+    Figures,
     /// Built-in stacks.
     Stacks,
 }

@@ -16,7 +16,7 @@ pub enum BadLinesArg {
 }
 
 /// `--precondition`.
-pub(super) fn precondition(text: &str) -> Result<Precondition, String> {
+pub(crate) fn precondition(text: &str) -> Result<Precondition, String> {
     match text {
         "empty" => Ok(Precondition::Empty),
         "filled" => Ok(Precondition::Filled),

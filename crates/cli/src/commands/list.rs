@@ -16,8 +16,15 @@ use nandu_trace::FORMATS;
 use serde_json::{json, Map, Value};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
-const ALL: [Listed; 6] =
-    [Listed::Machines, Listed::Profiles, Listed::Generators, Listed::Formats, Listed::Plants, Listed::Stacks];
+const ALL: [Listed; 7] = [
+    Listed::Machines,
+    Listed::Profiles,
+    Listed::Generators,
+    Listed::Formats,
+    Listed::Figures,
+    Listed::Plants,
+    Listed::Stacks,
+];
 
 /// Prints one list, or all.
 pub fn list(args: &ListArgs) -> Result<(), Failure> {
@@ -42,6 +49,7 @@ fn name(what: Listed) -> &'static str {
         Listed::Generators => "generators",
         Listed::Formats => "formats",
         Listed::Plants => "plants",
+        Listed::Figures => "figures",
         Listed::Stacks => "stacks",
     }
 }
@@ -55,6 +63,7 @@ fn as_text(what: Listed, heading: bool) -> String {
         Listed::Generators | Listed::Traces => return with_heading(what, heading, &generators()),
         Listed::Formats => formats(),
         Listed::Plants => plants(),
+        Listed::Figures => return with_heading(what, heading, &figures()),
         Listed::Stacks => stacks(),
     };
     with_heading(what, heading, &table.to_string())
@@ -177,6 +186,17 @@ fn plants() -> Table {
     table
 }
 
+fn figures() -> String {
+    let mut table = Table::new(["<figure", "<stored in", "<what it is"]);
+    for (name, kind, summary) in nandu_sweep::metric::plain_names() {
+        table.row([name, kind.unit().into(), summary.into()]);
+    }
+    format!(
+        "{table}\nof one device: DEVICE.energy, DEVICE.lifetime, DEVICE.erases_per_block, DEVICE.mean, DEVICE.requests,\n\
+         and whatever the machine counts, for example disk.spin_ups\n"
+    )
+}
+
 fn stacks() -> Table {
     let mut table = Table::new(["<stack", "<what it is"]);
     for (name, text) in BUILTIN {
@@ -231,6 +251,10 @@ fn as_json(what: Listed) -> Value {
         Listed::Plants => builtin()
             .plants()
             .map(|p| json!({ "name": p.name, "breaks": p.breaks, "summary": p.summary }))
+            .collect(),
+        Listed::Figures => nandu_sweep::metric::plain_names()
+            .into_iter()
+            .map(|(name, kind, summary)| json!({ "name": name, "unit": kind.unit(), "summary": summary }))
             .collect(),
         Listed::Stacks => {
             BUILTIN.iter().map(|(name, text)| json!({ "name": name, "description": description(text) })).collect()

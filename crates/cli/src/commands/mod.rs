@@ -11,6 +11,7 @@ pub(crate) mod reproduce;
 mod run;
 mod schema;
 mod serve;
+pub(crate) mod sweep;
 mod trace;
 mod verify;
 
@@ -33,6 +34,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Completions { shell } => completions::completions(shell),
         Command::Probe(args) => probe::probe(&args, talk),
         Command::Verify(args) => verify::verify(&args, talk),
+        Command::Sweep(args) => return sweep::sweep(&args, talk),
         Command::Serve(args) => return serve::serve(args, talk),
     }
     .map(|()| 0)

@@ -7,6 +7,7 @@
 
 pub mod bars;
 pub mod chart;
+pub mod front;
 pub mod inside;
 pub mod lines;
 pub mod page;

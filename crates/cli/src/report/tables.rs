@@ -9,7 +9,11 @@ use nandu_sim::result::Latency;
 use nandu_sim::RunResult;
 
 /// A table of escaped cells; the first `words` columns hold words, the others figures.
-fn table(heads: &[&str], words: &[usize], rows: impl IntoIterator<Item = (bool, Vec<String>)>) -> String {
+pub(super) fn table(
+    heads: &[&str],
+    words: &[usize],
+    rows: impl IntoIterator<Item = (bool, Vec<String>)>,
+) -> String {
     let class = |i: usize| if words.contains(&i) { " class=\"words\"" } else { "" };
     let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
     for (i, head) in heads.iter().enumerate() {

@@ -9,6 +9,7 @@ mod order;
 mod schema;
 mod tables;
 mod tree;
+mod write;
 
 pub use error::{At, Problem, Reason, StackError};
 pub use nandu_base::Fit;
@@ -81,6 +82,24 @@ impl StackFile {
             refuse(Reason::BadValue { key, place: "the stack".into(), message })
         })?;
         Ok(self)
+    }
+
+    /// The same file without the key or table at the dotted `path`, for example `device.mirror.region`. It must be there.
+    pub fn without(mut self, path: &str) -> Result<StackFile, StackError> {
+        let origin = Origin::Set(self.source.sets.len());
+        Arc::make_mut(&mut self.source).sets.push((path.into(), "absent".into()));
+        let keys: Vec<&str> = path.split('.').collect();
+        let reason = if keys.iter().any(|key| key.is_empty()) || keys.len() > 64 {
+            Reason::BadName { name: path.into() }
+        } else if let Err((depth, known)) = self.root.remove(&keys) {
+            let place =
+                if depth == 0 { "the stack file".into() } else { format!("`{}`", keys[..depth].join(".")) };
+            let nearest = nearest(keys[depth], known.iter().map(String::as_str)).map(str::to_string);
+            Reason::UnknownKey { key: keys[depth].into(), place, nearest, known }
+        } else {
+            return Ok(self);
+        };
+        Err(Problem { at: self.source.at(origin), reason }.into())
     }
 
     /// Checks the file against the kinds of `registry`.

@@ -239,4 +239,22 @@ impl Node {
         *node = value;
         Ok(())
     }
+
+    /// Takes the entry at `path` away. Err: the depth at which there is no such key, and the keys that are there.
+    pub fn remove(&mut self, path: &[&str]) -> Result<(), (usize, Vec<String>)> {
+        let mut node = self;
+        for (depth, key) in path.iter().enumerate() {
+            let known = || node.entries().iter().map(|e| e.key.clone()).collect();
+            let Some(at) = node.entries().iter().position(|e| e.key == *key) else {
+                return Err((depth, known()));
+            };
+            let Data::Table(entries) = &mut node.data else { return Err((depth, Vec::new())) };
+            if depth + 1 == path.len() {
+                entries.remove(at);
+                return Ok(());
+            }
+            node = &mut entries[at].node;
+        }
+        Ok(())
+    }
 }

@@ -1,0 +1,441 @@
+//! `nandu sweep`: many variants of one stack, the same requests, and the best that meets the bounds.
+//!
+//! [`load`] is what is replayed, [`text`] what is said; the engine is [`nandu_sweep`].
+
+mod load;
+pub(crate) mod text;
+
+use crate::args::SweepArgs;
+use crate::failure::{Failure, UNMET};
+use crate::format::{count, plural, size};
+use crate::open::text as stack_text;
+use crate::output;
+use crate::parallel;
+use crate::plan::{on_room, requests_of, Common};
+use crate::report::front;
+use crate::table::Table;
+use crate::talk::Talk;
+use load::Load;
+use nandu_base::registry::nearest;
+use nandu_base::Registry;
+use nandu_sim::run::precondition_name;
+use nandu_sim::{RunOptions, RunWorkload};
+use nandu_stack::{builtin, StackFile};
+use nandu_sweep::measure::Bench;
+use nandu_sweep::search::{self, SearchKind};
+use nandu_sweep::survey::{survey, with_settings, Survey};
+use nandu_sweep::{best, id, table, Journal, Outcome, Shard, Sweep, SweepFile};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The sweeps that come with Nandu: name and text.
+pub const BUILTIN: &[(&str, &str)] = &[
+    ("hybrid-ratio", include_str!("../../../../../stacks/sweeps/hybrid-ratio.toml")),
+    ("spare-blocks", include_str!("../../../../../stacks/sweeps/spare-blocks.toml")),
+];
+
+/// A sweep that is ready to be measured.
+struct Prepared {
+    /// What tables and pages call it.
+    name: String,
+    file: StackFile,
+    registry: Registry,
+    sweep: Sweep,
+    survey: Survey,
+    search: &'static SearchKind,
+    load: Load,
+    options: RunOptions,
+    shard: Shard,
+    threads: usize,
+}
+
+/// Sweeps.
+pub fn sweep(args: &SweepArgs, talk: Talk) -> Result<u8, Failure> {
+    for path in [&args.report, &args.parquet, &args.best].into_iter().flatten() {
+        output::check_writable(path)?;
+    }
+    let prepared = prepare(args, talk)?;
+    let mut bench =
+        Bench::new(&prepared.sweep, &prepared.file, &prepared.registry, &prepared.options, &prepared.survey);
+    let journal = take_up(args, &mut bench, talk)?;
+    if args.dry_run {
+        return dry_run(&prepared, &bench, talk).map(|()| 0);
+    }
+    measure(&prepared, &mut bench, journal, talk)?;
+    let mut outcome = Outcome::of(&prepared.sweep, bench.ids(), bench.known());
+    if !prepared.shard.is_whole() {
+        outcome = outcome.without_verdict();
+    }
+    say(args, &prepared, &outcome, talk)?;
+    let failed = prepared.shard.is_whole() && outcome.meeting() == 0;
+    Ok(if failed { UNMET } else { 0 })
+}
+
+/// The sweep file that is meant, its name and its folder: a file, a built-in one, or one around a stack.
+fn sweep_file(args: &SweepArgs) -> Result<(SweepFile, String, PathBuf), Failure> {
+    let path = Path::new(&args.what);
+    let shipped = BUILTIN.iter().find(|(name, _)| *name == args.what && !path.is_file());
+    let (text, name) = match shipped {
+        Some((name, text)) => ((*text).to_string(), (*name).to_string()),
+        None => stack_text(&args.what).map_err(|failure| missing(args, failure))?,
+    };
+    // A stack file has no key `stack`: what has one, or axes, is a sweep file.
+    let keys = ["stack", "axis", "goal", "bound"];
+    let begins =
+        |line: &str, key: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let is_sweep =
+        text.lines().any(|l| l.trim() == "[[axis]]" || keys.iter().any(|key| begins(l.trim_start(), key)));
+    let folder = path.parent().filter(|_| shipped.is_none()).map(Path::to_path_buf).unwrap_or_default();
+    let mut file = match is_sweep {
+        true => SweepFile::parse(&text, &name)?,
+        false => SweepFile { stack: args.what.clone(), ..SweepFile::default() },
+    };
+    let goals = |aim: &str, names: &[String]| names.iter().map(|n| format!("{aim} {n}")).collect::<Vec<_>>();
+    if !args.minimise.is_empty() || !args.maximise.is_empty() {
+        file.goal = goals("minimise", &args.minimise);
+        file.goal.extend(goals("maximise", &args.maximise));
+    }
+    file.bound.extend(args.bound.iter().cloned());
+    file.metric.extend(args.metric.iter().cloned());
+    file.search = args.search.clone().or(file.search);
+    file.skip_impossible |= args.skip_impossible;
+    file.allow_saturated |= args.allow_saturated;
+    let beside = folder.join(&file.stack);
+    if is_sweep && beside.is_file() {
+        file.stack = beside.display().to_string();
+    }
+    Ok((file, name, folder))
+}
+
+fn missing(args: &SweepArgs, failure: Failure) -> Failure {
+    match nearest(&args.what, BUILTIN.iter().map(|b| b.0)) {
+        Some(near) => failure.with_help(format!("the sweep `{near}` comes with Nandu")),
+        None => failure,
+    }
+}
+
+fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
+    let (asked, name, folder) = sweep_file(args)?;
+    let space = asked.space(&args.axis)?;
+    let load = Load::of(&asked.load, &name, &folder, args)?;
+    let Some(trace) = load.args.trace.clone() else {
+        let message =
+            format!("{name}: a sweep needs requests: neither --trace nor `trace` in [load] is given");
+        return Err(
+            Failure::input(message).with_help("for example --trace mixed-zipf; all points replay the same")
+        );
+    };
+    let (text, shown) = stack_text(&asked.stack)?;
+    let mut file = StackFile::parse(&text, &shown)?;
+    for (path, value) in &args.set {
+        file = file.with_set(path, value)?;
+    }
+    let registry = builtin();
+    let threads = args.jobs.unwrap_or_else(parallel::cores);
+    let how = (load.seed, threads, asked.skip_impossible);
+    let survey = survey(&file, &space, &registry, load.args.export.as_deref(), how)?;
+    if let Some(error) = &survey.impossible {
+        let left = survey.seen.iter().filter(|s| s.is_none()).count() as u64;
+        talk.note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));
+    }
+    let sweep = asked.sweep(space, &survey.devices)?;
+    let search = search::by_name(asked.search.as_deref())?;
+    let Some((room, smallest)) = survey.smallest() else {
+        return Err(Failure::input(format!("{name}: no point can be built")));
+    };
+    let common = Common { seed: load.seed, precondition: load.precondition, talk };
+    let point = (sweep.space.len() > 1).then(|| sweep.space.label(smallest));
+    let workload = on_room(&trace, &load.args, common, room, point.as_deref())?;
+    let total = requests_of(&workload);
+    let warm_up = load.args.warm_up.map_or(0, |w| w.requests(total));
+    if warm_up >= total {
+        let message = format!("a warm-up of {warm_up} requests leaves nothing to measure: there are {total}");
+        return Err(Failure::input(message));
+    }
+    let options = RunOptions {
+        workloads: vec![workload],
+        seed: load.seed,
+        precondition: load.precondition,
+        warm_up,
+        stack_name: asked.stack.clone(),
+    };
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    Ok(Prepared { name, file, registry, sweep, survey, search, load, options, shard, threads })
+}
+
+/// Takes up what is known: of this sweep's folder, and of others.
+fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option<Journal>, Failure> {
+    if args.out.is_none() && args.from.is_empty() {
+        return Ok(None);
+    }
+    let own = std::env::current_exe().and_then(|path| id::program(&path));
+    let program = own.map_err(|e| Failure::failed(format!("the program cannot read itself: {e}")))?;
+    let damaged = |folder: &Path, lines: u64| {
+        if lines > 0 {
+            let lines = plural(lines, "line");
+            talk.warning(format!(
+                "{}: {lines} of the journal damaged; what they held is measured again",
+                folder.display()
+            ));
+        }
+    };
+    let mut journal = None;
+    if let Some(folder) = &args.out {
+        // A dry run makes nothing.
+        if args.dry_run && folder.join(nandu_sweep::journal::NAME).is_file() {
+            damaged(folder, bench.take_from(folder, &program, None)?);
+        } else if !args.dry_run {
+            let (own, lines) = bench.resume(folder, &program)?;
+            damaged(folder, lines);
+            journal = Some(own);
+        }
+    }
+    for folder in &args.from {
+        damaged(folder, bench.take_from(folder, &program, journal.as_mut())?);
+    }
+    Ok(journal)
+}
+
+fn measure(
+    prepared: &Prepared,
+    bench: &mut Bench<'_>,
+    mut journal: Option<Journal>,
+    talk: Talk,
+) -> Result<(), Failure> {
+    let (all, known) = bench.progress(prepared.shard);
+    if known > 0 {
+        talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
+    }
+    let each: u64 = prepared.options.workloads.iter().map(requests_of).sum();
+    let bar = talk.bar(each * (all - known) as u64, "requests");
+    let done =
+        bench.measure(prepared.search, prepared.shard, prepared.threads, journal.as_mut(), &|n| bar.add(n));
+    bar.clear();
+    Ok(done?)
+}
+
+/// Requests of the two short runs that an estimate is made of.
+const SHORT: [usize; 2] = [200, 2000];
+
+/// Shows the points, and says about how long they take.
+fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Failure> {
+    let (space, ids) = (&prepared.sweep.space, bench.ids());
+    let heads: Vec<String> = space.axes().iter().map(|a| format!("<{}", a.name)).collect();
+    let heads = ["point", "<id"].into_iter().chain(heads.iter().map(String::as_str));
+    let mut table = Table::new(heads.chain(["<state"]));
+    let mine = |id: &id::Id| prepared.shard.has(id);
+    for point in 0..space.len() {
+        let (name, state) = match ids[point] {
+            None => ("-".into(), "cannot be built"),
+            Some(id) if !mine(&id) => (id.short(), "of another shard"),
+            Some(id) if bench.known()[point].is_some() => (id.short(), "known"),
+            Some(id) => (id.short(), "to run"),
+        };
+        let cells = [point.to_string(), name].into_iter();
+        table.row(cells.chain(space.names(point).into_iter().map(str::to_string)).chain([state.into()]));
+    }
+    let each: u64 = prepared.options.workloads.iter().map(requests_of).sum();
+    let (all, known) = bench.progress(prepared.shard);
+    let left = (all - known) as u64;
+    let sum = format!(
+        "{} to run, {} each, {} in all\n",
+        plural(left, "point"),
+        plural(each, "request"),
+        count(each * left)
+    );
+    output::print(&format!("{table}\n{sum}"))?;
+    let next = (0..space.len()).find(|&p| ids[p].is_some_and(|id| mine(&id)) && bench.known()[p].is_none());
+    if let Some(point) = next {
+        let seconds =
+            estimate(prepared, point, each)? * left as f64 / prepared.threads.min(left as usize) as f64;
+        talk.note(format!(
+            "about {} on {}, going by the first {} requests of point {point}",
+            crate::format::time((seconds * 1e9) as u64),
+            plural(prepared.threads as u64, "core"),
+            count(SHORT[1] as u64)
+        ));
+    }
+    Ok(())
+}
+
+/// Seconds that one point takes, from two short runs of it.
+fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure> {
+    let stack = with_settings(&prepared.file, &prepared.sweep.space, point)?.load(&prepared.registry)?;
+    let export = prepared.survey.seen[point].as_ref().map_or(0, |seen| seen.export);
+    let mut took = Vec::new();
+    for requests in SHORT {
+        let short = |w: &RunWorkload| {
+            let mut trace = (*w.trace).clone();
+            trace.records.truncate(requests);
+            trace.service = None;
+            RunWorkload { export, trace: Arc::new(trace), passes: 1, ..w.clone() }
+        };
+        let workloads = prepared.options.workloads.iter().map(short).collect();
+        let options = RunOptions { workloads, warm_up: 0, ..prepared.options.clone() };
+        let start = Instant::now();
+        nandu_sim::run(&stack, &options, |_| ())?;
+        took.push(start.elapsed().as_secs_f64());
+    }
+    let rate = (took[1] - took[0]).max(0.0) / (SHORT[1] - SHORT[0]) as f64;
+    Ok(took[0] + rate * each as f64)
+}
+
+/// A sweep as JSON.
+#[derive(Serialize)]
+struct SweepJson<'a> {
+    sweep: &'a str,
+    version: &'static str,
+    stack: &'a str,
+    load: String,
+    shard: String,
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+}
+
+fn load_line(prepared: &Prepared) -> String {
+    let o = &prepared.options;
+    let loads: Vec<String> = o
+        .workloads
+        .iter()
+        .map(|w| {
+            let meta = &w.trace.meta;
+            format!("{} ({}), {}, fit {}", meta.source, meta.origin.name(), w.pace_in_words(), w.fit)
+        })
+        .collect();
+    let each: u64 = o.workloads.iter().map(requests_of).sum();
+    format!(
+        "{}, {} each, precondition {}, seed {}",
+        loads.join("; "),
+        plural(each, "request"),
+        precondition_name(o.precondition),
+        o.seed
+    )
+}
+
+/// Prints what came out, and writes the files that were asked for.
+fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> Result<(), Failure> {
+    let json = SweepJson {
+        sweep: &prepared.name,
+        version: env!("CARGO_PKG_VERSION"),
+        stack: &prepared.options.stack_name,
+        load: load_line(prepared),
+        shard: prepared.shard.to_string(),
+        outcome,
+    };
+    match args.json {
+        true => output::print_json(&json)?,
+        false => {
+            let mut lines = match prepared.shard.is_whole() {
+                true => text::sentences(&prepared.sweep, outcome),
+                false => vec![format!("shard {}: --from joins it with the others", prepared.shard)],
+            };
+            lines.push(format!("load: {}", json.load));
+            output::print(&format!("{}\n{}\n", text::table(&prepared.sweep, outcome), lines.join("\n")))?;
+        }
+    }
+    cautions(prepared, outcome, talk);
+    let within = |name: &str| args.out.as_ref().map(|folder| folder.join(name));
+    let page =
+        || front::page(&format!("nandu sweep {}", prepared.name), &json.load, &prepared.sweep, outcome);
+    for path in [args.report.clone(), within("report.html")].into_iter().flatten() {
+        write(&path, page().as_bytes(), talk)?;
+    }
+    for path in [args.parquet.clone(), within("points.parquet")].into_iter().flatten() {
+        output::write_file(&path, |out| {
+            table::write(outcome, out).map_err(|e| Failure::unwritable(&path, &e))
+        })?;
+        talk.note(format!("points written to {}", path.display()));
+    }
+    if let Some(path) = within("points.json") {
+        let text = serde_json::to_string_pretty(&json).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
+        write(&path, format!("{text}\n").as_bytes(), talk)?;
+    }
+    let winner = [args.best.clone(), within("best.toml")].into_iter().flatten();
+    match winning_stack(prepared, outcome)? {
+        Some(text) => winner.into_iter().try_for_each(|path| write(&path, text.as_bytes(), talk)),
+        // What an earlier sweep left in the folder is not the winner of this one.
+        None => within("best.toml").map_or(Ok(()), |path| match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Failure::unwritable(&path, &e)),
+            _ => Ok(()),
+        }),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8], talk: Talk) -> Result<(), Failure> {
+    output::write_file(path, |out| out.write_all(bytes).map_err(|e| Failure::unwritable(path, &e)))?;
+    talk.note(format!("{} written", path.display()));
+    Ok(())
+}
+
+/// What a reader must know before believing the figures.
+fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
+    use nandu_sweep::Figure;
+    for workload in &prepared.options.workloads {
+        let meta = &workload.trace.meta;
+        if meta.origin.name() == "stand-in" {
+            talk.note(format!("`{}` is a generated load, not a recorded trace", meta.format));
+        }
+    }
+    let unworn = outcome.rows.iter().filter(|r| r.figures.contains(&Some(Figure::Unworn))).count();
+    if unworn > 0 {
+        let points = plural(unworn as u64, "point");
+        talk.warning(format!("{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"));
+    }
+    let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
+    if saturated > 0 {
+        let points = plural(saturated as u64, "point");
+        talk.warning(format!("{points} saturated: latencies measure the queue there; lower the load (--time-scale, --rate) or use --closed"));
+    }
+}
+
+/// The winning stack, with where it comes from.
+fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String>, Failure> {
+    let Some(row) = outcome.best.and_then(|point| outcome.row(point)) else { return Ok(None) };
+    let (sweep, point) = (&prepared.sweep, row.point);
+    let mut file = with_settings(&prepared.file, &sweep.space, point)?;
+    let stack = file.load(&prepared.registry)?;
+    let folder = Path::new(&prepared.options.stack_name).parent().unwrap_or(Path::new(""));
+    for workload in &stack.workloads {
+        // The traces of the stack file are relative to it, and this one may lie elsewhere.
+        if let Some(path) = workload.table.trace.as_ref().and_then(|t| folder.join(t).canonicalize().ok()) {
+            let value = toml::Value::String(path.display().to_string()).to_string();
+            file = file.with_set(&format!("workload.{}.trace", workload.name), &value)?;
+        }
+    }
+    let room = prepared.survey.smallest().map_or(0, |(room, _)| room.0);
+    let comment = format!(
+        "{}, the best of {} of the sweep {} of {}.\n\nWanted: {}.\nMeasured: {}.\nRequests: {}; laid onto {}.\n\n  nandu run THIS {}",
+        capital(&text::named(sweep, point)),
+        plural(outcome.rows.len() as u64, "point"),
+        prepared.name,
+        prepared.options.stack_name,
+        text::wanted(sweep),
+        text::figures(sweep, row, |_| true),
+        load_line(prepared),
+        size(room),
+        prepared.load.options()
+    );
+    Ok(Some(best::text(&comment, &file)))
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_sweep_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stacks/sweeps");
+        for entry in std::fs::read_dir(folder).expect("the folder of sweeps") {
+            let path = entry.expect("the folder can be listed").path();
+            let name = path.file_stem().expect("it has a name").to_string_lossy();
+            assert!(BUILTIN.iter().any(|b| b.0 == name), "add stacks/sweeps/{name}.toml to BUILTIN");
+        }
+    }
+}

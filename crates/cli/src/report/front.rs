@@ -1,0 +1,144 @@
+//! The page of a sweep: what follows, the front as pictures, all points.
+
+use super::chart::{fill, legend, short, Axis, Chart};
+use super::page::frame;
+use super::scale::Scale;
+use super::svg::escape;
+use super::tables::table;
+use crate::commands::sweep::text::{figure, named, sentences, verdict};
+use nandu_sweep::bound::Goal;
+use nandu_sweep::metric::{Figure, Kind};
+use nandu_sweep::outcome::Row;
+use nandu_sweep::{Outcome, Sweep};
+
+/// What a point is, from the least to the most: its colour and the word in the legend.
+const STANDINGS: [(usize, &str, f64); 4] =
+    [(5, "misses a bound", 3.0), (0, "counts", 3.6), (1, "on the front", 4.6), (2, "best", 6.4)];
+
+fn standing(outcome: &Outcome, row: &Row) -> usize {
+    match row {
+        _ if outcome.best == Some(row.point) => 3,
+        _ if row.front => 2,
+        _ if row.meets => 1,
+        _ => 0,
+    }
+}
+
+/// The page.
+pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String {
+    let items: String =
+        sentences(sweep, outcome).iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+    let mut body =
+        format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
+    let pictures = pictures(sweep, outcome);
+    let sections = [
+        ("Front", "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it.", pictures),
+        ("Points", "All points that were measured, in their order.", rows(sweep, outcome)),
+    ];
+    for (heading, text, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {
+        body += &format!("<section>\n<h2>{heading}</h2>\n<p>{text}</p>\n{content}</section>\n");
+    }
+    frame(title, &body)
+}
+
+fn rows(sweep: &Sweep, outcome: &Outcome) -> String {
+    let heads = std::iter::once("point").chain(outcome.axes.iter().map(String::as_str));
+    let heads: Vec<&str> =
+        heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["verdict"]).collect();
+    let body = outcome.rows.iter().map(|row| {
+        let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| figure(m.kind, *f));
+        let cells = std::iter::once(row.point.to_string()).chain(row.steps.iter().cloned());
+        let cells = cells.chain(figures).chain([verdict(sweep, outcome, row)]);
+        (outcome.best == Some(row.point), cells.collect())
+    });
+    let words: Vec<usize> = (1..=outcome.axes.len()).chain([heads.len() - 1]).collect();
+    table(&heads, &words, body)
+}
+
+/// The first goal against each other; with one goal, against the points in order.
+fn pictures(sweep: &Sweep, outcome: &Outcome) -> String {
+    let Some((first, others)) = sweep.goals.split_first() else { return String::new() };
+    if others.is_empty() {
+        let across = |row: &Row| Some(row.point as f64);
+        let places: Vec<f64> = outcome.rows.iter().map(|r| r.point as f64).collect();
+        let axis = axis(&places, "point", |v| short(&format!("{v:.1}")), false);
+        return picture(sweep, outcome, (&across, axis), first, false);
+    }
+    let of = |goal: &Goal| values(sweep, outcome, goal);
+    let drawn = others.iter().map(|other| {
+        let x = axis(&of(first), &first.metric.name, shown(first.metric.kind), true);
+        let across = |row: &Row| value(sweep, row, first);
+        picture(sweep, outcome, (&across, x), other, true)
+    });
+    drawn.collect()
+}
+
+/// The figure of a goal as a number; none where there is none or the flash was not worn.
+fn value(sweep: &Sweep, row: &Row, goal: &Goal) -> Option<f64> {
+    let column = sweep.metrics.iter().position(|m| *m == goal.metric)?;
+    match row.figures[column]? {
+        Figure::Value(v) => Some(v as f64),
+        Figure::Unworn => None,
+    }
+}
+
+fn values(sweep: &Sweep, outcome: &Outcome, goal: &Goal) -> Vec<f64> {
+    outcome.rows.iter().filter_map(|row| value(sweep, row, goal)).collect()
+}
+
+fn shown(kind: Kind) -> impl Fn(f64) -> String {
+    move |v| short(&figure(kind, Some(Figure::Value(v as u64))))
+}
+
+/// From zero where all figures are of one size, by powers of ten where they are not.
+fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: bool) -> Axis {
+    let (least, most) = values.iter().fold((f64::MAX, 0.0f64), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
+    let scale = match logarithmic && least > 0.0 && most > 30.0 * least {
+        true => Scale::log(least, most),
+        false => Scale::from_zero(most),
+    };
+    Axis::new(scale, label, show)
+}
+
+fn picture(
+    sweep: &Sweep,
+    outcome: &Outcome,
+    (across, x): (&dyn Fn(&Row) -> Option<f64>, Axis),
+    up: &Goal,
+    joined: bool,
+) -> String {
+    let y = axis(&values(sweep, outcome, up), &up.metric.name, shown(up.metric.kind), true);
+    let label = format!("{} over {}", y.label, x.label);
+    let mut chart = Chart::new(380.0, &x, &y);
+    let at = |row: &Row| Some((across(row)?, value(sweep, row, up)?));
+    let mut front: Vec<(f64, f64)> = outcome.rows.iter().filter(|r| r.front).filter_map(at).collect();
+    front.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    if joined {
+        chart.line("line thin c1", &front);
+    }
+    let mut used = [false; STANDINGS.len()];
+    // What matters most is drawn last, so that nothing hides it.
+    for (kind, (colour, _, radius)) in STANDINGS.iter().enumerate() {
+        for row in outcome.rows.iter().filter(|r| standing(outcome, r) == kind) {
+            let Some(place) = at(row) else { continue };
+            used[kind] = true;
+            let title = format!(
+                "{}: {}",
+                named(sweep, row.point),
+                crate::commands::sweep::text::figures(sweep, row, |_| true)
+            );
+            chart.dot(&format!("dot c{colour}"), place, *radius, &title);
+        }
+    }
+    let names = STANDINGS.iter().zip(used).filter(|(_, used)| *used);
+    let names: Vec<(String, String)> =
+        names.map(|((colour, word, _), _)| (fill(*colour), (*word).into())).collect();
+    let absent = outcome.rows.len() - outcome.rows.iter().filter(|r| at(r).is_some()).count();
+    let note = match absent {
+        0 => String::new(),
+        n => {
+            format!("<p>{n} points have no place here: a figure is missing, or the flash was not worn.</p>\n")
+        }
+    };
+    legend(&names) + &chart.svg.finish(&label) + &note
+}

@@ -1,0 +1,236 @@
+//! Running points: all cores, one copy of the requests, each point into the journal as soon as it is known.
+
+use crate::error::SweepError;
+use crate::id::{Id, Shard, Shared};
+use crate::journal::{Journal, Record};
+use crate::metric::{figures, Figure, Figures};
+use crate::outcome::shown_and_watched;
+use crate::schedule::Schedule;
+use crate::search::{Known, SearchKind};
+use crate::survey::{stack, Seen, Survey};
+use crate::Sweep;
+use nandu_base::Registry;
+use nandu_sim::replay::Progress;
+use nandu_sim::{RunOptions, RunWorkload};
+use nandu_stack::StackFile;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Mutex};
+use std::time::Instant;
+
+/// Everything that the runs of a sweep share, and what is known of its points.
+pub struct Bench<'a> {
+    sweep: &'a Sweep,
+    file: &'a StackFile,
+    registry: &'a Registry,
+    options: &'a RunOptions,
+    seen: &'a [Option<Seen>],
+    /// Figures that are kept of each point.
+    names: Vec<String>,
+    /// The name of each point that can be built.
+    ids: Vec<Option<Id>>,
+    /// The points of each name: different settings may make the same stack.
+    points: BTreeMap<Id, Vec<usize>>,
+    known: Known,
+}
+
+impl<'a> Bench<'a> {
+    /// Nothing is known yet. `options` hold the requests; which export takes them is in `survey`.
+    pub fn new(
+        sweep: &'a Sweep,
+        file: &'a StackFile,
+        registry: &'a Registry,
+        options: &'a RunOptions,
+        survey: &'a Survey,
+    ) -> Bench<'a> {
+        let shared = Shared::of(options);
+        let id = |seen: &Option<Seen>| seen.as_ref().map(|s| shared.id(&s.stack_hash, s.export));
+        let ids: Vec<Option<Id>> = survey.seen.iter().map(id).collect();
+        let mut points: BTreeMap<Id, Vec<usize>> = BTreeMap::new();
+        for (point, id) in ids.iter().enumerate() {
+            if let Some(id) = id {
+                points.entry(*id).or_default().push(point);
+            }
+        }
+        let known = ids.iter().map(|_| None).collect();
+        Bench {
+            sweep,
+            file,
+            registry,
+            options,
+            seen: &survey.seen,
+            names: shown_and_watched(sweep),
+            ids,
+            points,
+            known,
+        }
+    }
+
+    /// The name of each point; `None` for those that cannot be built.
+    pub fn ids(&self) -> &[Option<Id>] {
+        &self.ids
+    }
+
+    /// Figures of the points that are known.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// How many points of `shard` are there and how many of them are known.
+    pub fn progress(&self, shard: Shard) -> (usize, usize) {
+        let mine = |point: &usize| self.ids[*point].is_some_and(|id| shard.has(&id));
+        let all = (0..self.ids.len()).filter(mine);
+        all.fold((0, 0), |(all, known), p| (all + 1, known + usize::from(self.known[p].is_some())))
+    }
+
+    /// Takes up what the journal in `folder` holds. Returns it, and how many of its lines do not count.
+    pub fn resume(&mut self, folder: &Path, program: &str) -> Result<(Journal, u64), SweepError> {
+        Journal::open(folder, program, |record| self.learn(record.id, &record.figures))
+    }
+
+    /// Takes up what the journal of another folder holds, and copies it to `journal`. Returns how many lines do not count.
+    pub fn take_from(
+        &mut self,
+        folder: &Path,
+        program: &str,
+        mut journal: Option<&mut Journal>,
+    ) -> Result<u64, SweepError> {
+        let mut failed = None;
+        let damaged = Journal::read(folder, program, |record| {
+            let new = self.points.get(&record.id).is_some_and(|points| self.known[points[0]].is_none());
+            if new {
+                let copied = journal.as_deref_mut().map_or(Ok(()), |journal| journal.append(&record));
+                failed = failed.take().or(copied.err());
+                self.learn(record.id, &record.figures);
+            }
+        })?;
+        failed.map_or(Ok(damaged), Err)
+    }
+
+    /// The figures of a point, if it is one of this sweep.
+    fn learn(&mut self, id: Id, figures: &Figures) {
+        let kept: Box<[Option<Figure>]> = self.names.iter().map(|name| figures.get(name).copied()).collect();
+        for &point in self.points.get(&id).into_iter().flatten() {
+            self.known[point] = Some(kept.clone());
+        }
+    }
+
+    /// Measures what `search` asks for and is not known, as far as it belongs to `shard`. `moved` hears of requests as
+    /// they are sent in, from any thread.
+    pub fn measure(
+        &mut self,
+        search: &SearchKind,
+        shard: Shard,
+        threads: usize,
+        mut journal: Option<&mut Journal>,
+        moved: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), SweepError> {
+        if !shard.is_whole() && !search.shards {
+            let what = format!("the search `{}` chooses points by figures", search.name);
+            return Err(SweepError::bad("--shard", what, "a part of it cannot be done alone"));
+        }
+        let mut chooser = (search.begin)();
+        loop {
+            let asked = chooser.next(&self.sweep.space, &self.known);
+            if asked.is_empty() {
+                return Ok(());
+            }
+            let mine = |point: &usize| {
+                let id = self.ids[*point].filter(|id| shard.has(id));
+                self.known[*point].is_none() && id.is_some_and(|id| self.points[&id][0] == *point)
+            };
+            let todo: Vec<usize> =
+                asked.into_iter().map(|p| self.first_of_its_name(p)).filter(mine).collect();
+            self.run(todo, threads, journal.as_deref_mut(), moved)?;
+        }
+    }
+
+    fn first_of_its_name(&self, point: usize) -> usize {
+        self.ids[point].map_or(point, |id| self.points[&id][0])
+    }
+
+    /// Runs points on all threads. Of several that fail the first in order is the error.
+    fn run(
+        &mut self,
+        mut todo: Vec<usize>,
+        threads: usize,
+        mut journal: Option<&mut Journal>,
+        moved: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), SweepError> {
+        todo.sort_unstable();
+        todo.dedup();
+        let threads = threads.clamp(1, todo.len().max(1));
+        let schedule = Mutex::new(Schedule::new(&self.sweep.space, todo));
+        let stop = AtomicBool::new(false);
+        let mut failed: Option<(usize, SweepError)> = None;
+        let runner = Runner {
+            sweep: self.sweep,
+            file: self.file,
+            registry: self.registry,
+            options: self.options,
+            seen: self.seen,
+            moved,
+        };
+        std::thread::scope(|scope| {
+            let (done, results) = mpsc::channel();
+            for _ in 0..threads {
+                let (done, schedule, stop, runner) = (done.clone(), &schedule, &stop, &runner);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let Some(point) = schedule.lock().expect("no holder panics").take() else { return };
+                        let start = Instant::now();
+                        let result = runner.figures(point);
+                        schedule.lock().expect("no holder panics").took(point, start.elapsed().as_secs_f64());
+                        if done.send((point, result)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(done);
+            for (point, result) in results {
+                let kept = result.and_then(|figures| {
+                    let id = self.ids[point].expect("only points that can be built are run");
+                    self.learn(id, &figures);
+                    journal.as_deref_mut().map_or(Ok(()), |journal| journal.append(&Record { id, figures }))
+                });
+                if let Err(error) = kept {
+                    stop.store(true, Ordering::Relaxed);
+                    if failed.as_ref().is_none_or(|(first, _)| point < *first) {
+                        failed = Some((point, error));
+                    }
+                }
+            }
+        });
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+/// What a thread needs to run a point.
+struct Runner<'a> {
+    sweep: &'a Sweep,
+    file: &'a StackFile,
+    registry: &'a Registry,
+    options: &'a RunOptions,
+    seen: &'a [Option<Seen>],
+    moved: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Runner<'_> {
+    fn figures(&self, point: usize) -> Result<Figures, SweepError> {
+        let label = || self.sweep.space.label(point);
+        let stack = stack(self.file, &self.sweep.space, point, self.registry)
+            .map_err(|error| SweepError::Stack { point: label(), error })?;
+        let export = self.seen[point].as_ref().expect("only points that can be built are run").export;
+        let workloads = self.options.workloads.iter().map(|w| RunWorkload { export, ..w.clone() });
+        let options = RunOptions { workloads: workloads.collect(), ..self.options.clone() };
+        let mut told = 0;
+        let follow = |progress: Progress| {
+            (self.moved)(progress.issued - std::mem::replace(&mut told, progress.issued))
+        };
+        let result = nandu_sim::run(&stack, &options, follow)
+            .map_err(|error| SweepError::Run { point: label(), error })?;
+        Ok(figures(&result))
+    }
+}
