@@ -126,7 +126,7 @@ pub enum Allocation {
     /// Wherever the turn is.
     #[default]
     Dynamic,
-    /// To the plane of its number, in the order of `placement`. With units of one plane, and without a write buffer.
+    /// To the plane of its number, in the order of `placement`; to the die, with units of a die.
     Static,
 }
 
@@ -283,9 +283,8 @@ impl SsdConfig {
         let turns = self.unit.turns(self.placement, geometry);
         let turns = match self.allocation {
             Allocation::Dynamic => turns,
-            Allocation::Static if self.unit != Unit::Plane || self.buffer_config().is_some() => {
-                let why =
-                    "pages have planes of their own only with `unit = \"plane\"` and without a write buffer";
+            Allocation::Static if self.unit == Unit::Superblock => {
+                let why = "a superblock lies in every plane: pages have none of their own";
                 return Err(BuildError::at("allocation", why));
             }
             Allocation::Static => turns.fixed(),
@@ -337,8 +336,13 @@ impl SsdConfig {
             Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
         let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
         let idle = self.idle(&layout, first_timer);
-        let buffer =
-            self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
+        let buffer = self.buffer(
+            stripes.units.chips(),
+            shape.pages,
+            page_bytes,
+            first_timer + u32::from(idle.is_some()),
+            cx,
+        )?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
             host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
@@ -368,10 +372,10 @@ impl SsdConfig {
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
     }
 
-    /// The write buffer; its timer is `timer`.
+    /// The write buffer of a drive of these chips; its timer is `timer`.
     fn buffer(
         &self,
-        layout: &Layout,
+        chips: &Layout,
         logical: u32,
         page: u64,
         timer: u32,
@@ -384,10 +388,10 @@ impl SsdConfig {
             logical,
             keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
             keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
-            at_once: config.at_once.unwrap_or(layout.planes),
+            at_once: config.at_once.unwrap_or(chips.planes),
             link: Link::new(config.link_bytes_per_second),
             key: TimerKey(timer),
-            dump: config.power_loss_protection.then(|| (u64::from(layout.ppn_end()), layout.block_stride())),
+            dump: config.power_loss_protection.then(|| (u64::from(chips.ppn_end()), chips.block_stride())),
             planted: buffer::Planted::of(cx),
         }))))
     }

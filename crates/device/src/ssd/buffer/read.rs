@@ -138,7 +138,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                         }
                         _ => None,
                     };
-                    self.queue.read(Job::Read, &order, Page { overlay, ..Page::read(ppn, lpn) });
+                    let page = Page::read(self.stripes.units.place(ppn), lpn);
+                    self.queue.read(Job::Read, &order, Page { overlay, ..page });
                 }
                 (found, None) if fetches => {
                     self.fetch(id, &pages, lpn, None, cx);

@@ -154,7 +154,8 @@ impl Draft<'_> {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         self.put("placement", format!("{axes:?}"));
-        if matches!(self.drive, Drive::AtOnce | Drive::Queued) && self.rng.fork(13).below(4) == 0 {
+        let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Buffered) || unit == "die";
+        if may_aim && self.rng.fork(13).below(4) == 0 {
             self.put_text("allocation", "static");
         }
         name
@@ -222,7 +223,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(12);
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
-            Drive::Any | Drive::Slc => rng.below(3) == 0,
+            Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants => rng.below(3) == 0,
             _ => false,
         };
         if !is_drawn {
@@ -357,6 +358,7 @@ impl Draft<'_> {
         if rng.below(2) == 0 {
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
         }
+        self.write_buffer(page);
         self.drive = drive;
         name
     }
