@@ -19,6 +19,11 @@ pub struct Oob {
     pub seq: u64,
 }
 
+impl Oob {
+    /// The bit of a key that says that the page was programmed in SLC mode: one bit in a cell that can hold more.
+    pub const SLC: u64 = 1 << 63;
+}
+
 /// State of one unit (a flash page).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnitState {
@@ -94,6 +99,11 @@ pub trait Medium: Send {
 
     /// How often the block that holds `unit` was erased: flash wears whether its controller remembers or not.
     fn erases(&self, unit: u64) -> u32;
+
+    /// How many of these erases found a page of the block programmed in SLC mode ([`Oob::SLC`]).
+    fn slc_erases(&self, _unit: u64) -> u32 {
+        0
+    }
 
     /// Tells the medium the time, so that it may forget how to undo what is complete.
     fn settle(&mut self, now: Instant);

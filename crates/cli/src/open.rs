@@ -23,6 +23,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("read-priority", include_str!("../../../stacks/read-priority.toml")),
     ("write-buffer", include_str!("../../../stacks/write-buffer.toml")),
     ("suspension", include_str!("../../../stacks/suspension.toml")),
+    ("slc-cache", include_str!("../../../stacks/slc-cache.toml")),
     ("shared-space", include_str!("../../../stacks/shared-space.toml")),
     ("hdd", include_str!("../../../stacks/hdd.toml")),
     ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),

@@ -208,6 +208,36 @@ fn an_operation_is_suspended_as_often_as_it_may() {
     assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
 }
 
+/// Units of several blocks, pages with dies of their own, and tenants: what leaves the buffer goes where it would go without one.
+#[test]
+fn a_buffer_stands_before_wide_units_and_tenants_too() {
+    let tenants = "tenants = [{ name = \"a\", size = \"1 MiB\" }, { name = \"b\", size = \"1 MiB\" }]\n\
+                   isolation = { kind = \"ops\" }\n";
+    for (options, planes) in [
+        ("unit = \"superblock\"\n".to_string(), 4),
+        ("unit = \"die\"\nallocation = \"static\"\n".into(), 2),
+        (format!("unit = \"superblock\"\n{tenants}"), 4),
+        ("allocation = \"static\"\n".into(), 4),
+    ] {
+        for arbiter in MAPS[..2].iter() {
+            let wide = format!("channels = 2\nplanes = 2\n{options}{}{arbiter}", buffer(16, "keep = 1"));
+            let mut bed = bed(&wide);
+            for page in 0..8 {
+                assert_eq!(write(&mut bed, page), LINK, "{wide}");
+            }
+            let flush = bed.go(Op::Flush, 0, 0).latency;
+            assert_eq!(counter(&bed, "host_pages_written"), 8, "{wide}");
+            // Eight pages over so many planes, two to a die; the drive's fill may have ended within a row.
+            let most = (PROGRAM + TRANSFER * 2) * (8 / planes + 1);
+            assert!(
+                flush >= PROGRAM + TRANSFER && flush <= most,
+                "{wide}: a flush takes {flush}, at most {most}"
+            );
+            assert!(read(&mut bed, 5) >= READ + TRANSFER, "{wide}");
+        }
+    }
+}
+
 #[test]
 fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     for (options, why) in [
@@ -215,6 +245,7 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
         ("write_buffer = { size = \"1 MiB\", link_bytes_per_second = 0 }", "above zero"),
         ("write_buffer = { size = \"1 MiB\", at_once = 0 }", "at least 1"),
         ("write_buffer = { size = \"1 MiB\", keep = \"3/2\" }", "at most 1"),
+        ("unit = \"superblock\"\nallocation = \"static\"", "none of their own"),
         ("arbiter = { kind = \"queued\", suspension = { erases = 70000 } }", "65535"),
         ("arbiter = { kind = \"queued\", suspension = { suspend = \"2 s\" } }", "at most 1 s"),
     ] {

@@ -7,10 +7,12 @@
 //! RAM: 4 bytes per physical page, 27 per block.
 
 mod cursor;
+mod modes;
 mod shares;
 mod wear;
 
 pub use cursor::Cursor;
+pub use modes::SlcRules;
 pub use shares::Share;
 pub use wear::{FreeOrder, WearRules};
 
@@ -135,6 +137,8 @@ pub struct BlockTable {
     shares: Vec<Share>,
     /// Open blocks of streams beside the first one, pool after pool.
     streams: Vec<Cursor>,
+    /// Which blocks are in SLC mode, where some may be.
+    modes: Option<Box<modes::Modes>>,
     /// The planes; where tenants have blocks of their own, a pool for each tenant of each plane.
     pub planes: Vec<Plane>,
 }
@@ -167,6 +171,7 @@ impl BlockTable {
             pools_per_plane: 1,
             shares: Vec::new(),
             streams: Vec::new(),
+            modes: None,
             planes: vec![empty; layout.planes as usize],
         };
         for block in layout.all_blocks() {
@@ -346,6 +351,9 @@ impl BlockTable {
         self.invalid[block.0 as usize] = 0;
         self.safe_at[block.0 as usize] = Instant::ZERO;
         self.erases[block.0 as usize] += 1;
+        if let Some(modes) = &mut self.modes {
+            modes.erased(block, self.layout.plane_of_block(block));
+        }
         if !self.retire(block, least_free) {
             self.push_free(block);
         }
@@ -369,6 +377,7 @@ impl BlockTable {
             let pages = &self.owners[first as usize..(first + self.layout.pages) as usize];
             // Pages are programmed in order.
             let written = match &self.filled {
+                _ if self.is_slc(block) => pages.iter().filter(|&&owner| owner != 0).count() as u32,
                 None => pages.partition_point(|&owner| owner != 0) as u32,
                 Some(_) => self.written_pages(first),
             };
@@ -452,6 +461,7 @@ impl BlockTable {
             table.set_shares(self.shares.clone());
         }
         table.streams = vec![Cursor::CLOSED; self.streams.len()];
+        table.modes = self.blank_modes();
         table.planes.iter_mut().for_each(|plane| plane.free = 0);
         table.free.fill(FreeList::EMPTY);
         table

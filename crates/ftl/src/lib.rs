@@ -17,7 +17,7 @@ pub mod trim_journal;
 pub mod units;
 
 pub use address::{BlockId, Layout, Lpn, Ppn};
-pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, WearRules};
+pub use blocks::{BlockTable, Cursor, FreeOrder, Plane, SlcRules, WearRules};
 pub use map_area::MapArea;
 pub use units::Units;
 

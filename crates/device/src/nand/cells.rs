@@ -43,6 +43,8 @@ pub struct Cells {
     oobs: Vec<Oob>,
     one_session: bool,
     wear: Vec<u32>,
+    /// The erases of blocks in SLC mode, by block; empty until there is one.
+    slc_wear: Vec<u32>,
     block_units: u64,
     /// Slots of mixed pages: a word for each sector, the stamp or the name of a record.
     mixed: Vec<u64>,
@@ -64,6 +66,7 @@ impl Cells {
             oobs: vec![NO_OOB; n],
             one_session: false,
             wear: vec![0; n.div_ceil(block_units as usize)],
+            slc_wear: Vec::new(),
             block_units: u64::from(block_units),
             mixed: Vec::new(),
             mixed_free: Vec::new(),
@@ -294,6 +297,10 @@ impl Medium for Cells {
         }
         let saved: Vec<_> =
             (first..first + units).map(|u| (self.data[u as usize], self.oobs[u as usize])).collect();
+        if saved.iter().any(|(_, oob)| oob.key & Oob::SLC != 0) {
+            self.slc_wear.resize(self.wear.len(), 0);
+            self.slc_wear[(first / self.block_units) as usize] += 1;
+        }
         (first..first + units).for_each(|u| self.set(u, (ERASED, NO_OOB)));
         self.unsettled.push_back((window, Done::Erase(first, saved)));
     }
@@ -316,6 +323,10 @@ impl Medium for Cells {
 
     fn erases(&self, unit: u64) -> u32 {
         self.wear[(unit / self.block_units) as usize]
+    }
+
+    fn slc_erases(&self, unit: u64) -> u32 {
+        self.slc_wear.get((unit / self.block_units) as usize).copied().unwrap_or(0)
     }
 
     fn settle(&mut self, now: Instant) {
@@ -363,6 +374,20 @@ mod tests {
         let overlay = Some(Overlay { first: 0, count: 8, payload });
         let oob = Oob { key: 5, seq: u64::from(serial) };
         cells.program(pool, &Program { unit, base: None, overlay, oob, window });
+    }
+
+    #[test]
+    fn an_erase_of_a_block_in_slc_mode_counts_for_both() {
+        let pool = PayloadPool::new(Content::Stamps);
+        let mut cells = Cells::new(8, 8, 4);
+        let done = Window { start: Instant::ZERO, end: Instant::ZERO };
+        for (key, counted) in [(Oob::SLC | 5, 1), (5, 1), (Oob::SLC, 2)] {
+            let oob = Oob { key, seq: 1 };
+            cells.program(&pool, &Program { unit: 4, base: None, overlay: None, oob, window: done });
+            cells.erase(4, 4, done);
+            assert_eq!(cells.slc_erases(6), counted);
+        }
+        assert_eq!((cells.erases(4), cells.slc_erases(0)), (3, 0));
     }
 
     #[test]

@@ -8,6 +8,9 @@
 //! The states account for the time of every die: array operations (those that share one counted once), transfers, waits and
 //! standby add up to the time that has passed, and transfers times their length are the busy time of the channels.
 //!
+//! Blocks in SLC mode have operations of their own length: the lanes count them apart, and they are rows of their own. That they draw
+//! the same power while they last is an assumption: the pumps are the same, the pulses fewer.
+//!
 //! What is not in it: the controller, the link to the host and losses of the supply. Cost: one addition to an operation.
 
 use super::lanes::Timing;
@@ -120,9 +123,22 @@ impl Operations {
         (array, time(transfers, timing.transfer))
     }
 
-    /// What breaks the account, if anything does.
-    pub fn broken(&self, timing: &Timing, dies_busy: Span, channels_busy: Span) -> Option<String> {
+    /// Time of the dies in array operations and of the channels in transfers, with those of `slc` mode.
+    fn times_with(&self, timing: &Timing, slc: Option<(&Operations, &Timing)>) -> (u128, u128) {
         let (array, transfers) = self.times(timing);
+        let (more, most) = slc.map_or((0, 0), |(operations, timing)| operations.times(timing));
+        (array + more, transfers + most)
+    }
+
+    /// What breaks the account, if anything does.
+    pub fn broken(
+        &self,
+        timing: &Timing,
+        slc: Option<(&Operations, &Timing)>,
+        dies_busy: Span,
+        channels_busy: Span,
+    ) -> Option<String> {
+        let (array, transfers) = self.times_with(timing, slc);
         if transfers != u128::from(channels_busy.0) {
             return Some(format!(
                 "transfers take {transfers} ns, the channels were busy for {} ns",
@@ -135,25 +151,51 @@ impl Operations {
     }
 
     /// What is wrong when so many pages were programmed and so many blocks erased, if anything is.
-    pub fn miscounted(&self, programmed: u64, erased: u64) -> Option<String> {
-        let programs = self.all(Kind::Program) + self.all(Kind::Move);
+    pub fn miscounted(
+        &self,
+        slc: Option<(&Operations, &Timing)>,
+        programmed: u64,
+        erased: u64,
+    ) -> Option<String> {
+        let in_slc = |kind| slc.map_or(0, |(operations, _)| operations.all(kind));
+        let programs = self.all(Kind::Program) + self.all(Kind::Move) + in_slc(Kind::Program);
         let differs = |what, drawn: u64, counted: u64| {
             (drawn != counted).then(|| format!("{drawn} {what} drew energy, {counted} are counted"))
         };
-        let erases = self.all(Kind::Erase);
+        let erases = self.all(Kind::Erase) + in_slc(Kind::Erase);
         differs("programs", programs, programmed).or_else(|| differs("erases", erases, erased))
     }
 
-    /// The account.
-    pub fn account(&self, timing: &Timing, power: &FlashPower, dies: DieTime, out: &mut Vec<EnergyPart>) {
+    /// The account, with what was done in `slc` mode in rows of its own.
+    pub fn account(
+        &self,
+        timing: &Timing,
+        slc: Option<(&Operations, &Timing)>,
+        power: &FlashPower,
+        dies: DieTime,
+        out: &mut Vec<EnergyPart>,
+    ) {
+        self.rows(timing, ["read", "program", "erase"], power, out);
+        if let Some((operations, timing)) = slc {
+            operations.rows(timing, ["slc_read", "slc_program", "slc_erase"], power, out);
+        }
+        let (array, transfers) = self.times_with(timing, slc);
+        let waits = dies.busy.saturating_sub(array + transfers);
+        let standby = dies.all.saturating_sub(dies.busy);
+        out.push(EnergyPart::state("wait", waits, MicroWatts(power.wait_uw)));
+        out.push(EnergyPart::state("standby", standby, MicroWatts(power.standby_uw)));
+    }
+
+    /// The rows of operations, with the names of reads, programs and erases. A page takes as long over the channel in every mode.
+    fn rows(&self, timing: &Timing, names: [&'static str; 3], power: &FlashPower, out: &mut Vec<EnergyPart>) {
         for work in Work::ALL {
             let moved = self.of(Kind::Move, work);
             let senses = self.of(Kind::Read, work) + self.of(Kind::Scan, work) + moved;
             let programs = self.of(Kind::Program, work) + moved;
             for (state, operations, each, uw) in [
-                ("read", senses, timing.read, power.read_uw),
-                ("program", programs, timing.program, power.program_uw),
-                ("erase", self.of(Kind::Erase, work), timing.erase, power.erase_uw),
+                (names[0], senses, timing.read, power.read_uw),
+                (names[1], programs, timing.program, power.program_uw),
+                (names[2], self.of(Kind::Erase, work), timing.erase, power.erase_uw),
                 ("transfer", self.transfers(work, timing), timing.transfer, power.transfer_uw),
             ] {
                 if operations > 0 {
@@ -161,10 +203,5 @@ impl Operations {
                 }
             }
         }
-        let (array, transfers) = self.times(timing);
-        let waits = dies.busy.saturating_sub(array + transfers);
-        let standby = dies.all.saturating_sub(dies.busy);
-        out.push(EnergyPart::state("wait", waits, MicroWatts(power.wait_uw)));
-        out.push(EnergyPart::state("standby", standby, MicroWatts(power.standby_uw)));
     }
 }

@@ -111,6 +111,16 @@ struct Site {
     bit: u32,
 }
 
+/// What a mode of blocks has for itself.
+#[derive(Clone, Debug)]
+struct Mode {
+    timing: Timing,
+    operations: Operations,
+}
+
+/// Added to a page's position where its block is in SLC mode: pages of different modes share no operation.
+pub const SLC_POSITION: u32 = 1 << 28;
+
 /// The dies and channels of a drive.
 #[derive(Clone, Debug)]
 pub struct Lanes {
@@ -126,6 +136,8 @@ pub struct Lanes {
     clock: Instant,
     /// What they did, for the account of energy.
     operations: Operations,
+    /// The times of SLC mode and what was done in it; while an operation of that mode is issued, those of the chip's own.
+    other: Option<Box<Mode>>,
     power: FlashPower,
     /// When each die was free of what it had when the counters were reset.
     counted_from: Vec<Instant>,
@@ -152,6 +164,7 @@ impl Lanes {
             clock: Instant::ZERO,
             work: Work::Recovery,
             operations: Operations::default(),
+            other: None,
             power: FlashPower::default(),
             counted_from: vec![Instant::ZERO; dies as usize],
         }
@@ -160,6 +173,28 @@ impl Lanes {
     /// The same, of chips that draw this.
     pub fn drawing(self, power: FlashPower) -> Lanes {
         Lanes { power, ..self }
+    }
+
+    /// The same, with blocks that may be in SLC mode and then take these times.
+    pub fn with_slc(self, timing: Timing) -> Lanes {
+        Lanes { other: Some(Box::new(Mode { timing, operations: Operations::default() })), ..self }
+    }
+
+    /// From here on operations are of the other mode: SLC mode, or the chip's own again.
+    pub fn switch_mode(&mut self) {
+        if let Some(other) = &mut self.other {
+            std::mem::swap(&mut self.timing, &mut other.timing);
+            std::mem::swap(&mut self.operations, &mut other.operations);
+        }
+    }
+
+    /// The operation times of SLC mode, where there is one, between operations.
+    pub fn slc_timing(&self) -> Option<&Timing> {
+        self.other.as_ref().map(|mode| &mode.timing)
+    }
+
+    fn slc(&self) -> Option<(&Operations, &Timing)> {
+        self.other.as_ref().map(|mode| (&mode.operations, &mode.timing))
     }
 
     /// Planted: the account of energy forgets moves.
@@ -174,15 +209,15 @@ impl Lanes {
         };
         let all = self.dies.iter().zip(&self.counted_from).map(span).sum();
         let dies = DieTime { all, busy: u128::from(self.dies_busy().0) };
-        self.operations.account(&self.timing, &self.power, dies, out);
+        self.operations.account(&self.timing, self.slc(), &self.power, dies, out);
     }
 
     /// I-13: operations times their lengths are the busy times, and there are as many as the drive counts: pages programmed
     /// and blocks erased. `None` while operations that it counts have not begun.
     pub fn check(&self, counted: Option<(u64, u64)>) -> Result<(), Violation> {
-        let times = self.operations.broken(&self.timing, self.dies_busy(), self.channels_busy());
+        let times = self.operations.broken(&self.timing, self.slc(), self.dies_busy(), self.channels_busy());
         let differs =
-            || counted.and_then(|(programmed, erased)| self.operations.miscounted(programmed, erased));
+            || counted.and_then(|(pages, erased)| self.operations.miscounted(self.slc(), pages, erased));
         match times.or_else(differs) {
             Some(what) => Err(Violation { invariant: "I-13", what }),
             None => Ok(()),
@@ -267,6 +302,7 @@ impl Lanes {
         self.dies.iter_mut().for_each(|d| d.busy = Span::ZERO);
         self.channels.iter_mut().for_each(|c| c.busy = Span::ZERO);
         self.operations.reset();
+        self.other.iter_mut().for_each(|mode| mode.operations.reset());
         self.counted_from.clear();
         self.counted_from.extend(self.dies.iter().map(|d| d.free_at));
     }
@@ -390,6 +426,11 @@ impl Lanes {
         let (time, programming) = self.program(to.0, read.end.later(earliest), request, to.1);
         self.parts(to.0).0.gc += programming;
         (time.start, time.end, reading + programming, self.timing.transfer * 2)
+    }
+
+    /// What a page of `plane` was issued for last was garbage collection, and occupies its die for `span`.
+    pub fn was_gc(&mut self, plane: u32, span: Span) {
+        self.parts(plane).0.gc += span;
     }
 
     /// Erases a block behind everything the die has to do, and not before `earliest`. Returns the window.

@@ -10,4 +10,4 @@ pub(crate) mod queued;
 pub use cells::Cells;
 pub use energy::FlashPower;
 pub use lanes::{Lanes, PageTime};
-pub use profile::{Geometry, Profile};
+pub use profile::{Geometry, Profile, SlcFigures};

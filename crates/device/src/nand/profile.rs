@@ -15,6 +15,7 @@ const PROFILES: &[&str] = &[
     include_str!("../../profiles/mlc-2019.toml"),
     include_str!("../../profiles/tlc-2015.toml"),
     include_str!("../../profiles/tlc-2019.toml"),
+    include_str!("../../profiles/qlc-2020.toml"),
     include_str!("../../profiles/bench-2026.toml"),
 ];
 
@@ -42,8 +43,24 @@ pub struct Profile {
     pub endurance: u32,
     /// What it draws.
     pub power: FlashPower,
+    /// Its blocks when they are programmed with one bit per cell, where they can be.
+    pub slc: Option<SlcFigures>,
     /// Where each figure comes from.
     pub source: BTreeMap<String, String>,
+}
+
+/// A block in SLC mode: it holds as many pages as it has, divided by the bits that a cell holds otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlcFigures {
+    /// tR.
+    pub read: Span,
+    /// tPROG.
+    pub program: Span,
+    /// tBERS.
+    pub erase: Span,
+    /// Program and erase cycles that a block stands which is always in this mode.
+    pub endurance: u32,
 }
 
 impl Profile {
@@ -130,6 +147,7 @@ mod tests {
             ] {
                 assert!(profile.source.contains_key(figure), "{}: {figure} has no source", profile.name);
             }
+            assert_eq!(profile.slc.is_some(), profile.source.contains_key("slc"), "{}: slc", profile.name);
         }
     }
 

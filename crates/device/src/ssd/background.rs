@@ -92,11 +92,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         next
     }
 
-    /// Whether the plane has too few free blocks and one to clear that gains enough.
+    /// Whether the plane has too few free blocks and one to clear that gains enough, or a cache to fold.
     fn is_worth_clearing(&mut self, plane: u32) -> bool {
         let Some(idle) = &self.idle else { return false };
         let (target, least) = (idle.target, idle.least_gain);
         let p = &self.blocks.planes[plane as usize];
-        p.free < target && (p.clearing || self.choose_victim_that_gains(plane, least))
+        let is_short = p.free < target && (p.clearing || self.choose_victim_that_gains(plane, least));
+        is_short || self.is_worth_folding(plane)
     }
 }

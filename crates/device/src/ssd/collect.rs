@@ -96,15 +96,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.clearing[plane as usize].to = to;
             return true;
         }
-        self.choose_victim_that_gains(plane, 1)
+        self.choose_victim_that_gains(plane, 1) || self.begin_fold(plane, None)
     }
 
     /// Lets the policy choose a block; false when it gains less than `least` pages.
     pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
         let own = match (&self.tenants, &self.streams) {
-            (None, None) => None,
+            (None, None) if self.slc.is_none() => None,
             (Some(_), _) => Some(self.invalid_of_tenant(plane)),
-            (None, Some(_)) => Some(self.invalid_of_full(plane)),
+            (None, _) => Some(self.invalid_of_full(plane)),
         };
         let is_debtor = self.is_debtor(plane);
         let layout = self.blocks.layout();
@@ -133,12 +133,22 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
     }
 
-    /// The invalid pages of a plane's blocks, none for those that streams have open.
+    /// The invalid pages of a plane's blocks, none for those that streams have open, nor of an SLC-mode cache those that it keeps.
     fn invalid_of_full(&self, plane: u32) -> Vec<u16> {
         let mut invalid = self.blocks.plane_invalid(plane).to_vec();
         let first = self.blocks.layout().first_block(plane).0;
         self.blocks.open_streams(plane).for_each(|block| invalid[(block.0 - first) as usize] = 0);
+        if self.blocks.planes[plane as usize].free > 1 {
+            self.hide_slc(plane, &mut invalid);
+        }
         invalid
+    }
+
+    /// Lets so many pages move after each page of the host's that a block is folded when `pages` of them are written.
+    pub(super) fn pace_fold(&mut self, plane: u32, pages: u32) {
+        let clearing = &mut self.clearing[plane as usize];
+        let valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(clearing.victim));
+        clearing.rate = (valid * RATE_UNIT).div_ceil(pages);
     }
 
     /// The block of a pool that is being cleared.
@@ -447,6 +457,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 self.map.unsettled()
             ));
         }
+        self.check_modes()?;
         self.check_map()?;
         self.check_tenants()?;
         let wear: u64 = layout.all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();

@@ -3,6 +3,7 @@
 mod arbiter;
 mod log_drive;
 mod plants;
+mod slc;
 mod streams;
 mod tenants;
 mod unit;
@@ -30,6 +31,7 @@ use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, MapArea, Units, WearRules};
 use schemars::JsonSchema;
 use serde::Deserialize;
+pub use slc::SlcCacheConfig;
 use streams::StreamsConfig;
 use tenants::{IsolationConfig, Tenancy, TenantConfig};
 use unit::Unit;
@@ -110,6 +112,8 @@ pub struct SsdConfig {
     /// Which of the host's pages share blocks.
     #[serde(default)]
     pub streams: StreamsConfig,
+    /// Blocks in SLC mode in front of the chip's own mode. None by default.
+    pub slc_cache: Option<SlcCacheConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
     pub placement: Order,
@@ -125,7 +129,7 @@ pub enum Allocation {
     /// Wherever the turn is.
     #[default]
     Dynamic,
-    /// To the plane of its number, in the order of `placement`. With units of one plane, and without a write buffer.
+    /// To the plane of its number, in the order of `placement`; to the die, with units of a die.
     Static,
 }
 
@@ -173,6 +177,7 @@ impl DeviceConfig for SsdConfig {
             if self.isolation != IsolationConfig::None {
                 return Err(BuildError::at("isolation", "a drive with a log-block map knows no tenants"));
             }
+            self.check_slc()?;
             if self.unit != Unit::Plane {
                 return Err(BuildError::at(
                     "unit",
@@ -185,6 +190,7 @@ impl DeviceConfig for SsdConfig {
         self.check_unit()?;
         self.check_tenants()?;
         self.check_streams()?;
+        self.check_slc()?;
         let units = self.units(chips, geometry, cx)?;
         let layout = *units.layout();
         self.gc.check(layout.blocks)?;
@@ -246,6 +252,8 @@ struct Size {
     room: u32,
     /// Blocks of each plane that hold no data of the host's.
     reserved: u32,
+    /// Of these, the ones of a cache in SLC mode.
+    slc: u32,
     wear: WearRules,
 }
 
@@ -280,15 +288,18 @@ impl SsdConfig {
         let turns = self.unit.turns(self.placement, geometry);
         let turns = match self.allocation {
             Allocation::Dynamic => turns,
-            Allocation::Static if self.unit != Unit::Plane || self.buffer_config().is_some() => {
-                let why =
-                    "pages have planes of their own only with `unit = \"plane\"` and without a write buffer";
+            Allocation::Static if self.unit == Unit::Superblock => {
+                let why = "a superblock lies in every plane: pages have none of their own";
                 return Err(BuildError::at("allocation", why));
             }
             Allocation::Static => turns.fixed(),
         };
         let mut lanes = Lanes::new(geometry.all_dies(), geometry.planes, geometry.channels, timing)
             .drawing(profile.power);
+        let slc_mode = self.slc_mode(&profile, &timing)?;
+        if let Some((_, timing)) = slc_mode {
+            lanes = lanes.with_slc(timing);
+        }
         if cx.planted("ssd.moves-draw-nothing") {
             lanes.forget_moves();
         }
@@ -312,6 +323,10 @@ impl SsdConfig {
         let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
+        if let Some((rules, _)) = slc_mode {
+            blocks.allow_slc(rules);
+        }
+        let slc = self.slc_cache(&layout, size.slc, cx);
         let tenants = tenancy.map(|Tenancy { tenants, shares }| {
             if !shares.is_empty() {
                 blocks.set_shares(shares);
@@ -326,12 +341,17 @@ impl SsdConfig {
             Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
         let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
         let idle = self.idle(&layout, first_timer);
-        let buffer =
-            self.buffer(&layout, shape.pages, page_bytes, first_timer + u32::from(idle.is_some()), cx)?;
+        let buffer = self.buffer(
+            stripes.units.chips(),
+            shape.pages,
+            page_bytes,
+            first_timer + u32::from(idle.is_some()),
+            cx,
+        )?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
         let mut ssd = Ssd::<_, _, DEFERS>::new(
             host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
-            idle, queue, buffer, cx,
+            slc, idle, queue, buffer, cx,
         );
         match cx.precondition {
             Precondition::Empty => {}
@@ -351,15 +371,16 @@ impl SsdConfig {
 
     /// What the drive does while no request comes; its timer is `timer`.
     fn idle(&self, layout: &Layout, timer: u32) -> Option<Idle> {
-        let target = self.gc.background?;
+        let folds = self.slc_cache.is_some_and(|cache| cache.fold_idle);
+        let target = self.gc.background.or_else(|| folds.then_some(0))?;
         let least_gain = self.gc.idle_gain.of(u64::from(layout.pages)).max(1) as u32;
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
     }
 
-    /// The write buffer; its timer is `timer`.
+    /// The write buffer of a drive of these chips; its timer is `timer`.
     fn buffer(
         &self,
-        layout: &Layout,
+        chips: &Layout,
         logical: u32,
         page: u64,
         timer: u32,
@@ -372,10 +393,10 @@ impl SsdConfig {
             logical,
             keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
             keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
-            at_once: config.at_once.unwrap_or(layout.planes),
+            at_once: config.at_once.unwrap_or(chips.planes),
             link: Link::new(config.link_bytes_per_second),
             key: TimerKey(timer),
-            dump: config.power_loss_protection.then(|| (u64::from(layout.ppn_end()), layout.block_stride())),
+            dump: config.power_loss_protection.then(|| (u64::from(chips.ppn_end()), chips.block_stride())),
             planted: buffer::Planted::of(cx),
         }))))
     }
@@ -517,10 +538,11 @@ impl SsdConfig {
             return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
-        let map = self.map_blocks(layout, shape) + self.more_streams();
-        if layout.blocks < map + gc_start + 5 {
+        let slc = self.slc_fixed(layout, chip)?;
+        let map = (self.map_blocks(layout, shape) + self.more_streams()).saturating_add(slc);
+        if layout.blocks < map.saturating_add(gc_start + 5) {
             let reason = format!(
-                "{} blocks in a plane are too few: the map and streams need {map} of them, collection {}",
+                "{} blocks in a plane are too few: the map, streams and an SLC cache need {map} of them, collection {}",
                 layout.blocks,
                 gc_start + 5
             );
@@ -558,7 +580,7 @@ impl SsdConfig {
             return Err(BuildError::at("over_provisioning", reason));
         }
         let room = (most - needed).min(u64::from(u32::MAX)) as u32;
-        Ok(Size { logical: logical as u32, needed, room, reserved, wear })
+        Ok(Size { logical: logical as u32, needed, room, reserved, slc, wear })
     }
 }
 

@@ -117,6 +117,14 @@ struct Slowest {
     time: PageTime,
     /// The read before it, when only part of the page was written.
     premerge: Option<PageTime>,
+    /// Whether the page and the one that was read were in blocks in SLC mode: they may have been erased since.
+    slc: [bool; 2],
+}
+
+impl Slowest {
+    fn none(now: Instant) -> Slowest {
+        Slowest { time: PageTime::done(now), premerge: None, slc: [false; 2] }
+    }
 }
 
 /// Time that a request keeps resources occupied.
@@ -236,7 +244,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             // Nobody has these pages.
             return cx.fail(id, ErrorKind::NoSpace);
         }
-        let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
+        let mut slowest = Slowest::none(cx.now);
         let mut usage = Usage::default();
         for lpn in pages.first..pages.end {
             let part = self.host.part(&pages, lpn);
@@ -304,15 +312,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if slowest.time.end == cx.now {
             return;
         }
-        let (timing, path) = (self.lanes.timing(), &mut cx.requests[id].path);
+        let path = &mut cx.requests[id].path;
         let ready = match &slowest.premerge {
             Some(read) => {
-                read.read_path(cx.now, timing, path);
+                read.read_path(cx.now, self.timing_in(slowest.slc[1]), path);
                 read.end
             }
             None => cx.now,
         };
-        slowest.time.program_path(ready, timing, path);
+        slowest.time.program_path(ready, self.timing_in(slowest.slc[0]), path);
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
@@ -333,6 +341,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let read = before.filter(|_| self.host.merges);
         let premerge = read.map(|old| self.premerge(old, cx.now, usage));
         let ready = premerge.map_or(cx.now, |read| read.end);
+        let slc = [self.is_slc(ppn), read.is_some_and(|old| self.is_slc(old))];
         let time = self.program(ppn, ready, Content::Data(lpn), usage);
         self.count.host_pages_written += 1;
         if let Some(old) = self.map.set(lpn, ppn) {
@@ -342,7 +351,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.store(lpn, ppn, before, self.host.sectors(part), data, &time, cx);
         }
         if time.end > slowest.time.end {
-            *slowest = Slowest { time, premerge };
+            *slowest = Slowest { time, premerge, slc };
         }
         self.clear_after_write(self.blocks.pool_of_page(ppn), cause, cx);
     }
@@ -360,7 +369,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let end = if M::PAGED {
             self.write_out_page_paged(lpn, part, data, &mut usage, (cause, cx))
         } else {
-            let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
+            let mut slowest = Slowest::none(cx.now);
             self.write_page(lpn, part, data, cause, &mut usage, &mut slowest, cx);
             slowest.time.end
         };
@@ -383,18 +392,27 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let overlay = Some(Overlay { first: part.first, count: part.count, payload: data });
         let base = before.map(|old| self.stripes.unit(old));
         let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
-        if self.planted.oob_dropped && self.seq.is_multiple_of(64) {
-            oob = Oob { key: 0, seq: 0 };
+        if self.marks_records {
+            oob = self.marked(oob, ppn);
         }
         let window = Window { start: time.start, end: time.end };
         medium.program(cx.pool, &Program { unit: self.stripes.unit(ppn), base, overlay, oob, window });
+    }
+
+    /// The record of a page where it is not the plain one.
+    #[cold]
+    fn marked(&self, oob: Oob, ppn: Ppn) -> Oob {
+        if self.planted.oob_dropped && self.seq.is_multiple_of(64) {
+            return Oob { key: 0, seq: 0 };
+        }
+        Oob { key: oob.key | self.mode_mark(ppn), ..oob }
     }
 
     /// Reads a page of which a part will be replaced.
     #[cold]
     pub(super) fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         self.count.pages_premerged += 1;
-        self.sense(old, now, usage)
+        self.sense_in_mode(old, now, usage)
     }
 
     /// Programs a page whose data is ready at `ready`, and notes what it holds.
@@ -407,8 +425,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage: &mut Usage,
     ) -> PageTime {
         let ready = self.stripes.may_begin(ppn, content, ready);
-        let (plane, page) = self.stripes.plane_and_page(ppn);
-        let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
+        let (time, occupied) = if self.is_slc(ppn) {
+            self.program_in_slc(ppn, ready)
+        } else {
+            let (plane, page) = self.stripes.plane_and_page(ppn);
+            self.lanes.program(plane, ready, self.serial, page)
+        };
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;
         self.seq += 1;
@@ -505,6 +527,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[cold]
     fn open_host_block(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        self.make_slc_room(plane, cause, cx);
         // At least the last free block is for moved pages. They may have left room in the block that they opened.
         loop {
             let p = &self.blocks.planes[plane as usize];
@@ -517,7 +540,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.count.clears_forced += 1;
             self.clear_whole_block(plane, cause, cx);
         }
-        let cursor = self.blocks.open_free(plane, self.seq + 1).expect("clearing has freed a block");
+        let cursor = self.open_for_host(plane).expect("clearing has freed a block");
         self.note_opened(cursor);
         self.blocks.planes[plane as usize].host = cursor;
     }
@@ -530,7 +553,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (cause, flags) = (request.cause, request.flags);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = Slowest { time: PageTime::done(cx.now), premerge: None };
+        let mut slowest = Slowest::none(cx.now);
         let mut usage = Usage::default();
         for lpn in (pages.first..pages.end).map(Lpn) {
             match self.host.part(&pages, lpn.0) {
@@ -555,7 +578,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
     pub(super) fn explain_record(&self, id: ReqId, recorded: Instant, cx: &mut Cx<'_>) {
         let whole = recorded.since(cx.now);
-        let program = Span(self.lanes.timing().program.0.min(whole.0));
+        let program = Span(self.shortest_program().0.min(whole.0));
         let path = &mut cx.requests[id].path;
         path.add(Phase::Program, program);
         path.add(Phase::Queue, whole - program);

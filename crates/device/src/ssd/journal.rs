@@ -167,7 +167,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.recorded_at = self.recorded_at.later(time.end);
         if let (Some(medium), Some(payload)) = (cx.medium.as_deref_mut(), payload) {
             let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
-            let oob = Oob { key: super::recover::key(content), seq: self.seq };
+            let oob = Oob { key: super::recover::key(content) | self.mode_mark(ppn), seq: self.seq };
             let window = Window { start: time.start, end: time.end };
             let unit = self.stripes.unit(ppn);
             medium.program(cx.pool, &Program { unit, base: None, overlay, oob, window });

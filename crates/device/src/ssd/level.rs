@@ -107,6 +107,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn wear_region(&self) -> WearRegion {
         let layout = self.blocks.layout();
         let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
+        let erases = |block| self.blocks.cycles(block);
         let blocks = good().count() as u64;
         let bits = (blocks * u64::from(layout.pages)) << (self.host.page_bits + 3);
         WearRegion {
@@ -115,10 +116,39 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             cells: bits / u64::from(self.host.bits_per_cell),
             blocks,
             endurance: self.blocks.wear_rules().endurance,
-            erases: self.count.erases + self.paging.erased(),
-            erases_ever: self.erases_ever,
-            erases_most: good().map(|block| self.blocks.erases(block)).max().unwrap_or(0),
+            erases: self.cycles_spent(),
+            erases_ever: match self.slc {
+                None => self.erases_ever,
+                Some(_) => layout.all_blocks().map(|block| u64::from(erases(block))).sum(),
+            },
+            erases_most: good().map(erases).max().unwrap_or(0),
         }
+    }
+
+    /// The same blocks as far as SLC mode wears them. Their cells are counted where they belong.
+    pub(super) fn slc_region(&self) -> Option<WearRegion> {
+        let rules = self.blocks.slc_rules()?;
+        let layout = self.blocks.layout();
+        let good = || layout.all_blocks().filter(|&block| !self.blocks.is_bad(block));
+        Some(WearRegion {
+            region: "flash in SLC mode",
+            bits_per_cell: 1,
+            cells: 0,
+            blocks: good().count() as u64,
+            endurance: rules.endurance,
+            erases: self.slc_erases_counted(),
+            erases_ever: self.blocks.slc_erases_ever(),
+            erases_most: good().map(|block| self.blocks.slc_erases(block)).max().unwrap_or(0),
+        })
+    }
+
+    /// Cycles of blocks since the counters were reset: erases, those that ended SLC mode weighed.
+    fn cycles_spent(&self) -> u64 {
+        let erases = self.count.erases + self.paging.erased();
+        let Some(rules) = self.blocks.slc_rules() else { return erases };
+        let (slc, own) = (self.slc_erases_counted(), self.blocks.wear_rules().endurance);
+        let weighed = (u128::from(slc) * u128::from(own)).div_ceil(u128::from(rules.endurance));
+        erases - slc + weighed.min(u128::from(slc)) as u64
     }
 
     /// The figures of wear.
@@ -134,7 +164,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("bad_blocks", (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum());
         put("is_worn_out", u64::from(self.blocks.is_worn_out()));
         let endurance = u128::from(self.blocks.wear_rules().endurance);
-        let erases = u128::from(self.count.erases + self.paging.erased());
+        let erases = u128::from(self.cycles_spent());
         let host = u128::from(self.count.host_pages_written) * u128::from(self.limits.preferred);
         let blocks = good().count() as u128;
         if endurance > 0 && erases > 0 {

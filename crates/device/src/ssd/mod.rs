@@ -26,7 +26,7 @@
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
 //! `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive, `streams` which pages share blocks; with the arbiter `queued`, `deferred` what the host asks for and `serve`
+//! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; with the arbiter `queued`, `deferred` what the host asks for and `serve`
 //! operations when their die is free, `suspend` those that stand still for reads.
 
 mod aged;
@@ -47,6 +47,7 @@ mod mapping;
 mod recover;
 mod replay;
 mod serve;
+mod slc;
 mod streams;
 mod stripes;
 mod suspend;
@@ -76,6 +77,7 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use slc::SlcCache;
 use streams::Streams;
 use stripes::Stripes;
 use tenants::Tenants;
@@ -124,6 +126,10 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
     /// single pages.
     is_plain: bool,
+    /// Whether pages that move stay in their plane, and in one mode of blocks.
+    moves_within: bool,
+    /// Whether the record of a page may be other than its number and that of its program.
+    marks_records: bool,
     map: M,
     paging: Paging,
     blocks: BlockTable,
@@ -137,6 +143,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     tenants: Option<Box<Tenants>>,
     /// Which of the host's pages share blocks, where not all do.
     streams: Option<Box<Streams>>,
+    /// The cache of blocks in SLC mode, if there is one.
+    slc: Option<Box<SlcCache>>,
     /// What is done while no request comes, if anything.
     idle: Option<Idle>,
     journal: TrimJournal,
@@ -189,6 +197,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         leveller: Leveller,
         tenants: Option<Box<Tenants>>,
         streams: Option<Box<Streams>>,
+        slc: Option<Box<SlcCache>>,
         idle: Option<Idle>,
         mut queue: Queued,
         buffer: Option<Box<Buffer>>,
@@ -222,9 +231,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             limits,
             is_plain: tenants.is_none()
                 && streams.is_none()
+                && slc.is_none()
                 && !stripes.is_wide()
                 && !planted.lost_invalidation
                 && !planted.program_twice,
+            moves_within: !stripes.is_wide() && slc.is_none(),
+            marks_records: planted.oob_dropped || slc.is_some(),
             blocks,
             stripes,
             lanes,
@@ -232,10 +244,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             policy,
             clearing: vec![Clearing::IDLE; planes],
             leveller,
-            attention: idle.is_some() || buffer.is_some(),
+            attention: idle.is_some() || buffer.is_some() || slc.is_some(),
             journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
             tenants,
             streams,
+            slc,
             idle,
             seq: 0,
             filled_to: 0,
@@ -278,12 +291,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         self.note_request(cx);
         let is_worn_out = self.blocks.is_worn_out();
-        self.attention = is_worn_out || self.idle.is_some() || self.buffer.is_some();
+        self.attention = is_worn_out || self.idle.is_some() || self.buffer.is_some() || self.slc.is_some();
         let changes = matches!(cx.requests[id].op, Op::Write | Op::Trim | Op::WriteZeroes);
         if is_worn_out && changes {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
-        self.buffer.as_ref()?;
+        if self.buffer.is_none() {
+            let is_read = cx.requests[id].op == Op::Read;
+            return (is_read && self.slc.is_some()).then(|| self.read_in_modes(id, cx));
+        }
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);
         }
@@ -402,16 +418,23 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
-        let timing = self.lanes.timing();
         let free = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
         let wait = |die| if DEFERS { free(die) + self.queued_before(op, die) } else { free(die) };
         match op {
             Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
-                Some(ppn) => wait(self.die_of(ppn)) + timing.read + timing.transfer,
+                Some(ppn) => {
+                    let timing = self.timing_in(self.is_slc(ppn));
+                    wait(self.die_of(ppn)) + timing.read + timing.transfer
+                }
                 None => Span::ZERO,
             },
             Op::Write if self.buffer.as_ref().is_some_and(|buffer| buffer.has_room()) => Span::ZERO,
-            Op::Write => wait(self.next_die()) + timing.transfer + timing.program,
+            Op::Write => {
+                let open =
+                    self.blocks.planes[(self.turns.peek() * self.blocks.pools_per_plane()) as usize].host;
+                let timing = self.timing_in(!open.is_full() && self.is_slc(open.peek()));
+                wait(self.next_die()) + timing.transfer + timing.program
+            }
             _ => Span::ZERO,
         }
     }
@@ -463,6 +486,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(buffer) = &self.buffer {
             buffer.counters(out);
         }
+        self.slc_counters(out);
         self.suspension_counters(out);
         self.wear_counters(out);
         self.tenant_counters(out);
@@ -488,6 +512,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn wear(&self, out: &mut Vec<WearRegion>) {
         out.push(self.wear_region());
+        out.extend(self.slc_region());
     }
 
     fn watch_lanes(&mut self, from: Instant, to: Instant) {
@@ -520,6 +545,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             buffer.reset_counters();
         }
         self.tenants.iter_mut().for_each(|tenants| tenants.reset_counters());
+        self.slc.iter_mut().for_each(|slc| slc.reset_counters());
     }
 
     fn check(&self) -> Result<(), Violation> {

@@ -200,9 +200,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 continue;
             }
             let first = layout.first_page(block).0;
+            let mut marks = [0; 2];
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(self.stripes.unit(ppn)) {
+                let mut state = medium.state(self.stripes.unit(ppn));
+                if let UnitState::Programmed(oob) = &mut state {
+                    marks[usize::from(oob.key & Oob::SLC != 0)] += 1;
+                    oob.key &= !Oob::SLC;
+                }
+                match state {
                     UnitState::Erased => {}
                     UnitState::Torn => self.blocks.programmed(ppn, Content::Waste),
                     UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
@@ -230,6 +236,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     }
                 }
             }
+            self.restore_mode(block, marks[1], marks[0]);
         }
         newest
     }
@@ -359,12 +366,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for block in layout.all_blocks() {
             let erases = self.erases_on(medium, block);
             self.erases_ever += u64::from(erases);
+            if self.slc.is_some() {
+                let first = self.stripes.unit(layout.first_page(block));
+                self.blocks.restore_slc_erases(block, medium.slc_erases(first));
+            }
             if self.paging.is_anchor(block) {
                 self.blocks.restore_wear(block, erases);
                 continue;
             }
             let found = self.look_at(block, medium);
-            for page in 0..found.written {
+            // Of a block in SLC mode only the pages that it has.
+            let written = match self.blocks.slc_rules() {
+                Some(rules) if self.blocks.is_slc(block) => rules.pages,
+                _ => found.written,
+            };
+            for page in 0..written {
                 scanned[self.die_of(Ppn(layout.first_page(block).0 + page)) as usize] += 1;
             }
             if found.is_map {
@@ -418,7 +434,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             if let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) {
                 found.oldest = found.oldest.min(oob.seq);
-                let data = (oob.key < JOURNAL_KEY).then_some(Lpn(oob.key as u32));
+                let key = oob.key & !Oob::SLC;
+                let data = (key < JOURNAL_KEY).then_some(Lpn(key as u32));
                 found.lpn = found.lpn.or(data).or_else(|| match content {
                     Content::Journal(slot) => Some(self.journal.record(slot)?.extents.first()?.first),
                     _ => None,

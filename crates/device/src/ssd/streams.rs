@@ -45,11 +45,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.stream_pages += 1;
         let plane = self.next_plane_with_room();
         if self.blocks.stream(plane, stream).is_full() {
+            self.make_slc_room(plane, cause, cx);
             while self.blocks.planes[plane as usize].free <= self.host.urgent {
                 self.count.clears_forced += 1;
                 self.clear_whole_block(plane, cause, cx);
             }
-            let cursor = self.blocks.open_free(plane, self.seq + 1).expect("clearing has freed a block");
+            let cursor = self.open_for_host(plane).expect("clearing has freed a block");
             self.note_opened(cursor);
             *self.blocks.stream(plane, stream) = cursor;
         }

@@ -137,16 +137,34 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         usage: &mut Usage,
         now: Instant,
     ) -> Window {
-        let (start, end, die, bus) = if self.stripes.is_wide() {
-            let earliest = self.stripes.may_begin(to, content, now);
-            let (from, to) = (self.stripes.plane_and_page(from), self.stripes.plane_and_page(to));
-            self.lanes.move_between(from, to, (now, earliest), self.serial)
+        let (start, end, die, bus) = if !self.moves_within {
+            self.copy_otherwise(from, to, content, now)
         } else {
             self.lanes.move_page(self.blocks.layout().plane(to), now)
         };
         usage.die += die;
         usage.bus += bus;
         Window { start, end }
+    }
+
+    /// The same between planes, or out of SLC mode. Returns the window, and the time of dies and channels.
+    #[inline(never)]
+    fn copy_otherwise(
+        &mut self,
+        from: Ppn,
+        to: Ppn,
+        content: Content,
+        now: Instant,
+    ) -> (Instant, Instant, Span, Span) {
+        if self.stripes.is_wide() {
+            let earliest = self.stripes.may_begin(to, content, now);
+            let (from, to) = (self.stripes.plane_and_page(from), self.stripes.plane_and_page(to));
+            return self.lanes.move_between(from, to, (now, earliest), self.serial);
+        }
+        if self.is_slc(from) {
+            return self.fold_page(from, to, now);
+        }
+        self.lanes.move_page(self.blocks.layout().plane(to), now)
     }
 
     /// Erases the blocks of a unit, none before `earliest`; returns when the last is erased.
@@ -158,6 +176,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         work: Work,
         cx: &mut Cx<'_>,
     ) -> Instant {
+        let is_slc = self.slc.is_some() && self.blocks.is_slc(unit);
+        let earliest = if is_slc { self.fold_erased(earliest, cx.now) } else { earliest };
         let width = self.stripes.units.width();
         let pages = u64::from(self.stripes.units.chips().pages);
         let group = self.blocks.layout().plane_of_block(unit);
@@ -174,7 +194,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     window
                 }
                 _ => {
+                    if is_slc {
+                        self.lanes.switch_mode();
+                    }
                     let (start, end) = self.lanes.erase(die, cx.now, earliest);
+                    if is_slc {
+                        self.lanes.switch_mode();
+                    }
                     die_time += end.since(start);
                     Window { start, end }
                 }

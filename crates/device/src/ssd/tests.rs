@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 mod collection;
 mod filled;
 mod maps;
+mod slc;
 mod streams;
 mod tenants;
 mod theory;
@@ -432,6 +433,7 @@ fn every_planted_fault_is_found() {
             "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
             name if name.starts_with("ssd.map-") => paged(2),
             "ssd.worn-block-used" => format!("{TINY}wear = {{ endurance = 3 }}\n"),
+            name if name.starts_with("ssd.slc-") || name.starts_with("ssd.fold-") => slc::CACHED.to_string(),
             _ => TINY.to_string(),
         };
         let found = (0..60).find_map(|seed| {

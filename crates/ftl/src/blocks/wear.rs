@@ -193,10 +193,19 @@ impl BlockTable {
         self.planes.iter().map(|p| u64::from(p.valid_max)).sum()
     }
 
+    /// Cycles of a block: its erases, those of SLC mode weighed.
+    pub fn cycles(&self, block: BlockId) -> u32 {
+        let erases = self.erases[block.0 as usize];
+        match &self.modes {
+            None => erases,
+            Some(modes) => modes.cycles(block, erases, self.wear.rules.endurance),
+        }
+    }
+
     /// Retires an erased block that has come to its number of erases, when `least_free` other blocks of its plane are erased
     /// and there is room. False when it stays in use.
     pub(super) fn retire(&mut self, block: BlockId, least_free: u32) -> bool {
-        if self.erases[block.0 as usize] < self.wear.rules.limit(block) || self.wear.worn_out {
+        if self.cycles(block) < self.wear.rules.limit(block) || self.wear.worn_out {
             return false;
         }
         let (pages, room) = (self.layout.pages, self.room());

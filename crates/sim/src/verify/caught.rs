@@ -61,6 +61,7 @@ const NAMED: &[&str] = &[
     "I-13",
     "I-14",
     "I-16",
+    "block_mode",
     "intent_before_data",
     "one_in_flight_per_block_and_leg",
     "ack_has_a_holder",

@@ -98,8 +98,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let is_whole = overlay.count == self.host.page_sectors;
         let part =
             (!is_whole).then_some(super::super::host::Part { first: overlay.first, count: overlay.count });
+        self.turns.aim(lpn);
         if DEFERS {
-            let older = self.map.get(Lpn(lpn));
+            let older = self.map.get(Lpn(lpn)).map(|older| self.stripes.units.place(older));
             let answer = self.queue.destaged(at, cx.now, cause);
             let order = Order { now: cx.now, cause, answer, serial: self.serial };
             self.write_page_later(Lpn(lpn), part, overlay.payload, &order, cx);

@@ -367,7 +367,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let link = buffer.plan.link.transfer(cx.requests[id].len);
         let end = crossed.later(cx.now);
         let rest = end.since(came) - link;
-        let program = Span(rest.0.min(self.lanes.timing().program.0));
+        let program = Span(rest.0.min(self.shortest_program().0));
         let path = &mut cx.requests[id].path;
         path.add(Phase::Bus, link);
         path.add(Phase::Program, program);
@@ -433,6 +433,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return self.defer(id, cx);
         }
         match cx.requests[id].op {
+            Op::Read if self.slc.is_some() => self.read_in_modes(id, cx),
             Op::Read => self.read(id, cx),
             Op::Flush => self.flush(id, cx),
             _ => self.trim(id, cx),

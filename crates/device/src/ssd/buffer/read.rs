@@ -59,7 +59,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if M::PAGED {
             self.map.begin(Lpn(pages.end));
         }
-        let mut slowest = Slowest::none(now);
+        let (mut slowest, mut is_slc) = (Slowest::none(now), false);
         let (mut ready, mut usage, mut linked) = (now, Usage::default(), ByteLen::ZERO);
         for lpn in pages.first..pages.end {
             let wanted = self.host.sectors(self.host.part(&pages, lpn));
@@ -82,7 +82,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     slowest.map_only(ready);
                 }
                 if let Some(ppn) = at {
-                    let time = self.sense(ppn, ready, &mut usage);
+                    let time = self.sense_in_mode(ppn, ready, &mut usage);
+                    if time.end > slowest.end() {
+                        is_slc = self.is_slc(ppn);
+                    }
                     slowest.note(ready, time);
                     self.count.host_pages_read += 1;
                 }
@@ -99,7 +102,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let end = slowest.end().later(now + link);
         let path = &mut cx.requests[id].path;
         if end == slowest.end() {
-            slowest.explain_read(now, self.lanes.timing(), path);
+            slowest.explain_read(now, self.timing_in(is_slc), path);
         } else {
             path.add(Phase::Bus, link);
         }
@@ -135,7 +138,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                         }
                         _ => None,
                     };
-                    self.queue.read(Job::Read, &order, Page { overlay, ..Page::read(ppn, lpn) });
+                    let page = Page::read(self.stripes.units.place(ppn), lpn);
+                    self.queue.read(Job::Read, &order, Page { overlay, ..page });
                 }
                 (found, None) if fetches => {
                     self.fetch(id, &pages, lpn, None, cx);

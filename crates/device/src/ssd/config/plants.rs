@@ -119,6 +119,24 @@ pub(super) const PLANTS: &[Plant] = &[
         .within("ssd-buffered"),
     Plant::new("ssd.buffer-not-saved", "I-1", "capacitors save only some of the slots")
         .within("ssd-protected"),
+    Plant::new(
+        "ssd.fold-erased-early",
+        "I-1",
+        "a block in SLC mode is erased before its pages are programmed elsewhere",
+    )
+    .within("ssd-slc"),
+    Plant::new(
+        "ssd.slc-mode-not-recorded",
+        "block_mode",
+        "now and then the record of a page does not say that its block is in SLC mode",
+    )
+    .within("ssd-slc"),
+    Plant::new(
+        "ssd.slc-mode-forgotten",
+        "block_mode",
+        "a start takes blocks in SLC mode as blocks of the chip's own mode",
+    )
+    .within("ssd-slc"),
     LOG_PLANTS[0],
     LOG_PLANTS[1],
     LOG_PLANTS[2],

@@ -124,8 +124,8 @@ impl SsdConfig {
                 "blocks of a drive with tenants do not wear out: leave `wear.endurance` out, or 0",
             );
         }
-        if self.buffer_config().is_some() || self.allocation == super::Allocation::Static {
-            return refuse("tenants are kept apart on drives without a write buffer, and with `allocation = \"dynamic\"`");
+        if self.allocation == super::Allocation::Static {
+            return refuse("tenants are kept apart with `allocation = \"dynamic\"` only");
         }
         self.check_slots()?;
         for tenant in &self.tenants {

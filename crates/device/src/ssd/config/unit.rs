@@ -56,10 +56,6 @@ impl SsdConfig {
             let why = "copyback = true moves pages within a plane: a unit of several planes cannot use it";
             return Err(BuildError::at("gc", why));
         }
-        if self.buffer_config().is_some() {
-            let why = "a write buffer fills dies and not units: take `unit = \"plane\"`";
-            return Err(BuildError::at("write_buffer", why));
-        }
         if self.checkpoint.is_some() {
             let why = "a checkpoint names pages by their place in a unit, which a power cut may change: take `unit = \"plane\"`";
             return Err(BuildError::at("checkpoint", why));

@@ -51,7 +51,7 @@ fn every_way_to_collect_agrees_with_the_model() {
     }
 }
 
-fn counter(bench: &Bench, name: &str) -> u64 {
+pub(super) fn counter(bench: &Bench, name: &str) -> u64 {
     let mut counters = Vec::new();
     bench.machine.counters(&mut counters);
     counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
@@ -175,7 +175,7 @@ fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
 }
 
 /// Runs the timers of an idle drive until it sets none.
-fn idle(bench: &mut Bench, mut timers: Vec<(TimerKey, Instant)>) -> u64 {
+pub(super) fn idle(bench: &mut Bench, mut timers: Vec<(TimerKey, Instant)>) -> u64 {
     let mut fired = 0;
     while let Some((key, at)) = timers.pop() {
         bench.now = bench.now.later(at);

@@ -4,6 +4,14 @@ use super::{Draft, Drive};
 use nandu_base::Rng;
 use std::fmt::Write;
 
+/// A cache in SLC mode, and what it needs.
+struct SlcDraft {
+    profile: &'static str,
+    /// Blocks of each plane.
+    blocks: u64,
+    options: String,
+}
+
 impl Draft<'_> {
     /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
     /// stops takes seconds to start, which is long beside what else happens in a stack.
@@ -82,10 +90,12 @@ impl Draft<'_> {
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
         let unit = self.unit();
         let mut streams = self.rng.fork(14);
-        let may_stream = matches!(self.drive, Drive::Units | Drive::Any) && mapping.is_none();
+        let may_stream = matches!(self.drive, Drive::Units | Drive::Any | Drive::Slc) && mapping.is_none();
         let streams = (may_stream && streams.below(4) == 0).then(|| streams.between(1, 4));
         blocks += u64::from(streams.is_some());
         let checkpoint = checkpoint.filter(|_| unit == "plane");
+        let slc = self.slc_cache(mapping.is_none() && unit == "plane", page * pages * all_planes, pages);
+        blocks += slc.as_ref().map_or(0, |slc| slc.blocks);
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
         }
@@ -93,7 +103,7 @@ impl Draft<'_> {
         let name = self.begin("ssd");
         let profile =
             *self.rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2015", "tlc-2019", "bench-2026"]);
-        self.put_text("profile", profile);
+        self.put_text("profile", slc.as_ref().map_or(profile, |slc| slc.profile));
         for (key, value) in [
             ("channels", channels),
             ("chips", chips),
@@ -113,11 +123,15 @@ impl Draft<'_> {
         if let Some(checkpoint) = checkpoint {
             self.put("checkpoint", checkpoint);
         }
-        let copyback = self.one_in(2) && unit == "plane";
+        let copyback = self.one_in(2) && unit == "plane" && slc.is_none();
         if unit != "plane" {
             self.put_text("unit", unit);
         }
         self.collection(start, copyback, blocks);
+        let slc = slc.filter(|_| !self.text.contains("separate = false"));
+        if let Some(slc) = &slc {
+            self.put("slc_cache", &slc.options);
+        }
         if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false")) {
             let (counters, decay) = (64, 40 * threshold);
             let what = format!("counters = {counters}, decay = {decay}, threshold = {threshold}");
@@ -129,7 +143,7 @@ impl Draft<'_> {
         let queued = arbiter.below(2) == 0;
         let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
         let is_open = matches!(self.drive, Drive::Any | Drive::Units) || is_buffered;
-        if self.drive == Drive::Queued || (is_open && !paged && queued) {
+        if self.drive == Drive::Queued || (is_open && !paged && queued && slc.is_none()) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             let suspension = self.suspension();
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
@@ -140,7 +154,8 @@ impl Draft<'_> {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         self.put("placement", format!("{axes:?}"));
-        if matches!(self.drive, Drive::AtOnce | Drive::Queued) && self.rng.fork(13).below(4) == 0 {
+        let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Buffered) || unit == "die";
+        if may_aim && self.rng.fork(13).below(4) == 0 {
             self.put_text("allocation", "static");
         }
         name
@@ -172,7 +187,7 @@ impl Draft<'_> {
             "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
             _ => {}
         }
-        let may_mix = !matches!(self.drive, Drive::Queued | Drive::Tenants | Drive::Lending);
+        let may_mix = !matches!(self.drive, Drive::Queued | Drive::Tenants | Drive::Lending | Drive::Slc);
         if rng.below(3) == 0 && may_mix {
             gc += ", separate = false";
         }
@@ -208,7 +223,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(12);
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
-            Drive::Any => rng.below(3) == 0,
+            Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants => rng.below(3) == 0,
             _ => false,
         };
         if !is_drawn {
@@ -227,6 +242,32 @@ impl Draft<'_> {
             buffer += ", power_loss_protection = true";
         }
         self.put("write_buffer", format!("{{ {buffer} }}"));
+    }
+
+    /// A cache in SLC mode on a drive that may have one, whose blocks of all planes take `row` bytes, with `pages` pages each. A generator of its own: what else
+    /// a seed draws stays as it was.
+    fn slc_cache(&mut self, may_be: bool, row: u64, pages: u64) -> Option<SlcDraft> {
+        let mut rng = self.rng.fork(15);
+        let is_drawn = match self.drive {
+            Drive::Slc => true,
+            Drive::Any => rng.below(4) == 0,
+            _ => false,
+        };
+        if !is_drawn || !may_be {
+            return None;
+        }
+        let chips = [("mlc-2019", 2), ("tlc-2019", 3), ("qlc-2020", 4)];
+        let (profile, bits) = *rng.pick(&chips[..if pages < 4 { 1 } else { 3 }]);
+        let blocks = rng.below(4);
+        let dynamic = *rng.pick(if blocks == 0 { &["1", "1/2", "1/3"] } else { &["0", "1/2", "1"] });
+        let fixed = blocks * (row / pages) * (pages / bits);
+        let full = *rng.pick(&["through", "fold"]);
+        let (from, to) = *rng.pick(&[("0", "0"), ("1/2", "1/4"), ("1", "1"), ("1/3", "0")]);
+        let mut options = format!("static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_from = \"{from}\", fold_to = \"{to}\"");
+        if rng.below(3) == 0 {
+            options += ", fold_idle = false";
+        }
+        Some(SlcDraft { profile, blocks, options: format!("{{ {options} }}") })
     }
 
     /// How its blocks wear.
@@ -326,6 +367,7 @@ impl Draft<'_> {
         if rng.below(2) == 0 && !is_dealt {
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
         }
+        self.write_buffer(page);
         self.drive = drive;
         name
     }
@@ -376,7 +418,7 @@ impl Draft<'_> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     pub(super) fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn) {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn | Drive::Slc) {
             return None;
         }
         let batch = self.rng.between(1, 20);

@@ -98,6 +98,8 @@ pub enum Drive {
     Buffered,
     /// The same with power-loss protection.
     Protected,
+    /// A page-mapped drive with a cache in SLC mode.
+    Slc,
 }
 
 impl Family {
@@ -119,6 +121,7 @@ impl Family {
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),
         ("ssd-protected", Family::Ssd(Drive::Protected)),
+        ("ssd-slc", Family::Ssd(Drive::Slc)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),

@@ -6,6 +6,7 @@ mod device;
 mod hybrid;
 mod power;
 mod seeds;
+mod slc;
 mod slow;
 mod tenants;
 mod units;

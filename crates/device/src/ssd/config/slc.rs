@@ -1,0 +1,202 @@
+//! The option `slc_cache`: blocks in SLC mode in front of the chip's own mode. See `crate::ssd::slc`.
+
+use super::{Arbiter, IsolationConfig, MapConfig, SsdConfig, Unit};
+use crate::nand::lanes::Timing;
+use crate::nand::{Profile, SlcFigures};
+use crate::ssd::gc::Pace;
+use crate::ssd::slc::{Plan, SlcCache};
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
+use nandu_ftl::{Layout, SlcRules};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Blocks that are programmed with one bit per cell first, and folded into the chip's own mode later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SlcCacheConfig {
+    /// Data that always fits, in whole blocks of every plane; they are taken from what is spare. None by default.
+    #[serde(rename = "static", default = "nothing")]
+    pub fixed: ByteLen,
+    /// Share of the blocks that could still be filled with data which the cache may borrow, at most 1: it shrinks as the drive
+    /// fills. 1 by default.
+    #[serde(default = "all")]
+    pub dynamic: Ratio,
+    /// What happens to writes when it is full.
+    #[serde(default)]
+    pub when_full: WhenFull,
+    /// Whether it is folded while no request comes, after `gc.idle_after`.
+    #[serde(default = "yes")]
+    pub fold_idle: bool,
+    /// Share of the cache in use from which on an idle drive folds, at most 1; 0 by default.
+    #[serde(default = "none")]
+    pub fold_from: Ratio,
+    /// Share of the cache in use at which it stops, at most `fold_from`; 0 by default.
+    #[serde(default = "none")]
+    pub fold_to: Ratio,
+    /// tR in SLC mode, instead of the profile's.
+    pub read: Option<Span>,
+    /// tPROG in SLC mode, instead of the profile's.
+    pub program: Option<Span>,
+    /// tBERS in SLC mode, instead of the profile's.
+    pub erase: Option<Span>,
+    /// Cycles that a block stands which is always in SLC mode, instead of the profile's.
+    pub endurance: Option<u32>,
+}
+
+/// What happens to writes when the cache is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// They go to blocks in the chip's own mode.
+    #[default]
+    Through,
+    /// They wait until older pages are folded.
+    Fold,
+}
+
+fn nothing() -> ByteLen {
+    ByteLen::ZERO
+}
+
+fn all() -> Ratio {
+    Ratio::new(1, 1)
+}
+
+fn none() -> Ratio {
+    Ratio::ZERO
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn refuse<T>(why: String) -> Result<T, BuildError> {
+    Err(BuildError::at("slc_cache", why))
+}
+
+impl SlcCacheConfig {
+    fn check(&self) -> Result<(), BuildError> {
+        let is_share = |ratio: Ratio| ratio.num <= ratio.den;
+        if !is_share(self.dynamic) || !is_share(self.fold_from) {
+            return refuse("`dynamic` and `fold_from` are shares, at most 1".into());
+        }
+        let is_above = |a: Ratio, b: Ratio| {
+            u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
+        };
+        if is_above(self.fold_to, self.fold_from) {
+            return refuse("folding stops at `fold_to`, which is at most `fold_from`".into());
+        }
+        if self.fixed == ByteLen::ZERO && self.dynamic.num == 0 {
+            return refuse("a cache needs a `static` part, a `dynamic` part, or both".into());
+        }
+        Ok(())
+    }
+
+    /// The chip's figures in SLC mode, with this cache's own over them.
+    fn figures(&self, chip: &Profile) -> Result<SlcFigures, BuildError> {
+        let missing = |figure: &str| {
+            let why = format!("profile `{}` has no figures for SLC mode: give `{figure}`", chip.name);
+            BuildError::at("slc_cache", why)
+        };
+        let own = chip.slc.as_ref();
+        let figures = SlcFigures {
+            read: self.read.or(own.map(|f| f.read)).ok_or_else(|| missing("read"))?,
+            program: self.program.or(own.map(|f| f.program)).ok_or_else(|| missing("program"))?,
+            erase: self.erase.or(own.map(|f| f.erase)).ok_or_else(|| missing("erase"))?,
+            endurance: self.endurance.or(own.map(|f| f.endurance)).ok_or_else(|| missing("endurance"))?,
+        };
+        let longest = figures.read.longer(figures.program).longer(figures.erase);
+        if longest > Span::from_secs(10) || figures.endurance == 0 {
+            return refuse("an operation takes at most 10 s, and a block stands at least one cycle".into());
+        }
+        Ok(figures)
+    }
+}
+
+impl SsdConfig {
+    /// Refuses what cannot be with a cache in SLC mode.
+    pub(super) fn check_slc(&self) -> Result<(), BuildError> {
+        let Some(cache) = &self.slc_cache else { return Ok(()) };
+        cache.check()?;
+        if self.mapping != MapConfig::Page {
+            return refuse("a cache in SLC mode needs `mapping.kind = \"page\"`".into());
+        }
+        if self.arbiter != Arbiter::Fcfs {
+            return refuse("operations of blocks with modes of their own need the arbiter `fcfs`".into());
+        }
+        if self.unit != Unit::Plane {
+            return refuse(
+                "blocks of a unit would change their mode together: take `unit = \"plane\"`".into(),
+            );
+        }
+        if self.isolation != IsolationConfig::None {
+            return refuse(
+                "with `isolation` each tenant would need a cache of its own: take `streams`".into(),
+            );
+        }
+        if !self.gc.separate {
+            return refuse("moved pages never go to SLC mode: `gc.separate` must be true".into());
+        }
+        if self.gc.copyback {
+            return refuse("a page that is folded crosses the channel: `gc.copyback` must be false".into());
+        }
+        Ok(())
+    }
+
+    /// What a block is in SLC mode, and its times; `None` without a cache.
+    pub(super) fn slc_mode(
+        &self,
+        chip: &Profile,
+        own: &Timing,
+    ) -> Result<Option<(SlcRules, Timing)>, BuildError> {
+        let Some(cache) = &self.slc_cache else { return Ok(None) };
+        let figures = cache.figures(chip)?;
+        let bits = chip.bits_per_cell().unwrap_or(1);
+        if bits < 2 {
+            return refuse(format!("the cells of `{}` hold one bit in any case", chip.name));
+        }
+        let pages = chip.pages_per_block / bits;
+        if pages == 0 {
+            return refuse(format!("a block of {} pages has none in SLC mode", chip.pages_per_block));
+        }
+        let SlcFigures { read, program, erase, endurance } = figures;
+        Ok(Some((SlcRules { pages, endurance }, Timing { read, program, erase, ..*own })))
+    }
+
+    /// Blocks of each plane that are the cache's whatever the drive holds.
+    pub(super) fn slc_fixed(&self, layout: &Layout, chip: &Profile) -> Result<u32, BuildError> {
+        let Some(cache) = self.slc_cache.filter(|cache| cache.fixed > ByteLen::ZERO) else { return Ok(0) };
+        let pages = chip.pages_per_block / chip.bits_per_cell().unwrap_or(1);
+        let row = u64::from(layout.planes) * u64::from(pages) * chip.page.0;
+        match cache.fixed.0.checked_div(row) {
+            None | Some(0) => {
+                let row = ByteLen(row);
+                refuse(format!(
+                    "static = {} is less than a block of every plane, which hold {row}",
+                    cache.fixed
+                ))
+            }
+            Some(blocks) => Ok(blocks.min(u64::from(layout.blocks)) as u32),
+        }
+    }
+
+    /// The cache of a drive with `fixed` blocks of each plane for it.
+    pub(super) fn slc_cache(
+        &self,
+        layout: &Layout,
+        fixed: u32,
+        cx: &BuildContext<'_>,
+    ) -> Option<Box<SlcCache>> {
+        let cache = self.slc_cache?;
+        let plan = Plan {
+            fixed,
+            borrows: cache.dynamic,
+            folds_when_full: cache.when_full == WhenFull::Fold,
+            folds_idle: cache.fold_idle,
+            fold_from: cache.fold_from,
+            fold_to: cache.fold_to,
+            is_paced: self.gc.pace == Pace::Incremental,
+        };
+        Some(Box::new(SlcCache::new(plan, layout.planes, cx)))
+    }
+}

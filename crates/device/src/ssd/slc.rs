@@ -1,0 +1,363 @@
+//! An SLC-mode cache: the host's pages go to blocks with one bit per cell first, and are folded into the chip's own mode later.
+//!
+//! A block that is opened for the host is opened in SLC mode while the cache has room ([`nandu_ftl::SlcRules`]): it is programmed and
+//! read in the times of SLC mode and holds a half, a third or a quarter of the pages. There is no second map: a page is where
+//! the map says, and the mode of its block says how it is read. *Folding* is clearing a block that is in SLC mode: its valid pages
+//! move to the plane's block for moved pages, which is never in SLC mode, and the block is erased when they are durable. So all that
+//! holds of collection holds of folding: pace, charges, power cuts, the write amplification.
+//!
+//! *Size*, in blocks of each plane. The *static* part is there whatever the drive holds; its blocks are taken from what is spare.
+//! The *dynamic* part borrows a share of the blocks that the drive could still fill with data (what a plane may hold less what is
+//! valid in it, in whole blocks of the chip's own mode), while that does not make collection begin: it shrinks as the drive fills. With a
+//! share of 1 an empty plane of `M` blocks for data and `b` bits per cell takes `n` blocks, the smallest number with
+//! `n >= M - n / b` (the last term rounded up), so that what the cache holds could still be folded without erasing a block first. Which blocks are the cache's changes with
+//! each erase, so that all wear alike.
+//!
+//! *When it is full*, the next block is opened in the chip's own mode (`through`: the write cliff of a drive that goes on beside its
+//! cache), or the oldest blocks of the cache are folded first (`fold`: each page written is followed by one moved, so the host gets
+//! what folding leaves). *While the drive is idle* its planes fold, oldest block first, from one share of the cache in use down to
+//! another. *When free blocks run short*, collection takes blocks of the dynamic part like any others, and they gain most; those
+//! of the static part are passed over.
+//!
+//! *Power cuts*: the record of each page says that it was programmed in SLC mode ([`Oob::SLC`]), and a start gives every block the mode
+//! that its pages have; all of a block must agree. A block of the cache that was open is closed. If no page of a block can be read, it is
+//! taken as one of the chip's own mode, in which nothing readable contradicts that.
+//!
+//! Own design after what makers say of their drives (TurboWrite, dynamic write acceleration); spec W4-6. Not modelled: folding inside the
+//! chip without crossing the channel, and that a chip folds whole word lines. Cost: a look at the block's mode for each page; for each block that is
+//! folded a pass over the plane's blocks. RAM: 5 bytes per block.
+
+use super::host::Usage;
+use super::Ssd;
+use crate::nand::lanes::{Timing, SLC_POSITION};
+use crate::nand::PageTime;
+use nandu_base::{
+    BuildContext, Counter, Cx, Instant, Oob, Ratio, ReqId, Span, Step, TenantId, Violation, Work,
+};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+use nandu_ftl::{BlockId, Cursor, Lpn, Ppn};
+
+/// What was settled from the options.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Blocks of each plane that are the cache's.
+    pub fixed: u32,
+    /// Share of the blocks that could still be filled which it may borrow.
+    pub borrows: Ratio,
+    /// Whether the host's pages wait for room in it.
+    pub folds_when_full: bool,
+    /// Whether it is folded while the drive is idle.
+    pub folds_idle: bool,
+    /// Shares of the cache in use from which on, and down to which, an idle drive folds.
+    pub fold_from: Ratio,
+    pub fold_to: Ratio,
+    /// Whether pages move a few at a time.
+    pub is_paced: bool,
+}
+
+/// Faults to plant.
+#[derive(Clone, Copy, Default, Debug)]
+struct Planted {
+    fold_erased_early: bool,
+    mode_not_recorded: bool,
+    pub mode_forgotten: bool,
+}
+
+/// What happened since the counters were reset.
+#[derive(Clone, Copy, Default, Debug)]
+struct Counts {
+    pages_written: u64,
+    pages_read: u64,
+    pages_folded: u64,
+    blocks_folded: u64,
+    folds_waited: u64,
+    /// Time that dies were occupied by folding.
+    fold_time: Span,
+}
+
+/// The cache.
+#[derive(Clone, Debug)]
+pub(super) struct SlcCache {
+    plan: Plan,
+    /// Whether each plane is being folded because the drive is idle.
+    folding: Vec<bool>,
+    count: Counts,
+    planted: Planted,
+}
+
+impl SlcCache {
+    pub fn new(plan: Plan, planes: u32, cx: &BuildContext<'_>) -> SlcCache {
+        let planted = Planted {
+            fold_erased_early: cx.planted("ssd.fold-erased-early"),
+            mode_not_recorded: cx.planted("ssd.slc-mode-not-recorded"),
+            mode_forgotten: cx.planted("ssd.slc-mode-forgotten"),
+        };
+        SlcCache { plan, folding: vec![false; planes as usize], count: Counts::default(), planted }
+    }
+
+    pub fn reset_counters(&mut self) {
+        self.count = Counts::default();
+    }
+}
+
+impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+    /// Whether a page lies in a block in SLC mode.
+    #[inline]
+    pub(super) fn is_slc(&self, ppn: Ppn) -> bool {
+        self.slc.is_some() && self.blocks.is_slc(self.blocks.layout().block(ppn))
+    }
+
+    /// The times of a mode.
+    pub(super) fn timing_in(&self, is_slc: bool) -> &Timing {
+        match self.lanes.slc_timing() {
+            Some(timing) if is_slc => timing,
+            _ => self.lanes.timing(),
+        }
+    }
+
+    /// The shortest program there is: of a wait that is not known better, what is longer was waiting.
+    pub(super) fn shortest_program(&self) -> Span {
+        self.lanes.slc_timing().map_or(self.lanes.timing().program, |timing| timing.program)
+    }
+
+    /// Blocks of a plane that the cache may have now.
+    fn slc_limit(&self, plane: u32) -> u32 {
+        let Some(slc) = &self.slc else { return 0 };
+        let p = &self.blocks.planes[plane as usize];
+        let unused = p.valid_max.saturating_sub(p.valid) / self.blocks.layout().pages;
+        slc.plan.fixed + slc.plan.borrows.of(u64::from(unused)) as u32
+    }
+
+    /// Whether the next block of the host is opened in SLC mode.
+    fn opens_in_slc(&self, plane: u32) -> bool {
+        let Some(slc) = &self.slc else { return false };
+        let (count, free) = (self.blocks.slc_blocks(plane), self.blocks.planes[plane as usize].free);
+        count < slc.plan.fixed || count < self.slc_limit(plane) && free > self.host.gc_start
+    }
+
+    /// Before a block is opened for the host: folds until there is room for another, where the host waits for that.
+    pub(super) fn make_slc_room(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let waits = self.slc.as_ref().is_some_and(|slc| slc.plan.folds_when_full);
+        if !waits {
+            return;
+        }
+        while self.blocks.slc_blocks(plane) >= self.slc_limit(plane) && self.slc_limit(plane) > 0 {
+            if !self.blocks.planes[plane as usize].clearing && !self.begin_fold(plane, None) {
+                return;
+            }
+            if let Some(slc) = &mut self.slc {
+                slc.count.folds_waited += 1;
+            }
+            self.clear_whole_block(plane, cause, cx);
+        }
+    }
+
+    /// Opens an erased block for the host's pages, in the mode that is right.
+    pub(super) fn open_for_host(&mut self, plane: u32) -> Option<Cursor> {
+        if self.slc.is_none() || !self.opens_in_slc(plane) {
+            return self.blocks.open_free(plane, self.seq + 1);
+        }
+        let cursor = self.blocks.open_free_in_slc(plane, self.seq + 1)?;
+        let opened = cursor.block(self.blocks.layout());
+        let Some(slc) = &self.slc else { return Some(cursor) };
+        let is_last = self.blocks.slc_blocks(plane) >= self.slc_limit(plane);
+        if slc.plan.folds_when_full && slc.plan.is_paced && is_last {
+            let is_clearing = self.blocks.planes[plane as usize].clearing;
+            if !is_clearing && self.begin_fold(plane, Some(opened)) {
+                // As many pages move after each page of the host's as fold the block while the new one fills.
+                self.pace_fold(plane, self.blocks.slc_rules().map_or(1, |rules| rules.pages));
+            }
+        }
+        Some(cursor)
+    }
+
+    /// Begins to fold the oldest block of the cache that is not being written and not `opened`; false when there is none.
+    pub(super) fn begin_fold(&mut self, plane: u32, opened: Option<BlockId>) -> bool {
+        let layout = *self.blocks.layout();
+        let host = Some(self.blocks.planes[plane as usize].host).filter(|host| !host.is_full());
+        let host = host.map(|host| host.block(&layout));
+        let is_open = |block| {
+            let is_stream = || self.blocks.open_streams(plane).any(|open| open == block);
+            Some(block) == host || Some(block) == opened || is_stream()
+        };
+        let Some(oldest) = self.blocks.oldest_slc(plane, is_open) else { return false };
+        self.begin_clearing(plane, oldest);
+        true
+    }
+
+    /// The invalid pages of a plane's blocks as collection may see them: none in blocks of the static part.
+    pub(super) fn hide_slc(&self, plane: u32, invalid: &mut [u16]) {
+        let Some(slc) = &self.slc else { return };
+        if self.blocks.slc_blocks(plane) > slc.plan.fixed {
+            return;
+        }
+        let blocks = self.blocks.layout().plane_blocks(plane);
+        let slc = invalid.iter_mut().zip(blocks).filter(|(_, block)| self.blocks.is_slc(*block));
+        slc.for_each(|(invalid, _)| *invalid = 0);
+    }
+
+    /// Whether an idle drive has something to fold in a plane; it is chosen then.
+    pub(super) fn is_worth_folding(&mut self, plane: u32) -> bool {
+        let (used, limit) = (self.blocks.slc_blocks(plane), self.slc_limit(plane));
+        let is_clearing = self.blocks.planes[plane as usize].clearing;
+        let Some(slc) = &mut self.slc else { return false };
+        if !slc.plan.folds_idle {
+            return false;
+        }
+        let share = |of: Ratio| of.of(u64::from(limit.max(used))) as u32;
+        let (from, to) = (share(slc.plan.fold_from), share(slc.plan.fold_to));
+        let folding = &mut slc.folding[plane as usize];
+        *folding = if *folding { used > to } else { used > from };
+        if !*folding {
+            return false;
+        }
+        // What is being cleared already stands in the way.
+        let is_busy = is_clearing || self.begin_fold(plane, None);
+        if let Some(slc) = &mut self.slc {
+            slc.folding[plane as usize] = is_busy;
+        }
+        is_busy
+    }
+
+    /// Reads pages of a drive whose blocks have modes.
+    pub(super) fn read_in_modes(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &cx.requests[id];
+        let (cause, now, fetches) = (request.cause, cx.now, !request.payload.is_none());
+        let pages = self.host.pages(request.offset, request.len);
+        self.serial = self.serial.wrapping_add(1);
+        let (mut slowest, mut is_slc) = (PageTime::done(now), false);
+        let mut usage = Usage::default();
+        for lpn in pages.first..pages.end {
+            let at = self.map.get(Lpn(lpn));
+            if let Some(ppn) = at {
+                let time = self.sense_in_mode(ppn, now, &mut usage);
+                self.count.host_pages_read += 1;
+                if time.end > slowest.end {
+                    (slowest, is_slc) = (time, self.is_slc(ppn));
+                }
+            }
+            if fetches {
+                self.fetch(id, &pages, lpn, at, cx);
+            }
+        }
+        usage.charge(cx, cause, Work::Read);
+        if slowest.end > now {
+            slowest.read_path(now, self.timing_in(is_slc), &mut cx.requests[id].path);
+        }
+        self.finish(id, slowest.end, cx)
+    }
+
+    /// Reads one page on its die, in the mode of its block.
+    pub(super) fn sense_in_mode(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
+        if !self.is_slc(ppn) {
+            return self.sense(ppn, now, usage);
+        }
+        let (plane, page) = self.stripes.plane_and_page(ppn);
+        self.lanes.switch_mode();
+        let (time, occupied) = self.lanes.read(plane, now, self.serial, page + SLC_POSITION);
+        self.lanes.switch_mode();
+        usage.die += occupied;
+        usage.bus += self.lanes.timing().transfer;
+        if let Some(slc) = &mut self.slc {
+            slc.count.pages_read += 1;
+        }
+        time
+    }
+
+    /// Programs one page of a block in SLC mode.
+    pub(super) fn program_in_slc(&mut self, ppn: Ppn, ready: Instant) -> (PageTime, Span) {
+        let (plane, page) = self.stripes.plane_and_page(ppn);
+        self.lanes.switch_mode();
+        let done = self.lanes.program(plane, ready, self.serial, page + SLC_POSITION);
+        self.lanes.switch_mode();
+        if let Some(slc) = &mut self.slc {
+            slc.count.pages_written += 1;
+        }
+        done
+    }
+
+    /// Moves a page out of SLC mode: read in the one mode, programmed in the other. Returns the window of the program, the time
+    /// of the die and that of the channel.
+    pub(super) fn fold_page(&mut self, from: Ppn, to: Ppn, now: Instant) -> (Instant, Instant, Span, Span) {
+        let mut usage = Usage::default();
+        let read = self.sense_in_mode(from, now, &mut usage);
+        self.lanes.was_gc(self.blocks.layout().plane(from), usage.die);
+        let (plane, page) = self.stripes.plane_and_page(to);
+        // No page of the host's is at this position.
+        let (time, occupied) = self.lanes.program(plane, read.end, self.serial, page + 2 * SLC_POSITION);
+        self.lanes.was_gc(plane, occupied);
+        usage.die += occupied;
+        usage.bus += self.lanes.timing().transfer;
+        if let Some(slc) = &mut self.slc {
+            slc.count.pages_read -= 1;
+            slc.count.pages_folded += 1;
+            slc.count.fold_time += usage.die;
+        }
+        (time.start, time.end, usage.die, usage.bus)
+    }
+
+    /// Not before when a block in SLC mode is erased, which is `earliest`; the erase is counted.
+    pub(super) fn fold_erased(&mut self, earliest: Instant, now: Instant) -> Instant {
+        let Some(slc) = &mut self.slc else { return earliest };
+        slc.count.blocks_folded += 1;
+        if slc.planted.fold_erased_early {
+            now
+        } else {
+            earliest
+        }
+    }
+
+    /// The mark of the mode in the record of a page that is programmed.
+    pub(super) fn mode_mark(&self, ppn: Ppn) -> u64 {
+        let is_forgotten = || {
+            self.slc.as_ref().is_some_and(|slc| slc.planted.mode_not_recorded) && self.seq.is_multiple_of(16)
+        };
+        if self.is_slc(ppn) && !is_forgotten() {
+            Oob::SLC
+        } else {
+            0
+        }
+    }
+
+    /// Erases since the counters were reset that ended SLC mode.
+    pub(super) fn slc_erases_counted(&self) -> u64 {
+        self.slc.as_ref().map_or(0, |slc| slc.count.blocks_folded)
+    }
+
+    pub(super) fn slc_counters(&self, out: &mut Vec<Counter>) {
+        let Some(slc) = &self.slc else { return };
+        let c = &slc.count;
+        let planes = 0..self.blocks.layout().planes;
+        let sum = |of: &dyn Fn(u32) -> u32| planes.clone().map(|plane| u64::from(of(plane))).sum();
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("slc_pages_written", c.pages_written);
+        put("slc_pages_read", c.pages_read);
+        put("slc_pages_folded", c.pages_folded);
+        put("slc_blocks_folded", c.blocks_folded);
+        put("slc_folds_waited_for", c.folds_waited);
+        put("slc_fold_ns", c.fold_time.0);
+        put("slc_blocks", sum(&|plane| self.blocks.slc_blocks(plane)));
+        put("slc_blocks_allowed", sum(&|plane| self.slc_limit(plane)));
+    }
+
+    /// After a scan has found pages of a block with these marks of SLC mode and without: gives it its mode.
+    pub(super) fn restore_mode(&mut self, block: BlockId, marked: u32, unmarked: u32) {
+        let Some(slc) = &self.slc else { return };
+        assert!(
+            marked == 0 || unmarked == 0,
+            "block_mode: {marked} pages of {block:?} say that they are in SLC mode, {unmarked} that they are not"
+        );
+        if marked > 0 && !slc.planted.mode_forgotten {
+            self.blocks.restore_slc(block);
+        }
+    }
+
+    /// The modes of blocks agree with what is in them.
+    pub(super) fn check_modes(&self) -> Result<(), Violation> {
+        match self.blocks.broken_modes() {
+            Some(what) => Err(Violation { invariant: "block_mode", what }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The cache in SLC mode: against the model, and where the write cliff is.
+
+use super::collection::{counter, idle};
+use super::*;
+
+/// Three bits per cell: a block of nine pages holds three in SLC mode.
+pub(super) const CACHED: &str =
+    "profile = \"tlc-2019\"\nchannels = 2\nplanes = 2\nblocks = 18\npage = \"2 KiB\"\n\
+                                 pages_per_block = 9\nover_provisioning = 0.6\nslc_cache = {}\n";
+
+fn with(options: &str) -> String {
+    CACHED.replace("slc_cache = {}\n", options)
+}
+
+#[test]
+fn drives_with_a_cache_agree_with_the_model() {
+    let fixed = "slc_cache = { static = \"48 KiB\", dynamic = 0";
+    for cache in [
+        "slc_cache = {}\n".to_string(),
+        "slc_cache = { dynamic = 0.5, when_full = \"fold\" }\n".into(),
+        format!("{fixed} }}\n"),
+        format!("{fixed}, when_full = \"fold\" }}\ngc = {{ kind = \"cost-benefit\" }}\n"),
+        format!("{fixed}, when_full = \"fold\" }}\ngc = {{ kind = \"fifo\", pace = \"foreground\" }}\n"),
+        "slc_cache = { static = \"24 KiB\", dynamic = 0.5 }\nwear = { spread = 1, every = 1, endurance = 90 }\n".into(),
+        "slc_cache = {}\nstreams = { kind = \"hot-cold\", counters = 64, decay = 100, threshold = 2 }\n".into(),
+        "slc_cache = {}\nallocation = \"static\"\ngc = { kind = \"d-choices\", choices = 2, urgent = 2 }\n".into(),
+    ] {
+        for seed in 0..25 {
+            if let Err(what) = random_run(&with(&cache), seed, None, 500) {
+                panic!("{cache}: {what}");
+            }
+        }
+    }
+}
+
+/// A page takes this long over the channel.
+const TRANSFER: Span = Span(12_301);
+const LARGE: &str = "profile = \"tlc-2019\"\nblocks = 64\npages_per_block = 12\nover_provisioning = 0.3\n";
+
+/// Times of writes of one page, one after another, each of the next page.
+fn sequential(options: &str, writes: u64) -> (Bench, Vec<Span>) {
+    let mut bench = Bench::new(&format!("{LARGE}{options}"), None, Precondition::Empty);
+    let mut times = Vec::new();
+    for page in 0..writes {
+        let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        times.push(end.since(bench.now));
+        bench.now = end;
+    }
+    bench.machine.check().unwrap();
+    assert!(bench.charges_match(), "I-13");
+    (bench, times)
+}
+
+/// Pages that a dynamic cache of a plane with `blocks` blocks for data takes: four to a block, of which three make one of the chip's own.
+fn borrowed(blocks: u64) -> u64 {
+    4 * (0..).find(|n: &u64| *n >= blocks - n.div_ceil(3)).expect("the right side falls")
+}
+
+#[test]
+fn the_write_cliff_is_where_the_size_of_the_cache_puts_it() {
+    // Six blocks hold no data: three that are kept free, two open ones, and one.
+    for (cache, size) in [
+        ("dynamic = 1", borrowed(58)),
+        ("static = \"160 KiB\", dynamic = 0", 40),
+        ("static = \"160 KiB\"", 40 + borrowed(48 - 3)),
+    ] {
+        let (bench, times) = sequential(&format!("slc_cache = {{ {cache} }}\n"), 300);
+        let (quick, slow) = (TRANSFER + Span::from_us(200), TRANSFER + Span::from_us(2400));
+        let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full") as u64;
+        println!("{cache}: {cliff} pages in SLC mode, then the cliff");
+        if cache.starts_with("static = \"160 KiB\"") && !cache.contains("dynamic") {
+            // What is static first counts as data that others must have room for.
+            assert!(cliff > 40 && cliff < 40 + borrowed(48), "{cache}: {cliff}");
+            continue;
+        }
+        assert_eq!(cliff, size, "{cache}");
+        assert_eq!(counter(&bench, "slc_pages_written"), size, "{cache}");
+        let at = times[..cliff as usize].iter().fold(Span::ZERO, |sum, &time| sum + time);
+        assert_eq!(at, quick * size, "{cache}: the size of the cache over the rate of writing");
+        assert!(times[cliff as usize..].iter().all(|&time| time == slow), "{cache}");
+    }
+}
+
+#[test]
+fn a_full_cache_that_folds_gives_the_host_what_folding_leaves() {
+    let (bench, times) =
+        sequential("slc_cache = { static = \"160 KiB\", dynamic = 0, when_full = \"fold\" }\n", 300);
+    let quick = TRANSFER + Span::from_us(200);
+    // Ten blocks of four: folding begins when the tenth is opened.
+    assert!(times[..37].iter().all(|&time| time == quick));
+    let steady: u64 = times[60..300].iter().map(|time| time.0).sum();
+    // Each page: its own program, and one folded (25 us, twice over the channel, 2.4 ms), and an erase for four.
+    let fold = Span::from_us(2425) + TRANSFER * 2;
+    let each = (quick + fold).0 + Span::from_us(700).0 / 4;
+    let mean = steady / 240;
+    assert!(mean.abs_diff(each) * 50 < each, "a write takes {mean} ns, {each} by what is done for it");
+    let (host, folded) = (counter(&bench, "host_pages_written"), counter(&bench, "slc_pages_folded"));
+    assert_eq!(host, counter(&bench, "slc_pages_written"));
+    assert!(folded > 250 && counter(&bench, "nand_pages_programmed") == host + folded);
+}
+
+#[test]
+fn an_idle_drive_folds_and_then_takes_as_much_again() {
+    let (mut bench, times) = sequential("slc_cache = { dynamic = 0.5 }\n", 150);
+    let quick = TRANSFER + Span::from_us(200);
+    let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full");
+    let mut counters = Vec::new();
+    let now = bench.now;
+    idle(&mut bench, vec![(TimerKey(1), now)]);
+    bench.machine.check().unwrap();
+    assert!(bench.charges_match(), "I-13");
+    assert_eq!(counter(&bench, "slc_blocks"), 0);
+    assert_eq!(counter(&bench, "slc_pages_folded"), cliff as u64);
+    // The open block is of the chip's own mode: the next ones are the cache's.
+    let mut again = 0;
+    for page in 150..230 {
+        let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        again += u64::from(end.since(bench.now) == quick);
+        bench.now = end;
+    }
+    assert!(again >= 50, "{again} quick writes after the drive was idle");
+    bench.machine.wear(&mut Vec::new());
+    bench.machine.energy(Instant::ZERO, bench.now, &mut counters);
+    assert!(counters.iter().any(|part| part.state == "slc_program"));
+}
+
+#[test]
+fn a_fuller_drive_has_a_smaller_cache() {
+    let mut last = u64::MAX;
+    for filled in [0u64, 150, 300, 450] {
+        let mut bench =
+            Bench::new(&format!("{LARGE}slc_cache = {{ fold_idle = false }}\n"), None, Precondition::Empty);
+        for page in 0..filled {
+            let (id, end) = bench.issue(Op::Write, page * 8, 8, Payload::NONE, Flags::NONE);
+            bench.end(id);
+            bench.now = end;
+        }
+        let allowed = counter(&bench, "slc_blocks_allowed");
+        assert!(allowed < last, "{allowed} blocks with {filled} pages, {last} with fewer");
+        last = allowed;
+    }
+}
+
+#[test]
+fn wear_and_energy_are_told_apart_by_mode() {
+    let (bench, _) =
+        sequential("slc_cache = { static = \"160 KiB\", dynamic = 0, when_full = \"fold\" }\n", 400);
+    let mut regions = Vec::new();
+    bench.machine.wear(&mut regions);
+    let names: Vec<&str> = regions.iter().map(|region| region.region).collect();
+    assert_eq!(names, ["flash", "flash in SLC mode"]);
+    let slc = counter(&bench, "slc_blocks_folded");
+    assert_eq!((regions[1].erases, regions[1].erases_ever), (slc, slc));
+    // A hundred cycles in SLC mode are one of the chip's own, and nothing else was erased.
+    assert_eq!(counter(&bench, "erase_count"), slc);
+    assert_eq!(regions[0].erases, slc.div_ceil(100));
+}
+
+#[test]
+fn after_a_cut_blocks_are_in_the_mode_of_their_pages() {
+    let (mut bench, _) = sequential("slc_cache = { static = \"160 KiB\", dynamic = 0 }\n", 38);
+    bench.now += Span::from_ms(1);
+    assert_eq!(counter(&bench, "slc_blocks"), 10);
+    bench.cut(&mut Rng::new(1));
+    bench.machine.check().unwrap();
+    assert_eq!(counter(&bench, "slc_blocks"), 10);
+    let into = bench.pool.allocate(ByteLen(4096));
+    let (id, end) = bench.issue(Op::Read, 0, 8, into, Flags::NONE);
+    assert_eq!(end.since(bench.now), Span::from_us(25) + TRANSFER, "it is read in the time of SLC mode");
+    bench.end(id);
+}
+
+#[test]
+fn a_cache_that_cannot_be_is_refused() {
+    for text in [
+        "slc_cache = { dynamic = 0 }",
+        "slc_cache = { dynamic = 1.5 }",
+        "slc_cache = { fold_from = 0.2, fold_to = 0.5 }",
+        "slc_cache = { static = \"1 KiB\" }",
+        "slc_cache = { endurance = 0 }",
+        "slc_cache = {}\npages_per_block = 2",
+        "slc_cache = {}\nmapping = { kind = \"dftl\" }",
+        "slc_cache = {}\nmapping = { kind = \"bast\" }",
+        "slc_cache = {}\narbiter = { kind = \"queued\" }",
+        "slc_cache = {}\nunit = \"superblock\"",
+        "slc_cache = {}\ngc = { separate = false }",
+        "slc_cache = {}\ngc = { copyback = true }",
+        "profile = \"slc-2019\"\nslc_cache = {}",
+        "profile = \"slc-2019\"\nslc_cache = { read = \"20 us\", program = \"200 us\", erase = \"1 ms\", endurance = 9 }",
+    ] {
+        let profile = if text.contains("profile") { "" } else { "profile = \"tlc-2019\"\n" };
+        let text = format!("{profile}blocks = 40\nover_provisioning = 0.4\n{text}");
+        let config: SsdConfig = toml::from_str(&text).unwrap();
+        let plants = BTreeSet::new();
+        let cx = BuildContext {
+            name: "ssd",
+            children: &[],
+            seed: 1,
+            tenants: 1,
+            shares: &[],
+            planted: &plants,
+            precondition: Precondition::Empty,
+        };
+        let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
+        assert_eq!(error.key, Some("slc_cache"), "{text}: {error}");
+    }
+}
