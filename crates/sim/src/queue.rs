@@ -2,12 +2,14 @@
 //!
 //! Events of one instant come out in the order in which they went in. Usually a dozen events are pending, and a new one
 //! belongs near the end: the earliest `NEAR` stand in a ring in order, into which a new event is sorted from its end. When
-//! more are pending, as when a drive is saturated, the later ones wait in a binary heap, so that the cost stays
-//! logarithmic. Measured on `common`: 40 instructions per request less than a heap alone.
+//! more are pending, as when a drive is saturated, the later ones wait: in a row, where they come in the order of their times,
+//! as they do from a device that serves first come, first served; otherwise in a binary heap, so that the cost stays
+//! logarithmic. Measured on `common`: 40 instructions per request less than a heap alone; with 65,536 requests in the queue of one disk
+//! the row takes FIGURE where the heap takes 401.
 
 use nandu_base::{Instant, ReqId, TimerKey};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Something that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +36,7 @@ struct Entry {
     word: u64,
 }
 
-/// An event in the heap: entries of one instant come out by their number.
+/// An event that waits behind the ring: entries of one instant come out by their number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Far {
     at: u64,
@@ -48,15 +50,22 @@ const TIMER: u64 = 1 << 33;
 /// Events that the ring holds; a power of two.
 const NEAR: usize = 64;
 
+/// Places of the row, from its end, among which a new event is put into its own.
+const STEPS: usize = 8;
+
 /// Pending events.
 pub struct EventQueue {
     /// The earliest events in order, from `head` on, round the end.
     near: [Entry; NEAR],
     head: usize,
     len: usize,
-    /// What did not fit: none is earlier than the last of `near`. Empty while `near` is.
-    far: BinaryHeap<Reverse<Far>>,
-    /// The number of the next event that goes into the heap from behind.
+    /// What did not fit, in order of time and number: none is earlier than the last of `near`. Empty while `near` is.
+    row: VecDeque<Far>,
+    /// What did not fit and came too early for the row. None is earlier than the last of `near`.
+    heap: BinaryHeap<Reverse<Far>>,
+    /// Events of both.
+    far: usize,
+    /// The number of the next event that waits behind the ring.
     behind: i64,
     /// The number of the next event that the ring gives up: it comes before all others of its instant.
     before: i64,
@@ -70,7 +79,9 @@ impl Default for EventQueue {
             near: [Entry::default(); NEAR],
             head: 0,
             len: 0,
-            far: BinaryHeap::new(),
+            row: VecDeque::new(),
+            heap: BinaryHeap::new(),
+            far: 0,
             behind: 0,
             before: -1,
             timers: Vec::new(),
@@ -91,7 +102,7 @@ impl EventQueue {
             }
         };
         let entry = Entry { at: at.0, word };
-        if self.len == NEAR || !self.far.is_empty() {
+        if self.len == NEAR || self.far > 0 {
             self.push_deep(entry);
         } else {
             self.sort_in(entry);
@@ -114,36 +125,65 @@ impl EventQueue {
         self.len += 1;
     }
 
-    /// Adds an entry when the ring is full or later events wait in the heap.
+    /// Adds an entry when the ring is full or later events wait behind it.
     #[inline(never)]
     fn push_deep(&mut self, entry: Entry) {
         let last = self.near[(self.head + self.len - 1) % NEAR];
         if entry.at >= last.at {
-            self.far.push(Reverse(Far { at: entry.at, number: self.behind, word: entry.word }));
+            let far = Far { at: entry.at, number: self.behind, word: entry.word };
             self.behind += 1;
+            self.far += 1;
+            self.stand_in_row(far);
             return;
         }
         if self.len == NEAR {
-            self.far.push(Reverse(Far { at: last.at, number: self.before, word: last.word }));
+            self.heap.push(Reverse(Far { at: last.at, number: self.before, word: last.word }));
+            self.far += 1;
             self.before -= 1;
             self.len -= 1;
         }
         self.sort_in(entry);
     }
 
-    /// Takes the next events out of the heap: the ring is empty.
+    /// Puts an event into the row when its place is among the last ones, for a timer may be due long after all that comes;
+    /// otherwise into the heap.
+    #[inline(always)]
+    fn stand_in_row(&mut self, far: Far) {
+        let mut place = self.row.len();
+        let least = place.saturating_sub(STEPS);
+        while place > least && self.row[place - 1].at > far.at {
+            place -= 1;
+        }
+        match place.checked_sub(1) {
+            Some(before) if self.row[before].at > far.at => self.heap.push(Reverse(far)),
+            _ if place == self.row.len() => self.row.push_back(far),
+            _ => self.row.insert(place, far),
+        }
+    }
+
+    /// Takes the next of the events that wait: the ring is empty.
     #[inline(always)]
     fn refill(&mut self) {
-        if !self.far.is_empty() {
-            self.refill_from_heap();
+        if self.far > 0 {
+            self.refill_from_far();
         }
     }
 
     #[inline(never)]
-    fn refill_from_heap(&mut self) {
+    fn refill_from_far(&mut self) {
         self.head = 0;
         while self.len < NEAR / 2 {
-            let Some(Reverse(Far { at, word, .. })) = self.far.pop() else { break };
+            let from_heap = match (self.row.front(), self.heap.peek()) {
+                (_, None) => false,
+                (Some(row), Some(Reverse(heap))) => heap < row,
+                (None, Some(_)) => true,
+            };
+            let next = match from_heap {
+                true => self.heap.pop().map(|Reverse(far)| far),
+                false => self.row.pop_front(),
+            };
+            let Some(Far { at, word, .. }) = next else { break };
+            self.far -= 1;
             self.near[self.len] = Entry { at, word };
             self.len += 1;
         }
@@ -201,7 +241,7 @@ impl EventQueue {
 
     /// Events pending.
     pub fn len(&self) -> usize {
-        self.len + self.far.len()
+        self.len + self.far
     }
 
     /// Whether nothing is pending.
@@ -235,11 +275,17 @@ mod tests {
         let mut rng = nandu_base::Rng::new(seed);
         let (mut queue, mut model) = (EventQueue::default(), Vec::new());
         let mut now = 0;
-        for turn in 0..20_000u32 {
+        for turn in 0..30_000u32 {
             // Now and then the queue grows far beyond the ring, then it drains.
             let grows = turn / 500 % 2 == 0;
             if rng.below(10) < if grows { 7 } else { 3 } {
-                let at = now + rng.below(50);
+                // In any order, nearly in order as from a device with a queue, and so with a timer far behind now and then.
+                let pending = 5 * model.len() as u64;
+                let at = match (turn / 1000 % 3, rng.below(40)) {
+                    (0, _) => now + rng.below(50),
+                    (2, 0) => now + 10 * pending,
+                    (_, late) => now + pending + late / 2,
+                };
                 queue.push(Instant(at), Event::Complete(ReqId(turn)));
                 model.push((at, turn));
                 model.sort();

@@ -8,11 +8,14 @@
 //! should have been emptied is found out.
 //!
 //! Source: the segmented buffers of Ruemmler and Wilkes (IEEE Computer 1994); read-ahead policies as DiskSim 4.0 names
-//! them. Cost: one comparison for each segment and request. RAM: 40 bytes for each segment.
+//! them. Cost: two instructions for each segment and request ([`spans`]). RAM: 72 bytes for each segment.
+
+mod spans;
 
 use nandu_base::{ByteLen, Medium, Payload, PayloadPool, Sector, Stamp, SECTOR};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use spans::{Spans, Turns};
 use std::collections::VecDeque;
 
 /// How far a drive reads on after a read.
@@ -78,7 +81,6 @@ pub struct Segment {
     pub start: u64,
     /// One past the last block.
     pub end: u64,
-    used: u64,
     /// In a run with contents, those of each block.
     held: VecDeque<Held>,
 }
@@ -87,8 +89,9 @@ pub struct Segment {
 #[derive(Clone, Debug)]
 pub struct Buffer {
     segments: Vec<Segment>,
+    spans: Spans,
+    turns: Turns,
     blocks: u64,
-    clock: u64,
     /// Segment that only writes use.
     writes: Option<usize>,
     /// Fault to plant: writes leave segments as they are.
@@ -96,14 +99,18 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// An empty buffer.
+    /// An empty buffer. No segment is longer than a TiB, whatever `spec` says.
     pub fn new(spec: &BufferSpec) -> Buffer {
         let count = spec.segments as usize;
+        let writes = (spec.separate_writes && count > 1).then_some(0);
+        let mut turns = Turns::new(count);
+        writes.into_iter().for_each(|at| turns.leave_out(at));
         Buffer {
             segments: vec![Segment::default(); count],
-            blocks: spec.blocks,
-            clock: 0,
-            writes: (spec.separate_writes && count > 1).then_some(0),
+            spans: Spans::new(count),
+            turns,
+            blocks: spec.blocks.min(spans::LONGEST),
+            writes,
             stays_stale: false,
         }
     }
@@ -112,9 +119,11 @@ impl Buffer {
     #[inline]
     pub fn find(&self, block: u64, joins: Option<usize>) -> Option<usize> {
         let inside = |s: &Segment| block.wrapping_sub(s.start) < s.end - s.start;
-        self.segments
-            .iter()
-            .position(inside)
+        let found = match self.spans.may_touch(block, 1) {
+            true => self.segments.iter().position(inside),
+            false => None,
+        };
+        found
             .or_else(|| joins.filter(|&s| self.segments[s].end == block && self.segments[s].start < block))
     }
 
@@ -127,30 +136,15 @@ impl Buffer {
     /// It is in use.
     #[inline]
     pub fn touch(&mut self, at: usize) {
-        self.clock += 1;
-        self.segments[at].used = self.clock;
-    }
-
-    /// The segment to use for new data: empty, or used least recently.
-    #[inline]
-    fn oldest(&self) -> usize {
-        let mut best = (u64::MAX, 0);
-        for (at, s) in self.segments.iter().enumerate() {
-            if Some(at) == self.writes {
-                continue;
-            }
-            let age = if s.start == s.end { 0 } else { s.used };
-            if age < best.0 {
-                best = (age, at);
-            }
+        if Some(at) != self.writes {
+            self.turns.touch(at);
         }
-        best.1
     }
 
     /// Takes a segment for a read that begins at `start`; the segment is empty then.
     #[inline]
     pub fn take_for_read(&mut self, start: u64) -> usize {
-        let at = self.oldest();
+        let at = self.turns.first();
         self.touch(at);
         self.restart(at, start);
         at
@@ -159,7 +153,7 @@ impl Buffer {
     /// Takes a segment for what is written at `start`.
     #[inline]
     pub fn take_for_write(&mut self, start: u64) -> usize {
-        let at = self.writes.unwrap_or_else(|| self.oldest());
+        let at = self.writes.unwrap_or_else(|| self.turns.first());
         self.touch(at);
         self.restart(at, start);
         at
@@ -168,9 +162,19 @@ impl Buffer {
     /// An empty segment begins at `start`.
     #[inline]
     pub fn restart(&mut self, at: usize, start: u64) {
+        self.segments[at].held.clear();
+        self.put_at(at, start, start);
+    }
+
+    /// A segment reaches from `start` to `end` from here on.
+    #[inline(always)]
+    fn put_at(&mut self, at: usize, start: u64, end: u64) {
         let s = &mut self.segments[at];
-        (s.start, s.end) = (start, start);
-        s.held.clear();
+        (s.start, s.end) = (start, end);
+        self.spans.set(at, start, end);
+        if Some(at) != self.writes {
+            self.turns.set_empty(at, start == end);
+        }
     }
 
     /// The segment now reaches to `end`; its first blocks go when it is full.
@@ -186,21 +190,29 @@ impl Buffer {
     #[inline]
     pub fn drop_before(&mut self, at: usize, start: u64) {
         let s = &mut self.segments[at];
-        let gone = (start.min(s.end) - s.start.min(start)).min(s.held.len() as u64);
-        s.held.drain(..gone as usize);
-        s.start = s.start.max(start).min(s.end);
+        if !s.held.is_empty() {
+            let gone = (start.min(s.end) - s.start.min(start)).min(s.held.len() as u64);
+            s.held.drain(..gone as usize);
+        }
+        let (start, end) = (s.start.max(start).min(s.end), s.end);
+        self.put_at(at, start, end);
     }
 
     /// These blocks change: no segment may return what it holds of them.
     #[inline]
     pub fn invalidate(&mut self, first: u64, end: u64) {
-        if self.stays_stale {
-            return;
+        if !self.stays_stale && self.spans.may_touch(first, end - first) {
+            self.empty_touched(first, end);
         }
-        for s in &mut self.segments {
+    }
+
+    fn empty_touched(&mut self, first: u64, end: u64) {
+        for at in 0..self.segments.len() {
+            let s = &mut self.segments[at];
             if s.start < end && first < s.end {
-                s.start = s.end;
                 s.held.clear();
+                let end = s.end;
+                self.put_at(at, end, end);
             }
         }
     }

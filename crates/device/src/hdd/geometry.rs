@@ -89,6 +89,18 @@ pub struct Spot {
     pub left: u32,
     /// Sectors of its track before this one.
     pub sector: u32,
+    /// Where the first sector of its track begins.
+    pub track_angle: u32,
+}
+
+impl Spot {
+    /// Where the block `blocks` further on lies, when that is on the same track without a gap.
+    #[inline]
+    pub fn ahead(&self, blocks: u32) -> Option<Spot> {
+        let sector = self.sector + blocks;
+        let angle = self.track_angle.wrapping_add(Zone::skew(u64::from(sector), self.sectors_per_track));
+        (blocks < self.left).then_some(Spot { angle, left: self.left - blocks, sector, ..*self })
+    }
 }
 
 /// The geometry of a drive.
@@ -203,6 +215,7 @@ impl Geometry {
             sectors_per_track: zone.sectors_per_track,
             left: left as u32,
             sector,
+            track_angle: angle,
         }
     }
 

@@ -89,6 +89,8 @@ pub struct Access {
     pub end: Instant,
     /// Where the heads are then.
     pub arm: Arm,
+    /// Where the block behind the last one lies, when that is on the same track and known.
+    pub next: Option<Spot>,
     /// Sectors before the first block of the access that have passed on its track while the head waited.
     pub passed_before: u64,
 }
@@ -162,13 +164,20 @@ impl Mechanics {
         self.time(Self::ahead(self.angle(at), angle))
     }
 
-    /// Lets blocks pass, beginning with `arm` at `start`; `each` sees every track's part in order.
+    /// Lets blocks pass, of which the first lies at `spot`, beginning with `arm` at `start`; `each` sees every track's part in
+    /// order.
     #[inline]
-    pub fn access(&self, arm: Arm, start: Instant, wanted: &Wanted, mut each: impl FnMut(&Piece)) -> Access {
+    pub fn access(
+        &self,
+        arm: Arm,
+        start: Instant,
+        mut spot: Spot,
+        wanted: &Wanted,
+        mut each: impl FnMut(&Piece),
+    ) -> Access {
         let mut access = Access { end: start, arm, ..Access::default() };
         let mut done = 0;
-        while done < wanted.count {
-            let spot = self.geometry.locate(wanted.first + done);
+        loop {
             let count = u64::from(spot.left).min(wanted.count - done);
             let way = self.position(access.arm, &spot, access.end, wanted.write);
             let there = access.end + way.seek;
@@ -202,15 +211,18 @@ impl Mechanics {
             access.arm = Arm::at(&spot);
             each(&piece);
             done += count;
+            if done >= wanted.count {
+                access.next = spot.ahead(count as u32);
+                return access;
+            }
+            spot = self.geometry.locate(wanted.first + done);
         }
-        access
     }
 
     /// An access to very many blocks: every sector passes once, and every step to the next track costs its skew. Bounded by
     /// the runs of the drive, not by its tracks.
-    pub fn sweep(&self, arm: Arm, start: Instant, wanted: &Wanted) -> Access {
-        let spot = self.geometry.locate(wanted.first);
-        let way = self.position(arm, &spot, start, wanted.write);
+    pub fn sweep(&self, arm: Arm, start: Instant, spot: &Spot, wanted: &Wanted) -> Access {
+        let way = self.position(arm, spot, start, wanted.write);
         let (mut transfer, mut skipped) = (Span::ZERO, Span::ZERO);
         self.geometry.stretches(wanted.first, wanted.count, |zone, sectors| {
             transfer += self.pass(sectors, zone.sectors_per_track);
@@ -226,6 +238,7 @@ impl Mechanics {
             begin,
             end: begin + skipped + transfer,
             arm: Arm::at(&last),
+            next: None,
             passed_before: 0,
         }
     }
@@ -247,6 +260,8 @@ pub struct Stream {
     pub next: u64,
     /// When the block before has passed.
     pub at: Instant,
+    /// Where the next block lies, when that is known.
+    pub spot: Option<Spot>,
 }
 
 impl Stream {
@@ -255,7 +270,8 @@ impl Stream {
     pub fn advance(&mut self, mechanics: &Mechanics, until: Instant, limit: u64) -> (Span, Span) {
         let (mut seek, mut busy) = (Span::ZERO, Span::ZERO);
         while self.next < limit && self.at < until {
-            let spot = mechanics.geometry.locate(self.next);
+            let spot = self.locate(mechanics);
+            self.spot = Some(spot);
             let way = mechanics.position(self.arm, &spot, self.at, false);
             let begin = self.at + way.seek + way.rotation;
             if begin >= until {
@@ -271,15 +287,24 @@ impl Stream {
             self.next += count;
             self.at = begin + reading;
             self.arm = Arm::at(&spot);
+            self.spot = spot.ahead(count as u32);
             seek += way.seek;
             busy += way.rotation + reading;
         }
         (seek, busy)
     }
 
+    #[inline]
+    fn locate(&self, mechanics: &Mechanics) -> Spot {
+        match self.spot {
+            Some(spot) => spot,
+            None => mechanics.geometry.locate(self.next),
+        }
+    }
+
     /// When the sector or the movement that is under way at `now` ends.
     pub fn boundary(&self, mechanics: &Mechanics, now: Instant) -> (Arm, Instant) {
-        let spot = mechanics.geometry.locate(self.next);
+        let spot = self.locate(mechanics);
         let way = mechanics.position(self.arm, &spot, self.at, false);
         let there = self.at + way.seek;
         if way.seek > Span::ZERO && now <= there {
@@ -329,6 +354,13 @@ mod tests {
         Wanted { first, count, write: false, any_order: false }
     }
 
+    fn access(m: &Mechanics, arm: Arm, start: Instant, wanted: &Wanted, each: impl FnMut(&Piece)) -> Access {
+        let access = m.access(arm, start, m.geometry.locate(wanted.first), wanted, each);
+        let next = m.geometry.locate(wanted.first + wanted.count);
+        assert!(access.next.is_none_or(|spot| spot == next), "{access:?} {next:?}");
+        access
+    }
+
     fn near(a: Span, us: u64) -> bool {
         a.0.abs_diff(us * 1000) < 1000
     }
@@ -337,19 +369,19 @@ mod tests {
     fn an_access_seeks_waits_and_transfers() {
         let drive = drive(10, 20);
         // At 3 ms the head is over sector 30. Block 250 is cylinder 1, head 0, sector 50, and lies at angle 50 + 20 + 0.
-        let a = drive.access(Arm::default(), Instant(3_000_000), &wanted(250, 10), |_| {});
+        let a = access(&drive, Arm::default(), Instant(3_000_000), &wanted(250, 10), |_| {});
         assert!(near(a.seek, 1000) && near(a.transfer, 1000), "{a:?}");
         // Arrives over 40, wants 50 + 10 (one head switch before it) + 20.
         assert!(near(a.rotation, 4000), "{a:?}");
         assert_eq!(a.arm, Arm { cylinder: 1, head: 0 });
         let write = Wanted { write: true, ..wanted(250, 10) };
-        assert!(near(drive.access(Arm::default(), Instant(3_000_000), &write, |_| {}).seek, 1200));
+        assert!(near(access(&drive, Arm::default(), Instant(3_000_000), &write, |_| {}).seek, 1200));
     }
 
     #[test]
     fn skew_hides_the_way_to_the_next_track() {
         let mut pieces = Vec::new();
-        let a = drive(10, 20).access(Arm::default(), Instant::ZERO, &wanted(0, 250), |p| pieces.push(*p));
+        let a = access(&drive(10, 20), Arm::default(), Instant::ZERO, &wanted(0, 250), |p| pieces.push(*p));
         // 100 sectors, 10 of skew, 100 sectors, 20 of skew, 50 sectors.
         assert!(near(a.end.since(Instant::ZERO), 28_000), "{a:?}");
         assert_eq!(
@@ -357,7 +389,7 @@ mod tests {
             [(0, 100), (100, 100), (200, 50)]
         );
         // Without skew, a revolution is lost each time.
-        let a = drive(0, 0).access(Arm::default(), Instant::ZERO, &wanted(0, 250), |_| {});
+        let a = access(&drive(0, 0), Arm::default(), Instant::ZERO, &wanted(0, 250), |_| {});
         assert!(near(a.end.since(Instant::ZERO), 45_000), "{a:?}");
     }
 
@@ -365,10 +397,10 @@ mod tests {
     fn in_any_order_a_track_takes_one_revolution() {
         let drive = drive(10, 20);
         let (start, any) = (Instant(3_050_000), Wanted { any_order: true, ..wanted(10, 60) });
-        let a = drive.access(Arm::default(), start, &any, |_| {});
+        let a = access(&drive, Arm::default(), start, &any, |_| {});
         // From sector 31 to 69, then from 10 to 30, which ends a revolution after 31 began, 3.1 ms + 10 ms.
         assert!(near(a.end.since(Instant::ZERO), 13_100), "{a:?}");
-        let a = drive.access(Arm::default(), start, &wanted(10, 60), |_| {});
+        let a = access(&drive, Arm::default(), start, &wanted(10, 60), |_| {});
         assert!(near(a.end.since(Instant::ZERO), 17_000), "{a:?}");
         assert_eq!(a.seek + a.rotation + a.transfer, a.end.since(start));
     }
@@ -379,10 +411,10 @@ mod tests {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
             let first = rng.below(1500);
-            let a = drive.access(Arm::default(), Instant(rng.below(20_000_000)), &wanted(first, 1), |_| {});
-            let fresh = Stream { arm: a.arm, next: first + 1, at: a.end };
+            let a = access(&drive, Arm::default(), Instant(rng.below(20_000_000)), &wanted(first, 1), |_| {});
+            let fresh = Stream { arm: a.arm, next: first + 1, at: a.end, spot: a.next };
             let count = rng.between(1, 400);
-            let b = drive.access(a.arm, a.end, &wanted(first + 1, count), |_| {});
+            let b = access(&drive, a.arm, a.end, &wanted(first + 1, count), |_| {});
             let mut stream = fresh;
             // In steps or at once.
             let mut until = a.end;

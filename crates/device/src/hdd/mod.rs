@@ -189,7 +189,7 @@ impl Hdd {
     /// Lets a request wait for the arm, unless it is free.
     fn enqueue(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         if self.queue.is_empty() && self.free_at <= cx.now {
-            return self.serve(id, cx);
+            return self.serve(id, None, cx);
         }
         let request = &cx.requests[id];
         let first = request.offset.sector();
@@ -221,7 +221,7 @@ impl Hdd {
             let arm = self.ahead.map_or(self.arm, |ahead| ahead.stream.arm);
             let view = View { mechanics: &self.drive.mechanics, arm, now: cx.now };
             if let Some(next) = self.queue.next(&view) {
-                step = self.serve(next.id, cx);
+                step = self.serve(next.id, Some(next.spot), cx);
             }
         }
         self.arm_for_choice(cx);
@@ -286,7 +286,7 @@ impl Machine for Hdd {
         let step = if self.queue.chooses() && self.needs_arm(id, cx) {
             self.enqueue(id, cx)
         } else {
-            self.serve(id, cx)
+            self.serve(id, None, cx)
         };
         self.arm_for_rest(cx);
         step

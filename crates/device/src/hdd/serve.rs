@@ -1,6 +1,7 @@
 //! What a request goes through: reads, what the arm does, and what is read ahead. `write` has writes and flushes.
 
 use super::buffer::ReadAhead;
+use super::geometry::{Geometry, Spot};
 use super::mechanics::{Access, Piece, Stream, Wanted};
 use super::{refuse, Ahead, Hdd};
 use nandu_base::{
@@ -17,6 +18,8 @@ pub(super) struct Asked {
     pub id: ReqId,
     pub first: u64,
     pub end: u64,
+    /// Where the first block lies, when that is known.
+    pub spot: Option<Spot>,
     pub payload: Payload,
     pub cause: TenantId,
 }
@@ -24,6 +27,15 @@ pub(super) struct Asked {
 impl Asked {
     pub fn blocks(&self) -> u64 {
         self.end - self.first
+    }
+
+    /// Where the first block lies.
+    #[inline(always)]
+    pub fn spot(&self, geometry: &Geometry) -> Spot {
+        match self.spot {
+            Some(spot) => spot,
+            None => geometry.locate(self.first),
+        }
     }
 }
 
@@ -74,9 +86,9 @@ struct Link {
 }
 
 impl Hdd {
-    /// Serves a request whose turn it is.
+    /// Serves a request whose turn it is; where it begins, when that is known.
     #[inline]
-    pub(super) fn serve(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+    pub(super) fn serve(&mut self, id: ReqId, spot: Option<Spot>, cx: &mut Cx<'_>) -> Step {
         let request = &mut cx.requests[id];
         request.explain_until(cx.now, Phase::Queue);
         let first = request.offset.sector();
@@ -84,6 +96,7 @@ impl Hdd {
             id,
             first,
             end: first + request.len.sectors(),
+            spot,
             payload: request.payload,
             cause: request.cause,
         };
@@ -117,12 +130,12 @@ impl Hdd {
         Step::FinishAt(id, end)
     }
 
-    /// Lets the arm work from `start` on. Returns when it began, after a rest, and what it did.
+    /// Lets the arm work from `start` on, on blocks that begin at `spot`. Returns when it began, after a rest, and what it did.
     #[inline]
     pub(super) fn work(
         &mut self,
         start: Instant,
-        wanted: &Wanted,
+        (spot, wanted): (Spot, &Wanted),
         (cause, charged): (TenantId, bool),
         cx: &mut Cx<'_>,
         each: impl FnMut(&Piece),
@@ -134,9 +147,9 @@ impl Hdd {
         }
         let m = &self.drive.mechanics;
         let access = if wanted.count >= SWEEP {
-            m.sweep(self.arm, ready, wanted)
+            m.sweep(self.arm, ready, &spot, wanted)
         } else {
-            m.access(self.arm, ready, wanted, each)
+            m.access(self.arm, ready, spot, wanted, each)
         };
         let passing = access.rotation + access.transfer;
         self.power.works(ready, access.seek, passing);
@@ -212,7 +225,7 @@ impl Hdd {
                 self.stop_ahead(cx.now);
                 let miss = self.drive.controller.read_miss.after(self.last_was_read);
                 let at = self.free_at.later(cx.now + miss);
-                self.ahead = Some(Ahead { segment, stream: Stream { arm: self.arm, next, at }, limit });
+                self.ahead = Some(Ahead { segment, stream: Stream { arm: self.arm, next, at, spot: None }, limit });
             }
             _ => {}
         }
@@ -255,7 +268,8 @@ impl Hdd {
             watermark: 1,
             reconnect: Span::ZERO,
         };
-        let rest = Asked { first: next, payload: asked.payload.slice(ByteLen(have * SECTOR)), ..*asked };
+        let payload = asked.payload.slice(ByteLen(have * SECTOR));
+        let rest = Asked { first: next, spot: None, payload, ..*asked };
         let (ready, access, end) = self.read_blocks(segment, &rest, start, link, cx);
         self.buffer.touch(segment);
         let wanted = wanted.min(start);
@@ -308,13 +322,14 @@ impl Hdd {
             any_order: spec.reads_any_order || spec.keeps_what_passes,
         };
         let each = |piece: &Piece| link.follow(piece, &c);
-        let (ready, access) = self.work(start, &wanted, (asked.cause, true), cx, each);
+        let spot = asked.spot(&self.drive.mechanics.geometry);
+        let (ready, access) = self.work(start, (spot, &wanted), (asked.cause, true), cx, each);
         let carries_from = Instant(link.end.0 - c.to_host(link.blocks).0);
         self.link = (carries_from, link.end);
         self.fill(segment, asked, &access, cx);
         let limit = self.limit(self.buffer.segment(segment).start, asked.end);
         if limit > asked.end {
-            let stream = Stream { arm: access.arm, next: asked.end, at: access.end };
+            let stream = Stream { arm: access.arm, next: asked.end, at: access.end, spot: access.next };
             self.ahead = Some(Ahead { segment, stream, limit });
         }
         if !spec.keeps_what_was_read {

@@ -110,7 +110,7 @@ impl Hdd {
             any_order: self.drive.buffer.writes_any_order,
         };
         let m = &self.drive.mechanics;
-        let spot = m.geometry.locate(asked.first);
+        let spot = asked.spot(&m.geometry);
         let seek = m.movement(self.arm, spot.cylinder, spot.head, true);
         let passes = m.pass(asked.blocks() - 1, spot.sectors_per_track);
         let c = &self.drive.controller;
@@ -118,7 +118,7 @@ impl Hdd {
         let in_time = (data.0 + first_part).later(Instant(data.1 .0.saturating_sub(passes.0)));
         let arrives = (start + seek.longer(c.least_write_seek)).later(in_time);
         let later_by = arrives.since(start + seek);
-        let (ready, access) = self.work(start + later_by, &wanted, (asked.cause, charged), cx, |_| {});
+        let (ready, access) = self.work(start + later_by, (spot, &wanted), (asked.cause, charged), cx, |_| {});
         let rested = ready.since(start + later_by);
         self.written_at = self.written_at.later(access.end);
         if let Some(medium) = cx.medium.as_deref_mut() {
@@ -137,6 +137,7 @@ impl Hdd {
             id: ReqId::NONE,
             first: dirty.first,
             end: dirty.end,
+            spot: None,
             payload: dirty.payload,
             cause: dirty.cause,
         };
