@@ -98,6 +98,8 @@ pub struct SeedReport {
     pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
+    /// What operators asked of mirrors, and was done.
+    pub chores: u64,
     /// Whether the faults never let the stack be created, or start again.
     pub not_created: bool,
     /// The failure, if there was one.
@@ -125,6 +127,8 @@ pub struct VerifyReport {
     pub fell_back: u64,
     /// Mirrors whose legs were compared at rest.
     pub mirrors_compared: u64,
+    /// What operators asked of mirrors, and was done.
+    pub chores: u64,
     /// Stacks that the faults never let be created, or start again.
     pub not_created: u64,
     /// Digest of all seeds' digests, in the order of the seeds.
@@ -190,6 +194,7 @@ impl VerifyReport {
             sum.from_checkpoint += r.from_checkpoint;
             sum.fell_back += r.fell_back;
             sum.mirrors_compared += r.mirrors_compared;
+            sum.chores += r.chores;
             sum.not_created += u64::from(r.not_created);
             digest.add(r.digest);
             sum.failures.extend(r.failure.map(|f| *f));
@@ -230,6 +235,7 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         from_checkpoint: tally.from_checkpoint,
         fell_back: tally.fell_back,
         mirrors_compared: tally.mirrors_compared,
+        chores: tally.chores,
         failure,
     }
 }
