@@ -102,6 +102,8 @@ pub struct SeedReport {
     pub changes: u64,
     /// Of these, drives that dealt their space anew.
     pub deals: u64,
+    /// What operators asked of mirrors, and was done.
+    pub chores: u64,
     /// Whether the faults never let the stack be created, or start again.
     pub not_created: bool,
     /// The failure, if there was one.
@@ -133,6 +135,8 @@ pub struct VerifyReport {
     pub changes: u64,
     /// Of these, drives that dealt their space anew.
     pub deals: u64,
+    /// What operators asked of mirrors, and was done.
+    pub chores: u64,
     /// Stacks that the faults never let be created, or start again.
     pub not_created: u64,
     /// Digest of all seeds' digests, in the order of the seeds.
@@ -200,6 +204,7 @@ impl VerifyReport {
             sum.mirrors_compared += r.mirrors_compared;
             sum.changes += r.changes;
             sum.deals += r.deals;
+            sum.chores += r.chores;
             sum.not_created += u64::from(r.not_created);
             digest.add(r.digest);
             sum.failures.extend(r.failure.map(|f| *f));
@@ -242,6 +247,7 @@ pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
         mirrors_compared: tally.mirrors_compared,
         changes: tally.changes,
         deals: tally.deals,
+        chores: tally.chores,
         failure,
     }
 }

@@ -36,6 +36,7 @@ pub(super) struct Tally {
     pub from_checkpoint: u64,
     pub fell_back: u64,
     pub mirrors_compared: u64,
+    pub chores: u64,
     pub not_created: u64,
     /// Changes of tenants that were tried, and deals that were made.
     pub changes: u64,

@@ -8,7 +8,7 @@
 //!   A `parity` array with a journal has made durable whatever it has acknowledged, so nothing below it excuses a loss.
 
 use super::judge::ASIDE;
-use nandu_base::{Counter, EnergyPart, Instant, Request, Resource, Span, Violation, Work};
+use nandu_base::{Counter, EnergyPart, Instant, Request, Resource, Span, State, Violation, Work};
 use nandu_stack::{Built, Graph};
 
 /// A device, as far as it matters here.
@@ -147,7 +147,9 @@ impl Watch {
     /// that a leg passes on as they are have gone from its queue and are not seen.
     pub fn check_order(&self, graph: &Graph) -> Result<(), Violation> {
         for leg in self.mirrors().flat_map(|(_, legs)| legs) {
-            let at_leg = |r: &Request| r.node == leg && r.op.changes_data() && r.cookie & ASIDE == 0;
+            // What waits in the mirror was not sent to anybody yet.
+            let is_sent = |r: &Request| r.state == State::Sent && r.cookie & ASIDE == 0;
+            let at_leg = |r: &Request| r.node == leg && r.op.changes_data() && is_sent(r);
             let changes: Vec<&Request> =
                 graph.requests.iter().map(|(_, r)| r).filter(|r| at_leg(r)).collect();
             for (i, a) in changes.iter().enumerate() {

@@ -30,6 +30,7 @@ impl Session<'_> {
         let result = self.engine.admin(mirror, admin);
         let now = self.engine.now();
         self.engine.sink().note(now, || format!("operator: {admin:?}: {result:?}"));
+        self.tally.chores += u64::from(result.is_ok());
         self.look()?;
         Ok(result.is_ok())
     }

@@ -4,6 +4,7 @@ mod canaries;
 mod controller;
 mod device;
 mod hybrid;
+mod mirrors;
 mod power;
 mod seeds;
 mod slc;
