@@ -118,11 +118,16 @@ impl Size {
         Setup { label: "disk".into(), text: DISK, set }
     }
 
-    fn load(self, name: &'static str, requests: u64) -> Load {
+    /// A load that fits; a recorded one is what it is.
+    fn load(self, name: &'static str, requests: u64, is_recorded: bool) -> Load {
         let load = Load { on_empty: true, ..Load::plain(name) };
-        let load = if name == "bonnie" { Load { requests: Some(requests / 4), ..load } } else { load };
+        let load = if name == "bonnie" && !is_recorded {
+            Load { requests: Some(requests / 4), ..load }
+        } else {
+            load
+        };
         match name {
-            _ if !self.is_small => load,
+            _ if !self.is_small || is_recorded => load,
             "financial1" => load.with("space", "160 MiB").with("hot", "20 MiB"),
             "bonnie" => load.with("file", "32 MiB").with("seeks", 256),
             _ => load.with("space", "48 MiB"),
@@ -133,10 +138,8 @@ impl Size {
 impl Runs {
     /// Runs everything on one load.
     pub fn of(lab: &Lab, load: &'static str) -> Result<Runs, Failure> {
-        let requests = match lab.recorded.contains_key(load) {
-            true => lab.describe(load)?.requests,
-            false => lab.requests,
-        };
+        let is_recorded = lab.recorded.contains_key(load);
+        let requests = if is_recorded { lab.describe(load)?.requests } else { lab.requests };
         let size = Size::new(requests < FEW);
         let mut setups: Vec<Setup> =
             TENTHS.map(|tenths| size.share(format!("r {tenths}"), tenths, &[])).collect();
@@ -151,7 +154,7 @@ impl Runs {
         setups.push(size.disk());
         // A benchmark sends the next request when one has ended.
         let cap = (load != "bonnie").then_some(CAP);
-        let results = lab.warmed(&setups, &size.load(load, requests), cap)?;
+        let results = lab.warmed(&setups, &size.load(load, requests, is_recorded), cap)?;
         Ok(Runs { load, results })
     }
 
