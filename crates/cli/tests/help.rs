@@ -7,11 +7,12 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &[],
     &["demo"],
     &["run"],
     &["compare"],
+    &["sweep"],
     &["verify"],
     &["reproduce"],
     &["probe"],
