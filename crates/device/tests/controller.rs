@@ -208,6 +208,34 @@ fn an_operation_is_suspended_as_often_as_it_may() {
     assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
 }
 
+/// Pages in SLC mode have its times with the arbiter `queued` too, and a program of three bits stands still for a read of one.
+#[test]
+fn operations_of_both_modes_wait_and_stand_still() {
+    const PAGE: u64 = 4096;
+    let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nblocks = 64\n\
+                pages_per_block = 12\nover_provisioning = 0.3\nslc_cache = { fold_idle = false }\n\
+                arbiter = { kind = \"queued\", suspension = { suspend = \"5 us\", resume = \"5 us\" } }\n";
+    let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).unwrap();
+    let transfer = Span(12_301);
+    for page in 0..172 {
+        let quick = bed.go(Op::Write, page * PAGE, PAGE).latency;
+        assert_eq!(quick, transfer + Span::from_us(200), "page {page}");
+    }
+    assert_eq!(bed.go(Op::Read, 0, PAGE).latency, Span::from_us(25) + transfer);
+    let slow = bed.go(Op::Write, 172 * PAGE, PAGE).latency;
+    assert_eq!(slow, transfer + Span::from_us(2400), "the cache is full");
+    assert_eq!(bed.go(Op::Read, 172 * PAGE, PAGE).latency, Span::from_us(100) + transfer);
+    bed.submit(0, Op::Write, Flags::NONE, 173 * PAGE, PAGE);
+    let during = bed.now() + Span::from_us(1000);
+    bed.run_until(during);
+    bed.submit(0, Op::Read, Flags::NONE, 0, PAGE);
+    bed.settle();
+    let read = Span::from_us(5 + 25) + transfer;
+    let latencies: Vec<Span> = bed.take_done().iter().map(|done| done.latency).collect();
+    assert_eq!(latencies, [read, slow + read + Span::from_us(5)]);
+    assert_eq!((counter(&bed, "programs_suspended"), counter(&bed, "slc_pages_written")), (1, 172));
+}
+
 /// Units of several blocks, pages with dies of their own, and tenants: what leaves the buffer goes where it would go without one.
 #[test]
 fn a_buffer_stands_before_wide_units_and_tenants_too() {

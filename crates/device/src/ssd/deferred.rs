@@ -43,7 +43,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             match self.map.get(Lpn(lpn)) {
                 Some(ppn) => {
                     self.count.host_pages_read += 1;
-                    self.queue.read(Job::Read, order, Page::read(self.stripes.units.place(ppn), lpn));
+                    let slc = self.mode_of(ppn, Job::Read);
+                    let page = Page { slc, ..Page::read(self.stripes.units.place(ppn), lpn) };
+                    self.queue.read(Job::Read, order, page);
                 }
                 None if fetches => self.fetch(id, &pages, lpn, None, cx),
                 None => {}
@@ -73,13 +75,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cx: &mut Cx<'_>,
     ) {
         let ppn = self.next_host_page(lpn, order.cause, cx);
-        let place = |ppn: Ppn| self.stripes.units.place(ppn);
-        let base = if part.is_some() { self.map.get(lpn).map(place) } else { None };
+        let before = if part.is_some() { self.map.get(lpn) } else { None };
+        let base = before.map(|ppn| self.stripes.units.place(ppn));
         let mut after = NONE;
-        if let Some(base) = base.filter(|_| self.host.merges) {
+        if let (Some(before), Some(base), true) = (before, base, self.host.merges) {
             self.count.pages_premerged += 1;
-            after = self.queue.read(Job::PreRead, &Order { answer: NONE, ..*order }, Page::read(base, lpn.0));
+            let page = Page { slc: self.mode_of(before, Job::PreRead), ..Page::read(base, lpn.0) };
+            after = self.queue.read(Job::PreRead, &Order { answer: NONE, ..*order }, page);
         }
+        let slc = self.mode_of(ppn, Job::Program);
         self.seq += 1;
         self.blocks.programmed(ppn, Content::Data(lpn));
         self.count.host_pages_written += 1;
@@ -90,7 +94,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Part { first, count } = self.host.sectors(part);
         let overlay = Some(Overlay { first, count, payload: data });
         let units = &self.stripes.units;
-        let page = Page { seq: self.seq, base, overlay, ..Page::read(units.place(ppn), lpn.0) };
+        let key = u64::from(lpn.0) | self.mode_mark(ppn);
+        let page = Page { key, seq: self.seq, base, overlay, slc, ..Page::read(units.place(ppn), lpn.0) };
         self.queue.program(Job::Program, order, page, after, older.map(|older| units.place(older)));
         self.clear_after_write(self.blocks.pool_of_page(ppn), order.cause, cx);
     }
@@ -123,6 +128,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn move_later(&mut self, from: Ppn, to: Ppn, content: Content, cx: &Cx<'_>) {
         self.seq += 1;
         self.count.pages_moved += 1;
+        let slc = self.mode_of(from, Job::MoveRead);
         self.blocks.programmed(to, content);
         self.blocks.invalidate(from, Instant::ZERO);
         let order = Order { now: cx.now, cause: self.queue.gc_cause, answer: NONE, serial: 0 };
@@ -132,7 +138,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.lanes.timing().copyback {
             self.queue.copy_back(&order, page, from);
         } else {
-            let read = self.queue.read(Job::MoveRead, &order, Page::read(from, 0));
+            let read = self.queue.read(Job::MoveRead, &order, Page { slc, ..Page::read(from, 0) });
             self.queue.program(Job::MoveProgram, &order, page, read, Some(from));
         }
     }
@@ -152,8 +158,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let order = Order { now, cause, answer: NONE, serial: self.serial };
         let count = self.host.page_sectors;
         let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
-        let key = super::recover::key(content);
-        let page = Page { key, seq: self.seq, overlay, ..Page::read(self.stripes.units.place(ppn), 0) };
+        let slc = self.mode_of(ppn, Job::Record);
+        let key = super::recover::key(content) | self.mode_mark(ppn);
+        let page = Page { key, seq: self.seq, overlay, slc, ..Page::read(self.stripes.units.place(ppn), 0) };
         self.queue.program(Job::Record, &order, page, NONE, None);
     }
 

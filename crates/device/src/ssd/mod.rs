@@ -299,7 +299,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         if self.buffer.is_none() {
             let is_read = cx.requests[id].op == Op::Read;
-            return (is_read && self.slc.is_some()).then(|| self.read_in_modes(id, cx));
+            return (is_read && self.slc.is_some() && !DEFERS).then(|| self.read_in_modes(id, cx));
         }
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);

@@ -75,6 +75,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let gc = self.queue.gc_since_issue(at);
         let mut usage = Usage::default();
         let mut last = PageTime::done(cx.now);
+        if node.slc {
+            self.lanes.switch_mode();
+        }
         if node.job == Job::Erase {
             last = self.run_erase(&node, &mut usage, cx);
         }
@@ -86,6 +89,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 last = time;
             }
             next = page.next;
+        }
+        if node.slc {
+            self.lanes.switch_mode();
+        }
+        if node.job.is_gc() {
+            self.note_fold(&node, usage.die);
         }
         if !(self.planted.uncharged_gc && node.job.is_gc()) {
             usage.charge(cx, node.cause, work);
@@ -165,21 +174,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Gives an answer that has its time, explained by the operation that is complete last.
     fn answer(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let Node { job, request, issued, ready, slowest, slowest_job, pre_read, block, .. } =
-            *self.queue.node(at);
+        let node = *self.queue.node(at);
+        let Node { job, request, issued, ready, slowest, slowest_job, pre_read, block, .. } = node;
         self.queue.answered(at);
         if job == Job::Destaged {
             return self.slot_leaves(block, ready, cx);
         }
         let is_read = cx.requests[request].op == Op::Read;
-        let (timing, path) = (self.lanes.timing(), &mut cx.requests[request].path);
+        let (timing, path) = (self.timing_in(node.slowest_slc), &mut cx.requests[request].path);
         if ready > issued {
             match slowest_job {
                 Job::Read if slowest.end == ready => slowest.read_path(issued, timing, path),
                 Job::Program if slowest.end == ready => {
                     let mut data_at: Instant = issued;
                     if let Some(read) = pre_read {
-                        read.read_path(issued, timing, path);
+                        read.read_path(issued, self.timing_in(node.pre_read_slc), path);
                         data_at = read.end;
                     }
                     slowest.program_path(data_at, timing, path);
@@ -192,7 +201,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 // A record of the trim journal: one program, and the wait before it.
                 _ => {
                     let whole = ready.since(issued);
-                    let program = Span(timing.program.0.min(whole.0));
+                    let program = Span(self.shortest_program().0.min(whole.0));
                     path.add(Phase::Program, program);
                     path.add(Phase::Queue, whole - program);
                 }

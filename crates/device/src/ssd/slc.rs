@@ -30,6 +30,7 @@
 use super::host::Usage;
 use super::Ssd;
 use crate::nand::lanes::{Timing, SLC_POSITION};
+use crate::nand::queued::{Job, Node};
 use crate::nand::PageTime;
 use nandu_base::{
     BuildContext, Counter, Cx, Instant, Oob, Ratio, ReqId, Span, Step, TenantId, Violation, Work,
@@ -275,6 +276,26 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             slc.count.pages_written += 1;
         }
         done
+    }
+
+    /// With the arbiter `queued`: whether a page that is read or programmed is one of SLC mode, where that is counted.
+    pub(super) fn mode_of(&mut self, ppn: Ppn, job: Job) -> bool {
+        let is_slc = self.is_slc(ppn);
+        if let (true, Some(slc)) = (is_slc, &mut self.slc) {
+            match job {
+                Job::MoveRead => slc.count.pages_folded += 1,
+                Job::Read | Job::PreRead => slc.count.pages_read += 1,
+                _ => slc.count.pages_written += 1,
+            }
+        }
+        is_slc
+    }
+
+    /// With the arbiter `queued`: an operation of collection has occupied its die for `span`.
+    pub(super) fn note_fold(&mut self, node: &Node, span: Span) {
+        if let (true, Some(slc)) = (node.slc || node.pre_read_slc, &mut self.slc) {
+            slc.count.fold_time += span * u64::from(node.job != Job::Erase);
+        }
     }
 
     /// Moves a page out of SLC mode: read in the one mode, programmed in the other. Returns the window of the program, the time

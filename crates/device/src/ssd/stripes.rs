@@ -221,9 +221,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// The same with the arbiter `queued`.
     pub(super) fn erase_later(&mut self, unit: BlockId, cause: TenantId, cx: &Cx<'_>) {
+        let slc = self.slc.is_some() && self.blocks.is_slc(unit);
+        if slc {
+            self.fold_erased(cx.now, cx.now);
+        }
         let units = &self.stripes.units;
         let blocks = (0..units.width()).map(|member| units.block(unit, member));
-        self.queue.erase_all(blocks, cx.now, cause);
+        self.queue.erase_all(blocks, slc, cx.now, cause);
         self.stripes.erased(unit, Instant::ZERO);
     }
 }

@@ -38,6 +38,7 @@ mod suspend;
 pub(crate) use node::{Job, Node, Order, Page, NONE};
 pub(crate) use suspend::{Running, Suspending};
 
+use super::lanes::SLC_POSITION;
 use super::PageTime;
 use choose::Line;
 use nandu_base::{Instant, ReqId, Span, TenantId};
@@ -336,7 +337,11 @@ impl Queued {
 
     /// An operation behind those in `before`: the one that the page may join, or a new one.
     fn operation(&mut self, job: Job, die: u32, order: &Order, page: &Page, before: [u32; 3]) -> u32 {
-        let (plane, position) = self.place(page.ppn);
+        let (plane, mut position) = self.place(page.ppn);
+        if page.slc {
+            // Pages of different modes share no operation.
+            position += SLC_POSITION;
+        }
         let joins = matches!(job, Job::Read | Job::Program);
         let open = self.dies[die as usize].open;
         let same = open.serial == order.serial && open.position == position && open.planes & 1 << plane == 0;
@@ -350,6 +355,7 @@ impl Queued {
             open.node
         } else {
             let at = self.make(job, die, order.now, order.cause);
+            self.nodes[at].slc = page.slc;
             if order.answer != NONE {
                 self.nodes.link(at, order.answer);
                 self.nodes[at].request = self.nodes[order.answer].request;
@@ -375,16 +381,18 @@ impl Queued {
         at
     }
 
-    /// Erases blocks together: none before all of them may be erased.
+    /// Erases blocks together: none before all of them may be erased. `slc` says that they are in SLC mode.
     pub fn erase_all(
         &mut self,
         blocks: impl Iterator<Item = BlockId> + Clone,
+        slc: bool,
         now: Instant,
         cause: TenantId,
     ) {
         if self.together == 1 {
             blocks.for_each(|block| {
-                self.erase(block, now, cause);
+                let at = self.erase(block, now, cause);
+                self.nodes[at].slc = slc;
             });
             return;
         }
@@ -553,7 +561,7 @@ impl Queued {
     }
 
     fn tell(&mut self, at: u32, time: &PageTime) {
-        let Node { job, pre_read, .. } = self.nodes[at];
+        let Node { job, pre_read, slc, pre_read_slc, .. } = self.nodes[at];
         while let Some(later) = self.nodes.take_link(at) {
             let node = &mut self.nodes[later];
             node.waits -= 1;
@@ -561,8 +569,12 @@ impl Queued {
             match node.job {
                 Job::Answer if time.end > node.slowest.end => {
                     (node.slowest, node.slowest_job, node.pre_read) = (*time, job, pre_read);
+                    (node.slowest_slc, node.pre_read_slc) = (slc, pre_read_slc);
                 }
-                Job::Program if job == Job::PreRead => node.pre_read = Some(*time),
+                Job::Program if job == Job::PreRead => {
+                    (node.pre_read, node.pre_read_slc) = (Some(*time), slc);
+                }
+                Job::MoveProgram if job == Job::MoveRead => node.pre_read_slc = slc,
                 _ => {}
             }
             let Node { waits, ready, is_foreseen, block, job, .. } = *node;

@@ -75,6 +75,8 @@ pub(crate) struct Page {
     pub base: Option<Ppn>,
     /// What a program brings; of a read, what the write buffer has over the page.
     pub overlay: Option<Overlay>,
+    /// Its block is in SLC mode.
+    pub slc: bool,
     /// The next page of the operation.
     pub next: u32,
 }
@@ -82,7 +84,7 @@ pub(crate) struct Page {
 impl Page {
     /// A page to read.
     pub fn read(ppn: Ppn, lpn: u32) -> Page {
-        Page { ppn, key: u64::from(lpn), seq: 0, base: None, overlay: None, next: NONE }
+        Page { ppn, key: u64::from(lpn), seq: 0, base: None, overlay: None, slc: false, next: NONE }
     }
 }
 
@@ -114,6 +116,10 @@ pub(crate) struct Node {
     /// An answer: the operation that is complete last.
     pub slowest: PageTime,
     pub slowest_job: Job,
+    /// Whether the operation is one of SLC mode, the one that is complete last was, and the read before it.
+    pub slc: bool,
+    pub slowest_slc: bool,
+    pub pre_read_slc: bool,
     pub links: u32,
 }
 
@@ -134,6 +140,9 @@ impl Node {
         pre_read: None,
         slowest: NEVER,
         slowest_job: Job::Answer,
+        slc: false,
+        slowest_slc: false,
+        pre_read_slc: false,
         links: NONE,
     };
 }

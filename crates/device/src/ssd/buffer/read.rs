@@ -138,7 +138,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                         }
                         _ => None,
                     };
-                    let page = Page::read(self.stripes.units.place(ppn), lpn);
+                    let slc = self.mode_of(ppn, Job::Read);
+                    let page = Page { slc, ..Page::read(self.stripes.units.place(ppn), lpn) };
                     self.queue.read(Job::Read, &order, Page { overlay, ..page });
                 }
                 (found, None) if fetches => {

@@ -1,6 +1,6 @@
 //! The option `slc_cache`: blocks in SLC mode in front of the chip's own mode. See `crate::ssd::slc`.
 
-use super::{Arbiter, IsolationConfig, MapConfig, SsdConfig, Unit};
+use super::{IsolationConfig, MapConfig, SsdConfig, Unit};
 use crate::nand::lanes::Timing;
 use crate::nand::{Profile, SlcFigures};
 use crate::ssd::gc::Pace;
@@ -120,9 +120,6 @@ impl SsdConfig {
         cache.check()?;
         if self.mapping != MapConfig::Page {
             return refuse("a cache in SLC mode needs `mapping.kind = \"page\"`".into());
-        }
-        if self.arbiter != Arbiter::Fcfs {
-            return refuse("operations of blocks with modes of their own need the arbiter `fcfs`".into());
         }
         if self.unit != Unit::Plane {
             return refuse(

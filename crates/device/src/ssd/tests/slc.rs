@@ -183,7 +183,6 @@ fn a_cache_that_cannot_be_is_refused() {
         "slc_cache = {}\npages_per_block = 2",
         "slc_cache = {}\nmapping = { kind = \"dftl\" }",
         "slc_cache = {}\nmapping = { kind = \"bast\" }",
-        "slc_cache = {}\narbiter = { kind = \"queued\" }",
         "slc_cache = {}\nunit = \"superblock\"",
         "slc_cache = {}\ngc = { separate = false }",
         "slc_cache = {}\ngc = { copyback = true }",

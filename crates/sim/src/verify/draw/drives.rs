@@ -142,8 +142,8 @@ impl Draft<'_> {
         let mut arbiter = self.rng.fork(5);
         let queued = arbiter.below(2) == 0;
         let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
-        let is_open = matches!(self.drive, Drive::Any | Drive::Units) || is_buffered;
-        if self.drive == Drive::Queued || (is_open && !paged && queued && slc.is_none()) {
+        let is_open = matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc) || is_buffered;
+        if self.drive == Drive::Queued || (is_open && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
             let suspension = self.suspension();
             self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
