@@ -82,8 +82,7 @@ impl TenantShare {
         if !(1..=10_000).contains(&self.weight) {
             return Some(format!("a weight of {} is not within 1 to 10000", self.weight));
         }
-        let rates =
-            [("rbps", self.rbps), ("wbps", self.wbps), ("riops", self.riops), ("wiops", self.wiops)];
+        let rates = [("rbps", self.rbps), ("wbps", self.wbps), ("riops", self.riops), ("wiops", self.wiops)];
         let zero = rates.iter().find(|(_, rate)| *rate == Some(0));
         zero.map(|(name, _)| format!("with {name} = 0 it could never do anything"))
     }

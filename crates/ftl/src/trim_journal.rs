@@ -249,7 +249,11 @@ mod tests {
     fn many_records_become_one_without_what_was_written_since() {
         let mut journal = TrimJournal::default();
         for i in 0..RECORDS_MAX as u32 {
-            journal.written(Record { ppn: Ppn(i), extents: vec![extent(i, 1, u64::from(i))], is_table: false });
+            journal.written(Record {
+                ppn: Ppn(i),
+                extents: vec![extent(i, 1, u64::from(i))],
+                is_table: false,
+            });
         }
         assert!(journal.is_long());
         let (extents, replaced) = journal.renew(99, |lpn| lpn != Lpn(4));
@@ -260,7 +264,11 @@ mod tests {
     #[test]
     fn a_record_older_than_every_page_is_not_needed() {
         let mut journal = TrimJournal::default();
-        let slot = journal.written(Record { ppn: Ppn(0), extents: vec![extent(0, 1, 5), extent(9, 1, 8)], is_table: false });
+        let slot = journal.written(Record {
+            ppn: Ppn(0),
+            extents: vec![extent(0, 1, 5), extent(9, 1, 8)],
+            is_table: false,
+        });
         assert!(journal.unneeded(8).is_empty());
         assert_eq!(journal.unneeded(9), [slot]);
     }

@@ -207,7 +207,8 @@ mod tests {
         assert_eq!(set.to_string(), "set a rbps=2097152 target_latency=5000000ns");
         let error = "fail".parse::<Command>().unwrap_err();
         assert!(error.to_string().starts_with("`fail` is no command"));
-        for text in ["set", "set a", "set a weight", "set a weight=x", "set a colour=red", "set a weight=max"] {
+        for text in ["set", "set a", "set a weight", "set a weight=x", "set a colour=red", "set a weight=max"]
+        {
             assert!(text.parse::<Command>().is_err(), "{text}");
         }
     }

@@ -56,7 +56,8 @@ fn keep_busy(socket: &Path, export: &str, command: u16, replies: usize) {
 /// Cost that was sent for the reader and the writer while both waited.
 fn contended(status: &Value) -> [u64; 2] {
     let counters = &status["devices"]["queue"]["counters"];
-    ["tenant_1_contended_cost_ns", "tenant_2_contended_cost_ns"].map(|name| counters[name].as_u64().expect(name))
+    ["tenant_1_contended_cost_ns", "tenant_2_contended_cost_ns"]
+        .map(|name| counters[name].as_u64().expect(name))
 }
 
 /// Thousandths that the reader has of what both were sent.

@@ -277,7 +277,11 @@ impl Board {
         });
         let out: u32 = self.out_of.iter().flatten().sum();
         let contenders = self.waiting_of.iter().filter(|own| **own != [0; 2]).count() as u32;
-        walked && contenders == self.contenders && listed == self.waiting && counted == self.waiting && out == self.out
+        walked
+            && contenders == self.contenders
+            && listed == self.waiting
+            && counted == self.waiting
+            && out == self.out
     }
 }
 

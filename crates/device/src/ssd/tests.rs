@@ -416,7 +416,15 @@ fn an_erase_waits_for_trim_records_in_flight() {
 #[test]
 fn every_planted_fault_is_found() {
     // These need the other arbiter, another controller, a write buffer or tenants; the verified simulation finds them.
-    let elsewhere = ["ssd-queued", "ssd-log", "ssd-buffered", "ssd-protected", "ssd-tenants", "ssd-lending", "ssd-dealing"];
+    let elsewhere = [
+        "ssd-queued",
+        "ssd-log",
+        "ssd-buffered",
+        "ssd-protected",
+        "ssd-tenants",
+        "ssd-lending",
+        "ssd-dealing",
+    ];
     let here = |p: &&nandu_base::Plant| p.family.is_none_or(|family| !elsewhere.contains(&family));
     for plant in kind().plants.iter().filter(here) {
         let toml = match plant.name {

@@ -67,10 +67,8 @@ impl BlockTable {
     /// Gives up what is left of the open blocks of a pool.
     pub fn close_open(&mut self, pool: u32) {
         let p = &mut self.planes[pool as usize];
-        let open = [
-            std::mem::replace(&mut p.host, Cursor::CLOSED),
-            std::mem::replace(&mut p.moved, Cursor::CLOSED),
-        ];
+        let open =
+            [std::mem::replace(&mut p.host, Cursor::CLOSED), std::mem::replace(&mut p.moved, Cursor::CLOSED)];
         open.into_iter().for_each(|rest| self.waste(rest));
     }
 

@@ -173,7 +173,10 @@ impl Table {
             return None;
         }
         let part = |at: usize| Some(Part { first: word(at)?, live: word(at + 1)?, going: word(at + 2)? });
-        (0..word(1)? as usize).map(|tenant| part(2 + 3 * tenant)).collect::<Option<Vec<Part>>>().map(Table::of)
+        (0..word(1)? as usize)
+            .map(|tenant| part(2 + 3 * tenant))
+            .collect::<Option<Vec<Part>>>()
+            .map(Table::of)
     }
 }
 

@@ -5,7 +5,9 @@ use crate::nand::Geometry;
 use crate::ssd::tenants::{Dealing, Planted, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::blocks::Share;
-use nandu_ftl::isolation::{self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX};
+use nandu_ftl::isolation::{
+    self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX,
+};
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::Layout;
 use schemars::JsonSchema;
@@ -169,10 +171,14 @@ impl SsdConfig {
         let Some(slots) = self.tenant_slots else { return Ok(()) };
         if !(self.tenants.len()..=TENANTS_MAX).contains(&(slots as usize)) {
             let listed = self.tenants.len();
-            return refuse(format!("{slots} places are not within {listed}, which are listed, and {TENANTS_MAX}"));
+            return refuse(format!(
+                "{slots} places are not within {listed}, which are listed, and {TENANTS_MAX}"
+            ));
         }
         if !matches!(self.isolation, IsolationConfig::Vssd | IsolationConfig::SharedSpace { .. }) {
-            return refuse("tenants come and go with `vssd` and `shared-space`, where units go by space".into());
+            return refuse(
+                "tenants come and go with `vssd` and `shared-space`, where units go by space".into(),
+            );
         }
         if self.arbiter != super::Arbiter::Fcfs {
             return refuse("tenants come and go with the arbiter `fcfs` only".into());
@@ -217,7 +223,8 @@ impl SsdConfig {
             gc_start: self.gc.start,
         };
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
-        let journal = |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
+        let journal =
+            |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
         let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
         let turns = self.unit.turns(self.placement, geometry);
         let mut tenancy = match self.isolation {

@@ -95,7 +95,8 @@ impl Tenants {
     /// The tenant with this number.
     fn numbered(&self, number: u32) -> Result<usize, DealError> {
         let is_there = |tenant: &usize| self.part(*tenant).held() > 0;
-        let found = (number as usize).checked_sub(1).filter(|tenant| *tenant < self.len() && is_there(tenant));
+        let found =
+            (number as usize).checked_sub(1).filter(|tenant| *tenant < self.len() && is_there(tenant));
         found.ok_or_else(|| {
             let known: Vec<String> =
                 (0..self.len()).filter(is_there).map(|tenant| (tenant + 1).to_string()).collect();
@@ -147,7 +148,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// The space of each tenant.
     pub(in crate::ssd) fn tenant_spaces(&self, out: &mut Vec<TenantSpace>) {
-        let Some(tenants) = self.tenants.as_deref().filter(|tenants| tenants.dealing.is_some()) else { return };
+        let Some(tenants) = self.tenants.as_deref().filter(|tenants| tenants.dealing.is_some()) else {
+            return;
+        };
         let bytes = |pages: u32| u64::from(pages) << self.host.page_bits;
         for (number, part) in (1..).zip(tenants.table.parts()).filter(|(_, part)| part.live > 0) {
             let (first, size) = (ByteOffset(bytes(part.first)), ByteLen(bytes(part.live)));
@@ -208,11 +211,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for group in 0..dealing.groups {
             let given: u32 = {
                 let accounts = self.tenants_mut().books[group as usize].accounts();
-                accounts.iter().enumerate().filter(|(other, _)| *other != tenant).map(|(_, a)| a.allocated).sum()
+                accounts
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != tenant)
+                    .map(|(_, a)| a.allocated)
+                    .sum()
             };
             let good = self.blocks.good_blocks(group * pools);
             if given + share.blocks > good {
-                let why = format!("{} units are needed where {} are nobody's", share.blocks, good - given.min(good));
+                let why = format!(
+                    "{} units are needed where {} are nobody's",
+                    share.blocks,
+                    good - given.min(good)
+                );
                 return refused(why, "remove or shrink another tenant first");
             }
         }
@@ -265,7 +277,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn finish_going(&mut self, tenant: usize, dealing: &Dealing, cx: &mut Cx<'_>) -> Result<(), DealError> {
         let part = self.tenants_mut().part(tenant);
         self.renew_journal(cx, TenantId::SYSTEM);
-        let pools: Vec<u32> = (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
+        let pools: Vec<u32> =
+            (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
         if !self.tenants_mut().planted.leaves_units {
             pools.iter().for_each(|&pool| self.clear_tail(pool, &part, cx));
         }
@@ -282,9 +295,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 return refused(why.into(), "try again: the rest of it is done then");
             }
         }
+        // Before a page is taken for the record: who needs a unit for it could borrow one of these.
+        self.set_units(tenant, part.live, dealing);
         self.lanes.fence(self.last_change.later(cx.now));
         self.write_table(tenant, Part { going: 0, ..part }, cx);
-        self.set_units(tenant, part.live, dealing);
         Ok(())
     }
 
@@ -327,7 +341,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let layout = self.blocks.layout();
         let (first, p) = (layout.first_page(unit).0, &self.blocks.planes[pool as usize]);
         let is_open = || [p.host, p.moved].iter().any(|cursor| cursor.block(layout) == unit);
-        if self.blocks.pool_of_block(unit) != pool || self.blocks.content(Ppn(first)) == Content::Free && !is_open()
+        if self.blocks.pool_of_block(unit) != pool
+            || self.blocks.content(Ppn(first)) == Content::Free && !is_open()
         {
             return false;
         }
@@ -335,7 +350,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             || (first..first + layout.pages).any(|ppn| match self.blocks.content(Ppn(ppn)) {
                 Content::Data(lpn) => part.tail().contains(&lpn.0),
                 // An old record may name such pages.
-                Content::Journal(slot) => self.journal.record(slot).is_none_or(|record| record.ppn != Ppn(ppn)),
+                Content::Journal(slot) => {
+                    self.journal.record(slot).is_none_or(|record| record.ppn != Ppn(ppn))
+                }
                 _ => false,
             })
     }
@@ -427,7 +444,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Finds the newest table and takes it over. Where there is none, the drive is as its options say.
     pub(in crate::ssd) fn recover_table(&mut self, cx: &mut Cx<'_>) {
-        let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else { return };
+        let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {
+            return;
+        };
         let mut newest: Option<(u64, Table)> = None;
         for (ppn, seq) in self.records_on_flash(cx) {
             if newest.as_ref().is_none_or(|(best, _)| seq > *best) {

@@ -161,12 +161,7 @@ impl Session<'_> {
 }
 
 /// What a deal has changed is what was asked for, and nothing else.
-fn check_deal(
-    deal: &Deal,
-    number: u32,
-    before: &[TenantSpace],
-    after: &[TenantSpace],
-) -> Result<(), Broken> {
+fn check_deal(deal: &Deal, number: u32, before: &[TenantSpace], after: &[TenantSpace]) -> Result<(), Broken> {
     let others = |spaces: &[TenantSpace]| -> Vec<TenantSpace> {
         spaces.iter().filter(|space| space.number != number).copied().collect()
     };
