@@ -13,7 +13,7 @@ use nandu_base::{
 };
 use nandu_device::hdd::Platter;
 use nandu_device::nand::Cells;
-use nandu_stack::{Built, Driver, Graph, Stack, StackError};
+use nandu_stack::{Built, Change, Changed, Driver, Graph, Stack, StackError};
 
 /// Hears of every request that came from outside, when it is done.
 pub trait Sink {
@@ -133,6 +133,19 @@ pub struct Engine<S> {
     /// Devices that are not there when the stack starts.
     pub missing: Vec<u32>,
     world: World<S>,
+    /// What changes about tenants, and what came of it.
+    changes: Vec<(Change, Option<ChangeOutcome>)>,
+}
+
+/// What came of a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangeOutcome {
+    /// A weight or limits: they hold from there on.
+    Done,
+    /// The space of tenants in a device.
+    Dealt(Dealt),
+    /// It could not be made.
+    Refused(DealError),
 }
 
 impl<S: Sink> Engine<S> {
@@ -141,7 +154,7 @@ impl<S: Sink> Engine<S> {
         let tenants = built.tenants.len() + 1;
         let parts = built.into_parts(|node, _| media.computed[node as usize].take());
         let world = World { queue: EventQueue::default(), block: media.block, sink, now };
-        Engine { graph: Graph::new(parts, content, tenants), missing: Vec::new(), world }
+        Engine { graph: Graph::new(parts, content, tenants), missing: Vec::new(), world, changes: Vec::new() }
     }
 
     /// The time.
@@ -199,6 +212,7 @@ impl<S: Sink> Engine<S> {
         match event {
             Event::Complete(id) => self.graph.complete(id, at, &mut self.world),
             Event::Served(id) => self.served(id, at),
+            Event::Change(number) => self.change(number),
             Event::Timer { node, key, generation } => {
                 self.graph.timer(node, key, generation, at, &mut self.world)
             }
@@ -262,6 +276,35 @@ impl<S: Sink> Engine<S> {
     pub fn replace_medium(&mut self, node: u32) {
         self.world.block[node as usize].iter_mut().for_each(BlockMedium::blank);
         self.graph.device_event(node, DeviceEvent::Back, self.world.now, &mut self.world);
+    }
+
+    /// Makes these changes at their times, counted from now.
+    pub fn plan_changes(&mut self, changes: &[Change]) {
+        for change in changes {
+            self.world.queue.push(self.world.now + change.at, Event::Change(self.changes.len() as u32));
+            self.changes.push((change.clone(), None));
+        }
+    }
+
+    /// The changes that were planned, and what came of those whose time has come.
+    pub fn changes(&self) -> &[(Change, Option<ChangeOutcome>)] {
+        &self.changes
+    }
+
+    #[cold]
+    fn change(&mut self, number: u32) {
+        let what = self.changes[number as usize].0.what.clone();
+        let outcome = match what {
+            Changed::Share(tenant, share) => {
+                self.change_share(tenant, &share);
+                ChangeOutcome::Done
+            }
+            Changed::Space(node, deal) => match self.deal(node, deal) {
+                Ok(dealt) => ChangeOutcome::Dealt(dealt),
+                Err(error) => ChangeOutcome::Refused(error),
+            },
+        };
+        self.changes[number as usize].1 = Some(outcome);
     }
 
     /// From here on `tenant` may ask for this.

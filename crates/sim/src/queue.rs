@@ -18,6 +18,8 @@ pub enum Event {
     Complete(ReqId),
     /// A block medium has served a request.
     Served(ReqId),
+    /// Something about tenants changes: which of the changes that are planned.
+    Change(u32),
     /// A timer of machine `node` fires.
     Timer {
         /// The machine.
@@ -46,6 +48,7 @@ struct Far {
 
 const SERVED: u64 = 1 << 32;
 const TIMER: u64 = 1 << 33;
+const CHANGE: u64 = 1 << 34;
 
 /// Events that the ring holds; a power of two.
 const NEAR: usize = 64;
@@ -97,6 +100,7 @@ impl EventQueue {
         let word = match event {
             Event::Complete(id) => u64::from(id.0),
             Event::Served(id) => SERVED | u64::from(id.0),
+            Event::Change(number) => SERVED | CHANGE | u64::from(number),
             Event::Timer { node, key, generation } => {
                 TIMER | u64::from(self.keep_timer(node, key, generation))
             }
@@ -232,7 +236,10 @@ impl EventQueue {
             let (node, key, generation) = self.timers[low as usize];
             Event::Timer { node, key, generation }
         } else if entry.word & SERVED != 0 {
-            Event::Served(ReqId(low))
+            match entry.word & CHANGE {
+                0 => Event::Served(ReqId(low)),
+                _ => Event::Change(low),
+            }
         } else {
             Event::Complete(ReqId(low))
         };

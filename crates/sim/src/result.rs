@@ -4,12 +4,13 @@
 //! simulation itself took is not part of it.
 
 use crate::energy::{self, EnergyResult, EnergyState, LifetimeResult};
+use crate::engine::ChangeOutcome;
 use crate::fairness::{self, DeviceTime};
 use crate::metrics::{Class, History, Metrics};
 use crate::replay::Outcome;
 use crate::steady::{self, SteadyState};
 use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
-use nandu_stack::{Graph, Stack};
+use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -183,6 +184,32 @@ pub struct WindowResult {
     pub latency_max_ns: u64,
 }
 
+/// A change of tenants while a run went on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeResult {
+    /// Its name in the stack file.
+    pub name: String,
+    /// When it was to happen, from the start of the replay.
+    pub at_ns: u64,
+    /// From when on it holds, power cuts included; absent when it was not made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds_at_ns: Option<u64>,
+    /// Why it was not made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// What came of a change; the replay began at `start`.
+pub fn change_result(change: &Change, outcome: &Option<ChangeOutcome>, start: Instant) -> ChangeResult {
+    let (holds_at_ns, refused) = match outcome {
+        Some(ChangeOutcome::Done) => (Some(change.at.0), None),
+        Some(ChangeOutcome::Dealt(dealt)) => (Some(dealt.holds_at.since(start).0), None),
+        Some(ChangeOutcome::Refused(error)) => (None, Some(error.to_string())),
+        None => (None, Some("the run was over before".into())),
+    };
+    ChangeResult { name: change.name.clone(), at_ns: change.at.0, holds_at_ns, refused }
+}
+
 /// What a run measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
@@ -222,6 +249,9 @@ pub struct RunResult {
     pub tenants: Vec<TenantResult>,
     /// Jain's index of the tenants' device time over their weights, in thousandths; absent for one tenant.
     pub jain_thousandths: Option<u64>,
+    /// What changed about tenants meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeResult>,
     /// By layer, children first.
     pub layers: Vec<LayerResult>,
     /// Length of a window.
@@ -377,6 +407,7 @@ pub fn result(
         lifetime: energy::lifetime(graph, writes.bytes, span_ns),
         outstanding_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
+        changes: Vec::new(),
         tenants: tenants(metrics, stack, device),
         window_ns: metrics.history.window().0,
         windows: windows(&metrics.history),

@@ -3,7 +3,7 @@
 use crate::engine::{build, Engine};
 use crate::metrics::Metrics;
 use crate::replay::{replay, Host, Pace, Progress, Source, CAP_DEFAULT};
-use crate::result::{result, Provenance, RunResult, WorkloadProvenance};
+use crate::result::{change_result, result, Provenance, RunResult, WorkloadProvenance};
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};
@@ -166,6 +166,7 @@ pub fn run_with<H: Host>(
             tenant: stack.exports[w.export].tenant,
         })
         .collect();
+    engine.plan_changes(&stack.changes);
     let outcome = replay(&mut engine, &sources, options.warm_up, progress);
     let end = metrics(engine.sink()).last_done;
     if content == Content::Stamps {
@@ -183,8 +184,10 @@ pub fn run_with<H: Host>(
         verified: content == Content::Stamps,
         reads_checked: 0,
     };
+    let changes =
+        engine.changes().iter().map(|(change, outcome)| change_result(change, outcome, start)).collect();
     let (graph, sink) = engine.graph_and_sink();
-    let result = result(graph, stack, metrics(sink), &outcome, provenance, end);
+    let result = RunResult { changes, ..result(graph, stack, metrics(sink), &outcome, provenance, end) };
     let (graph, sink) = engine.graph_and_sink_mut();
     sink.watched(graph);
     let (_, host) = engine.into_parts();

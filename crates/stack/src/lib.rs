@@ -12,4 +12,4 @@ pub use builtin::builtin;
 pub use graph::{Driver, Graph, Part};
 pub use load::{schema, At, Problem, Reason, StackError, StackFile};
 pub use nandu_base::LayerStats;
-pub use stack::{BuildOptions, Built, BuiltPart, Device, Export, Stack, Tenant, Workload};
+pub use stack::{BuildOptions, Built, BuiltPart, Change, Changed, Device, Export, Stack, Tenant, Workload};

@@ -4,8 +4,8 @@ use crate::load::{At, ExportTable, Problem, Reason, StackError, StackFile, Tenan
 use crate::load::{Node, Source};
 use nandu_base::registry::{nearest, Kind};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Limits, Machine, Medium, MediumSpec,
-    Precondition, Rng, TenantId, TenantShare,
+    BuildContext, BuildError, ByteLen, ByteOffset, Deal, DeviceConfig, Limits, Machine, Medium, MediumSpec,
+    Precondition, Rng, Span, TenantId, TenantShare,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -24,6 +24,8 @@ pub struct Stack {
     pub tenants: Vec<Tenant>,
     /// Workloads, in the order of the file.
     pub workloads: Vec<Workload>,
+    /// What changes about tenants while workloads run, in the order of their times.
+    pub changes: Vec<Change>,
     pub(crate) hash: String,
     pub(crate) source: Arc<Source>,
 }
@@ -70,6 +72,40 @@ pub struct Workload {
     pub name: String,
     /// The table in the file.
     pub table: WorkloadTable,
+}
+
+/// Something about tenants that changes while workloads run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The name.
+    pub name: String,
+    /// When, counted from the first request.
+    pub at: Span,
+    /// What.
+    pub what: Changed,
+}
+
+/// What changes about tenants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// What a tenant may ask for, all of it.
+    Share(TenantId, TenantShare),
+    /// The space of tenants in the device with this number.
+    Space(u32, Deal),
+}
+
+/// What each tenant may ask for, SYSTEM first.
+pub(crate) fn shares(tenants: &[Tenant]) -> Vec<TenantShare> {
+    let tenants = tenants.iter().map(|Tenant { name, table }| TenantShare {
+        weight: table.weight,
+        rbps: table.max.rbps.map(|b| b.0),
+        wbps: table.max.wbps.map(|b| b.0),
+        riops: table.max.riops,
+        wiops: table.max.wiops,
+        target_latency: table.target_latency,
+        ..TenantShare::named(name)
+    });
+    std::iter::once(TenantShare::named("system")).chain(tenants).collect()
 }
 
 /// What the machines are built for.
@@ -179,16 +215,7 @@ impl Stack {
 
     /// What each tenant may ask for, SYSTEM first.
     pub fn shares(&self) -> Vec<TenantShare> {
-        let tenants = self.tenants.iter().map(|Tenant { name, table }| TenantShare {
-            weight: table.weight,
-            rbps: table.max.rbps.map(|b| b.0),
-            wbps: table.max.wbps.map(|b| b.0),
-            riops: table.max.riops,
-            wiops: table.max.wiops,
-            target_latency: table.target_latency,
-            ..TenantShare::named(name)
-        });
-        std::iter::once(TenantShare::named("system")).chain(tenants).collect()
+        shares(&self.tenants)
     }
 
     /// A planted fault that no machine of this stack knows would prove nothing.

@@ -3,6 +3,7 @@
 //! [`StackFile::parse`] reads the text, [`StackFile::with_set`] puts overrides over it, and [`StackFile::load`] checks it
 //! against a registry. Nothing is opened or built yet: that is [`Stack::build`](crate::Stack::build).
 
+mod changes;
 mod check;
 mod error;
 mod order;
@@ -11,12 +12,13 @@ mod tables;
 mod tree;
 mod write;
 
+pub use changes::ChangeTable;
 pub use error::{At, Problem, Reason, StackError};
 pub use nandu_base::Fit;
 pub use schema::schema;
 pub use tables::{ExportTable, Max, TenantTable, WorkloadTable};
 
-use crate::stack::{Device, Export, Stack, Tenant, Workload};
+use crate::stack::{shares, Change, Device, Export, Stack, Tenant, Workload};
 use check::Checker;
 use nandu_base::registry::{nearest, Kind};
 use nandu_base::{Registry, TenantId};
@@ -28,7 +30,7 @@ use tree::{Data, Entry};
 pub(crate) use tree::{Node, Origin, Source};
 
 /// The tables at the top of a stack file, and the text beside them.
-const SECTIONS: [&str; 5] = ["description", "device", "export", "tenant", "workload"];
+const SECTIONS: [&str; 6] = ["description", "device", "export", "tenant", "workload", "change"];
 /// Keys of a device that are not options of its kind.
 const COMMON: [&str; 2] = ["kind", "description"];
 /// Most devices of a stack.
@@ -109,6 +111,7 @@ impl StackFile {
         let exports = loader.tables::<ExportTable>(&self.root, "export");
         let tenants = loader.tables::<TenantTable>(&self.root, "tenant");
         let workloads = loader.tables::<WorkloadTable>(&self.root, "workload");
+        let changes = loader.tables::<ChangeTable>(&self.root, "change");
         loader.top(&self.root);
         StackError::unless_empty(std::mem::take(&mut loader.problems))?;
 
@@ -116,17 +119,20 @@ impl StackFile {
         loader.workloads(&self.root, &workloads, &exports);
         StackError::unless_empty(std::mem::take(&mut loader.problems))?;
 
-        let devices = loader.order(devices, &exports);
+        let devices = loader.order(devices, &exports).unwrap_or_default();
+        let tenants: Vec<Tenant> = tenants.into_iter().map(|(name, table)| Tenant { name, table }).collect();
+        let changes = loader.changes(&self.root, &changes, shares(&tenants), &devices);
         StackError::unless_empty(std::mem::take(&mut loader.problems))?;
-        Ok(self.finish(devices.unwrap_or_default(), exports, tenants, workloads))
+        Ok(self.finish(devices, exports, tenants, workloads, changes))
     }
 
     fn finish(
         &self,
         devices: Vec<Found<'_>>,
         exports: Vec<(String, ExportTable, TenantId)>,
-        tenants: Vec<(String, TenantTable)>,
+        tenants: Vec<Tenant>,
         workloads: Vec<(String, WorkloadTable)>,
+        changes: Vec<Change>,
     ) -> Stack {
         let hash = order::hash(&self.root, &devices);
         let number: BTreeMap<&str, u32> =
@@ -152,7 +158,8 @@ impl StackFile {
             description: self.root.text("description").map(str::to_string),
             devices,
             exports,
-            tenants: tenants.into_iter().map(|(name, table)| Tenant { name, table }).collect(),
+            tenants,
+            changes,
             workloads: workloads.into_iter().map(|(name, table)| Workload { name, table }).collect(),
             hash,
             source: Arc::clone(&self.source),

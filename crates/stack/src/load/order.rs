@@ -146,14 +146,14 @@ fn mention<'n>(node: &'n Node, word: &str) -> Option<&'n Node> {
     }
 }
 
-/// SHA-256 of the canonical text, as hex: devices in their order, then exports, tenants and workloads in the order of
+/// SHA-256 of the canonical text, as hex: devices in their order, then exports, tenants, workloads and changes in the order of
 /// the file; keys sorted; descriptions, comments and spelling of TOML left out.
 pub(super) fn hash(root: &Node, devices: &[Found<'_>]) -> String {
     let mut text = String::new();
     for device in devices {
         render(&mut text, "device", device.name, &device.entry.node);
     }
-    for name in ["export", "tenant", "workload"] {
+    for name in ["export", "tenant", "workload", "change"] {
         for entry in section(root, name) {
             render(&mut text, name, &entry.key, &entry.node);
         }

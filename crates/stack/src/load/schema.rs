@@ -1,5 +1,6 @@
 //! The JSON schema of a whole stack file, made from the registry, so that editors complete and check it.
 
+use super::changes::ChangeTable;
 use super::tables::{ExportTable, TenantTable, WorkloadTable};
 use nandu_base::Registry;
 use serde_json::{json, Map, Value as Json};
@@ -37,6 +38,8 @@ pub fn schema(registry: &Registry) -> Json {
     let export = table(schemars::schema_for!(ExportTable), "Ways into the stack, by name.");
     let tenant = table(schemars::schema_for!(TenantTable), "Tenants, by name.");
     let workload = table(schemars::schema_for!(WorkloadTable), "Workloads, by name.");
+    let change =
+        table(schemars::schema_for!(ChangeTable), "What changes about tenants while workloads run, by name.");
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Nandu stack file",
@@ -50,7 +53,8 @@ pub fn schema(registry: &Registry) -> Json {
             },
             "export": export,
             "tenant": tenant,
-            "workload": workload
+            "workload": workload,
+            "change": change
         },
         "required": ["device", "export"],
         "additionalProperties": false,

@@ -295,9 +295,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 return refused(why.into(), "try again: the rest of it is done then");
             }
         }
+        // Before a page is taken for the record: who needs a unit for it could borrow one of these.
+        self.set_units(tenant, part.live, dealing);
         self.lanes.fence(self.last_change.later(cx.now));
         self.write_table(tenant, Part { going: 0, ..part }, cx);
-        self.set_units(tenant, part.live, dealing);
         Ok(())
     }
 

@@ -1,0 +1,116 @@
+//! Tenants over time: shares of device time, the collection each caused, and in drives that tell tenants apart lending and wear.
+//!
+//! For one stack only: with several there would be too many lines.
+
+use super::chart::{legend, series, short, Axis, Chart};
+use super::scale::Scale;
+use crate::format::{count, three, time};
+use crate::verdict::Row;
+use nandu_sim::over_time::{Inside, OverTime, Used};
+
+/// A line: whose it is, and its points.
+type Line = (String, Vec<(f64, f64)>);
+
+/// What grew between two samples.
+fn grown(values: &[u64], i: usize) -> u64 {
+    values[i].saturating_sub(values[i - 1])
+}
+
+/// Percent of the device time between two samples.
+fn shares(over: &OverTime) -> Vec<Line> {
+    let all = |i: usize| over.tenants.iter().map(|used| grown(&used.device_ns, i)).sum::<u64>();
+    let point = |used: &Used, i: usize| {
+        let all = all(i);
+        (all > 0).then(|| (over.at_ns[i] as f64, grown(&used.device_ns, i) as f64 * 100.0 / all as f64))
+    };
+    let line = |used: &Used| (1..over.at_ns.len()).filter_map(|i| point(used, i)).collect();
+    over.tenants.iter().map(|used| (used.tenant.clone(), line(used))).collect()
+}
+
+/// A figure per second between two samples.
+fn rates(at: &[u64], values: &[u64], of: f64) -> Vec<(f64, f64)> {
+    let point = |i: usize| {
+        let ns = at[i].saturating_sub(at[i - 1]);
+        (ns > 0).then(|| (at[i] as f64, grown(values, i) as f64 * of / ns as f64))
+    };
+    (1..at.len()).filter_map(point).collect()
+}
+
+fn moments(at: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
+    at.iter().zip(values).map(|(&at, &value)| (at as f64, value as f64)).collect()
+}
+
+fn plot(title: &str, label: &str, lines: &[Line], show: fn(f64) -> String) -> String {
+    let all = || lines.iter().flat_map(|(_, points)| points);
+    let (end, most) = all().fold((0.0f64, 0.0f64), |(t, v), p| (t.max(p.0), v.max(p.1)));
+    if end == 0.0 || most == 0.0 {
+        return String::new();
+    }
+    let axis_time = |ns: f64| if ns == 0.0 { "0".into() } else { short(&time(ns as u64)) };
+    let x = Axis::new(Scale::Linear { lo: 0.0, hi: end }, "simulated time", axis_time);
+    let y = Axis::new(Scale::from_zero(most), label, show);
+    let mut chart = Chart::new(230.0, &x, &y);
+    for (i, (_, points)) in lines.iter().enumerate() {
+        chart.line(&format!("{} thin", series(i)), points);
+    }
+    let names: Vec<_> = lines.iter().enumerate().map(|(i, (name, _))| (series(i), name.clone())).collect();
+    let drawn = chart.svg.finish(&format!("{label} over time, by tenant"));
+    format!("<h3>{title}</h3>\n{}{drawn}", legend(&names))
+}
+
+fn whole(value: f64) -> String {
+    count(value.round() as u64)
+}
+
+fn some(value: f64) -> String {
+    if value == 0.0 {
+        "0".into()
+    } else {
+        short(&three(value))
+    }
+}
+
+/// The plots of the only row; empty where there are several, or nothing to tell apart.
+pub fn plots(rows: &[Row]) -> String {
+    let [Row { result, .. }] = rows else { return String::new() };
+    let Some(over) = &result.over_time else { return String::new() };
+    let at = &over.at_ns;
+    let used = |of: fn(&Used) -> &Vec<u64>| -> Vec<Line> {
+        // A second of collection in a second is one die.
+        over.tenants.iter().map(|used| (used.tenant.clone(), rates(at, of(used), 1.0))).collect()
+    };
+    let name = |inside: &Inside| format!("tenant {} of {}", inside.number, inside.device);
+    let inside = |points: &dyn Fn(&Inside) -> Vec<(f64, f64)>| -> Vec<Line> {
+        over.drives.iter().map(|inside| (name(inside), points(inside))).collect()
+    };
+    let mut out = String::new();
+    if over.tenants.len() > 1 {
+        out += &plot("Share of device time", "percent of device time", &shares(over), whole);
+        let gc = used(|used| &used.gc_ns);
+        out += &plot("Collection caused", "dies at work with collection", &gc, some);
+    }
+    let moved = inside(&|drive| rates(at, &drive.gc_pages_moved, 1e9));
+    out += &plot("Pages moved", "pages moved per second", &moved, whole);
+    let lent = inside(&|drive| moments(at, &drive.units_lent));
+    out += &plot("Units lent", "units lent to others", &lent, whole);
+    let borrowed = inside(&|drive| moments(at, &drive.units_borrowed));
+    out += &plot("Units borrowed", "units borrowed from others", &borrowed, whole);
+    let wear = inside(&|drive| moments(at, &drive.block_erases));
+    out + &plot("Wear", "blocks erased so far", &wear, whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_between_samples() {
+        let used = |tenant: &str, device_ns: Vec<u64>| Used { tenant: tenant.into(), gc_ns: vec![0; 3], device_ns };
+        let tenants = vec![used("a", vec![0, 30, 30]), used("b", vec![0, 10, 30])];
+        let over = OverTime { at_ns: vec![0, 100, 200], tenants, drives: Vec::new() };
+        let lines = shares(&over);
+        assert_eq!(lines[0].1, [(100.0, 75.0), (200.0, 0.0)]);
+        assert_eq!(lines[1].1, [(100.0, 25.0), (200.0, 100.0)]);
+        assert_eq!(rates(&over.at_ns, &[0, 50, 50], 1.0), [(100.0, 0.5), (200.0, 0.0)]);
+    }
+}
