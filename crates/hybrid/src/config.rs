@@ -161,6 +161,8 @@ plants! {
         "pages stay mapped to a unit that is erased";
     stale_load, "hybrid.stale-load", "I-1", "hybrid",
         "a page that was being read while newer data went past it enters DRAM as it was";
+    promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",
+        "pages that were only read ahead are copied to the top ring";
 }
 
 /// The machine kind `hybrid`.
@@ -332,6 +334,7 @@ impl DeviceConfig for HybridConfig {
             erase_unit: None,
             program_order: false,
             volatile_cache: true,
+            areas: Vec::new(),
         };
         let policy = Policy {
             promote: self.promote,

@@ -58,5 +58,6 @@ mod open;
 pub mod record;
 mod recover;
 mod ring;
+mod used;
 
 pub use config::{kind, HybridConfig, Promote, Rewrite};

@@ -528,6 +528,13 @@ impl Machine for Hybrid {
         only_step(cx)
     }
 
+    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if self.phase == Phase::Running {
+            self.note_use(offset, len);
+        }
+        None
+    }
+
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if op != Op::Read || len == ByteLen::ZERO {
             return Span::ZERO;
@@ -564,6 +571,10 @@ impl Machine for Hybrid {
         }
         if !self.dram.is_sound() {
             return broken("a frame that waits to be appended is not in the row, or one that does not is");
+        }
+        if !self.promotes_only_used() {
+            let what = "a page that was only read ahead is on its way to the top ring".into();
+            return Err(Violation { invariant: "unused_not_promoted", what });
         }
         let unit_in_use = |unit: u32| {
             let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);

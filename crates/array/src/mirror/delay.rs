@@ -102,6 +102,8 @@ pub struct Policy {
     pub hedge: Span,
     /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
     pub write_hedge: bool,
+    /// Whether the queue of a follower that stands still is kept.
+    pub hold: bool,
 }
 
 impl Policy {
@@ -126,6 +128,7 @@ impl Policy {
         serial: false,
         hedge: Span(0),
         write_hedge: false,
+        hold: false,
     };
 }
 
@@ -230,7 +233,8 @@ impl Mirror {
     /// Whether a write of this extent has to join the delay queue of the leg.
     #[inline]
     pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
-        let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
+        let delayed = self.paces[leg].delayed || self.is_spared(leg);
+        let late = delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
         late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
     }
 
@@ -368,6 +372,8 @@ impl Mirror {
     pub(super) fn queue_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Queued;
+        let op = *op;
+        self.note_queued(&op, leg);
         let mut piece = op.piece(i, leg);
         if self.planted.payload_dropped {
             piece.payload = nandu_base::Payload::NONE;
@@ -412,7 +418,7 @@ impl Mirror {
         if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {
             return;
         }
-        if cx.now < self.paces[leg].rests_until {
+        if cx.now < self.paces[leg].rests_until || self.is_kept(leg, cx.now) {
             return;
         }
         let order = match self.policy.sweep && !self.exposure.is_late {

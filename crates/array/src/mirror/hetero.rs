@@ -147,6 +147,10 @@ pub struct HeteroConfig {
     /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
     #[serde(default)]
     pub write_hedge: bool,
+    /// Do not wake the leg that follows when it stands still to save power: keep its delay queue until half of an exposure
+    /// bound is reached, or somebody needs the leg. Needs `ack = "first"`. Default false.
+    #[serde(default)]
+    pub hold_standing: bool,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -255,6 +259,7 @@ impl HeteroConfig {
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
             write_hedge: false,
+            hold_standing: false,
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -340,6 +345,11 @@ impl HeteroConfig {
             hedge == Span::ZERO || hedges.contains(&hedge),
             format!("{hedge} is out of bounds: 0, or 1 us to 10 s"),
         )?;
+        bound(
+            "hold_standing",
+            !self.hold_standing || self.ack == AckMode::First,
+            "with `ack` other than \"first\" each write would wait for the leg that stands still".into(),
+        )?;
         Ok(Policy {
             ack: match self.ack {
                 AckMode::First => Ack::First,
@@ -369,6 +379,7 @@ impl HeteroConfig {
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
             write_hedge: self.write_hedge,
+            hold: self.hold_standing,
         })
     }
 }

@@ -30,7 +30,7 @@
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
+//! how far it may be, [`hold`] one that stands still, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
 //! [`close`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
@@ -49,6 +49,7 @@ mod figures;
 mod flush;
 mod hedge;
 pub mod hetero;
+mod hold;
 pub mod lag;
 pub mod layout;
 pub mod leg;
@@ -210,6 +211,8 @@ pub struct Mirror {
     changes: lag::Changes,
     complete: Vec<u32>,
     exposure: Exposure,
+    /// Legs that stand still.
+    hold: hold::Hold,
     /// Writes that wait for room within the exposure bound, in order.
     gated: VecDeque<u32>,
     lost: Lost,
@@ -266,6 +269,7 @@ impl Mirror {
                 erase_unit: None,
                 program_order: false,
                 volatile_cache: a.volatile_cache || b.volatile_cache,
+                areas: Vec::new(),
             },
             names: [config.legs[0].clone(), config.legs[1].clone()],
             legs: [
@@ -319,6 +323,7 @@ impl Mirror {
             changes: Vec::new(),
             complete: Vec::new(),
             exposure: Exposure::default(),
+            hold: hold::Hold::default(),
             gated: VecDeque::new(),
             lost: Lost::default(),
             heals: Vec::new(),
@@ -516,10 +521,11 @@ impl Machine for Mirror {
                 self.legs[leg].failed = false;
                 self.legs[leg].back = true;
                 self.paces[leg].pressed = false;
-                self.stir = true;
+                self.note_standing(leg, false);
             }
             DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
-            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) => {}
+            DeviceEvent::Standby(stands) => self.note_standing(leg, stands),
+            DeviceEvent::Resized(_) => {}
         }
         self.advance(cx);
         only_step(cx)
@@ -551,6 +557,7 @@ impl Machine for Mirror {
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.hold.releases = 0;
         (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
         self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
     }
@@ -566,6 +573,10 @@ impl Machine for Mirror {
                 "exposure_bounded_or_announced",
                 format!("{bytes} B are exposed, at most {most} B may be"),
             );
+        }
+        if self.held_too_long() {
+            let what = "the queue of a leg that stands still was kept past the bound".into();
+            return broken("exposure_bounded_or_announced", what);
         }
         let map = &self.legs[self.leader].map;
         for region in 0..self.region_count {

@@ -189,3 +189,70 @@ fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
     }
     assert!((1..20).contains(&torn), "seed {seed}: {torn}");
 }
+
+/// Two dies; four blocks with one bit in a cell, then four with two: units of 4 and of 8 pages.
+const AREAS: &str = "profile = \"mlc-2019\"\ndies = 2\npages_per_block = 4
+areas = [{ name = \"slc\", blocks = 4, bits = 1 }, { name = \"mlc\", blocks = 4 }]";
+
+#[test]
+fn areas_have_erase_units_of_their_own() {
+    let limits = build(AREAS).expect("the options build").limits().clone();
+    let shown: Vec<_> = limits.areas.iter().map(|a| (a.name.as_str(), a.offset.0, a.len.0)).collect();
+    assert_eq!(shown, [("slc", 0, 16 * 4096), ("mlc", 16 * 4096, 32 * 4096)]);
+    assert_eq!(limits.areas.iter().map(|a| a.erase_unit.0 / 4096).collect::<Vec<_>>(), [4, 8]);
+    assert_eq!((limits.erase_unit, limits.capacity.0), (Some(ByteLen(4 * 4096)), 48 * 4096));
+    let mut b = Bench::new(AREAS);
+    // The last pages of the one area and the first of the other: two units, both in order.
+    assert!(b.go(Op::Write, 12, 7, 9).0.is_ok());
+    assert_eq!(b.go(Op::Write, 17, 1, 1).0, Err(ErrorKind::NotErased));
+    assert_eq!(b.go(Op::Read, 15, 3, 0).1, [9, 9, 9]);
+    assert_eq!(b.go(Op::Reset, 16, 4, 0).0, Err(ErrorKind::BadExtent), "half a unit");
+    assert!(b.go(Op::Reset, 12, 12, 0).0.is_ok(), "one unit of each area");
+    assert_eq!(b.go(Op::Read, 15, 3, 0).1, [0, 0, 0]);
+    let mut wear = Vec::new();
+    b.flash.wear(&mut wear);
+    assert_eq!(wear.iter().map(|w| (w.region, w.erases)).collect::<Vec<_>>(), [("slc", 2), ("mlc", 2)]);
+    assert_eq!(wear[0].cells, wear[1].cells, "as many cells, of which each holds half");
+    assert!(b.flash.check().is_ok());
+}
+
+#[test]
+fn areas_wait_for_each_other() {
+    let mut b = Bench::new(AREAS);
+    b.go(Op::Write, 0, 1, 1).0.expect("a fresh unit");
+    b.now = Instant(1_000_000);
+    let erased = b.go(Op::Reset, 16, 8, 0).0.expect("a whole unit");
+    assert_eq!(erased, b.now + Span::from_us(1500));
+    assert_eq!(
+        b.go(Op::Read, 0, 1, 0).0,
+        Ok(erased + Span(25_000 + 12_301)),
+        "behind the erase of the other area"
+    );
+    assert!(b.flash.check().is_ok());
+}
+
+#[test]
+fn what_is_drawn_is_what_the_dies_did() {
+    let mut b = Bench::new(AREAS);
+    b.go(Op::Write, 0, 4, 1).0.expect("a fresh unit");
+    b.go(Op::Write, 16, 3, 1).0.expect("a fresh unit");
+    b.go(Op::Reset, 0, 4, 0).0.expect("a whole unit");
+    let mut parts = Vec::new();
+    b.flash.energy(Instant::ZERO, Instant(1_000_000_000), &mut parts);
+    let time = |state: &str| parts.iter().filter(|p| p.state == state).map(|p| p.time_ns).sum::<u128>();
+    assert_eq!(time("slc program"), 4 * 200_000);
+    assert_eq!(time("mlc program"), 3 * 800_000);
+    assert_eq!(time("slc erase"), 2 * 1_500_000, "a block of each die");
+    let all: u128 = parts.iter().filter(|p| p.state != "transfer").map(|p| p.time_ns).sum();
+    assert_eq!(all, 2 * 1_000_000_000, "the states of both dies add up to the time");
+    assert!(parts.iter().all(nandu_base::EnergyPart::is_sound));
+}
+
+#[test]
+fn areas_are_said_once_and_by_name() {
+    let refused = |options: &str| build(options).err().expect("refused").key;
+    assert_eq!(refused(&format!("{AREAS}\nbits = 1")), Some("bits"));
+    assert_eq!(refused(&format!("{AREAS}\nblocks = 4")), Some("blocks"));
+    assert_eq!(refused(&AREAS.replace("\"mlc\", blocks", "\"slc\", blocks")), Some("areas"));
+    assert_eq!(refused(&AREAS.replace("bits = 1", "bits = 3")), Some("bits"));
+}
