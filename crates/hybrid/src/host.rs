@@ -87,7 +87,7 @@ impl Hybrid {
             id,
             op,
             stage: Stage::Absorbing,
-            fua: fua && op != Op::Read,
+            fua: (fua || self.policy.ack_durable) && op != Op::Read,
             speculative,
             payload: request.payload,
             first,

@@ -24,6 +24,8 @@ const REOPEN: TimerKey = TimerKey(1);
 /// Choices that do not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
+    /// Each change is durable before it is acknowledged.
+    pub ack_durable: bool,
     pub promote: Promote,
     pub rewrite: Rewrite,
     /// Bytes; 0 for never.

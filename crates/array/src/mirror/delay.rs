@@ -17,6 +17,7 @@
 //!
 //! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
 
+use super::hold::Spare;
 use super::lag::Changes;
 use super::write::Part;
 use super::{Mirror, Tag, REST, WAIT};
@@ -102,8 +103,8 @@ pub struct Policy {
     pub hedge: Span,
     /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
     pub write_hedge: bool,
-    /// Whether the queue of a follower that stands still is kept.
-    pub hold: bool,
+    /// When the queue of the follower is kept.
+    pub spare: Spare,
 }
 
 impl Policy {
@@ -128,7 +129,7 @@ impl Policy {
         serial: false,
         hedge: Span(0),
         write_hedge: false,
-        hold: false,
+        spare: Spare::Never,
     };
 }
 
@@ -233,8 +234,8 @@ impl Mirror {
     /// Whether a write of this extent has to join the delay queue of the leg.
     #[inline]
     pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
-        let delayed = self.paces[leg].delayed || self.is_spared(leg);
-        let late = delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
+        let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
+        let late = self.is_spared(leg) || late && !self.is_spared(1 - leg);
         late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
     }
 
@@ -373,7 +374,7 @@ impl Mirror {
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Queued;
         let op = *op;
-        self.note_queued(&op, leg);
+        self.note_queued(&op);
         let mut piece = op.piece(i, leg);
         if self.planted.payload_dropped {
             piece.payload = nandu_base::Payload::NONE;
@@ -413,6 +414,7 @@ impl Mirror {
     pub(super) fn pump_drain(&mut self, leg: usize, cx: &mut Cx<'_>) {
         if self.lag[leg].is_empty() {
             self.paces[leg].resume(cx.now);
+            self.end_batch(leg);
             return;
         }
         if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {

@@ -2,6 +2,7 @@
 
 use super::config::*;
 use super::delay::{Ack, Limit, Policy};
+use super::hold::Spare;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -71,6 +72,18 @@ pub enum OnLimit {
     Block,
     /// The late leg is left out until it answers again.
     Degrade,
+}
+
+/// When the delay queue of the leg that follows is kept (spec 6.3, K4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldMode {
+    /// Never: it catches up at once.
+    Never,
+    /// While the leg says that it stands still to save power: it is not woken.
+    Standing,
+    /// Always between batches: so the leg has rests long enough to stop in.
+    Batches,
 }
 
 /// How many requests the manager has in hand (O1-5).
@@ -147,10 +160,10 @@ pub struct HeteroConfig {
     /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
     #[serde(default)]
     pub write_hedge: bool,
-    /// Do not wake the leg that follows when it stands still to save power: keep its delay queue until half of an exposure
-    /// bound is reached, or somebody needs the leg. Needs `ack = "first"`. Default false.
-    #[serde(default)]
-    pub hold_standing: bool,
+    /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
+    /// somebody needs the leg. Other than "never" needs `ack = "first"`. Default "never".
+    #[serde(default = "default_hold")]
+    pub hold: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -181,6 +194,9 @@ pub struct HeteroConfig {
     pub fresh: Fresh,
 }
 
+fn default_hold() -> HoldMode {
+    HoldMode::Never
+}
 fn default_ack() -> AckMode {
     AckMode::First
 }
@@ -259,7 +275,7 @@ impl HeteroConfig {
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
             write_hedge: false,
-            hold_standing: false,
+            hold: default_hold(),
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -346,9 +362,9 @@ impl HeteroConfig {
             format!("{hedge} is out of bounds: 0, or 1 us to 10 s"),
         )?;
         bound(
-            "hold_standing",
-            !self.hold_standing || self.ack == AckMode::First,
-            "with `ack` other than \"first\" each write would wait for the leg that stands still".into(),
+            "hold",
+            self.hold == HoldMode::Never || self.ack == AckMode::First,
+            "with `ack` other than \"first\" each write would wait for the leg that rests".into(),
         )?;
         Ok(Policy {
             ack: match self.ack {
@@ -379,7 +395,11 @@ impl HeteroConfig {
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
             write_hedge: self.write_hedge,
-            hold: self.hold_standing,
+            spare: match self.hold {
+                HoldMode::Never => Spare::Never,
+                HoldMode::Standing => Spare::Standing,
+                HoldMode::Batches => Spare::Batches,
+            },
         })
     }
 }

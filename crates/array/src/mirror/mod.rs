@@ -30,7 +30,7 @@
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hold`] one that stands still, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
+//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair; [`open`], [`member`],
 //! [`close`] the procedures.
 //!
 //! **Bounds.** Work per event: the operations under way when a leg leaves, the set bits of the map at open and rejoin,
@@ -49,7 +49,7 @@ mod figures;
 mod flush;
 mod hedge;
 pub mod hetero;
-mod hold;
+pub mod hold;
 pub mod lag;
 pub mod layout;
 pub mod leg;
@@ -211,7 +211,7 @@ pub struct Mirror {
     changes: lag::Changes,
     complete: Vec<u32>,
     exposure: Exposure,
-    /// Legs that stand still.
+    /// The leg that may rest.
     hold: hold::Hold,
     /// Writes that wait for room within the exposure bound, in order.
     gated: VecDeque<u32>,
@@ -268,7 +268,8 @@ impl Mirror {
                 depth: a.depth.min(b.depth),
                 erase_unit: None,
                 program_order: false,
-                volatile_cache: a.volatile_cache || b.volatile_cache,
+                // What one leg alone has acknowledged may be lost: the leader decides after a cut.
+                volatile_cache: a.volatile_cache || b.volatile_cache || policy.ack != delay::Ack::Both,
                 areas: Vec::new(),
             },
             names: [config.legs[0].clone(), config.legs[1].clone()],
@@ -557,7 +558,7 @@ impl Machine for Mirror {
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
-        self.hold.releases = 0;
+        self.hold.batches = 0;
         (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
         self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
     }
@@ -575,7 +576,7 @@ impl Machine for Mirror {
             );
         }
         if self.held_too_long() {
-            let what = "the queue of a leg that stands still was kept past the bound".into();
+            let what = "the queue of a leg that may rest was kept past the bound".into();
             return broken("exposure_bounded_or_announced", what);
         }
         let map = &self.legs[self.leader].map;

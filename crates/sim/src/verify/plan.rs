@@ -65,6 +65,8 @@ pub struct Plan {
     pub rest: Span,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
+    /// Whether what was acknowledged must survive, flushed or not. Not drawn.
+    pub acknowledged: bool,
 }
 
 impl Plan {
@@ -88,7 +90,7 @@ impl Plan {
         let count = if crashes { 1 + rng.below(most) } else { 0 };
         let cuts = (0..count).map(|_| Cut::draw(&load, &mut rng)).collect();
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
-        Plan { seed, toml, precondition, load, cuts, rest, close: rng.below(2) == 0 }
+        Plan { seed, toml, precondition, load, cuts, rest, close: rng.below(2) == 0, acknowledged: false }
     }
 }
 

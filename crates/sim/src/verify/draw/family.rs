@@ -56,7 +56,7 @@ pub enum Legs {
     Files,
     /// A quick leaf and a slow one, each behind `fault`.
     Unlike,
-    /// A quick leaf and a hard disk that stops soon, whose queue is kept while it stands.
+    /// A quick leaf and a hard disk that stops soon, whose queue is kept.
     Resting,
     /// A quick leaf and a hybrid disk, whose upper ring is the durable queue of its disk.
     Hybrid,

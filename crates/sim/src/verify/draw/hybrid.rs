@@ -47,7 +47,7 @@ impl Draft<'_> {
         let name = self.begin("region");
         self.put_text("below", chip);
         self.put_text("area", area);
-        self.faults_of_flash(name)
+        self.may_fail(name)
     }
 
     /// A hybrid disk of these members.
@@ -86,6 +86,10 @@ impl Draft<'_> {
         self.put_text("flush_idle", format!("{idle} us"));
         let group = *self.rng.pick(&[1, 3, 8, 63]);
         self.put("group", group);
+        // A generator of its own: what else a seed draws stays as it was.
+        if self.rng.fork(21).below(4) == 0 {
+            self.put_text("ack", "ring");
+        }
         let aware = self.one_in(3);
         self.put("spin_aware", aware);
         name
@@ -117,10 +121,11 @@ impl Draft<'_> {
         self.put("dies", dies);
         self.put("pages_per_block", pages / dies);
         self.put("blocks", units);
-        self.faults_of_flash(name)
+        self.may_fail(name)
     }
 
-    fn faults_of_flash(&mut self, name: String) -> String {
+    /// The same, or behind a `fault` that fails and does not lie.
+    pub(super) fn may_fail(&mut self, name: String) -> String {
         if self.one_in(2) {
             return name;
         }

@@ -3,14 +3,15 @@
 use super::{Caching, Draft, LEG};
 
 impl Draft<'_> {
-    /// A quick leaf and a hard disk that stops after a short rest, whose delay queue is kept while it stands.
+    /// A quick leaf and a hard disk that stops after a short rest, whose delay queue is kept.
     pub(super) fn resting(mut self) -> String {
         let quick = self.begin("memory");
         let size = LEG + 4096 * self.rng.below(16);
         self.put("size", size);
         let latency = self.rng.between(1, 200);
         self.put_text("latency", format!("{latency} us"));
-        let quick = if self.one_in(2) { self.fault(quick) } else { quick };
+        // No `fault` with a cache: its timer fires more often in the start of a disk than a stack is given here.
+        let quick = self.may_fail(quick);
         let disk = self.begin("hdd");
         let profile = *self.rng.pick(&["samsung-hm080hi", "desktop-2010"]);
         self.put_text("profile", profile);
@@ -20,20 +21,20 @@ impl Draft<'_> {
         self.put("write_cache", caches);
         let stop = *self.rng.pick(&[1, 5, 30]);
         self.put_text("spin_down", format!("{stop} ms"));
-        let disk = if self.one_in(3) { self.fault(disk) } else { disk };
+        let disk = self.may_fail(disk);
         self.hetero = true;
         let root = self.held_mirror([quick, disk]);
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
-    /// A hetero-mirror with `hold_standing`, which goes with `ack = "first"` only, and with bounds on the scale of the
+    /// A hetero-mirror with `hold`, which goes with `ack = "first"` only, and with bounds on the scale of the
     /// start of a disk, some of them shorter.
     fn held_mirror(&mut self, legs: [String; 2]) -> String {
         let name = self.begin("hetero-mirror");
         self.put("legs", format!("{legs:?}"));
-        self.put("hold_standing", true);
         for (key, values) in [
-            ("flush", &["strict", "fast-leg"][..]),
+            ("hold", &["standing", "batches"][..]),
+            ("flush", &["strict", "fast-leg"]),
             ("delay_queue", &["fifo", "elevator"]),
             ("on_limit", &["block", "degrade"]),
             ("manager", &["pipelined", "pipelined", "serial"]),

@@ -7,6 +7,7 @@ mod hybrid;
 mod power;
 mod seeds;
 mod slow;
+mod stacked;
 mod tenants;
 mod units;
 
