@@ -38,6 +38,10 @@ pub fn kind() -> Kind {
 
 impl SliceConfig {
     fn part(&self, below: &Limits) -> Result<(ByteOffset, ByteLen), BuildError> {
+        if !below.areas.is_empty() {
+            let why = format!("`{}` has areas with erase units of their own: take a `region`", self.below);
+            return Err(BuildError::at("below", why));
+        }
         let unit = below.erase_unit.map_or(u64::from(below.align), |unit| unit.0);
         let whole = |key, value: ByteLen| {
             if value.0.is_multiple_of(unit) {
@@ -122,6 +126,10 @@ impl Machine for Slice {
 
     #[inline]
     fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset + self.base))
+    }
+
+    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
         Some((0, offset + self.base))
     }
 }

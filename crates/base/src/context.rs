@@ -147,6 +147,11 @@ impl Cx<'_> {
         self.effects.push(Effect::Event(event));
     }
 
+    /// Tell `child` that an extent is used which was read with [`Flags::SPECULATIVE`].
+    pub fn used(&mut self, child: u8, offset: ByteOffset, len: ByteLen) {
+        self.effects.push(Effect::Used(child, offset, len));
+    }
+
     /// The start is complete.
     pub fn opened(&mut self, result: Result<(), OpenError>) {
         self.effects.push(Effect::Opened(result));

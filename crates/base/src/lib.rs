@@ -36,7 +36,7 @@ pub use histogram::Histogram;
 pub use join::Joins;
 pub use lane::{LaneSpan, LaneTape};
 pub use machine::{
-    Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
+    Area, Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
 pub use node::{LayerStats, Node, Peek};

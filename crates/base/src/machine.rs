@@ -60,6 +60,8 @@ pub enum Effect {
     CancelWake(TimerKey),
     /// Tell every parent.
     Event(DeviceEvent),
+    /// Tell child `.0` that this extent is used ([`Machine::used`]).
+    Used(u8, ByteOffset, ByteLen),
     /// [`Machine::open`] is complete.
     Opened(Result<(), OpenError>),
     /// [`Machine::close`] is complete.
@@ -131,6 +133,19 @@ pub struct OpenHow {
     pub assume_clean: bool,
 }
 
+/// A part of a device with an erase unit of its own: blocks of a flash chip in one mode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Area {
+    /// Its name.
+    pub name: String,
+    /// Its first byte.
+    pub offset: ByteOffset,
+    /// Bytes of it, a whole number of erase units.
+    pub len: ByteLen,
+    /// Size of the unit that `reset` erases.
+    pub erase_unit: ByteLen,
+}
+
 /// What a machine can take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -152,6 +167,10 @@ pub struct Limits {
     pub program_order: bool,
     /// Whether a completed write may be lost without a flush.
     pub volatile_cache: bool,
+    /// Parts with erase units of their own; empty where all is alike. Only a device that names one of them
+    /// ([`DeviceConfig::region`](crate::registry::DeviceConfig::region)) may stand on a device that has some; `erase_unit` is
+    /// then the shortest.
+    pub areas: Vec<Area>,
 }
 
 impl Limits {
@@ -167,6 +186,7 @@ impl Limits {
             erase_unit: None,
             program_order: false,
             volatile_cache: false,
+            areas: Vec::new(),
         }
     }
 }
@@ -307,6 +327,13 @@ pub trait Machine: Send {
     /// of its stack asked for. The machine names the extent below that it would use, and the driver tells that child.
     fn foresee(&mut self, op: Op, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
         self.prepare(op, offset, len)
+    }
+
+    /// An extent that was read here with [`Flags::SPECULATIVE`](crate::request::Flags::SPECULATIVE) is used after all. It may
+    /// change what is kept where; nothing is answered. A machine that passes requests on names the extent below, which the
+    /// driver tells then.
+    fn used(&mut self, _offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        None
     }
 
     /// Reports its figures, in a stated order.

@@ -38,6 +38,10 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("segments-over-tpc", include_str!("../../../stacks/segments-over-tpc.toml")),
     ("hybrid", include_str!("../../../stacks/hybrid.toml")),
     ("faulty", include_str!("../../../stacks/faulty.toml")),
+    ("shared-chip", include_str!("../../../stacks/shared-chip.toml")),
+    ("durable-queue", include_str!("../../../stacks/durable-queue.toml")),
+    ("resting-mirror", include_str!("../../../stacks/resting-mirror.toml")),
+    ("culling-tier", include_str!("../../../stacks/culling-tier.toml")),
 ];
 
 /// A stack that was read and checked.

@@ -57,6 +57,16 @@ pub enum Rewrite {
     Levels,
 }
 
+/// When a change is acknowledged (W4-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acknowledge {
+    /// When it is in DRAM, as the paper has it: a power cut takes what was not flushed.
+    Dram,
+    /// When it is in a ring and proven there: as if each change said FUA.
+    Ring,
+}
+
 /// Options of `hybrid`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +82,9 @@ pub struct HybridConfig {
     /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
     #[serde(default = "default_dram")]
     pub dram: ByteLen,
+    /// When a change is acknowledged. Default "dram", as in the paper.
+    #[serde(default = "default_ack")]
+    pub ack: Acknowledge,
     /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
     #[serde(default = "default_page")]
     pub page: ByteLen,
@@ -125,6 +138,9 @@ pub struct HybridConfig {
     pub spin_aware: bool,
 }
 
+fn default_ack() -> Acknowledge {
+    Acknowledge::Dram
+}
 fn default_dram() -> ByteLen {
     ByteLen::kib(512)
 }
@@ -207,6 +223,10 @@ plants! {
         "a frame that waits is used, and a flush that came before does not wait for it";
     stale_load, "hybrid.stale-load", "I-1", "hybrid",
         "a page that was being read while newer data went past it enters DRAM as it was";
+    acks_from_dram, "hybrid.acks-from-dram", "I-1", "hybrid-on-one-chip",
+        "a change is acknowledged from DRAM although `ack` says ring";
+    promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",
+        "pages that were only read ahead are copied to the top ring";
 }
 
 /// The machine kind `hybrid`.
@@ -384,9 +404,12 @@ impl DeviceConfig for HybridConfig {
             depth: 64,
             erase_unit: None,
             program_order: false,
-            volatile_cache: true,
+            volatile_cache: self.ack == Acknowledge::Dram,
+            areas: Vec::new(),
         };
+        let planted = Planted::of(cx);
         let policy = Policy {
+            ack_durable: self.ack == Acknowledge::Ring && !planted.acks_from_dram,
             promote: self.promote,
             rewrite: self.rewrite,
             read_bypass: self.read_bypass.0,
@@ -401,6 +424,6 @@ impl DeviceConfig for HybridConfig {
             disk_max: disk.max_io.0 / page * page,
         };
         let sizes = cx.children.iter().map(|c| c.capacity.0).collect();
-        Ok(Box::new(Hybrid::new(limits, page, frames as usize, &rings, sizes, policy, Planted::of(cx), cx)))
+        Ok(Box::new(Hybrid::new(limits, page, frames as usize, &rings, sizes, policy, planted, cx)))
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Frame {
     pub promote: bool,
     /// What is promoted is not durable on the disk.
     pub promote_dirty: bool,
+    /// Read ahead, and not known to be used.
+    pub speculative: bool,
     /// An append is under way.
     pub is_written: bool,
     /// A read is under way.
@@ -108,6 +110,7 @@ impl Dram {
             waits: false,
             promote: false,
             promote_dirty: false,
+            speculative: false,
             is_written: false,
             loading: false,
             stale_load: false,
@@ -174,6 +177,7 @@ impl Dram {
         frame.page = page;
         (frame.valid, frame.dirty, frame.writing, frame.passed, frame.failures) = (0, 0, 0, 0, 0);
         (frame.promote, frame.promote_dirty, frame.stale_load) = (false, false, false);
+        frame.speculative = false;
         Some(at)
     }
 

@@ -15,6 +15,9 @@ pub(crate) struct Counts {
     pub appended: [u64; 2],
     pub headers: [u64; 2],
     pub promoted: u64,
+    pub ahead_pages: u64,
+    pub told_pages: u64,
+    pub told_late_pages: u64,
     pub rewritten: [u64; 2],
     pub demoted: u64,
     pub kept_below: u64,
@@ -55,6 +58,9 @@ impl Hybrid {
         put("slc_headers", c.headers[0]);
         put("mlc_headers", c.headers[1]);
         put("promoted_pages", c.promoted);
+        put("read_ahead_pages", c.ahead_pages);
+        put("used_pages_told", c.told_pages);
+        put("used_pages_told_late", c.told_late_pages);
         put("slc_rewritten_pages", c.rewritten[0]);
         put("mlc_rewritten_pages", c.rewritten[1]);
         put("demoted_pages", c.demoted);

@@ -38,6 +38,8 @@ pub(crate) struct HostOp {
     pub op: Op,
     pub stage: Stage,
     pub fua: bool,
+    /// A read of more than was asked for.
+    pub speculative: bool,
     pub payload: Payload,
     /// In sectors.
     pub first: u64,
@@ -77,6 +79,7 @@ impl Hybrid {
     pub(crate) fn admit(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let request = &cx.requests[id];
         let (op, fua) = (request.op, request.flags.has(Flags::FUA));
+        let speculative = request.flags.has(Flags::SPECULATIVE);
         let first = request.offset.sector();
         let end = first + request.len.sectors();
         let sectors = self.sectors();
@@ -84,7 +87,8 @@ impl Hybrid {
             id,
             op,
             stage: Stage::Absorbing,
-            fua: fua && op != Op::Read,
+            fua: (fua || self.policy.ack_durable) && op != Op::Read,
+            speculative,
             payload: request.payload,
             first,
             end,
@@ -157,6 +161,7 @@ impl Hybrid {
             if let Some(at) = frame {
                 let f = &mut self.dram.frames[at as usize];
                 f.loading = true;
+                f.speculative = self.ops[i as usize].speculative;
                 f.waiters.push(i);
             }
             self.loads[load as usize].frames.push(frame.unwrap_or(NO_FRAME));

@@ -61,6 +61,7 @@ mod policy;
 pub mod record;
 mod recover;
 mod ring;
+mod used;
 mod zone;
 
 pub use config::{kind, HybridConfig, Promote, Rewrite, Tiers};

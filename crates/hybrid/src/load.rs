@@ -194,16 +194,10 @@ impl Hybrid {
             Where::Slot(slot) => self.ring_of_slot(slot) > 0,
             _ => true,
         };
-        let page = load.page + k;
-        if !is_below || self.dram.frames[frame as usize].dirty != 0 || !self.admission.admits(page) {
-            return;
-        }
-        let load = &self.loads[at as usize];
-        let promote_dirty = match load.source {
+        let is_dirty = match load.source {
             Where::Slot(slot) => self.map.is_dirty(slot + k),
             _ => false,
         };
-        let f = &mut self.dram.frames[frame as usize];
-        (f.promote, f.promote_dirty) = (true, promote_dirty);
+        self.promote(frame, is_below, is_dirty);
     }
 }

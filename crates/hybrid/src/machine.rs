@@ -28,6 +28,8 @@ pub(crate) const REOPEN: TimerKey = TimerKey(1);
 /// Choices that do not change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
+    /// Each change is durable before it is acknowledged.
+    pub ack_durable: bool,
     pub promote: Promote,
     pub rewrite: Rewrite,
     /// Bytes; 0 for never.
@@ -437,6 +439,13 @@ impl Machine for Hybrid {
         only_step(cx)
     }
 
+    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if self.phase == Phase::Running {
+            self.note_use(offset, len);
+        }
+        None
+    }
+
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         if op != Op::Read || len == ByteLen::ZERO {
             return Span::ZERO;
@@ -479,6 +488,10 @@ impl Machine for Hybrid {
         }
         if !self.dram.is_sound() {
             return broken("a frame that waits to be appended is not in the row, or one that does not is");
+        }
+        if !self.promotes_only_used() {
+            let what = "a page that was only read ahead is on its way to the top ring".into();
+            return Err(Violation { invariant: "unused_not_promoted", what });
         }
         let unit_in_use = |unit: u32| {
             let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);

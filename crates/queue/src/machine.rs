@@ -235,6 +235,10 @@ impl<S: Scheduler> Machine for Queue<S> {
         Some((0, offset))
     }
 
+    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "requests_that_waited", value: self.waits.waited });
         out.push(Counter { name: "waiting_max", value: self.waits.waiting_max });

@@ -45,7 +45,8 @@ const QUEUE: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n[
 /// Thousandths of the cost that the first tenant was sent while the second waited.
 fn share(result: &RunResult) -> u64 {
     let queue = result.layers.iter().find(|layer| layer.name == "queue").expect("there is a queue");
-    let [a, b] = ["tenant_1_contended_cost_ns", "tenant_2_contended_cost_ns"].map(|name| queue.counters[name]);
+    let [a, b] =
+        ["tenant_1_contended_cost_ns", "tenant_2_contended_cost_ns"].map(|name| queue.counters[name]);
     a * 1000 / (a + b)
 }
 

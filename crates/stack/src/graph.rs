@@ -545,6 +545,7 @@ impl Graph {
                     }
                     self.tell_parents(node, event, now, driver);
                 }
+                Effect::Used(child, offset, len) => self.tell_use(node, child, offset, len),
                 Effect::Opened(result) => {
                     let result = result.map_err(|error| self.named(node, error));
                     self.nodes[node as usize].open = result.is_ok();
@@ -563,6 +564,17 @@ impl Graph {
                 OpenError::Gone { device: self.names[child as usize].clone() }
             }
             error => error,
+        }
+    }
+
+    /// A child hears that an extent is used, and whoever it passes its requests on to.
+    fn tell_use(&mut self, mut node: u32, mut child: u8, mut offset: ByteOffset, len: ByteLen) {
+        loop {
+            node = self.nodes[node as usize].children[usize::from(child)];
+            match self.nodes[node as usize].machine.used(offset, len) {
+                Some(below) => (child, offset) = below,
+                None => return,
+            }
         }
     }
 

@@ -200,6 +200,7 @@ impl Stack {
                 planted: &options.planted,
                 precondition: options.precondition,
             };
+            self.check_areas(device, &children)?;
             let machine = device.config.build(&context).map_err(|error| self.impossible(device, error))?;
             self.check_sharing(number, &children, &mut regions)?;
             parts.push(BuiltPart {
@@ -231,6 +232,16 @@ impl Stack {
             known: names,
         };
         Err(Problem { at: At::Option("--plant"), reason }.into())
+    }
+
+    /// What has areas is used by devices that name one of them: its limits hold for none of them.
+    fn check_areas(&self, device: &Device, children: &[Limits]) -> Result<(), StackError> {
+        let whole = |below: &&Limits| !below.areas.is_empty() && device.config.region(below).is_none();
+        if device.kind.name == "region" || !children.iter().any(|below| whole(&below)) {
+            return Ok(());
+        }
+        let reason = "stands on a chip that has areas with erase units of their own: put a `region` on each";
+        Err(self.impossible(device, BuildError { key: None, reason: reason.into() }))
     }
 
     /// Several devices on one child must each name a part of it, and no two parts may overlap.

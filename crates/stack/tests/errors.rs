@@ -264,3 +264,60 @@ fn nested_options_are_checked_where_they_stand() {
         format!("--set device.bad.freeze.kind=at: `freeze` of {place} needs `span`")
     );
 }
+
+/// Two regions of one chip.
+const CHIP: &str = r#"[export.a]
+device = "a"
+[device.a]
+kind = "region"
+below = "chip"
+area = "slc"
+[export.b]
+device = "b"
+[device.b]
+kind = "region"
+below = "chip"
+area = "mlc"
+[device.chip]
+kind = "flash"
+profile = "mlc-2019"
+areas = [{ name = "slc", blocks = 16, bits = 1 }, { name = "mlc", blocks = 16 }]
+"#;
+
+#[test]
+fn a_chip_with_areas_is_used_by_regions() {
+    assert_eq!(wrong(CHIP), "nothing");
+    assert_eq!(
+        wrong(&CHIP.replace("area = \"mlc\"", "area = \"slc\"")),
+        "s.toml:9:1: device `chip` is used by device `a` and device `b`: only slices that do not overlap may share a device"
+    );
+    assert_eq!(
+        wrong(&CHIP.replace("area = \"mlc\"", "area = \"mcl\"")),
+        "s.toml:12:8: device `b`: `area`: `chip` has no area `mcl`, only slc, mlc; did you mean `mlc`?"
+    );
+    let slice = CHIP.replacen(
+        "kind = \"region\"\nbelow = \"chip\"\narea = \"slc\"",
+        "kind = \"slice\"\nbelow = \"chip\"",
+        1,
+    );
+    assert!(wrong(&slice).contains("put a `region` on each"), "{}", wrong(&slice));
+    let plain = CHIP.replace(
+        "areas = [{ name = \"slc\", blocks = 16, bits = 1 }, { name = \"mlc\", blocks = 16 }]",
+        "blocks = 16",
+    );
+    assert!(wrong(&plain).contains("`chip` has no areas"), "{}", wrong(&plain));
+}
+
+#[test]
+fn a_leg_rests_only_where_the_other_one_answers_alone() {
+    let mirror = |ack: &str| {
+        format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nhold = \"batches\"\n\
+             ack = \"{ack}\"\n[device.a]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.b]\nkind = \"memory\"\nsize = \"1 MiB\"\n"
+        )
+    };
+    assert_eq!(wrong(&mirror("first")), "nothing");
+    for ack in ["both", "wait-limit", "leader"] {
+        assert!(wrong(&mirror(ack)).contains("`hold`: with `ack` other than"), "{}", wrong(&mirror(ack)));
+    }
+}

@@ -238,6 +238,8 @@ plants! {
         "a scrub compares a leg that lags there", "hetero-mirror-of-unlike";
     no_exposure_bound, "hetero-mirror.no-exposure-bound", "exposure_bounded_or_announced",
         "the bounds on exposure are not kept", "hetero-mirror-of-unlike";
+    holds_too_long, "hetero-mirror.holds-too-long", "exposure_bounded_or_announced",
+        "the queue of a leg that may rest is kept for the whole bound on exposure", "hetero-mirror-that-rests";
 
     [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or a cut within two steps of another."]
     solo_before_drain, "mirror.solo-before-drain", "solo_after_drain_and_flush",

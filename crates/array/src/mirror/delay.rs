@@ -99,6 +99,7 @@ impl Mirror {
     #[inline]
     pub(super) fn is_delayed(&self, leg: usize, at: u64, upto: u64) -> bool {
         let late = self.paces[leg].delayed && !self.paces[1 - leg].delayed && self.legs[1 - leg].writes;
+        let late = self.is_spared(leg) || late && !self.is_spared(1 - leg);
         late || self.lag[leg].lacks(at, upto) && !self.planted.write_past_queue
     }
 
@@ -236,6 +237,8 @@ impl Mirror {
     pub(super) fn queue_piece(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {
         let op = &mut self.ops[i as usize];
         op.parts[leg] = Part::Queued;
+        let op = *op;
+        self.note_queued(&op);
         let mut piece = op.piece(i, leg);
         if self.planted.payload_dropped {
             piece.payload = nandu_base::Payload::NONE;
@@ -275,12 +278,13 @@ impl Mirror {
     pub(super) fn pump_drain(&mut self, leg: usize, cx: &mut Cx<'_>) {
         if self.lag[leg].is_empty() {
             self.paces[leg].resume(cx.now);
+            self.end_batch(leg);
             return;
         }
         if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {
             return;
         }
-        if cx.now < self.paces[leg].rests_until {
+        if cx.now < self.paces[leg].rests_until || self.is_kept(leg, cx.now) {
             return;
         }
         let order = match self.policy.sweep && !self.exposure.is_late {

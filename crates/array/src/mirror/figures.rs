@@ -143,6 +143,7 @@ impl Mirror {
             ("exposed_ns_max", e.age_max.0),
             ("exposure_waits", c.exposure_waits),
             ("degrades", c.degrades),
+            ("held_batches", self.hold.batches),
             ("lost_bytes", self.lost.bytes()),
             ("lost_bytes_total", c.lost_bytes),
         ] {

@@ -94,6 +94,11 @@ impl Mirror {
         }
     }
 
+    /// Whether a flush waits until the leg's queue is drained.
+    pub(super) fn has_flush_for(&self, leg: usize) -> bool {
+        self.flushes.iter().any(|w| w.need[leg] == LATER) && !(self.policy.fast_flush && leg != self.leader)
+    }
+
     /// From the issue of the Pair superblock on, waiting flushes need the other leg too.
     pub(super) fn flushes_need(&mut self, leg: usize, cx: &mut Cx<'_>) {
         if self.flushes.is_empty() || self.policy.fast_flush {

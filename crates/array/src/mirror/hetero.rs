@@ -1,6 +1,7 @@
 //! Options of `hetero-mirror`: those of `mirror`, and what is delayed.
 
 use super::config::*;
+use super::hold::Spare;
 use super::policy::{Ack, Limit, Policy};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Ratio, Span};
 use schemars::JsonSchema;
@@ -71,6 +72,18 @@ pub enum OnLimit {
     Block,
     /// The late leg is left out until it answers again.
     Degrade,
+}
+
+/// When the delay queue of the leg that follows is kept (spec 6.3, K4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoldMode {
+    /// Never: it catches up at once.
+    Never,
+    /// While the leg says that it stands still to save power: it is not woken.
+    Standing,
+    /// Always between batches: so the leg has rests long enough to stop in.
+    Batches,
 }
 
 /// How many requests the manager has in hand (O1-5).
@@ -147,6 +160,10 @@ pub struct HeteroConfig {
     /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
     #[serde(default)]
     pub write_hedge: bool,
+    /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
+    /// somebody needs the leg. Other than "never" needs `ack = "first"`. Default "never".
+    #[serde(default = "default_hold")]
+    pub hold: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
     pub region: ByteLen,
@@ -189,6 +206,9 @@ pub struct HeteroConfig {
     pub leg_depth: [u32; 2],
 }
 
+fn default_hold() -> HoldMode {
+    HoldMode::Never
+}
 fn default_ack() -> AckMode {
     AckMode::First
 }
@@ -267,6 +287,7 @@ impl HeteroConfig {
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
             write_hedge: false,
+            hold: default_hold(),
             region: mirror.region,
             clear_after: mirror.clear_after,
             active_regions: mirror.active_regions,
@@ -364,6 +385,11 @@ impl HeteroConfig {
             hedge == Span::ZERO || hedges.contains(&hedge),
             format!("{hedge} is out of bounds: 0, or 1 us to 10 s"),
         )?;
+        bound(
+            "hold",
+            self.hold == HoldMode::Never || self.ack == AckMode::First,
+            "with `ack` other than \"first\" each write would wait for the leg that rests".into(),
+        )?;
         Ok(Policy {
             ack: match self.ack {
                 AckMode::First => Ack::First,
@@ -393,6 +419,11 @@ impl HeteroConfig {
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
             write_hedge: self.write_hedge,
+            spare: match self.hold {
+                HoldMode::Never => Spare::Never,
+                HoldMode::Standing => Spare::Standing,
+                HoldMode::Batches => Spare::Batches,
+            },
         })
     }
 }

@@ -100,10 +100,11 @@ impl Machine for Mirror {
                 self.legs[leg].failed = false;
                 self.legs[leg].back = true;
                 self.paces[leg].pressed = false;
-                self.stir = true;
+                self.note_standing(leg, false);
             }
             DeviceEvent::GcPressure(on) => self.paces[leg].pressed = on,
-            DeviceEvent::Standby(_) | DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
+            DeviceEvent::Standby(stands) => self.note_standing(leg, stands),
+            DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
         only_step(cx)
@@ -145,6 +146,7 @@ impl Machine for Mirror {
 
     fn reset_counters(&mut self) {
         self.count = Counts::default();
+        self.hold.batches = 0;
         (self.exposure.bytes_max, self.exposure.age_max) = (self.exposure.bytes, Span::ZERO);
         self.paces.iter_mut().for_each(|p| (p.delays, p.delayed_for) = (0, Span::ZERO));
     }
@@ -160,6 +162,10 @@ impl Machine for Mirror {
                 "exposure_bounded_or_announced",
                 format!("{bytes} B are exposed, at most {most} B may be"),
             );
+        }
+        if self.held_too_long() {
+            let what = "the queue of a leg that may rest was kept past the bound".into();
+            return broken("exposure_bounded_or_announced", what);
         }
         let map = &self.legs[self.leader].map;
         for region in 0..self.region_count {

@@ -29,7 +29,7 @@
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
+//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
 //! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
@@ -52,6 +52,7 @@ mod figures;
 mod flush;
 mod hedge;
 pub mod hetero;
+pub mod hold;
 mod join;
 pub mod lag;
 pub mod layout;
@@ -225,6 +226,8 @@ pub struct Mirror {
     changes: lag::Changes,
     complete: Vec<u32>,
     exposure: Exposure,
+    /// The leg that may rest.
+    hold: hold::Hold,
     /// Writes that wait for room within the exposure bound, in order.
     gated: VecDeque<u32>,
     scrub: scrub::Scrub,
@@ -287,7 +290,9 @@ impl Mirror {
                 depth: a.depth.min(b.depth),
                 erase_unit: None,
                 program_order: false,
-                volatile_cache: a.volatile_cache || b.volatile_cache,
+                // What one leg alone has acknowledged may be lost: the leader decides after a cut.
+                volatile_cache: a.volatile_cache || b.volatile_cache || policy.ack != policy::Ack::Both,
+                areas: Vec::new(),
             },
             names: [config.legs[0].clone(), config.legs[1].clone()],
             legs: [
@@ -341,6 +346,7 @@ impl Mirror {
             changes: Vec::new(),
             complete: Vec::new(),
             exposure: Exposure::default(),
+            hold: hold::Hold::default(),
             gated: VecDeque::new(),
             scrub: scrub::Scrub::default(),
             ahead: ahead::Ahead::default(),

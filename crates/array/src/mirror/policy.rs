@@ -1,5 +1,6 @@
 //! What a mirror is told to do: the options that its parts ask for, in the form in which they ask.
 
+use super::hold::Spare;
 use nandu_base::{Ratio, Span};
 
 /// How a mirror of any kind is looked after.
@@ -92,6 +93,8 @@ pub struct Policy {
     pub hedge: Span,
     /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
     pub write_hedge: bool,
+    /// When the queue of the follower is kept.
+    pub spare: Spare,
 }
 
 impl Policy {
@@ -116,5 +119,6 @@ impl Policy {
         serial: false,
         hedge: Span(0),
         write_hedge: false,
+        spare: Spare::Never,
     };
 }

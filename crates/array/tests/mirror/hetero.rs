@@ -1,7 +1,7 @@
 //! Single stories of a hetero-mirror: who lags, who freezes, what is exposed.
 
 use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit};
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
 use nandu_array::mirror::HeteroConfig;
 use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
 
@@ -436,4 +436,31 @@ fn what_the_last_leg_cannot_store_is_an_error_until_it_is_written_again() {
         quiet(&mut w);
     }
     assert!(any > 0, "no seed has lost anything");
+}
+
+#[test]
+fn writes_of_a_leg_that_may_rest_go_in_batches() {
+    let mut w = made(slow(|h| {
+        (h.hold, h.max_exposed_time, h.clear_after) = (HoldMode::Batches, Span::from_ms(20), Span::from_ms(1))
+    }));
+    marked(&mut w, 0);
+    let before = (w.counter("drained_writes"), w.counter("held_batches"));
+    for n in 0..4 {
+        let a = w.write(8 * (3 - n), 8);
+        assert!(took(&mut w, a) <= 1001, "leg a alone answers");
+        w.pass(Span::from_ms(1));
+    }
+    assert_eq!((w.counter("drained_writes"), w.counter("held_batches")), before, "nothing is due");
+    w.pass(Span::from_ms(8));
+    assert_eq!(w.counter("drained_writes"), before.0 + 1, "four writes that touch, in one");
+    assert_eq!(w.counter("held_batches"), before.1 + 1);
+    w.pass(Span::from_ms(20));
+    assert_eq!(w.counter("exposed_bytes"), 0, "half of the bound is over: all of it is flushed");
+    // A flush does not wait for the bound.
+    let a = w.write(0, 8);
+    w.wait(&[a]);
+    let f = w.flush();
+    assert!(took(&mut w, f) < 2_000_000, "a drain and a flush of each leg");
+    assert!(w.is_ok(f));
+    quiet(&mut w);
 }

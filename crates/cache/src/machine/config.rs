@@ -38,6 +38,10 @@ pub struct CacheConfig {
     /// for. Default false: one command brings both.
     #[serde(default)]
     pub demand_first: bool,
+    /// Tell the device below which of the blocks that were read together are used: those that were asked for, and those that
+    /// were brought with them when they are met. A `hybrid` then keeps the others out of its upper ring. Default false.
+    #[serde(default)]
+    pub tell_use: bool,
     /// Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block.
     pub max_fill: Option<ByteLen>,
     /// Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096.

@@ -313,7 +313,7 @@ impl Cache {
         self.tally.fills += 1;
         self.tally.fill_bytes += len.0;
         self.tally.fetched_again += u64::from(fill.count - fill.wanted.count_ones()) << self.block_bits;
-        let (ahead, first, wanted) = (fill.ahead, fill.first, fill.wanted);
+        let (ahead, first, wanted, asked) = (fill.ahead, fill.first, fill.wanted, fill.asked);
         let number = self.fills.add(fill);
         let mut left = wanted;
         while left != 0 {
@@ -323,7 +323,7 @@ impl Cache {
         let payload = cx.pool.allocate_unfilled(len);
         let draft = Draft {
             op: Op::Read,
-            flags: if ahead { Cache::AHEAD } else { Flags::NONE },
+            flags: self.fill_flags(ahead),
             offset: ByteOffset(first << self.block_bits),
             len,
             payload,
@@ -339,7 +339,27 @@ impl Cache {
         };
         cx.pool.release(payload);
         cx.send(0, child);
+        self.tell_asked(first, asked, cx);
         number
+    }
+
+    fn fill_flags(&self, ahead: bool) -> Flags {
+        let flags = if ahead { Cache::AHEAD } else { Flags::NONE };
+        if self.config.tell_use {
+            flags.with(Flags::SPECULATIVE)
+        } else {
+            flags
+        }
+    }
+
+    /// Tells which blocks of a fill were asked for, by rows.
+    fn tell_asked(&self, first: u64, mut asked: u64, cx: &mut Cx<'_>) {
+        while asked != 0 && self.config.tell_use {
+            let from = asked.trailing_zeros();
+            let row = (asked >> from).trailing_ones();
+            self.tell_use(first + u64::from(from), u64::from(row), cx);
+            asked &= !bits(u64::from(from), u64::from(from + row));
+        }
     }
 
     /// Brings what is missing of at most 64 blocks, that nobody waits for, whatever the depth of prefetching. The number of

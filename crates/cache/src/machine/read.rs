@@ -32,10 +32,13 @@ impl Cache {
             }
             let found = self.directory.access(block, false);
             if self.copy_out(block, found, id, offset, end, cx) {
+                if found == Found::Prefetched {
+                    self.tell_use(block, 1, cx);
+                }
                 continue;
             }
             match self.flying.get(block) {
-                Some(fill) => self.join(fill, block, id, &mut wait),
+                Some(fill) => self.join(fill, block, id, &mut wait, cx),
                 None => match self.missing.last_mut() {
                     Some(run) if run.end == block => run.end += 1,
                     _ => self.missing.push(Range { first: block, end: block + 1 }),
@@ -83,15 +86,25 @@ impl Cache {
     }
 
     /// The read waits for `block`, which fill number `fill` is bringing.
-    fn join(&mut self, fill: u32, block: u64, id: ReqId, wait: &mut Option<u32>) {
+    fn join(&mut self, fill: u32, block: u64, id: ReqId, wait: &mut Option<u32>, cx: &mut Cx<'_>) {
         let wait = self.waiting(wait, id);
         let fill = &mut self.fills[fill];
-        match fill.meet(block) {
-            true => self.tally.late += 1,
-            false => self.tally.joined += 1,
-        }
+        let is_first = fill.meet(block);
         if fill.wait(wait, block) {
             self.reads[wait].left += 1;
+        }
+        if is_first {
+            self.tally.late += 1;
+            self.tell_use(block, 1, cx);
+        } else {
+            self.tally.joined += 1;
+        }
+    }
+
+    /// With `tell_use`: the device below hears that blocks are used which it brought with others.
+    pub(super) fn tell_use(&self, block: u64, blocks: u64, cx: &mut Cx<'_>) {
+        if self.config.tell_use {
+            cx.used(0, ByteOffset(block << self.block_bits), ByteLen(blocks << self.block_bits));
         }
     }
 

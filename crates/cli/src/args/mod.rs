@@ -337,6 +337,9 @@ pub struct VerifyArgs {
     /// Cut the power at drawn moments
     #[arg(long)]
     pub crash: bool,
+    /// Demand more than stacks promise: what was acknowledged survives, flushed or not. Counts every seed that fails
+    #[arg(long)]
+    pub acknowledged: bool,
     /// Plant a fault, to show that it is found; `nandu list plants` shows them, `all` takes each in turn. Without a
     /// stack, stacks around such a machine are drawn
     #[arg(long, value_name = "FAULT")]

@@ -30,8 +30,13 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         first_seed: args.first_seed,
         seeds: args.seeds,
         crash: args.crash,
+        acknowledged: args.acknowledged,
         plant: args.plant.clone(),
-        failures_max: if args.plant.is_some() { 1 } else { 10 },
+        failures_max: match (&args.plant, args.acknowledged) {
+            (Some(_), _) => 1,
+            (None, true) => 0,
+            (None, false) => 10,
+        },
         log: args.log,
         threads: args.jobs.unwrap_or(0),
         ..VerifyOptions::default()

@@ -436,6 +436,10 @@ impl Machine for Fault {
         Some((0, offset))
     }
 
+    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset))
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         let Tally { injected_errors, cached_writes, destages, freezes, losses } = self.tally;
         out.push(Counter { name: "injected_errors", value: injected_errors });

@@ -1,5 +1,6 @@
 //! Options of `flash`.
 
+use super::area::{Counts, FlashArea};
 use super::{Chip, Flash};
 use crate::nand::Profile;
 use nandu_base::{
@@ -46,20 +47,60 @@ pub struct FlashConfig {
     /// Whether a block that has had its cycles is not erased any more. Default false: they are only counted.
     #[serde(default)]
     pub wears_out: bool,
+    /// Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `region`. Instead
+    /// of `blocks`, `capacity`, `bits`, `read`, `program` and `endurance`. Default: the chip is all alike.
+    #[serde(default)]
+    pub areas: Vec<AreaConfig>,
+}
+
+/// Blocks of a chip in one mode.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AreaConfig {
+    /// What its `region` calls it.
+    pub name: String,
+    /// Blocks of each die. Give this or `capacity`.
+    pub blocks: Option<u32>,
+    /// Bytes that it holds in its mode; rounded down to whole erase units. Give this or `blocks`.
+    pub capacity: Option<ByteLen>,
+    /// Bits that a cell holds, at most those of the chip, which is the default.
+    pub bits: Option<u32>,
+    /// tR. Default as for the chip.
+    pub read: Option<Span>,
+    /// tPROG. Default as for the chip.
+    pub program: Option<Span>,
+    /// Cycles a block is made for. Default as for the chip.
+    pub endurance: Option<u32>,
+}
+
+/// Most areas of a chip.
+const AREAS: usize = 16;
+
+const AREAS_APART: Plant = Plant::new(
+    "flash.areas-apart",
+    "I-13",
+    "a read in an area behind the first one does not wait for what other areas do on its die",
+)
+.within("hybrid-on-one-chip");
+const FORGETS_ERASES: Plant =
+    Plant::new("flash.forgets-erases", "I-13", "erases take time of the dies and are not counted")
+        .within("hybrid-on-one-chip");
+
+/// Which faults are planted.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Planted {
+    pub areas_apart: bool,
+    pub forgets_erases: bool,
 }
 
 fn one() -> u32 {
     1
 }
 
-const PLANTS: &[Plant] =
-    &[Plant::new("flash.uncounted-erase", "I-13", "an erase takes the time of its dies and draws nothing")
-        .within("hybrid")];
-
 /// The machine kind `flash`.
 pub fn kind() -> Kind {
     Kind::of::<FlashConfig>("flash", "bare NAND: programmed in order, erased by reset, no translation layer")
-        .with_plants(PLANTS)
+        .with_plants(&[AREAS_APART, FORGETS_ERASES])
 }
 
 fn range<T: PartialOrd + std::fmt::Display>(
@@ -75,55 +116,112 @@ fn range<T: PartialOrd + std::fmt::Display>(
 }
 
 impl FlashConfig {
-    fn chip(&self) -> Result<Chip, BuildError> {
-        let profile = Profile::named(&self.profile)?;
-        let native = match profile.cell.as_str() {
-            "SLC" => 1,
-            "MLC" => 2,
-            "TLC" => 3,
-            _ => 4,
-        };
-        let bits = range("bits", self.bits.unwrap_or(native), 1, native)?;
+    /// The rows of blocks, one of them when the chip is all alike.
+    fn rows(&self) -> Result<Vec<AreaConfig>, BuildError> {
+        if self.areas.is_empty() {
+            return Ok(vec![AreaConfig {
+                name: String::new(),
+                blocks: self.blocks,
+                capacity: self.capacity,
+                bits: self.bits,
+                read: self.read,
+                program: self.program,
+                endurance: self.endurance,
+            }]);
+        }
+        range("areas", self.areas.len(), 1, AREAS)?;
+        let given = [
+            ("blocks", self.blocks.is_some()),
+            ("capacity", self.capacity.is_some()),
+            ("bits", self.bits.is_some()),
+            ("read", self.read.is_some()),
+            ("program", self.program.is_some()),
+            ("endurance", self.endurance.is_some()),
+        ];
+        if let Some((key, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(BuildError::at(key, "is said for each of the `areas`, not for the chip"));
+        }
+        for (at, area) in self.areas.iter().enumerate() {
+            if area.name.is_empty() || self.areas[..at].iter().any(|other| other.name == area.name) {
+                let why = format!("`{}` is no name of its own", area.name);
+                return Err(BuildError::at("areas", why));
+            }
+        }
+        Ok(self.areas.clone())
+    }
+
+    /// One row of blocks; `first` and `first_unit` are left to the caller.
+    fn area(&self, row: &AreaConfig, profile: &Profile, native: u32) -> Result<FlashArea, BuildError> {
+        let bits = range("bits", row.bits.unwrap_or(native), 1, native)?;
         let as_slc = bits == 1 && native > 1;
         let page = self.page.unwrap_or(profile.page).0;
-        if !page.is_power_of_two() || !(SECTOR..=64 << 10).contains(&page) {
-            let page = ByteLen(page);
-            return Err(BuildError::at("page", format!("{page} is not a power of two from 512 B to 64 KiB")));
-        }
-        let all = range("pages_per_block", self.pages_per_block.unwrap_or(profile.pages_per_block), 2, 4096)?;
+        let all = self.pages_per_block.unwrap_or(profile.pages_per_block);
         let block_pages = Ratio::new(u64::from(bits), u64::from(native)).of(u64::from(all)) as u32;
-        let dies = range("dies", self.dies, 1, 64)?;
-        let unit_pages = block_pages.max(1) * dies;
-        let unit = u64::from(unit_pages) * page;
-        let units = match (self.blocks, self.capacity) {
+        let unit_pages = block_pages.max(1) * self.dies;
+        let units = match (row.blocks, row.capacity) {
             (Some(blocks), None) => u64::from(blocks),
-            (None, Some(capacity)) => capacity.0 / unit,
+            (None, Some(capacity)) => capacity.0 / (u64::from(unit_pages) * page),
             _ => return Err(BuildError::at("blocks", "give either `blocks` or `capacity`")),
         };
-        let key = if self.blocks.is_some() { "blocks" } else { "capacity" };
+        let key = if row.blocks.is_some() { "blocks" } else { "capacity" };
         let units = range(key, units, 1, 1_000_000)? as u32;
         let hour = Span::from_secs(3600);
         let time = |key, given: Option<Span>, slc: Span, own: Span| {
             let usual = if as_slc { slc } else { own };
             range(key, given.unwrap_or(usual), Span(1), hour)
         };
+        let endurance = if as_slc { SLC_ENDURANCE } else { profile.endurance };
+        Ok(FlashArea {
+            name: row.name.clone(),
+            bits,
+            first: 0,
+            first_unit: 0,
+            units,
+            unit_pages,
+            read: time("read", row.read, SLC_READ, profile.read)?,
+            program: time("program", row.program, SLC_PROGRAM, profile.program)?,
+            endurance: range("endurance", row.endurance.unwrap_or(endurance), 1, u32::MAX)?,
+            count: Counts::default(),
+        })
+    }
+
+    fn chip(&self, cx: &BuildContext<'_>) -> Result<(Chip, Vec<FlashArea>), BuildError> {
+        let profile = Profile::named(&self.profile)?;
+        let native = profile.bits_per_cell().unwrap_or(4);
+        let page = self.page.unwrap_or(profile.page).0;
+        if !page.is_power_of_two() || !(SECTOR..=64 << 10).contains(&page) {
+            let page = ByteLen(page);
+            return Err(BuildError::at("page", format!("{page} is not a power of two from 512 B to 64 KiB")));
+        }
+        let all = range("pages_per_block", self.pages_per_block.unwrap_or(profile.pages_per_block), 2, 4096)?;
+        let dies = range("dies", self.dies, 1, 64)?;
+        let rows = self.rows()?;
+        let mut areas: Vec<FlashArea> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let mut area = self.area(row, &profile, native)?;
+            if let Some(last) = areas.last() {
+                (area.first, area.first_unit) = (last.end(), last.first_unit + last.units);
+            }
+            areas.push(area);
+        }
         let bandwidth = self.channel_bandwidth.map_or(profile.channel_bytes_per_second, |b| b.0);
         let bandwidth = u128::from(range("channel_bandwidth", bandwidth, 1 << 10, 1 << 50)?);
-        let endurance = if as_slc { SLC_ENDURANCE } else { profile.endurance };
-        Ok(Chip {
+        let chip = Chip {
             page,
-            unit_pages,
-            units,
+            bits: native,
+            stride: all * dies,
+            units: areas.iter().map(|a| a.units).sum(),
             dies,
-            read: time("read", self.read, SLC_READ, profile.read)?,
-            program: time("program", self.program, SLC_PROGRAM, profile.program)?,
-            erase: time("erase", self.erase, profile.erase, profile.erase)?,
+            erase: range("erase", self.erase.unwrap_or(profile.erase), Span(1), Span::from_secs(3600))?,
             transfer: Span((u128::from(page) * 1_000_000_000).div_ceil(bandwidth) as u64),
-            endurance: range("endurance", self.endurance.unwrap_or(endurance), 1, u32::MAX)?,
             wears_out: self.wears_out,
-            bits,
             power: profile.power,
-        })
+            planted: Planted {
+                areas_apart: cx.planted(AREAS_APART.name),
+                forgets_erases: cx.planted(FORGETS_ERASES.name),
+            },
+        };
+        Ok((chip, areas))
     }
 }
 
@@ -133,16 +231,19 @@ impl DeviceConfig for FlashConfig {
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
-        let chip = self.chip()?;
-        let unit = u64::from(chip.unit_pages) * chip.page;
+        let (chip, areas) = self.chip(cx)?;
+        let unit = areas.iter().map(|a| u64::from(a.unit_pages) * chip.page).min().unwrap_or(chip.page);
+        let pages = areas.last().map_or(0, FlashArea::end);
+        let is_divided = !self.areas.is_empty();
         let limits = Limits {
             align: chip.page as u32,
             preferred: chip.page as u32,
             max_io: ByteLen(unit.min(1 << 20).max(chip.page)),
             erase_unit: Some(ByteLen(unit)),
             program_order: true,
-            ..Limits::plain(ByteLen(u64::from(chip.units) * unit))
+            areas: areas.iter().filter(|_| is_divided).map(|a| a.shown(chip.page)).collect(),
+            ..Limits::plain(ByteLen(pages * chip.page))
         };
-        Ok(Box::new(Flash::new(chip, limits, cx.planted("flash.uncounted-erase"))))
+        Ok(Box::new(Flash::new(chip, areas, limits)))
     }
 }

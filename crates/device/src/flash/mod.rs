@@ -10,96 +10,100 @@
 //!
 //! *Modes.* Cells may hold fewer bits than they could (`bits`): then a block has that share of its pages. With one bit a
 //! chip of any kind has the times and the endurance of SLC, as far as nothing else is given. A chip whose blocks have
-//! different modes is two such leaves; they do not share their dies' time.
-//!
-//! *Energy.* A read, a program and an erase draw the profile's power for their time, a transfer for its own; a die that does none of
-//! them stands by. In a mode of fewer bits the times are shorter and the power is the same.
+//! different modes has `areas` ([`area`]), each under a [`region`] of its own; they wait for each other's dies and
+//! transfers.
 //!
 //! *Wear.* Erases are counted for each unit. They are told (`erases_max`) and end nothing, unless `wears_out` is given.
 //!
+//! *Energy.* Operations times their time times the profile's power. A mode of fewer bits draws the power of the chip for its
+//! own, shorter times; public data sheets of such modes have no figures of their own. A die that does nothing stands by.
+//!
 //! Cost: 8 bytes for each unit; one step for each page of a request.
 
-mod account;
+mod area;
 mod config;
+pub mod region;
 #[cfg(test)]
 mod tests;
 
-pub use config::{kind, FlashConfig};
+pub use config::{kind, AreaConfig, FlashConfig};
 
 use crate::nand::FlashPower;
+use area::{place, FlashArea, Spot};
+
 use nandu_base::{
-    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec, Oob, Op,
-    OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, Span, Step, UnitState, Violation, WearRegion,
-    Window, Work, SECTOR,
+    ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec,
+    MicroWatts, Oob, Op, OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, Span, Step, UnitState,
+    Violation, WearRegion, Window, Work, SECTOR,
 };
 
-/// Times of the chip, and how long it lasts.
+/// What all areas of the chip have in common.
 #[derive(Clone, Copy, Debug)]
 struct Chip {
     page: u64,
-    unit_pages: u32,
+    /// Bits that a cell can hold.
+    bits: u32,
+    /// Pages of a unit with all bits in use.
+    stride: u32,
     units: u32,
     dies: u32,
-    read: Span,
-    program: Span,
     erase: Span,
     transfer: Span,
-    endurance: u32,
     wears_out: bool,
-    /// Bits that a cell holds.
-    bits: u32,
     power: FlashPower,
-}
-
-/// What happened since the counters were reset.
-#[derive(Clone, Copy, Default, Debug)]
-struct Counts {
-    reads: u64,
-    programs: u64,
-    erases: u64,
-    refused: u64,
+    planted: config::Planted,
 }
 
 /// The leaf.
 struct Flash {
     chip: Chip,
+    areas: Vec<FlashArea>,
     limits: Limits,
     /// Of each unit the page that is programmed next.
     next: Vec<u32>,
     wear: Vec<u32>,
     free_at: Vec<Instant>,
+    /// When the last operation of each die ends.
+    works_until: Vec<Instant>,
+    /// A die that was given an operation while it had another.
+    overlap: Option<usize>,
     channel_at: Instant,
     /// Programs so far: the place of each in their order.
     seq: u64,
     die_busy: Span,
     channel_busy: Span,
-    count: Counts,
-    /// Planted: erases are not counted.
-    forgets_erases: bool,
+    refused: u64,
 }
 
 impl Flash {
-    fn new(chip: Chip, limits: Limits, forgets_erases: bool) -> Flash {
+    fn new(chip: Chip, areas: Vec<FlashArea>, limits: Limits) -> Flash {
         Flash {
             next: vec![0; chip.units as usize],
             wear: vec![0; chip.units as usize],
             free_at: vec![Instant::ZERO; chip.dies as usize],
+            works_until: vec![Instant::ZERO; chip.dies as usize],
+            overlap: None,
             channel_at: Instant::ZERO,
             seq: 0,
             die_busy: Span::ZERO,
             channel_busy: Span::ZERO,
-            count: Counts::default(),
-            forgets_erases,
+            refused: 0,
             chip,
+            areas,
             limits,
         }
     }
 
-    /// Unit, page of the unit, and die of a page.
-    fn place(&self, page: u64) -> (usize, u32, usize) {
-        let unit_pages = u64::from(self.chip.unit_pages);
-        let at = (page % unit_pages) as u32;
-        ((page / unit_pages) as usize, at, (at % self.chip.dies) as usize)
+    /// Energy of operations so far, without standby, in uJ.
+    fn operations_energy_uj(&self) -> u64 {
+        let mut parts = Vec::new();
+        self.areas.iter().for_each(|a| a.account(&self.chip, true, &mut parts));
+        parts.iter().map(|part| part.energy.0).sum::<u64>() / 1000
+    }
+
+    #[inline]
+    fn place(&self, page: u64) -> Spot {
+        place(&self.areas, &self.chip, page)
     }
 
     /// Pages of a request.
@@ -128,7 +132,11 @@ impl Flash {
         cx: &mut Cx<'_>,
     ) -> Instant {
         let start = self.free_at[die].later(at);
+        if start < self.works_until[die] {
+            self.overlap = Some(die);
+        }
         self.free_at[die] = start + span;
+        self.works_until[die] = start + span;
         self.die_busy += span;
         cx.charge(cx.requests[id].cause, Resource::Die, work, span);
         start
@@ -139,16 +147,18 @@ impl Flash {
         let first = self.pages(id, cx).start;
         let sectors = (self.chip.page / SECTOR) as u32;
         for page in self.pages(id, cx) {
-            let (unit, at, die) = self.place(page);
-            let start = self.hold(die, cx.now, self.chip.read, Work::Read, id, cx);
-            end = end.later(self.transfer(start + self.chip.read, Work::Read, id, cx));
-            self.count.reads += 1;
+            let Spot { area, unit, at, die, cell } = self.place(page);
+            let span = self.areas[area].read;
+            self.forget_others(area, die);
+            let start = self.hold(die, cx.now, span, Work::Read, id, cx);
+            end = end.later(self.transfer(start + span, Work::Read, id, cx));
+            self.areas[area].count.reads += 1;
             let from = ByteLen((page - first) * self.chip.page);
             let payload = cx.requests[id].payload.slice(from);
             if at >= self.next[unit] {
                 cx.pool.zero(payload, ByteLen(self.chip.page));
             } else if let Some(medium) = cx.medium.as_deref_mut() {
-                if !medium.read(cx.pool, page, 0, sectors, payload) {
+                if !medium.read(cx.pool, cell, 0, sectors, payload) {
                     let len = ByteLen(self.chip.page);
                     cx.requests[id].fail_part(ErrorKind::Unreadable, from, len);
                 }
@@ -161,7 +171,7 @@ impl Flash {
     fn refusal(&self, pages: std::ops::Range<u64>) -> Option<ErrorKind> {
         let first = pages.start;
         pages.into_iter().find_map(|page| {
-            let (unit, at, _) = self.place(page);
+            let Spot { unit, at, .. } = self.place(page);
             let before = (page - first).min(u64::from(at)) as u32;
             let next = self.next[unit] + before;
             match at {
@@ -175,43 +185,61 @@ impl Flash {
     fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages(id, cx);
         if let Some(kind) = self.refusal(pages.clone()) {
-            self.count.refused += 1;
+            self.refused += 1;
             return cx.fail(id, kind);
         }
         let mut end = cx.now;
         let sectors = (self.chip.page / SECTOR) as u32;
         for page in pages.clone() {
-            let (unit, _, die) = self.place(page);
+            let Spot { area, unit, die, cell, .. } = self.place(page);
+            let span = self.areas[area].program;
             let sent = self.transfer(cx.now, Work::Write, id, cx);
-            let start = self.hold(die, sent, self.chip.program, Work::Write, id, cx);
-            let window = Window { start, end: start + self.chip.program };
+            let start = self.hold(die, sent, span, Work::Write, id, cx);
+            let window = Window { start, end: start + span };
             end = end.later(window.end);
             self.next[unit] += 1;
-            self.count.programs += 1;
+            self.areas[area].count.programs += 1;
             self.seq += 1;
             if let Some(medium) = cx.medium.as_deref_mut() {
                 let payload = cx.requests[id].payload.slice(ByteLen((page - pages.start) * self.chip.page));
                 let overlay = Some(Overlay { first: 0, count: sectors, payload });
-                let oob = Oob { key: page, seq: self.seq };
-                medium.program(cx.pool, &Program { unit: page, base: None, overlay, oob, window });
+                let oob = Oob { key: cell, seq: self.seq };
+                medium.program(cx.pool, &Program { unit: cell, base: None, overlay, oob, window });
             }
         }
         Step::FinishAt(id, end)
     }
 
-    fn reset(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let pages = self.pages(id, cx);
-        let unit_pages = u64::from(self.chip.unit_pages);
-        if !pages.start.is_multiple_of(unit_pages) || !pages.end.is_multiple_of(unit_pages) {
-            return cx.fail(id, ErrorKind::BadExtent);
+    /// The units of a reset: whole ones, of any area. `None` when it has part of one.
+    fn whole_units(&self, pages: std::ops::Range<u64>) -> Option<std::ops::Range<usize>> {
+        if pages.is_empty() {
+            return Some(0..0);
         }
-        let units = (pages.start / unit_pages) as usize..(pages.end / unit_pages) as usize;
-        if self.chip.wears_out && units.clone().any(|unit| self.wear[unit] >= self.chip.endurance) {
-            self.count.refused += 1;
+        let (first, last) = (self.place(pages.start), self.place(pages.end - 1));
+        let is_whole = first.at == 0 && last.at + 1 == self.areas[last.area].unit_pages;
+        is_whole.then_some(first.unit..last.unit + 1)
+    }
+
+    /// The area of a unit.
+    fn area_of(&self, unit: usize) -> usize {
+        self.areas.partition_point(|a| (a.first_unit + a.units) as usize <= unit)
+    }
+
+    fn is_worn(&self, unit: usize) -> bool {
+        self.chip.wears_out && self.wear[unit] >= self.areas[self.area_of(unit)].endurance
+    }
+
+    fn reset(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let Some(units) = self.whole_units(self.pages(id, cx)) else {
+            return cx.fail(id, ErrorKind::BadExtent);
+        };
+        if self.chip.wears_out && units.clone().any(|unit| self.is_worn(unit)) {
+            self.refused += 1;
             return cx.fail(id, ErrorKind::ReadOnly);
         }
         let mut end = cx.now;
         for unit in units {
+            let area = self.area_of(unit);
             // The dies begin together, so that a cut finds all blocks of the unit erased, torn or as they were.
             let ready = self.free_at.iter().fold(cx.now, |at, &free| at.later(free));
             for die in 0..self.chip.dies as usize {
@@ -221,24 +249,43 @@ impl Flash {
             end = end.later(window.end);
             self.next[unit] = 0;
             self.wear[unit] += 1;
-            self.count.erases += u64::from(!self.forgets_erases);
+            self.areas[area].count.erases += u64::from(!self.chip.planted.forgets_erases);
+            let (first, pages) = (unit as u64 * u64::from(self.chip.stride), self.areas[area].unit_pages);
             if let Some(medium) = cx.medium.as_deref_mut() {
-                medium.erase(unit as u64 * unit_pages, unit_pages, window);
+                medium.erase(first, u64::from(pages), window);
             }
         }
         Step::FinishAt(id, end)
     }
 
+    /// Planted: a read in an area behind the first one does not wait for what the others have under way.
+    fn forget_others(&mut self, area: usize, die: usize) {
+        if self.chip.planted.areas_apart && area > 0 {
+            self.free_at[die] = Instant::ZERO;
+        }
+    }
+
     /// What the cells say after a start: in each unit the page behind the last one that is not erased is next.
     fn look(&mut self, cx: &Cx<'_>) {
         let Some(medium) = cx.medium.as_deref() else { return };
-        let unit_pages = self.chip.unit_pages;
         for unit in 0..self.chip.units as usize {
-            let first = unit as u64 * u64::from(unit_pages);
+            let first = unit as u64 * u64::from(self.chip.stride);
+            let pages = self.areas[self.area_of(unit)].unit_pages;
             let is_used = |&at: &u32| medium.state(first + u64::from(at)) != UnitState::Erased;
-            self.next[unit] = (0..unit_pages).rev().find(is_used).map_or(0, |at| at + 1);
+            self.next[unit] = (0..pages).rev().find(is_used).map_or(0, |at| at + 1);
             self.wear[unit] = medium.erases(first);
         }
+    }
+
+    /// What breaks the account of time, if anything does: the parts of an area are not what its dies and channel did.
+    fn miscounted(&self) -> Option<String> {
+        let work = self.areas.iter().map(|a| a.work(&self.chip));
+        let (array, pages) = work.fold((0, 0), |(time, pages), (t, p)| (time + t, pages + p));
+        let transfers = u128::from(pages) * u128::from(self.chip.transfer.0);
+        let (dies, channel) = (u128::from(self.die_busy.0), u128::from(self.channel_busy.0));
+        (array != dies || transfers != channel).then(|| {
+            format!("operations take {array} ns and transfers {transfers} ns; the dies had {dies} ns, the channel {channel} ns")
+        })
     }
 }
 
@@ -249,14 +296,15 @@ impl Machine for Flash {
 
     fn medium(&self) -> MediumSpec {
         MediumSpec::Flash {
-            units: u64::from(self.chip.units) * u64::from(self.chip.unit_pages),
+            units: u64::from(self.chip.units) * u64::from(self.chip.stride),
             unit_sectors: (self.chip.page / SECTOR) as u32,
-            units_per_block: self.chip.unit_pages,
+            units_per_block: self.chip.stride,
         }
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.free_at.fill(cx.now);
+        self.works_until.fill(cx.now);
         self.channel_at = cx.now;
         if !how.create {
             self.look(cx);
@@ -280,11 +328,12 @@ impl Machine for Flash {
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         let pages = len.0.div_ceil(self.chip.page).max(1);
-        let (_, _, die) = self.place(offset.0 / self.chip.page);
+        let Spot { area, die, .. } = self.place(offset.0 / self.chip.page);
+        let area = &self.areas[area];
         let wait = self.free_at[die].later(peek.now).since(peek.now);
         let own = match op {
-            Op::Read => self.chip.read + self.chip.transfer * pages,
-            Op::Write => self.chip.program * pages.div_ceil(u64::from(self.chip.dies)) + self.chip.transfer,
+            Op::Read => area.read + self.chip.transfer * pages,
+            Op::Write => area.program * pages.div_ceil(u64::from(self.chip.dies)) + self.chip.transfer,
             Op::Reset => self.chip.erase,
             _ => return Span::ZERO,
         };
@@ -297,30 +346,34 @@ impl Machine for Flash {
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
         let page = offset.0 / self.chip.page;
-        Some(Place { lane: self.place(page).2 as u32, unit: page })
+        let spot = self.place(page);
+        Some(Place { lane: spot.die as u32, unit: spot.cell })
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
         let mut put = |name, value| out.push(Counter { name, value });
-        put("page_reads", self.count.reads);
-        put("page_programs", self.count.programs);
-        put("unit_erases", self.count.erases);
-        put("refused", self.count.refused);
+        let sum = |of: fn(&area::Counts) -> u64| self.areas.iter().map(|a| of(&a.count)).sum();
+        put("page_reads", sum(|c| c.reads));
+        put("page_programs", sum(|c| c.programs));
+        put("unit_erases", sum(|c| c.erases));
+        put("refused", self.refused);
         put("erases_max", u64::from(self.wear.iter().copied().max().unwrap_or(0)));
         put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());
         put("erase_units", u64::from(self.chip.units));
-        put("endurance", u64::from(self.chip.endurance));
         put("operations_energy_uj", self.operations_energy_uj());
-        let is_worn = |&&n: &&u32| self.chip.wears_out && n >= self.chip.endurance;
-        put("is_worn_out", u64::from(self.wear.iter().any(|n| is_worn(&n))));
+        put("endurance", self.areas.iter().map(|a| u64::from(a.endurance)).min().unwrap_or(0));
+        put("is_worn_out", u64::from((0..self.wear.len()).any(|unit| self.is_worn(unit))));
     }
 
     fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        self.account(from, to, out);
+        self.areas.iter().for_each(|a| a.account(&self.chip, self.areas.len() == 1, out));
+        let all = u128::from(to.since(from).0) * u128::from(self.chip.dies);
+        let rest = all.saturating_sub(u128::from(self.die_busy.0));
+        out.push(EnergyPart::state("standby", rest, MicroWatts(self.chip.power.standby_uw)));
     }
 
     fn wear(&self, out: &mut Vec<WearRegion>) {
-        out.push(self.wear_region());
+        out.extend(self.areas.iter().map(|a| a.wear(&self.chip, &self.wear)));
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {
@@ -329,18 +382,22 @@ impl Machine for Flash {
     }
 
     fn reset_counters(&mut self) {
-        self.count = Counts::default();
+        self.areas.iter_mut().for_each(|a| a.count = area::Counts::default());
+        self.refused = 0;
         (self.die_busy, self.channel_busy) = (Span::ZERO, Span::ZERO);
     }
 
     fn check(&self) -> Result<(), Violation> {
-        self.check_account()?;
-        match self.next.iter().position(|&next| next > self.chip.unit_pages) {
-            None => Ok(()),
-            Some(unit) => {
-                let what = format!("unit {unit} has more pages programmed than it has");
-                Err(Violation { invariant: "I-6", what })
+        let broken = |invariant, what| Err(Violation { invariant, what });
+        for area in &self.areas {
+            let units = area.first_unit as usize..(area.first_unit + area.units) as usize;
+            if let Some(unit) = units.clone().find(|&unit| self.next[unit] > area.unit_pages) {
+                return broken("I-6", format!("unit {unit} has more pages programmed than it has"));
             }
         }
+        if let Some(die) = self.overlap {
+            return broken("I-13", format!("die {die} does two things at a time"));
+        }
+        self.miscounted().map_or(Ok(()), |what| broken("I-13", what))
     }
 }

@@ -190,38 +190,69 @@ fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
     assert!((1..20).contains(&torn), "seed {seed}: {torn}");
 }
 
+/// Two dies; four blocks with one bit in a cell, then four with two: units of 4 and of 8 pages.
+const AREAS: &str = "profile = \"mlc-2019\"\ndies = 2\npages_per_block = 4
+areas = [{ name = \"slc\", blocks = 4, bits = 1 }, { name = \"mlc\", blocks = 4 }]";
+
 #[test]
-fn what_it_draws_is_its_operations_and_their_times_are_the_busy_ones() {
-    let mut b = Bench::new(SMALL);
-    b.go(Op::Write, 0, 3, 1).0.expect("a fresh unit");
-    b.go(Op::Read, 0, 2, 0).0.expect("it is there");
-    b.go(Op::Reset, 0, 8, 0).0.expect("a whole unit");
+fn areas_have_erase_units_of_their_own() {
+    let limits = build(AREAS).expect("the options build").limits().clone();
+    let shown: Vec<_> = limits.areas.iter().map(|a| (a.name.as_str(), a.offset.0, a.len.0)).collect();
+    assert_eq!(shown, [("slc", 0, 16 * 4096), ("mlc", 16 * 4096, 32 * 4096)]);
+    assert_eq!(limits.areas.iter().map(|a| a.erase_unit.0 / 4096).collect::<Vec<_>>(), [4, 8]);
+    assert_eq!((limits.erase_unit, limits.capacity.0), (Some(ByteLen(4 * 4096)), 48 * 4096));
+    let mut b = Bench::new(AREAS);
+    // The last pages of the one area and the first of the other: two units, both in order.
+    assert!(b.go(Op::Write, 12, 7, 9).0.is_ok());
+    assert_eq!(b.go(Op::Write, 17, 1, 1).0, Err(ErrorKind::NotErased));
+    assert_eq!(b.go(Op::Read, 15, 3, 0).1, [9, 9, 9]);
+    assert_eq!(b.go(Op::Reset, 16, 4, 0).0, Err(ErrorKind::BadExtent), "half a unit");
+    assert!(b.go(Op::Reset, 12, 12, 0).0.is_ok(), "one unit of each area");
+    assert_eq!(b.go(Op::Read, 15, 3, 0).1, [0, 0, 0]);
+    let mut wear = Vec::new();
+    b.flash.wear(&mut wear);
+    assert_eq!(wear.iter().map(|w| (w.region, w.erases)).collect::<Vec<_>>(), [("slc", 2), ("mlc", 2)]);
+    assert_eq!(wear[0].cells, wear[1].cells, "as many cells, of which each holds half");
     assert!(b.flash.check().is_ok());
-    let mut rows = Vec::new();
-    b.flash.energy(Instant::ZERO, Instant(1_000_000_000), &mut rows);
-    let rows: Vec<_> = rows.iter().map(|e| (e.state, e.operations, e.time_ns, e.energy.0)).collect();
-    // 82.5 mW for the array, 100 mW for a transfer, 33 uW for a die that stands by.
-    let busy = 2 * 60_000 + 3 * 800_000 + 2 * 1_500_000;
-    let want = [
-        ("read", 2, 120_000, 9_900),
-        ("program", 3, 2_400_000, 198_000),
-        ("erase", 2, 3_000_000, 247_500),
-        ("transfer", 2, 24_602, 2_460),
-        ("transfer", 3, 36_903, 3_690),
-        ("standby", 0, 2_000_000_000 - busy, (2_000_000_000 - busy as u64) * 33 / 1_000_000),
-    ];
-    assert_eq!(rows, want.map(|(state, n, time, nj)| (state, n, time as u128, nj)));
-    let mut regions = Vec::new();
-    b.flash.wear(&mut regions);
-    // 4 units of 8 pages of 4 KiB, two bits in a cell.
-    let r = regions[0];
-    assert_eq!((r.cells, r.blocks, r.erases, r.erases_most), (4 * 8 * 4096 * 8 / 2, 8, 2, 1));
-    let slc = build(&format!("{SMALL}\nbits = 1")).expect("it builds");
-    let mut regions = Vec::new();
-    slc.wear(&mut regions);
+}
+
+#[test]
+fn areas_wait_for_each_other() {
+    let mut b = Bench::new(AREAS);
+    b.go(Op::Write, 0, 1, 1).0.expect("a fresh unit");
+    b.now = Instant(1_000_000);
+    let erased = b.go(Op::Reset, 16, 8, 0).0.expect("a whole unit");
+    assert_eq!(erased, b.now + Span::from_us(1500));
     assert_eq!(
-        (regions[0].cells, regions[0].bits_per_cell, regions[0].endurance),
-        (r.cells, 1, 50_000),
-        "the same cells"
+        b.go(Op::Read, 0, 1, 0).0,
+        Ok(erased + Span(25_000 + 12_301)),
+        "behind the erase of the other area"
     );
+    assert!(b.flash.check().is_ok());
+}
+
+#[test]
+fn what_is_drawn_is_what_the_dies_did() {
+    let mut b = Bench::new(AREAS);
+    b.go(Op::Write, 0, 4, 1).0.expect("a fresh unit");
+    b.go(Op::Write, 16, 3, 1).0.expect("a fresh unit");
+    b.go(Op::Reset, 0, 4, 0).0.expect("a whole unit");
+    let mut parts = Vec::new();
+    b.flash.energy(Instant::ZERO, Instant(1_000_000_000), &mut parts);
+    let time = |state: &str| parts.iter().filter(|p| p.state == state).map(|p| p.time_ns).sum::<u128>();
+    assert_eq!(time("slc program"), 4 * 200_000);
+    assert_eq!(time("mlc program"), 3 * 800_000);
+    assert_eq!(time("slc erase"), 2 * 1_500_000, "a block of each die");
+    let all: u128 = parts.iter().filter(|p| p.state != "transfer").map(|p| p.time_ns).sum();
+    assert_eq!(all, 2 * 1_000_000_000, "the states of both dies add up to the time");
+    assert!(parts.iter().all(nandu_base::EnergyPart::is_sound));
+}
+
+#[test]
+fn areas_are_said_once_and_by_name() {
+    let refused = |options: &str| build(options).err().expect("refused").key;
+    assert_eq!(refused(&format!("{AREAS}\nbits = 1")), Some("bits"));
+    assert_eq!(refused(&format!("{AREAS}\nblocks = 4")), Some("blocks"));
+    assert_eq!(refused(&AREAS.replace("\"mlc\", blocks", "\"slc\", blocks")), Some("areas"));
+    assert_eq!(refused(&AREAS.replace("bits = 1", "bits = 3")), Some("bits"));
 }

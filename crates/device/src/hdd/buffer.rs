@@ -123,8 +123,7 @@ impl Buffer {
             true => self.segments.iter().position(inside),
             false => None,
         };
-        found
-            .or_else(|| joins.filter(|&s| self.segments[s].end == block && self.segments[s].start < block))
+        found.or_else(|| joins.filter(|&s| self.segments[s].end == block && self.segments[s].start < block))
     }
 
     /// A segment.

@@ -33,12 +33,21 @@ impl Admission {
         };
         let at = page as usize % self.seen.len();
         let (of, count) = &mut self.seen[at];
-        (*of, *count) = (page, if *of == page { *count + 1 } else { 1 });
+        (*of, *count) = (page, if *of == page { count.saturating_add(1) } else { 1 });
         let is_hot = *count >= hits;
         if is_hot {
             *count = 0;
         }
         is_hot
+    }
+
+    /// `page` is used, and is not there to be copied: that counts as a read from below.
+    pub fn touched(&mut self, page: u32) {
+        let n = self.seen.len();
+        if n > 0 {
+            let (of, count) = &mut self.seen[page as usize % n];
+            (*of, *count) = (page, if *of == page { count.saturating_add(1) } else { 1 });
+        }
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Plan {
     pub change_one_in: u64,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
+    /// Whether what was acknowledged must survive, flushed or not. Not drawn.
+    pub acknowledged: bool,
 }
 
 impl Plan {
@@ -97,7 +99,18 @@ impl Plan {
         let may_change = [Family::Ssd(Drive::Dealing), Family::Queue].map(Shape::Named).contains(shape);
         let change_one_in = if may_change { *root.fork(6).pick(&[0, 8, 30, 100]) } else { 0 };
         let close = rng.below(2) == 0;
-        Plan { seed, toml, precondition, load, cuts, chore_one_in, change_one_in, rest, close }
+        Plan {
+            seed,
+            toml,
+            precondition,
+            load,
+            cuts,
+            chore_one_in,
+            change_one_in,
+            rest,
+            close,
+            acknowledged: false,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub struct VerifyOptions {
     pub seeds: u64,
     /// Whether the power is cut.
     pub crash: bool,
+    /// Whether more is demanded than stacks promise: that what was acknowledged survives, flushed or not.
+    pub acknowledged: bool,
     /// A fault to plant.
     pub plant: Option<String>,
     /// One seed in this many is run twice and compared; 0 for none.
@@ -43,6 +45,7 @@ impl Default for VerifyOptions {
             first_seed: 1,
             seeds: 100,
             crash: false,
+            acknowledged: false,
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,
@@ -217,6 +220,7 @@ impl VerifyReport {
 /// Runs one seed; where the plan says so, twice.
 pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
     let mut plan = Plan::draw(seed, &options.shape, options.crash);
+    plan.acknowledged = options.acknowledged;
     let (mut tally, mut result) = run_plan(&plan, options);
     let twice = options.repeat_one_in > 0 && seed.is_multiple_of(options.repeat_one_in);
     if twice && result.is_ok() {

@@ -104,7 +104,7 @@ impl<'a> Session<'a> {
             .collect();
         // Numbers of different exports differ, so that data of one in another is found.
         let first = |export: usize| 1 + export as u32 * (1 << 24);
-        let keeps = keeps_writes(&built);
+        let keeps = plan.acknowledged || keeps_writes(&built);
         let oracle = |i, e: &Entry| Oracle::new(e.limits.capacity, first(i)).keeping_writes(keeps);
         let oracles = entries.iter().enumerate().map(|(i, e)| oracle(i, e)).collect();
         let watch = Watch::new(&built);
@@ -151,7 +151,7 @@ impl<'a> Session<'a> {
             // An injected error was in the way. Nothing is stored yet: start from scratch.
             let built = build(self.plan, self.stack, self.planted, u64::from(turn) << 32);
             let media = fresh(&built);
-            let keeps = keeps_writes(&built);
+            let keeps = self.plan.acknowledged || keeps_writes(&built);
             let oracle = |i: u32, e: &Entry| Oracle::new(e.limits.capacity, i << 24).keeping_writes(keeps);
             let oracles = (1..).zip(&self.entries).map(|(i, e)| oracle(i, e)).collect();
             self.engine = Engine::new(built, media, Content::Stamps, Judge::new(oracles), self.engine.now());
@@ -637,9 +637,12 @@ fn fresh(built: &Built) -> Media {
     media
 }
 
-/// Whether what is acknowledged is durable: a device that stands alone and has no volatile cache says so.
+/// Whether what is acknowledged is durable: a device that stands alone and has no volatile cache says so, and a hybrid disk
+/// of which no member fails.
 fn keeps_writes(built: &Built) -> bool {
-    built.parts.len() == 1 && !built.parts[0].machine.limits().volatile_cache
+    let root = built.parts.last().filter(|part| !part.machine.limits().volatile_cache);
+    let never_fails = built.parts.iter().all(|part| part.kind != "fault");
+    root.is_some_and(|part| built.parts.len() == 1 || part.kind == "hybrid" && never_fails)
 }
 
 /// The machines of `plan`. Each session draws its faults anew.

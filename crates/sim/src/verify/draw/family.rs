@@ -33,6 +33,10 @@ pub enum Family {
     Queue,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
+    /// A hybrid disk whose rings are areas of one flash chip.
+    HybridOnOneChip,
+    /// A cache that culls, and tells a hybrid disk below which blocks are used.
+    CullingOverHybrid,
     /// A hetero-mirror over any legs, or as one of the mirrors above.
     Hetero(Legs),
 }
@@ -52,6 +56,10 @@ pub enum Legs {
     Files,
     /// A quick leaf and a slow one, each behind `fault`.
     Unlike,
+    /// A quick leaf and a hard disk that stops soon, whose queue is kept.
+    Resting,
+    /// A quick leaf and a hybrid disk, whose upper ring is the durable queue of its disk.
+    Hybrid,
 }
 
 /// What is settled of a drawn cache.
@@ -137,12 +145,16 @@ impl Family {
         ("mirror-of-files", Family::MirrorOfFiles),
         ("hybrid", Family::Hybrid(false)),
         ("hybrid-of-files", Family::Hybrid(true)),
+        ("hybrid-on-one-chip", Family::HybridOnOneChip),
+        ("culling-over-hybrid", Family::CullingOverHybrid),
         ("hetero-mirror", Family::Hetero(Legs::Any)),
         ("hetero-mirror-of-ssds", Family::Hetero(Legs::Ssds)),
         ("hetero-mirror-of-faulty-ssds", Family::Hetero(Legs::FaultySsds)),
         ("hetero-mirror-of-caches", Family::Hetero(Legs::Caches)),
         ("hetero-mirror-of-files", Family::Hetero(Legs::Files)),
         ("hetero-mirror-of-unlike", Family::Hetero(Legs::Unlike)),
+        ("hetero-mirror-that-rests", Family::Hetero(Legs::Resting)),
+        ("hetero-mirror-of-hybrid", Family::Hetero(Legs::Hybrid)),
         ("parity", Family::Over("parity")),
         ("parity-of-leaves", Family::ParityOfLeaves),
         ("parity-of-caches", Family::ParityOfCaches),

@@ -11,6 +11,54 @@ impl Draft<'_> {
         let slc = (which != 0).then(|| self.ring(of_files, page, unit));
         let mlc = (which != 1).then(|| self.ring(of_files, page, unit));
         let disk = self.disk(of_files);
+        self.hybrid_of(slc, mlc, disk, page, unit)
+    }
+
+    /// A hybrid disk whose rings are areas of one chip: they wait for each other. One of them may be missing, and each may
+    /// fail.
+    pub(super) fn hybrid_on_one_chip(&mut self) -> String {
+        let page = *self.rng.pick(&[2048u64, 4096, 4096, 8192]);
+        let dies = self.rng.between(1, 3);
+        let block = 4 * self.rng.between(2, 8);
+        let units = [0, 1].map(|_| self.rng.between(9, 16));
+        let unit = page * dies * block;
+        let chip = self.begin("flash");
+        self.put_text("profile", "mlc-2019");
+        self.put("page", page);
+        self.put("dies", dies);
+        self.put("pages_per_block", block);
+        // What no region uses lies between them in some chips.
+        let gap = if self.one_in(3) { ", { name = \"spare\", blocks = 2 }" } else { "" };
+        let (slc, mlc) = (units[0], units[1]);
+        self.put(
+            "areas",
+            format!(
+                "[{{ name = \"slc\", blocks = {slc}, bits = 1 }}{gap}, {{ name = \"mlc\", blocks = {mlc} }}]"
+            ),
+        );
+        let which = self.rng.below(6);
+        let slc = (which != 0).then(|| self.area(&chip, "slc"));
+        let mlc = (which != 1).then(|| self.area(&chip, "mlc"));
+        let disk = self.disk(false);
+        self.hybrid_of(slc, mlc, disk, page, unit)
+    }
+
+    fn area(&mut self, chip: &str, area: &str) -> String {
+        let name = self.begin("region");
+        self.put_text("below", chip);
+        self.put_text("area", area);
+        self.may_fail(name)
+    }
+
+    /// A hybrid disk of these members.
+    pub(super) fn hybrid_of(
+        &mut self,
+        slc: Option<String>,
+        mlc: Option<String>,
+        disk: String,
+        page: u64,
+        unit: u64,
+    ) -> String {
         let name = self.begin("hybrid");
         for (key, ring) in [("slc", slc), ("mlc", mlc)] {
             if let Some(ring) = ring {
@@ -46,6 +94,10 @@ impl Draft<'_> {
         self.put_text("flush_idle", format!("{idle} us"));
         let group = *self.rng.pick(&[1, 3, 8, 63]);
         self.put("group", group);
+        // A generator of its own: what else a seed draws stays as it was.
+        if self.rng.fork(21).below(4) == 0 {
+            self.put_text("ack", "ring");
+        }
         let aware = self.one_in(3);
         self.put("spin_aware", aware);
         name
@@ -67,7 +119,7 @@ impl Draft<'_> {
     }
 
     /// Bare flash, which may fail, but not lie: what it has programmed is there.
-    fn bare_flash(&mut self, page: u64, unit: u64, units: u64) -> String {
+    pub(super) fn bare_flash(&mut self, page: u64, unit: u64, units: u64) -> String {
         let name = self.begin("flash");
         let profile = *self.rng.pick(&["slc-2019", "mlc-2019"]);
         self.put_text("profile", profile);
@@ -77,6 +129,11 @@ impl Draft<'_> {
         self.put("dies", dies);
         self.put("pages_per_block", pages / dies);
         self.put("blocks", units);
+        self.may_fail(name)
+    }
+
+    /// The same, or behind a `fault` that fails and does not lie.
+    pub(super) fn may_fail(&mut self, name: String) -> String {
         if self.one_in(2) {
             return name;
         }

@@ -10,6 +10,7 @@ mod drives;
 mod family;
 mod hybrid;
 mod layers;
+mod stacked;
 
 pub use family::{Caching, Drive, Family, Legs};
 
@@ -102,6 +103,8 @@ impl<'a> Draft<'a> {
                     Legs::Caches => Family::MirrorOfCaches,
                     Legs::Files => Family::MirrorOfFiles,
                     Legs::Unlike => return self.unlike(),
+                    Legs::Resting => return self.resting(),
+                    Legs::Hybrid => return self.mirror_of_hybrid(),
                 };
                 return self.whole(&Shape::Named(family));
             }
@@ -160,6 +163,8 @@ impl<'a> Draft<'a> {
             }
             Shape::Named(Family::Queue) => return self.shared(),
             Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
+            Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),
+            Shape::Named(Family::CullingOverHybrid) => self.culling_over_hybrid(),
             Shape::Named(Family::Over(kind)) => self.over(kind, 1, true, 0),
             Shape::Named(Family::MirrorOfSsds) => {
                 let legs = [self.ssd(LEG), self.ssd(LEG)];

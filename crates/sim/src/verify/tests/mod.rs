@@ -9,6 +9,7 @@ mod power;
 mod seeds;
 mod slc;
 mod slow;
+mod stacked;
 mod starts;
 mod tenants;
 mod units;

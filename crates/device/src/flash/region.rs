@@ -1,0 +1,120 @@
+//! `region`: one area of a flash chip whose blocks have several modes.
+//!
+//! A request is shifted by the area's offset and passed on; nobody waits for it here. What the area is, its name, size and
+//! erase unit, the chip says in its limits. Several regions stand on one chip: they share its dies and its channel, so one
+//! waits while the other erases, which two chips would not do. Spec S4-1: "Regions may be separate chips or blocks of one
+//! chip set to SLC or MLC mode".
+//!
+//! Bounds: one step per request. RAM: none per byte.
+
+use nandu_base::{
+    registry::nearest, Area, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Kind, Limits,
+    Machine, Op, Peek, Place, Plant, ReqId, Span, Step,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `region`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegionConfig {
+    /// The chip: a `flash` with `areas`.
+    pub below: String,
+    /// The name of the area.
+    pub area: String,
+}
+
+const NEXT_DOOR: Plant = Plant::new(
+    "region.next-door",
+    "I-1",
+    "reads that do not begin at the start of the area begin one page early",
+)
+.within("hybrid-on-one-chip");
+
+/// The machine kind `region`.
+pub fn kind() -> Kind {
+    Kind::of::<RegionConfig>("region", "an area of a flash chip whose blocks have several modes")
+        .with_plants(&[NEXT_DOOR])
+}
+
+impl RegionConfig {
+    fn find<'a>(&self, below: &'a Limits) -> Result<&'a Area, BuildError> {
+        if below.areas.is_empty() {
+            let why = format!("`{}` has no areas: a `flash` gets them by its option `areas`", self.below);
+            return Err(BuildError::at("below", why));
+        }
+        below.areas.iter().find(|a| a.name == self.area).ok_or_else(|| {
+            let names: Vec<&str> = below.areas.iter().map(|a| a.name.as_str()).collect();
+            let near = nearest(&self.area, names.iter().copied());
+            let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            let all = names.join(", ");
+            BuildError::at("area", format!("`{}` has no area `{}`, only {all}{hint}", self.below, self.area))
+        })
+    }
+}
+
+impl DeviceConfig for RegionConfig {
+    fn children(&self) -> Vec<String> {
+        vec![self.below.clone()]
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let below = cx.only_child();
+        let area = self.find(below)?;
+        let most = area.erase_unit.0.min(below.max_io.0) / u64::from(below.align) * u64::from(below.align);
+        let limits = Limits {
+            capacity: area.len,
+            erase_unit: Some(area.erase_unit),
+            max_io: ByteLen(most),
+            areas: Vec::new(),
+            ..below.clone()
+        };
+        let base = ByteLen(area.offset.0);
+        Ok(Box::new(Region { limits, base, early: cx.planted(NEXT_DOOR.name) }))
+    }
+
+    fn region(&self, below: &Limits) -> Option<(ByteOffset, ByteLen)> {
+        self.find(below).ok().map(|area| (area.offset, area.len))
+    }
+}
+
+struct Region {
+    limits: Limits,
+    base: ByteLen,
+    /// The planted fault.
+    early: bool,
+}
+
+impl Machine for Region {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let request = &mut cx.requests[id];
+        if request.op != Op::Flush {
+            let early = self.early && request.op == Op::Read && request.offset > ByteOffset::ZERO;
+            let slip = if early { u64::from(self.limits.align) } else { 0 };
+            request.offset = ByteOffset(request.offset.0 + self.base.0 - slip);
+        }
+        Step::Forward(0, id)
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        peek.expected_latency(0, op, offset + self.base, len)
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        peek.is_busy(0)
+    }
+
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        peek.locate(0, offset + self.base, len)
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        Some((0, offset + self.base))
+    }
+}
