@@ -17,7 +17,7 @@
 //! Cost: a few comparisons each time the queues are looked at. RAM: none beside the queue, which holds up to half of
 //! `max_exposed_bytes`.
 
-use super::write::Operation;
+use super::op::Operation;
 use super::{Mirror, Phase, Proc};
 use nandu_base::{Flags, Instant, Span};
 

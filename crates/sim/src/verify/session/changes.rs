@@ -155,7 +155,7 @@ impl Session<'_> {
         if !is_cut {
             return Ok(false);
         }
-        self.cut(&Cut { look: true, leg_dies: false, process: false, ..self.plan.cuts[0] })?;
+        self.cut(&Cut { look: true, leg_dies: false, process: false, ..self.plan.cuts[0].clone() })?;
         Ok(true)
     }
 }
