@@ -336,7 +336,7 @@ pub fn setup(seed: u64) -> Setup {
     setup.config.lead = *rng.pick(&[Lead::Last, Lead::First]);
     setup.config.predeclare = *rng.pick(&[0, 1, 8]);
     setup.config.leg_depth = *rng.pick(&[[0, 0], [1, 1], [8, 2]]);
-    if seed % 6 == 0 {
+    if seed.is_multiple_of(6) {
         setup.config.scrub.every = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
     }
     setup.config.scrub.rate = *rng.pick(&[ByteLen::ZERO, ByteLen::mib(64)]);

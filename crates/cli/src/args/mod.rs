@@ -419,7 +419,7 @@ pub struct ServeArgs {
     /// Set an option of the stack, for example device.mirror.read=leader
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
     pub set: Vec<(String, String)>,
-    /// Seed of the machines' random choices [default: one of its own for each start]
+    /// Seed of the machines' random choices; without it each start has its own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
