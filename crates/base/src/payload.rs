@@ -141,7 +141,7 @@ struct Buffer {
 }
 
 /// One sector as a medium stores it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sector<'a> {
     /// A stamp of user data, or zeros.
     Stamp(Stamp),

@@ -269,6 +269,37 @@ impl BlockTable {
         }
     }
 
+    /// A page that counts as invalid holds the newest version again: the copy of it is given up.
+    pub fn revive(&mut self, ppn: Ppn, content: Content) {
+        let block = self.layout.block(ppn).0 as usize;
+        self.owners[ppn.0 as usize] = content.word();
+        self.invalid[block] -= 1;
+        self.planes[self.pool_of[block] as usize].valid += 1;
+    }
+
+    /// Gives up what is left of the host's open blocks of a pool, streams included.
+    pub fn waste_host(&mut self, pool: u32) {
+        let more = self.streams.len() / self.planes.len();
+        for at in pool as usize * more..(pool as usize + 1) * more {
+            let rest = std::mem::replace(&mut self.streams[at], Cursor::CLOSED);
+            self.waste(rest);
+        }
+        let rest = std::mem::replace(&mut self.planes[pool as usize].host, Cursor::CLOSED);
+        self.waste(rest);
+    }
+
+    /// The block is written no further, for it is going to be erased.
+    pub fn close(&mut self, block: BlockId) {
+        let layout = self.layout;
+        let open = self.planes.iter_mut().flat_map(|p| [&mut p.host, &mut p.moved]).chain(&mut self.streams);
+        open.filter(|cursor| cursor.block(&layout) == block).for_each(|cursor| *cursor = Cursor::CLOSED);
+    }
+
+    /// Number of the first program of a block that is not erased.
+    pub fn oldest(&self, block: BlockId) -> u64 {
+        self.oldest[block.0 as usize]
+    }
+
     /// Notes that what a page holds is not needed any more, for maps that are not asked about each page.
     #[inline]
     pub fn forget(&mut self, ppn: Ppn) {

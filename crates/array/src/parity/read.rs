@@ -4,7 +4,7 @@
 //! right. A reconstruction locks its extent against writes, for between two writes of a row its xor is rubbish. What a leg
 //! could not return is written back to it under the same lock, so the read is answered after that.
 
-use super::write::Phase;
+use super::write::{Phase, Piece};
 use super::{bits, Parity, Run, Tag};
 use crate::mirror::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload};
@@ -15,11 +15,16 @@ impl Parity {
         self.geometry.leg(self.geometry.row(p.start), p.first)
     }
 
+    /// Whether the leg that has the data of a read may be asked for it.
+    fn is_direct(&self, p: &Piece) -> bool {
+        let leg = self.geometry.leg(self.geometry.row(p.start), p.first);
+        (self.readable(p.upto) & !p.bad) >> leg & 1 != 0
+    }
+
     pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
         let leg = self.home(i);
         let p = self.pieces[i as usize];
-        let direct = self.run != Run::Failed && (self.readable(p.upto) & !p.bad) >> leg & 1 != 0;
-        if direct {
+        if self.run != Run::Failed && self.is_direct(&p) {
             let payload = self.data(&p, p.first);
             let job = &self.jobs[p.job as usize];
             let (parent, flags) = (job.id, job.flags);
@@ -44,10 +49,14 @@ impl Parity {
         }
     }
 
-    /// The piece has its extent: read all other legs.
+    /// The piece has its extent: read all other legs. While it waited its own leg may have been rebuilt, and another may
+    /// have gone since: then the data is where it should be, and nowhere else.
     pub(super) fn reconstruct(&mut self, i: u32, cx: &mut Cx<'_>) {
         let leg = self.home(i);
         let p = self.pieces[i as usize];
+        if self.is_direct(&p) {
+            return self.read_begin(i, cx);
+        }
         let others = self.all() & !(1 << leg);
         if (self.readable(p.end) & !p.bad) & others != others || !self.parity_is_right(p.end) {
             return self.unreadable(i, cx);

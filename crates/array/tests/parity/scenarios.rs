@@ -245,3 +245,34 @@ fn a_leg_that_comes_and_goes_does_not_keep_a_start_from_ending() {
     w.check_parity();
     assert_eq!(w.wrong, None);
 }
+
+/// A read that waits for its extent may find that its own leg has been rebuilt there, and another leg gone (verify, arrays, seed 30521).
+#[test]
+fn a_read_that_waited_asks_its_own_leg_once_that_is_rebuilt() {
+    let mut waited = 0;
+    for writes in 1..24 {
+        let mut w = world(|_| {});
+        let a = w.write(0, 120);
+        done(&mut w, a);
+        w.lose(2);
+        let b = w.write(480, 32);
+        done(&mut w, b);
+        w.back(2);
+        while w.counter("rebuilt_bytes") < 112 << 10 {
+            assert!(w.step());
+        }
+        // The last extent is being rebuilt: reads of what is on that leg wait for it, and for writes that came before.
+        let changes: Vec<u64> = (0..writes).map(|k| w.write(496 + k % 2, 1)).collect();
+        let reads: Vec<u64> = (496..504).map(|s| w.read(s, 1)).collect();
+        while w.counter("full_legs") < 3 {
+            assert!(w.step());
+        }
+        waited += reads.iter().filter(|r| !w.answers.contains_key(r)).count();
+        w.lose(0);
+        w.wait(&changes);
+        w.wait(&reads);
+        assert!(reads.iter().all(|&r| w.is_ok(r)), "{writes} writes");
+        assert_eq!(w.wrong, None);
+    }
+    assert!(waited > 0, "no read has waited");
+}

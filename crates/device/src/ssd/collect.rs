@@ -363,6 +363,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();
         }
+        self.erase_alone(block, plane, cause, cx);
+    }
+
+    /// The same where no trim has emptied it.
+    pub(super) fn erase_alone(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let mut end = cx.now;
         if DEFERS {
             self.erase_later(block, cause, cx);

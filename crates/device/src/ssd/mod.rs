@@ -23,8 +23,8 @@
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
-//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
-//! `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
+//! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
+//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
 //! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; with the arbiter `queued`, `deferred` what the host asks for and `serve`
 //! operations when their die is free, `suspend` those that stand still for reads.
@@ -46,6 +46,7 @@ mod map_state;
 mod mapping;
 mod recover;
 mod replay;
+mod room;
 mod serve;
 mod slc;
 mod streams;

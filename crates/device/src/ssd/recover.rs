@@ -2,7 +2,8 @@
 //!
 //! Recovery reads the out-of-band record of every page that is not erased. For each logical page the version with the
 //! largest sequence number wins, unless a trim record names the page as of a number that is not smaller. Blocks that were
-//! being written are continued behind their last page. Nothing is written, so a cut during recovery changes nothing.
+//! being written are continued behind their last page. Until then nothing is written, so a cut changes nothing; what a start does
+//! where no block is erased is in [`room`](super::room), and may be cut over and over too.
 //!
 //! Cost: one page read per programmed page, all dies at once. A checkpoint bounds it for maps on the flash (see `replay`).
 //! What the start took is in the counters `recovery_pages_read` and `recovery_ns`; whether a checkpoint was enough, or there was
@@ -30,6 +31,8 @@ pub(super) struct Figures {
     bounded: bool,
     /// Whether there was one, and it was not.
     fell_back: bool,
+    /// Blocks of copies that were given up for want of room.
+    pub given_up: u64,
 }
 
 impl Figures {
@@ -48,6 +51,7 @@ impl Figures {
             out.push(Counter { name: "recovery_ns", value: self.span.0 });
             out.push(Counter { name: "recovery_from_checkpoint", value: u64::from(self.bounded) });
             out.push(Counter { name: "recovery_fell_back", value: u64::from(self.fell_back) });
+            out.push(Counter { name: "recovery_copies_given_up", value: self.given_up });
         }
     }
 }
@@ -72,6 +76,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
         self.recovery.fell_back = checkpoint.is_some();
+        let known_to = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
         let replayed = checkpoint.and_then(|checkpoint| {
             self.seq = self.seq.max(checkpoint.seq);
             self.replay(&checkpoint, cx)
@@ -98,9 +103,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.claim_map_blocks(&mut map_pages, cx);
             end = end.later(self.recover_map(&map_pages, cx));
-            if self.recovery.bounded {
-                end = end.later(self.record_trims(cx, TenantId::SYSTEM));
-            }
+        }
+        end = end.later(self.make_room(known_to, cx));
+        if M::PAGED && self.recovery.bounded {
+            end = end.later(self.record_trims(cx, TenantId::SYSTEM));
         }
         self.blocks.retire_after_start();
         self.attention |= self.blocks.is_worn_out();
@@ -246,7 +252,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.programmed(ppn, Content::Journal(slot));
     }
 
-    fn extents_at(&self, ppn: Ppn, cx: &mut Cx<'_>) -> Vec<Extent> {
+    pub(super) fn extents_at(&self, ppn: Ppn, cx: &mut Cx<'_>) -> Vec<Extent> {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");

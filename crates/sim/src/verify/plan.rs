@@ -30,12 +30,12 @@ pub struct Load {
 }
 
 /// A power cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Cut {
     /// Arrivals and events since the start or the last cut.
     pub after: u32,
-    /// Cut again after so many events of the start that follows; several times.
-    pub again: [Option<u32>; 2],
+    /// Cut again after so many events of the start that follows, and so on.
+    pub again: Vec<u32>,
     /// Read everything back at once.
     pub look: bool,
     /// One leg of a mirror dies with the cut, if both are current, and is missing until the next cut.
@@ -130,7 +130,7 @@ impl Cut {
         let again = [rng.below(3) == 0, rng.below(4) == 0].map(|yes| yes.then(|| rng.below(40) as u32));
         Cut {
             after: rng.between(1, u64::from(load.requests) * 2) as u32,
-            again,
+            again: again.into_iter().flatten().collect(),
             look: rng.below(2) == 0,
             leg_dies: rng.below(4) == 0,
             after_loss: (rng.below(2) == 0).then(|| rng.between(1, 30) as u32),

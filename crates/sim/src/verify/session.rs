@@ -404,7 +404,7 @@ impl<'a> Session<'a> {
             self.power_off()?;
         }
         self.engine.missing = missing.iter().map(|&(leg, _)| leg).collect();
-        let mut again = cut.again.iter().flatten();
+        let mut again = cut.again.iter();
         let mut calm = false;
         for turn in 0..STARTS {
             let cut_again = again.next();

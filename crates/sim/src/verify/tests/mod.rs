@@ -8,6 +8,7 @@ mod power;
 mod seeds;
 mod slc;
 mod slow;
+mod starts;
 mod tenants;
 mod units;
 

@@ -279,6 +279,20 @@ fn arrays_keep_the_records_of_arrays_above_them() {
     hold(Family::Arrays, &[1009]);
 }
 
+/// A read waited for its extent because its leg was not rebuilt there. When it got the extent the leg was rebuilt and another was
+/// gone: it asked the others, and failed, although its own leg had the data.
+#[test]
+fn a_read_asks_its_own_leg_once_that_is_rebuilt() {
+    hold(Family::Arrays, &[30_521]);
+}
+
+/// A cut found the last erased block of a plane full of copies and no victim erased: what had made the rest of the victims invalid was
+/// lost with the cut. The start had no page to move anything to.
+#[test]
+fn after_a_cut_copies_give_way_to_their_originals() {
+    hold(Family::Over("parity"), &[20_005]);
+}
+
 /// A start tried a failed request again at the offset that it had when it came back. A slice, a stripe or a concatenation passes requests
 /// on with an offset of its own: the header of a journal entry was read elsewhere and missed, so one leg stayed new and one
 /// old, or what was replayed was written over other data. (First seen with a stripe as the leg of an array, arrays 576.)

@@ -1,0 +1,71 @@
+//! Starts that are cut over and over: whatever a start does must leave a state from which the next one can start.
+
+use crate::verify::caught::caught;
+use crate::verify::draw::Shape;
+use crate::verify::plan::Plan;
+use crate::verify::session::Session;
+use nandu_base::Precondition;
+use nandu_stack::Stack;
+use std::collections::BTreeSet;
+
+/// Power cuts in a row after the same number of events of each start.
+const TIMES: usize = 24;
+
+/// Runs a seed on a filled stack whose first cut is followed by cuts in a row after `n` events of each start, for all `n`.
+fn hold(stack: &str, seed: u64, events: u32) {
+    let shape = Shape::File(stack.into());
+    let parsed = Stack::parse(stack).expect("a stack");
+    for n in 0..events {
+        let mut plan = Plan::draw(seed, &shape, true);
+        plan.precondition = Precondition::Filled;
+        plan.cuts.truncate(1);
+        plan.cuts[0].again = vec![n; TIMES];
+        let doing = format!("seed {seed}, {TIMES} starts cut after {n} events");
+        let planted = BTreeSet::new();
+        let outcome = caught(doing.clone(), || {
+            let mut session = Session::new(&plan, &parsed, &planted)?;
+            session.run()
+        });
+        if let Err(broken) = outcome.and_then(|inner| inner) {
+            panic!("{doing}: {broken}");
+        }
+    }
+}
+
+/// Blocks are few and small and hold all that they can, so that each start clears some.
+fn drive(name: &str, options: &str) -> String {
+    format!(
+        "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips = 1\ndies = 2\nplanes = 1\nblocks = 25\n\
+         page = 512\nover_provisioning = \"30/100\"\n{options}\n"
+    )
+}
+
+const QUEUED: &str =
+    "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }\narbiter = { kind = \"queued\" }";
+const AT_ONCE: &str = "pages_per_block = 8\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }";
+const SHARED: &str =
+    "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\", separate = false }";
+
+#[test]
+fn a_drive_starts_after_any_number_of_cuts() {
+    for options in [QUEUED, AT_ONCE, SHARED] {
+        let stack = format!("[export.data]\ndevice = \"ssd1\"\n\n{}", drive("ssd1", options));
+        for seed in 1..6 {
+            hold(&stack, seed, 12);
+        }
+    }
+}
+
+/// What stands above writes its records while it starts, so that drives clear blocks in starts too.
+#[test]
+fn an_array_starts_after_any_number_of_cuts() {
+    let drives = [("ssd1", QUEUED), ("ssd2", AT_ONCE), ("ssd3", QUEUED)].map(|(name, options)| {
+        drive(name, options).replace("blocks = 25", "blocks = 200").replace("dies = 2", "dies = 3")
+    });
+    let array = "[device.array]\nkind = \"parity\"\nlegs = [\"ssd1\", \"ssd2\", \"ssd3\"]\nchunk = 4096\n\
+                 journal = 65536\nfresh = \"zeros\"\n";
+    let stack = format!("[export.data]\ndevice = \"array\"\n\n{}\n{array}", drives.join("\n"));
+    for seed in 1..3 {
+        hold(&stack, seed, 30);
+    }
+}
