@@ -15,6 +15,10 @@
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
+mod modes;
+
+pub use modes::SLC_POSITION;
+
 use super::channel::Channel;
 use super::energy::{DieTime, FlashPower, Kind, Operations};
 use nandu_base::{
@@ -111,16 +115,6 @@ struct Site {
     bit: u32,
 }
 
-/// What a mode of blocks has for itself.
-#[derive(Clone, Debug)]
-struct Mode {
-    timing: Timing,
-    operations: Operations,
-}
-
-/// Added to a page's position where its block is in SLC mode: pages of different modes share no operation.
-pub const SLC_POSITION: u32 = 1 << 28;
-
 /// The dies and channels of a drive.
 #[derive(Clone, Debug)]
 pub struct Lanes {
@@ -137,7 +131,9 @@ pub struct Lanes {
     /// What they did, for the account of energy.
     operations: Operations,
     /// The times of SLC mode and what was done in it; while an operation of that mode is issued, those of the chip's own.
-    other: Option<Box<Mode>>,
+    other: Option<Box<modes::Mode>>,
+    /// An operation of SLC mode is issued.
+    is_slc: bool,
     power: FlashPower,
     /// When each die was free of what it had when the counters were reset.
     counted_from: Vec<Instant>,
@@ -165,6 +161,7 @@ impl Lanes {
             work: Work::Recovery,
             operations: Operations::default(),
             other: None,
+            is_slc: false,
             power: FlashPower::default(),
             counted_from: vec![Instant::ZERO; dies as usize],
         }
@@ -173,28 +170,6 @@ impl Lanes {
     /// The same, of chips that draw this.
     pub fn drawing(self, power: FlashPower) -> Lanes {
         Lanes { power, ..self }
-    }
-
-    /// The same, with blocks that may be in SLC mode and then take these times.
-    pub fn with_slc(self, timing: Timing) -> Lanes {
-        Lanes { other: Some(Box::new(Mode { timing, operations: Operations::default() })), ..self }
-    }
-
-    /// From here on operations are of the other mode: SLC mode, or the chip's own again.
-    pub fn switch_mode(&mut self) {
-        if let Some(other) = &mut self.other {
-            std::mem::swap(&mut self.timing, &mut other.timing);
-            std::mem::swap(&mut self.operations, &mut other.operations);
-        }
-    }
-
-    /// The operation times of SLC mode, where there is one, between operations.
-    pub fn slc_timing(&self) -> Option<&Timing> {
-        self.other.as_ref().map(|mode| &mode.timing)
-    }
-
-    fn slc(&self) -> Option<(&Operations, &Timing)> {
-        self.other.as_ref().map(|mode| (&mode.operations, &mode.timing))
     }
 
     /// Planted: the account of energy forgets moves.
@@ -245,7 +220,7 @@ impl Lanes {
     fn note_page(&mut self, what: &'static str, plane: u32, at: (Instant, Instant), bus: (Instant, Instant)) {
         let Site { die, bit } = self.planes[plane as usize];
         let channel = self.dies[die as usize].channel;
-        let work = self.work;
+        let (work, what) = (self.work, self.named(what));
         let span = |resource, lane, part, what, (start, end): (Instant, Instant)| LaneSpan {
             resource,
             lane,
@@ -264,6 +239,7 @@ impl Lanes {
     /// Notes an operation of a whole die.
     #[cold]
     fn note_die(&mut self, what: &'static str, die: u32, start: Instant, end: Instant) {
+        let what = self.named(what);
         if let Some(tape) = &mut self.tape {
             let (resource, work) = (Resource::Die, self.work);
             tape.note(LaneSpan { resource, lane: die, part: None, what, work, start, end });

@@ -62,7 +62,7 @@ pub(super) struct Plan {
 struct Planted {
     fold_erased_early: bool,
     mode_not_recorded: bool,
-    pub mode_forgotten: bool,
+    mode_forgotten: bool,
 }
 
 /// What happened since the counters were reset.
@@ -134,7 +134,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn opens_in_slc(&self, plane: u32) -> bool {
         let Some(slc) = &self.slc else { return false };
         let (count, free) = (self.blocks.slc_blocks(plane), self.blocks.planes[plane as usize].free);
-        count < slc.plan.fixed || count < self.slc_limit(plane) && free > self.host.gc_start
+        // One more than when collection begins: this block is about to be taken.
+        let borrows = free > self.host.gc_start.max(self.host.urgent) + 1;
+        count < slc.plan.fixed || count < self.slc_limit(plane) && borrows
     }
 
     /// Before a block is opened for the host: folds until there is room for another, where the host waits for that.

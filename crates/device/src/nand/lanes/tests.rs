@@ -161,3 +161,23 @@ fn pages_of_one_operation_each_draw_and_take_the_die_once() {
     );
     l.check(Some((0, 0))).expect("nothing was done");
 }
+
+#[test]
+fn operations_of_two_modes_take_their_own_times_and_share_nothing() {
+    let slc = Timing { read: Span::from_us(10), program: Span::from_us(50), ..*lanes(1, 1).timing() };
+    let mut l = lanes(1, 1).with_slc(slc);
+    l.work_for(Work::Write);
+    let (own, _) = l.program(0, us(0), 1, 7);
+    l.switch_mode();
+    // The other plane, the same request and height: one operation if the modes were alike.
+    let (other, _) = l.program(1, us(0), 1, 7 + SLC_POSITION);
+    l.switch_mode();
+    assert!(other.bus >= own.end, "{other:?} began beside {own:?}");
+    let transfer = l.timing().transfer;
+    assert_eq!(other.end.since(other.bus), transfer + slc.program);
+    let mut parts = Vec::new();
+    l.energy(us(0), other.end, &mut parts);
+    let operations = |state| parts.iter().filter(|p| p.state == state).map(|p| p.operations).sum::<u64>();
+    assert_eq!((operations("program"), operations("slc_program"), operations("transfer")), (1, 1, 2));
+    l.check(Some((2, 0))).expect("both are counted");
+}

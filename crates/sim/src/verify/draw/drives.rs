@@ -267,6 +267,10 @@ impl Draft<'_> {
         if rng.below(3) == 0 {
             options += ", fold_idle = false";
         }
+        if rng.below(2) == 0 {
+            // Beside an endurance of a few cycles.
+            let _ = write!(options, ", endurance = {}", rng.between(2, 20));
+        }
         Some(SlcDraft { profile, blocks, options: format!("{{ {options} }}") })
     }
 
@@ -279,11 +283,16 @@ impl Draft<'_> {
         if rng.below(4) == 0 {
             wear += ", factory_bad = \"1/20\"";
         }
-        if self.drive == Drive::Worn {
+        let wears_out = match self.drive {
+            Drive::Worn => true,
+            Drive::Slc => rng.below(3) == 0,
+            _ => false,
+        };
+        if wears_out {
             let variation = *rng.pick(&["0", "1/2"]);
             let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 8));
         }
-        if rng.below(2) == 0 || self.drive == Drive::Worn {
+        if rng.below(2) == 0 || wears_out {
             self.put("wear", format!("{{ {wear} }}"));
         }
     }
