@@ -13,6 +13,7 @@ pub mod page;
 pub mod scale;
 pub mod svg;
 pub mod tables;
+mod tenants;
 
 use crate::failure::Failure;
 use crate::output;
