@@ -292,7 +292,7 @@ pub trait Machine: Send {
         Err(DealError::Fixed)
     }
 
-    /// The space of each tenant, of a device that deals it out while it runs.
+    /// The space of each tenant, of a device that tells tenants apart by their space.
     fn spaces(&self, _out: &mut Vec<TenantSpace>) {}
 
     /// About how long a request would take if it came now.

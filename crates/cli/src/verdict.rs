@@ -226,6 +226,7 @@ mod tests {
             outstanding_max: 0,
             tenants: Vec::new(),
             jain_thousandths: None,
+            over_time: None,
             changes: Vec::new(),
             layers: Vec::new(),
             window_ns: 1,

@@ -6,12 +6,19 @@
 mod common;
 
 use common::client::Client;
+use common::process::{be_a_server, have, run, Process};
 use common::{options, Served};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
 use nandu_live::nbd::wire::cmd;
 use serde_json::Value;
 use std::path::Path;
+
+/// Not a test of its own: what [`Process`] runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
 
 const PAGE: u64 = 4096;
 /// Requests that each client keeps outstanding.
@@ -137,4 +144,57 @@ fn limits_are_set_and_lifted_while_requests_wait() {
     (0..8).for_each(|_| assert!(client.receive().1.is_ok()));
     client.disconnect();
     served.stop();
+}
+
+/// The stack file of docs/queue.md, with another scheduler.
+fn documented(scheduler: &str) -> String {
+    let stack = include_str!("../../../stacks/served-tenants.toml");
+    let line = "scheduler = { kind = \"drr\" }";
+    assert!(stack.contains(line));
+    stack.replace(line, &format!("scheduler = {{ {scheduler} }}"))
+}
+
+/// Requests per second of one fio.
+fn fio(socket: &Path, export: &str, rw: &str) -> f64 {
+    let uri = format!("--uri=nbd+unix:///{export}?socket={}", socket.display());
+    let rw = format!("--rw={rw}");
+    let words = ["--ioengine=nbd", "--bs=4k", "--iodepth=64", "--size=32m", "--time_based", "--runtime=10"];
+    let more = ["--name=shares", "--output-format=json", &rw, &uri];
+    let output = run("fio", &[&words[..], &more[..]].concat());
+    let said: Value = serde_json::from_slice(&output.stdout).expect("fio says JSON");
+    let job = &said["jobs"][0];
+    job["read"]["iops"].as_f64().unwrap_or(0.0) + job["write"]["iops"].as_f64().unwrap_or(0.0)
+}
+
+/// `cargo test -p nandu-live --test shares -- --ignored --nocapture` prints the served half of the table of docs/queue.md.
+#[test]
+#[ignore = "takes minutes, needs fio, and is a measurement"]
+fn shares_under_fio() {
+    if !have("fio") {
+        return;
+    }
+    println!("scheduler: reader and writer per second, reader's share by fio, by the queue while both wait");
+    for scheduler in [
+        "kind = \"drr\"",
+        "kind = \"flashfq\"",
+        "kind = \"fios\"",
+        "kind = \"vssd\", channels = 2, per_channel = 2",
+        "kind = \"cffq\"",
+        "kind = \"cfq\", slices = \"slo\"",
+        "kind = \"cfq\"",
+        "kind = \"deadline\"",
+        "kind = \"noop\"",
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let process = Process::start(&documented(scheduler), dir.path());
+        let [reader, writer] = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| fio(&process.socket, "reader", "randread"));
+            let writer = scope.spawn(|| fio(&process.socket, "writer", "randwrite"));
+            [reader, writer].map(|client| client.join().expect("fio ends"))
+        });
+        let queue = share(contended(&process.status()));
+        process.stop();
+        let by_fio = reader * 100.0 / (reader + writer);
+        println!("{scheduler}: {reader:.0} {writer:.0}, {by_fio:.1} %, {}.{} %", queue / 10, queue % 10);
+    }
 }

@@ -2,13 +2,14 @@
 //!
 //! [`engine`] drives the machines, [`replay`] says when requests arrive, [`metrics`] measures, [`result`] is what comes
 //! out, and [`run()`] puts the four together. [`tap`] looks at single requests,
-//! [`samples`] at the run over time, [`energy`] at what it drew and wore, [`steady`] says whether it was in steady state.
+//! [`samples`] at the run over time, [`over_time`] at its tenants, [`energy`] at what it drew and wore, [`steady`] says whether it was in steady state.
 
 pub mod block;
 pub mod energy;
 pub mod engine;
 pub mod fairness;
 pub mod metrics;
+pub mod over_time;
 pub mod queue;
 pub mod replay;
 pub mod result;

@@ -71,7 +71,8 @@ impl OverTime {
 
 /// The tenants of one drive that was ever written by one of them.
 fn inside(device: &DeviceSamples) -> Vec<Inside> {
-    let of = |number: u32, what: &str| device.counter(&format!("tenant_{number}_{what}")).map(<[u64]>::to_vec);
+    let of =
+        |number: u32, what: &str| device.counter(&format!("tenant_{number}_{what}")).map(<[u64]>::to_vec);
     let tenant = |number: u32| {
         let host_bytes_written = of(number, "host_bytes_written")?;
         let none = || vec![0; host_bytes_written.len()];
@@ -101,7 +102,8 @@ mod tests {
             ("tenant_2_host_bytes_written", vec![0, 0]),
         ];
         let drive = DeviceSamples { device: "ssd".into(), counters: counters.to_vec(), maps: Vec::new() };
-        let mut samples = Samples { times: vec![Span(0), Span(9)], devices: vec![drive], ..Samples::default() };
+        let mut samples = Samples::default();
+        (samples.times, samples.devices) = (vec![Span(0), Span(9)], vec![drive]);
         samples.used = vec![vec![(0, 0); 2], vec![(1, 1), (7, 3)]];
         let over = OverTime::of(&samples, &["a"]).expect("a drive tells tenants apart");
         assert_eq!((&over.at_ns, &over.tenants[0].device_ns), (&vec![0, 9], &vec![0, 7]));

@@ -7,6 +7,7 @@ use crate::energy::{self, EnergyResult, EnergyState, LifetimeResult};
 use crate::engine::ChangeOutcome;
 use crate::fairness::{self, DeviceTime};
 use crate::metrics::{Class, History, Metrics};
+use crate::over_time::OverTime;
 use crate::replay::Outcome;
 use crate::steady::{self, SteadyState};
 use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
@@ -249,6 +250,9 @@ pub struct RunResult {
     pub tenants: Vec<TenantResult>,
     /// Jain's index of the tenants' device time over their weights, in thousandths; absent for one tenant.
     pub jain_thousandths: Option<u64>,
+    /// The tenants over time, where the run was sampled and there are several, or a drive tells them apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
     /// What changed about tenants meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeResult>,
@@ -407,6 +411,7 @@ pub fn result(
         lifetime: energy::lifetime(graph, writes.bytes, span_ns),
         outstanding_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
+        over_time: None,
         changes: Vec::new(),
         tenants: tenants(metrics, stack, device),
         window_ns: metrics.history.window().0,

@@ -3,7 +3,7 @@
 //! Samples are taken every so many requests, so that a run has about [`SAMPLES`] of them, and the blocks of flash devices
 //! about [`MAPS`] times.
 
-use nandu_base::{Counter, FlashMap, Instant, Span};
+use nandu_base::{Counter, FlashMap, Instant, Resource, Span, Work};
 use nandu_stack::Graph;
 
 /// Samples of a run, about.
@@ -29,6 +29,8 @@ pub struct Samples {
     pub times: Vec<Span>,
     /// The devices, children first.
     pub devices: Vec<DeviceSamples>,
+    /// At each sample for each tenant, SYSTEM first: device time, and the part of it that was collection.
+    pub used: Vec<Vec<(u64, u64)>>,
     scratch: Vec<Counter>,
 }
 
@@ -43,6 +45,7 @@ impl Samples {
         let number = self.times.len();
         let maps_too = (number as u64).is_multiple_of(SAMPLES / MAPS);
         self.times.push(now.since(start));
+        self.used.push(used(graph));
         for node in 0..graph.len() as u32 {
             if number == 0 {
                 let (counters, maps) = (Vec::new(), Vec::new());
@@ -62,6 +65,24 @@ impl Samples {
             }
         }
     }
+}
+
+/// Device time of each tenant so far, and the part of it that was collection; a channel is busy while its die is.
+fn used(graph: &Graph) -> Vec<(u64, u64)> {
+    let counted = [Resource::Die, Resource::Head, Resource::Device];
+    let mut used: Vec<(u64, u64)> = Vec::new();
+    for charges in (0..graph.len() as u32).map(|node| graph.charges(node)) {
+        for tenant in charges.tenants() {
+            let busy = |work: Work| counted.iter().map(|&r| charges.get(tenant, r, work).0).sum::<u64>();
+            if used.len() <= usize::from(tenant.0) {
+                used.resize(usize::from(tenant.0) + 1, (0, 0));
+            }
+            let own = &mut used[usize::from(tenant.0)];
+            own.0 += Work::ALL.map(busy).iter().sum::<u64>();
+            own.1 += busy(Work::Gc);
+        }
+    }
+    used
 }
 
 impl DeviceSamples {

@@ -5,6 +5,7 @@
 
 use crate::engine::Sink;
 use crate::metrics::Metrics;
+use crate::over_time::OverTime;
 use crate::replay::{number_of, source_of, Host, Progress};
 use crate::run::{run_with, RunError, RunOptions};
 use crate::samples::Samples;
@@ -168,8 +169,10 @@ pub fn run_tapped<T: Tap>(
         first: 0,
         start,
     };
-    let (result, host) =
+    let (mut result, host) =
         run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
+    let names: Vec<&str> = stack.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
+    result.over_time = OverTime::of(&host.samples, &names);
     Ok(Seen { result, tap: host.tap, lanes: host.lanes, samples: host.samples, start: host.start })
 }
 

@@ -12,7 +12,7 @@ fn run(toml: &str, reads: &[f64]) -> RunResult {
     let stack = Stack::parse(toml).unwrap_or_else(|error| panic!("{error}"));
     let workload = |(export, read_share): (usize, &f64)| {
         let params = serde_json::json!({
-            "requests": 200_000, "space": 1 << 20, "read_share": read_share, "length": 4096,
+            "requests": 6_000, "space": 1 << 20, "write": 1.0 - read_share,
         });
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
@@ -81,14 +81,14 @@ fn a_tenant_that_comes_too_late_or_does_not_fit_is_told_so() {
 #[test]
 fn space_is_dealt_anew_while_tenants_write() {
     let drive = "[export.data]\ndevice = \"ssd\"\n\
-        [change.one]\nat = \"100 ms\"\ndevice = \"ssd\"\nadd = \"1 MiB\"\n\
-        [change.two]\nat = \"200 ms\"\ndevice = \"ssd\"\nresize = 2\nsize = \"512 KiB\"\n\
+        [change.one]\nat = \"100 ms\"\ndevice = \"ssd\"\nadd = \"8 MiB\"\n\
+        [change.two]\nat = \"200 ms\"\ndevice = \"ssd\"\nresize = 2\nsize = \"4 MiB\"\n\
         [change.three]\nat = \"300 ms\"\ndevice = \"ssd\"\nremove = 2\n\
         [change.four]\nat = \"400 ms\"\ndevice = \"ssd\"\nadd = \"64 MiB\"\n\
-        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 80\npages_per_block = 32\n\
+        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
         over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
-        tenants = [{ name = \"a\", size = \"4 MiB\" }, { name = \"b\", size = \"1 MiB\" }]\n";
-    let result = run(drive, &[0.3]);
+        tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
+    let result = run(drive, &[0.0]);
     for (change, is_made) in result.changes.iter().zip([true, true, true, false]) {
         assert_eq!(change.refused.is_none(), is_made, "{change:?}");
         // It holds once a few programs are complete, and never before its time.

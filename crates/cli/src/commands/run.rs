@@ -30,15 +30,17 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     let opened = open(&args.stack, &args.stacks.set)?;
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
     let plans = plan(vec![opened], &args.load, common)?;
+    // Tenants over time are part of the record.
+    let sampled = args.out.report.is_some() || args.out.json && plans[0].opened.stack.tenants.len() > 1;
     let mut slowest = Vec::new();
     let mut rows = if args.verify {
         verified(&plans[0], talk)?
     } else if explain::is_wanted(&args.explain) {
-        let explained = explain::explain(&plans[0], &args.explain, args.out.report.is_some(), talk)?;
+        let explained = explain::explain(&plans[0], &args.explain, sampled, talk)?;
         slowest = explained.slowest;
         explained.rows
     } else {
-        race(&plans, 1, args.out.report.is_some(), talk)?
+        race(&plans, 1, sampled, talk)?
     };
     if args.alone {
         alone(&plans[0], &mut rows[0].result, talk)?;
@@ -108,6 +110,13 @@ pub fn summary(label: &str, result: &RunResult) -> String {
         if let Some(jain) = result.jain_thousandths {
             let _ = writeln!(out, "Jain's index of device time by weight: {}", thousandths(jain));
         }
+    }
+    for change in &result.changes {
+        let what = match (&change.refused, change.holds_at_ns) {
+            (Some(why), _) => format!("not made: {why}"),
+            (None, at) => format!("holds from {}", time(at.unwrap_or(change.at_ns))),
+        };
+        let _ = writeln!(out, "change {} at {}: {what}", change.name, time(change.at_ns));
     }
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", counters(result));

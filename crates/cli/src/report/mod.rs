@@ -14,6 +14,7 @@ pub mod page;
 pub mod scale;
 pub mod svg;
 pub mod tables;
+mod tenants;
 
 use crate::failure::Failure;
 use crate::output;

@@ -1,7 +1,7 @@
 //! The page as a whole.
 
 use super::svg::escape;
-use super::{bars, inside, lines, tables};
+use super::{bars, inside, lines, tables, tenants};
 use crate::format::plural;
 use crate::verdict::{all_cautions, Row};
 
@@ -17,6 +17,7 @@ pub fn page(title: &str, rows: &[Row]) -> String {
         ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
         ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
         ("Tenants over time", "What each tenant got. Its device time, its share and the collection it caused stand in the summary.", lines::tenants(rows)),
+        ("Shares, collection, lending and wear", "What each tenant used of the devices, and what happened to it inside drives that tell tenants apart.", tenants::plots(rows)),
         ("Inside the drives", "What the drives count, read off about two hundred times as the run goes on.", inside::drives(rows)),
         ("Layers", "What each layer saw and counted, the top first.", details.concat()),
         ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),

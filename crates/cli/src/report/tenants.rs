@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn shares_add_up_between_samples() {
-        let used = |tenant: &str, device_ns: Vec<u64>| Used { tenant: tenant.into(), gc_ns: vec![0; 3], device_ns };
+        let used =
+            |tenant: &str, device_ns: Vec<u64>| Used { tenant: tenant.into(), gc_ns: vec![0; 3], device_ns };
         let tenants = vec![used("a", vec![0, 30, 30]), used("b", vec![0, 10, 30])];
         let over = OverTime { at_ns: vec![0, 100, 200], tenants, drives: Vec::new() };
         let lines = shares(&over);

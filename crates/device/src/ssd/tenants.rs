@@ -54,6 +54,7 @@ pub(super) struct Planted {
     pub lends_unallocated: bool,
     pub keeps_what_it_owes: bool,
     pub room_not_kept: bool,
+    pub clears_more: bool,
     pub leaves_units: bool,
     pub forgets_table: bool,
 }
@@ -304,6 +305,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.tenants_mut().is_demanded = false;
         }
+        if self.tenants_mut().planted.clears_more {
+            self.clear_twice(from, cx);
+        }
         let may_give = self.may_give(from) && !keeps;
         let tenants = self.tenants_mut();
         let inherited = &mut tenants.inherited[from as usize];
@@ -315,6 +319,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         *inherited = inherited.saturating_sub(1);
         self.give(from, pool);
         true
+    }
+
+    /// Planted: who owes a unit clears two for nothing.
+    #[cold]
+    fn clear_twice(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        for _ in 0..2 {
+            if self.blocks.planes[pool as usize].free > 1 && self.has_victim(pool) {
+                self.clear_whole_block(pool, TenantId::SYSTEM, cx);
+            }
+        }
     }
 
     /// Whether the owner of `pool` can give an erased unit back and still give back what else it owes.

@@ -64,12 +64,16 @@ impl BlockTable {
         *free = u32::try_from(now).expect("I-7: only erased blocks are given away");
     }
 
-    /// Gives up what is left of the open blocks of a pool.
-    pub fn close_open(&mut self, pool: u32) {
-        let p = &mut self.planes[pool as usize];
-        let open =
-            [std::mem::replace(&mut p.host, Cursor::CLOSED), std::mem::replace(&mut p.moved, Cursor::CLOSED)];
-        open.into_iter().for_each(|rest| self.waste(rest));
+    /// Gives up what is left of the open block for the host's pages of a pool.
+    pub fn close_host(&mut self, pool: u32) {
+        let rest = std::mem::replace(&mut self.planes[pool as usize].host, Cursor::CLOSED);
+        self.waste(rest);
+    }
+
+    /// The same of the one for moved pages.
+    pub fn close_moved(&mut self, pool: u32) {
+        let rest = std::mem::replace(&mut self.planes[pool as usize].moved, Cursor::CLOSED);
+        self.waste(rest);
     }
 
     /// Pools of each plane: one, or one for each tenant.

@@ -67,6 +67,8 @@ pub struct Plan {
     pub rest: Span,
     /// Before one in this many requests something about tenants changes; 0 for never.
     pub change_one_in: u64,
+    /// Whether a tenant of a shared drive means harm.
+    pub has_adversary: bool,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
     /// Whether what was acknowledged must survive, flushed or not. Not drawn.
@@ -98,6 +100,9 @@ impl Plan {
         let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
         let may_change = [Family::Ssd(Drive::Dealing), Family::Queue].map(Shape::Named).contains(shape);
         let change_one_in = if may_change { *root.fork(6).pick(&[0, 8, 30, 100]) } else { 0 };
+        let is_shared =
+            matches!(shape, Shape::Named(Family::Ssd(Drive::Tenants | Drive::Lending | Drive::Dealing)));
+        let has_adversary = is_shared && root.fork(8).below(3) == 0;
         let close = rng.below(2) == 0;
         Plan {
             seed,
@@ -107,6 +112,7 @@ impl Plan {
             cuts,
             chore_one_in,
             change_one_in,
+            has_adversary,
             rest,
             close,
             acknowledged: false,

@@ -1,5 +1,6 @@
 //! One seed from start to end: requests, power cuts, starts, and the last look at everything.
 
+mod adversary;
 mod changes;
 mod chores;
 mod legs;
@@ -73,6 +74,9 @@ pub(super) struct Session<'a> {
     /// What is drawn of tenants that change; a generator of its own.
     changes: Rng,
     spaces: changes::Spaces,
+    adversary: adversary::Adversary,
+    /// Pages of a unit of the drive.
+    unit_pages: u64,
     entries: Vec<Entry>,
     roots: Vec<u32>,
     engine: Engine<Judge>,
@@ -121,6 +125,8 @@ impl<'a> Session<'a> {
             wipe: false,
             changes: Rng::new(plan.seed).fork(7),
             spaces: changes::Spaces::default(),
+            adversary: adversary::Adversary::default(),
+            unit_pages: 0,
             entries,
             roots,
             engine,
@@ -301,6 +307,9 @@ impl<'a> Session<'a> {
     fn ask(&mut self) -> Result<(), Broken> {
         self.left -= 1;
         self.may_do_chore()?;
+        if let Some(asked) = self.harm() {
+            return self.submit(0, asked);
+        }
         let export = self.rng.below(self.entries.len() as u64) as usize;
         let load = &self.plan.load;
         let total: u64 = load.weights.iter().sum();
@@ -339,6 +348,7 @@ impl<'a> Session<'a> {
     fn submit(&mut self, export: usize, asked: Asked) -> Result<(), Broken> {
         self.tally.requests += 1;
         let now = self.engine.now();
+        let before = self.before();
         let (sink, pool) = self.engine.sink_and_pool();
         let (serial, cookie) = sink.comes(export, asked, now);
         let payload = match asked.op {
@@ -358,6 +368,7 @@ impl<'a> Session<'a> {
             cookie,
             arrival: now,
         });
+        self.check_harm(&asked, before)?;
         self.look()
     }
 

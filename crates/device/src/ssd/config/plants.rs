@@ -79,6 +79,12 @@ pub(super) const PLANTS: &[Plant] = &[
     )
     .within("ssd-lending"),
     Plant::new(
+        "ssd.tenant-demand-clears-more",
+        "I-8",
+        "who owes a unit clears several when one is demanded, and the lender waits for all of it",
+    )
+    .within("ssd-lending"),
+    Plant::new(
         "ssd.tenant-leaves-units",
         "I-7",
         "a tenant that goes leaves units with its pages behind, which are nobody's",

@@ -81,6 +81,11 @@ fn refused<T>(why: String, remedy: &str) -> Result<T, DealError> {
     Err(DealError::Refused { why, remedy: remedy.into() })
 }
 
+/// A deal that is begun and cannot be ended now.
+fn not_back<T>() -> Result<T, DealError> {
+    refused("units that were lent are not back yet".into(), "try again: the rest of it is done then")
+}
+
 impl Tenants {
     fn part(&self, tenant: usize) -> Part {
         self.table.parts()[tenant]
@@ -148,9 +153,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// The space of each tenant.
     pub(in crate::ssd) fn tenant_spaces(&self, out: &mut Vec<TenantSpace>) {
-        let Some(tenants) = self.tenants.as_deref().filter(|tenants| tenants.dealing.is_some()) else {
-            return;
-        };
+        let Some(tenants) = self.tenants.as_deref() else { return };
         let bytes = |pages: u32| u64::from(pages) << self.host.page_bits;
         for (number, part) in (1..).zip(tenants.table.parts()).filter(|(_, part)| part.live > 0) {
             let (first, size) = (ByteOffset(bytes(part.first)), ByteLen(bytes(part.live)));
@@ -280,7 +283,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let pools: Vec<u32> =
             (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
         if !self.tenants_mut().planted.leaves_units {
-            pools.iter().for_each(|&pool| self.clear_tail(pool, &part, cx));
+            for &pool in &pools {
+                if !self.clear_tail(pool, &part, cx) {
+                    return not_back();
+                }
+            }
         }
         let units = dealing.share(part.live).blocks;
         let valid_max = dealing.share(part.live);
@@ -291,8 +298,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         for &pool in &pools {
             if !self.settle_account(pool, units, cx) {
-                let why = "units that were lent are not back yet";
-                return refused(why.into(), "try again: the rest of it is done then");
+                return not_back();
             }
         }
         // Before a page is taken for the record: who needs a unit for it could borrow one of these.
@@ -302,25 +308,47 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         Ok(())
     }
 
-    /// Clears every unit of a pool with a version of a page that is going. A unit that is open is closed before.
-    fn clear_tail(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) {
+    /// Clears every unit of a pool with a version of a page that is going; units that are open are closed before. False when there is no
+    /// erased unit for pages that move, because others still have it.
+    fn clear_tail(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) -> bool {
         self.end_clearing(pool, cx);
+        self.recall(pool, cx);
+        let [host, moved] = self.open_units(pool).map(|unit| self.holds_version(unit, pool, part));
+        if host {
+            self.blocks.close_host(pool);
+        }
         while self.blocks.planes[pool as usize].free == 0 && self.has_victim(pool) {
             self.clear_whole_block(pool, TenantId::SYSTEM, cx);
         }
-        let units = self.units_with(pool, part);
-        let p = self.blocks.planes[pool as usize];
-        let layout = self.blocks.layout();
-        let open = [p.host.block(layout), p.moved.block(layout)];
-        if part.live == 0 || open.iter().any(|block| units.contains(block)) {
-            self.blocks.close_open(pool);
+        if self.blocks.planes[pool as usize].free == 0 && part.live > 0 {
+            return false;
         }
-        for unit in units {
+        if moved {
+            self.blocks.close_moved(pool);
+        }
+        for unit in self.units_with(pool, part) {
             // Another one's clearing may have erased it, and paid a debt with it.
             if self.holds_version(unit, pool, part) {
                 self.begin_clearing(pool, unit);
                 self.end_clearing(pool, cx);
             }
+        }
+        true
+    }
+
+    /// The units of a pool that are open for the host's pages and for those that move.
+    fn open_units(&self, pool: u32) -> [BlockId; 2] {
+        let (p, layout) = (&self.blocks.planes[pool as usize], self.blocks.layout());
+        [p.host.block(layout), p.moved.block(layout)]
+    }
+
+    /// Demands what a pool has lent, as far as it comes back.
+    fn recall(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        for _ in 0..2 * self.blocks.layout().blocks {
+            if !self.is_creditor(pool) {
+                return;
+            }
+            self.demand(pool, cx);
         }
     }
 
@@ -339,8 +367,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     fn holds_version(&self, unit: BlockId, pool: u32, part: &Part) -> bool {
         let layout = self.blocks.layout();
-        let (first, p) = (layout.first_page(unit).0, &self.blocks.planes[pool as usize]);
-        let is_open = || [p.host, p.moved].iter().any(|cursor| cursor.block(layout) == unit);
+        if unit.0 >= layout.block_end() {
+            // None is open.
+            return false;
+        }
+        let first = layout.first_page(unit).0;
+        let is_open = || self.open_units(pool).contains(&unit);
         if self.blocks.pool_of_block(unit) != pool
             || self.blocks.content(Ppn(first)) == Content::Free && !is_open()
         {
@@ -373,12 +405,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Whether a pool can do with so many units: what it has lent is back, what it owes is paid, and the rest of its units are erased.
     fn settle_account(&mut self, pool: u32, units: u32, cx: &mut Cx<'_>) -> bool {
         let turns = 2 * self.blocks.layout().blocks;
-        for _ in 0..turns {
-            if !self.is_creditor(pool) {
-                break;
-            }
-            self.demand(pool, cx);
-        }
+        self.recall(pool, cx);
         for _ in 0..turns {
             if !self.is_debtor(pool) {
                 break;

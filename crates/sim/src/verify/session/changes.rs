@@ -22,7 +22,7 @@ pub(super) struct Spaces {
 
 impl Session<'_> {
     /// What the tenants of the drive have, of a stack that is a drive which deals its space out.
-    fn spaces_of_drive(&self) -> Vec<TenantSpace> {
+    pub(super) fn spaces_of_drive(&self) -> Vec<TenantSpace> {
         let mut spaces = Vec::new();
         self.engine.graph.machine(self.entries[0].node).spaces(&mut spaces);
         spaces
@@ -31,6 +31,8 @@ impl Session<'_> {
     /// Learns what tenants have at the start.
     pub(super) fn learn_spaces(&mut self) {
         self.spaces = Spaces { now: self.spaces_of_drive(), before: None };
+        let map = self.engine.graph.machine(self.entries[0].node).flash_map();
+        self.unit_pages = map.map_or(1, |map| u64::from(map.pages_per_block));
     }
 
     /// After a start: the deal that was under way was made or not.
@@ -46,7 +48,9 @@ impl Session<'_> {
 
     /// A range of a tenant's own, where a drive deals its space out.
     pub(super) fn own_range(&mut self) -> Option<(u64, u64)> {
-        if self.spaces.now.is_empty() {
+        let given: u64 = self.spaces.now.iter().map(|space| space.size.0).sum();
+        // Where all of the drive is given, requests may reach over boundaries.
+        if given == 0 || given == self.entries[0].limits.capacity.0 {
             return None;
         }
         let space = *self.changes.pick(&self.spaces.now);

@@ -1,0 +1,116 @@
+//! A tenant that means harm, on a drive that several share: it sees what the drive counts and asks for what hurts most at that moment.
+//!
+//! *What it does.* It fills its space, so that it runs out of erased units and borrows. While it owes, it writes pages far apart, so that each of its units is
+//! nearly all valid and clearing one for a lender gains as little as can be. When others owe it something it writes in long runs, to demand all
+//! of it at once. Now and then it trims single pages, for records that others may have to wait for.
+//!
+//! *What the others are promised* (I-8), checked at each request that lies in one tenant's space: it demands no more units than that tenant has
+//! lent; and what it makes other tenants move is at most one collection, less than a unit's pages, for each unit that it demands.
+//! Requests that put trims on record are left out: these records are anybody's.
+
+use super::super::oracle::Asked;
+use super::{broken, Broken, Session};
+use nandu_base::{ByteLen, ByteOffset, Counter, Flags, Op, TenantSpace};
+
+/// What a drive counts of its tenants.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Standing {
+    demanded: u64,
+    journal_pages: u64,
+    /// By tenant: pages moved, units lent now, units borrowed now.
+    tenants: Vec<(u64, u64, u64)>,
+}
+
+/// The one who means harm, and how far it has gone.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Adversary {
+    /// Requests it has made.
+    made: u64,
+}
+
+/// Pages from one of its writes to the next while it owes.
+const STRIDE: u64 = 7;
+
+impl Session<'_> {
+    /// Whether tenants share the drive that is the whole stack.
+    fn is_shared_drive(&self) -> bool {
+        self.plan.has_adversary && !self.spaces_of_drive().is_empty()
+    }
+
+    fn standing(&self) -> Standing {
+        let mut counters: Vec<Counter> = Vec::new();
+        self.engine.graph.machine(self.entries[0].node).counters(&mut counters);
+        let of = |name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
+        let tenant = |number: usize| {
+            let of = |what: &str| of(&format!("tenant_{number}_{what}"));
+            (of("gc_pages_moved"), of("units_lent_now"), of("units_borrowed_now"))
+        };
+        Standing {
+            demanded: of("units_demanded"),
+            journal_pages: of("journal_pages"),
+            tenants: (1..=16).map(tenant).collect(),
+        }
+    }
+
+    /// What the adversary asks for in place of a random request, if it is its turn.
+    pub(super) fn harm(&mut self) -> Option<Asked> {
+        if !self.is_shared_drive() || self.changes.below(2) == 0 {
+            return None;
+        }
+        let space = self.spaces_of_drive()[0];
+        let (_, lent, borrowed) = self.standing().tenants[space.number as usize - 1];
+        let page = u64::from(self.entries[0].limits.preferred);
+        let pages = (space.size.0 / page).max(1);
+        self.adversary.made += 1;
+        let made = self.adversary.made;
+        let (op, first, count) = match (lent, borrowed) {
+            _ if made.is_multiple_of(11) => (Op::Trim, self.changes.below(pages), 1),
+            (1.., _) => (Op::Write, made * 8 % pages, 8),
+            (_, 1..) => (Op::Write, made * STRIDE % pages, 1),
+            _ => (Op::Write, made * 4 % pages, 4),
+        };
+        let len = (count.min(pages - first) * page).min(self.entries[0].limits.max_io.0);
+        let offset = ByteOffset(space.first.0 + first * page);
+        Some(Asked { op, flags: Flags::NONE, offset, len: ByteLen(len) })
+    }
+
+    /// What stands before a request whose harm to others is to be measured.
+    pub(super) fn before(&self) -> Option<Standing> {
+        self.is_shared_drive().then(|| self.standing())
+    }
+
+    /// I-8: what a request has made others do.
+    pub(super) fn check_harm(&self, asked: &Asked, before: Option<Standing>) -> Result<(), Broken> {
+        let Some(before) = before else { return Ok(()) };
+        let (first, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
+        let lies_in = |space: &&TenantSpace| first >= space.first.0 && end <= space.first.0 + space.size.0;
+        let spaces = self.spaces_of_drive();
+        let Some(space) = spaces.iter().find(lies_in).filter(|_| asked.op == Op::Write) else {
+            return Ok(());
+        };
+        let after = self.standing();
+        if after.journal_pages != before.journal_pages {
+            return Ok(());
+        }
+        let own = space.number as usize - 1;
+        let demanded = after.demanded - before.demanded;
+        // What was owed at a power cut may take a second demand.
+        let lent = before.tenants[own].1 * (1 + u64::from(self.tally.crashes > 0));
+        if demanded > lent {
+            let what =
+                format!("{asked:?} demands {demanded} units of {lent} that tenant {} has lent", own + 1);
+            return Err(broken("I-8", what));
+        }
+        let moved = |other: usize| after.tenants[other].0 - before.tenants[other].0;
+        let moved: u64 = (0..16).filter(|&other| other != own).map(moved).sum();
+        let most = demanded * (self.unit_pages - 1);
+        if moved > most {
+            let what = format!(
+                "{asked:?} of tenant {} makes others move {moved} pages, at most {most} are promised",
+                own + 1
+            );
+            return Err(broken("I-8", what));
+        }
+        Ok(())
+    }
+}
