@@ -59,6 +59,7 @@ pub(crate) enum Tag {
     Load,
     Collect,
     Demote,
+    DemoteFlush,
     Erase,
     EraseFlush,
     Commit,
@@ -66,13 +67,14 @@ pub(crate) enum Tag {
     Record,
 }
 
-const TAGS: [Tag; 11] = [
+const TAGS: [Tag; 12] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
     Tag::Load,
     Tag::Collect,
     Tag::Demote,
+    Tag::DemoteFlush,
     Tag::Erase,
     Tag::EraseFlush,
     Tag::Commit,
@@ -119,8 +121,10 @@ pub(crate) struct Hybrid {
     pub collectors: Vec<Collector>,
     pub commit: Commit,
     pub marks: Marks,
-    /// The disk was written since it was last flushed.
+    /// Data of the host went to the disk since it was last flushed.
     pub disk_unflushed: bool,
+    /// Pages of rings went to the disk since it was last flushed.
+    pub demoted_unflushed: bool,
     pub disk_stands: bool,
     /// What waits in DRAM is to be appended.
     pub flushing: bool,
@@ -181,6 +185,7 @@ impl Hybrid {
             commit: Commit::default(),
             marks: Marks::default(),
             disk_unflushed: false,
+            demoted_unflushed: false,
             disk_stands: false,
             flushing: false,
             last_request: Instant::ZERO,
@@ -339,7 +344,7 @@ impl Hybrid {
         self.phase = Phase::Running;
         self.dram.open(cx.pool);
         self.count.recoveries += 1;
-        self.disk_unflushed = false;
+        (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
         self.was_lost = false;
         self.stir = true;
@@ -476,6 +481,7 @@ impl Machine for Hybrid {
                 Tag::Load => self.load_done(index, id, cx),
                 Tag::Collect => self.collect_read(index as usize, failed, cx),
                 Tag::Demote => self.demoted(index as usize, failed, cx),
+                Tag::DemoteFlush => self.batch_flushed(index as usize, failed, cx),
                 Tag::Erase | Tag::EraseFlush => {
                     self.erased(index as usize, tag == Tag::EraseFlush, failed, cx);
                 }
