@@ -223,6 +223,8 @@ plants! {
         "a frame that waits is used, and a flush that came before does not wait for it";
     stale_load, "hybrid.stale-load", "I-1", "hybrid",
         "a page that was being read while newer data went past it enters DRAM as it was";
+    demotes_unflushed, "hybrid.demotes-unflushed", "I-1", "hybrid",
+        "a unit is erased before the disk has made durable what went there";
     acks_from_dram, "hybrid.acks-from-dram", "I-1", "hybrid-on-one-chip",
         "a change is acknowledged from DRAM although `ack` says ring";
     promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",

@@ -34,6 +34,8 @@ pub(crate) enum Stage {
     /// They wait until nothing else of their extent is on its way to the disk.
     DiskWait,
     Disk,
+    /// The disk is flushed.
+    DiskFlush,
     Commit,
     /// The oldest unit is unmapped and waits for its reads.
     Retire,
@@ -78,7 +80,8 @@ pub(crate) struct Collector {
     left: u32,
     failed: bool,
     tries: u8,
-    ticket: u64,
+    /// The commit that it waits for.
+    pub ticket: u64,
 }
 
 impl Collector {
@@ -202,13 +205,7 @@ impl Hybrid {
         } else if self.find_slots(r, false) {
             return self.read_chunk(r, Some(r + 1), cx);
         }
-        let ticket = self.ask_for_commit();
-        let c = &mut self.collectors[r];
-        (c.stage, c.ticket) = (Stage::Commit, ticket);
-        if self.planted.erase_before_proof {
-            c.ticket = 0;
-        }
-        self.stir = true;
+        self.settle_batch(r, cx);
     }
 
     /// Reads the slots of the chunk, neighbours at once.
@@ -320,7 +317,7 @@ impl Hybrid {
 
     /// Part of a row is on the disk.
     pub(crate) fn demoted(&mut self, r: usize, failed: bool, cx: &mut Cx<'_>) {
-        self.disk_unflushed = true;
+        self.demoted_unflushed = true;
         let c = &mut self.collectors[r];
         c.left -= 1;
         c.failed |= failed;

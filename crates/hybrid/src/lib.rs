@@ -47,6 +47,7 @@ mod append;
 mod bypass;
 mod commit;
 mod config;
+mod demote;
 mod dram;
 mod figures;
 mod gather;

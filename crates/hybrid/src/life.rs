@@ -92,7 +92,7 @@ impl Hybrid {
         self.phase = Phase::Running;
         self.dram.open(cx.pool);
         self.count.recoveries += 1;
-        self.disk_unflushed = false;
+        (self.disk_unflushed, self.demoted_unflushed) = (false, false);
         self.reopen_after = Span::ZERO;
         self.was_lost = false;
         self.stir = true;

@@ -66,6 +66,7 @@ pub(crate) enum Tag {
     Load,
     Collect,
     Demote,
+    DemoteFlush,
     Erase,
     EraseFlush,
     Commit,
@@ -73,13 +74,14 @@ pub(crate) enum Tag {
     Record,
 }
 
-const TAGS: [Tag; 11] = [
+const TAGS: [Tag; 12] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
     Tag::Load,
     Tag::Collect,
     Tag::Demote,
+    Tag::DemoteFlush,
     Tag::Erase,
     Tag::EraseFlush,
     Tag::Commit,
@@ -126,8 +128,10 @@ pub(crate) struct Hybrid {
     pub collectors: Vec<Collector>,
     pub commit: Commit,
     pub marks: Marks,
-    /// The disk was written since it was last flushed.
+    /// Data of the host went to the disk since it was last flushed.
     pub disk_unflushed: bool,
+    /// Pages of rings went to the disk since it was last flushed.
+    pub demoted_unflushed: bool,
     pub disk_stands: bool,
     /// What waits in DRAM is to be appended.
     pub flushing: bool,
@@ -190,6 +194,7 @@ impl Hybrid {
             commit: Commit::default(),
             marks: Marks::default(),
             disk_unflushed: false,
+            demoted_unflushed: false,
             disk_stands: false,
             flushing: false,
             last_request: Instant::ZERO,
@@ -382,6 +387,7 @@ impl Machine for Hybrid {
                 Tag::Load => self.load_done(index, id, cx),
                 Tag::Collect => self.collect_read(index as usize, failed, cx),
                 Tag::Demote => self.demoted(index as usize, failed, cx),
+                Tag::DemoteFlush => self.batch_flushed(index as usize, failed, cx),
                 Tag::Erase | Tag::EraseFlush => {
                     self.erased(index as usize, tag == Tag::EraseFlush, failed, cx);
                 }
