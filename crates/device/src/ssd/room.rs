@@ -97,7 +97,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn has_room_to_clear(&self, pool: u32) -> bool {
         let victim = self.victim_of(pool).expect("a block is being cleared");
         let valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
-        let records = self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
+        let records =
+            self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
         let p = &self.blocks.planes[pool as usize];
         let left = p.moved.left() + if self.host.separate { 0 } else { p.host.left() };
         valid + records as u32 <= left
@@ -115,7 +116,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 && self.blocks.pool_of_block(*block) == pool
                 && self.blocks.oldest(*block) > known_to
         };
-        let mut blocks: Vec<BlockId> = self.blocks.layout().plane_blocks(plane).filter(is_candidate).collect();
+        let mut blocks: Vec<BlockId> =
+            self.blocks.layout().plane_blocks(plane).filter(is_candidate).collect();
         blocks.sort_unstable_by_key(|&block| std::cmp::Reverse(self.blocks.oldest(block)));
         for block in blocks {
             let Some(copies) = self.copies_in(block, &traces, cx) else { continue };
@@ -226,7 +228,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 self.map.set(lpn, original);
             }
             Content::Journal(slot) => self.journal.moved(slot, original),
-            Content::Free | Content::Waste | Content::Map(_) => unreachable!("only data and records are copied"),
+            Content::Free | Content::Waste | Content::Map(_) => {
+                unreachable!("only data and records are copied")
+            }
         }
     }
 }
