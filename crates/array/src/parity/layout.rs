@@ -187,6 +187,8 @@ pub struct Superblock {
     pub clean: bool,
     /// Bytes of data on each leg.
     pub data: u64,
+    /// Number and checksum of the entries on the list of lost sectors behind this record; 0 for none.
+    pub lost: u64,
     /// How far each leg is current and durable: [`OUT`], or a leg offset; `data` for a full member.
     pub upto: [u64; MOST],
     /// The epoch in which each leg was taken in: it has no parts of earlier journal entries.
@@ -207,6 +209,7 @@ impl Superblock {
             w.u64(value);
         }
         self.upto.iter().chain(&self.since).for_each(|&u| w.u64(u));
+        w.u64(self.lost);
         seal(out);
     }
 
@@ -222,6 +225,7 @@ impl Superblock {
         let (floor, data) = (r.u64(), r.u64());
         let upto = std::array::from_fn(|_| r.u64());
         let since = std::array::from_fn(|_| r.u64());
+        let lost = r.u64();
         let sane = usize::from(leg) < MOST && gen.epoch < 1 << 23;
         sane.then_some(Superblock {
             leg,
@@ -233,6 +237,7 @@ impl Superblock {
             floor,
             clean: clean != 0,
             data,
+            lost,
             upto,
             since,
         })
@@ -381,6 +386,7 @@ mod tests {
             floor: 5 << 40,
             clean: true,
             data: 1 << 20,
+            lost: 9 << 32 | 2,
             upto: std::array::from_fn(|i| i as u64),
             since: std::array::from_fn(|i| 30 + i as u64),
         };

@@ -92,6 +92,7 @@ const BLANK: Superblock = Superblock {
     floor: 0,
     clean: false,
     data: 0,
+    lost: 0,
     upto: [OUT; 16],
     since: [0; 16],
 };
@@ -132,6 +133,7 @@ impl Parity {
         }
         self.legs[leg].upto = OUT;
         self.legs[leg].durable = OUT;
+        self.lost.drop_leg(leg);
         for p in self.pieces.iter_mut().filter(|p| p.kind != Kind::Free) {
             p.legs &= !(1 << leg);
             p.again |= p.reads >> leg & 1 != 0;
@@ -171,16 +173,18 @@ impl Parity {
         for leg in bits(self.legs_in()) {
             let l = &mut self.legs[leg];
             l.slot ^= 1;
+            let offset = ByteOffset(l.layout.superblocks[usize::from(l.slot)]);
+            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
+            let page = cx.pool.bytes_mut(payload, ByteLen(PAGE));
             let sb = Superblock {
                 leg: leg as u8,
                 shape: self.shape,
                 data: self.geometry.data,
+                lost: self.lost.encode(page),
                 upto,
                 ..self.members.sb
             };
-            let offset = ByteOffset(l.layout.superblocks[usize::from(l.slot)]);
-            let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
-            sb.encode(cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+            sb.encode(page);
             let (flags, cookie) = (Flags::FUA, Tag::SbWrite.cookie(leg, 0));
             self.members.flying += 1;
             self.count.superblock_writes += 1;
@@ -261,6 +265,7 @@ impl Parity {
         self.members.checkpoint = Checkpoint::Flushing { left, floor, version };
         self.members.last = self.run == Run::Closing;
         self.rebuild.unsaved = 0;
+        self.lost.flushing();
         self.count.checkpoints += 1;
         for leg in bits(legs) {
             self.legs[leg].covered = self.legs[leg].upto;
@@ -287,6 +292,7 @@ impl Parity {
             self.members.checkpoint = Checkpoint::None;
         } else {
             self.members.sb.floor = floor;
+            self.lost.flushed();
             self.members.ended = self.members.last;
             self.members.sb.clean = self.members.last && self.rebuild.parity_upto >= self.geometry.data;
             self.members.checkpoint = Checkpoint::Recording { floor };

@@ -28,10 +28,12 @@
 //! **RAID-3.** The parity is on the last leg and one request is served at a time. A leg that has no part in a request
 //! stays idle meanwhile: it does not turn along, for nothing here turns.
 //!
-//! **Not done.** Reads of what is left when two legs are lost. A rebuild stops at a sector that another leg cannot
-//! read, for the sector of the leg being rebuilt is lost with it, and tries again each second: a write of all chunks of the
-//! row there ends it, and a smaller one fails where it needs what is lost. No list of lost sectors, no bitmap of regions
-//! for "resync", no scrub.
+//! **Lost sectors.** What a rebuild cannot make, for another leg cannot read it, is put on record and reads as an error until
+//! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
+//! chunks of the row needs neither.
+//!
+//! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync", no scrub. With "resync" a
+//! rebuild stops at a sector that another leg cannot read, and tries again each second.
 //!
 //! **Bounds.** Work per event: the pieces under way when a leg goes, all slots of the journal at a checkpoint and a start,
 //! otherwise a few. A request has at most [`WINDOW`] pieces under way. RAM: 120 B for each piece under way with one
@@ -40,6 +42,7 @@
 pub mod config;
 mod journal;
 pub mod layout;
+mod lost;
 mod member;
 mod open;
 mod read;
@@ -165,6 +168,8 @@ struct Counts {
     degraded_reads: u64,
     rebuilt_bytes: u64,
     rebuild_stops: u64,
+    sectors_lost: u64,
+    sectors_mended: u64,
     journal_writes: u64,
     journal_bytes: u64,
     journal_waits: u64,
@@ -202,6 +207,7 @@ pub struct Parity {
     members: member::Members,
     opening: open::Opening,
     rebuild: rebuild::Rebuild,
+    lost: lost::Lost,
     journal: Journal,
 
     jobs: Vec<Job>,
@@ -251,6 +257,7 @@ impl Parity {
         let journaled = config.write_hole == WriteHole::Journal;
         let rotation = if geometry.fixed { 4 } else { config.layout as u8 };
         Parity {
+            lost: lost::Lost::new(limits.align),
             rebuild_chunk: config.rebuild_chunk.0.min(limits.max_io.0 / layout::PAGE * layout::PAGE),
             limits,
             geometry,
@@ -502,6 +509,9 @@ impl Machine for Parity {
             ("superblock_writes", c.superblock_writes),
             ("rebuilt_bytes", c.rebuilt_bytes),
             ("rebuild_stops", c.rebuild_stops),
+            ("lost_sectors", self.lost.len() as u64),
+            ("sectors_lost", c.sectors_lost),
+            ("sectors_mended", c.sectors_mended),
             ("repairs", c.repairs),
             ("leg_read_errors", c.read_errors),
             ("leg_write_errors", c.write_errors),

@@ -18,6 +18,7 @@
 use super::config::Fresh;
 use super::journal::sum_of;
 use super::layout::{Entry, Superblock, OUT, PAGE};
+use super::lost::Lost;
 use super::member::Seen;
 use super::write::FLUSH;
 use super::{bits, Parity, Run, Tag};
@@ -88,6 +89,8 @@ pub(super) struct Opening {
     /// start takes must not keep it from ending.
     went: u16,
     slots: Vec<[Slot; 2]>,
+    /// The lists of lost sectors in them.
+    lists: Vec<[Vec<u64>; 2]>,
     /// The next slot of each leg whose header is read.
     next: Vec<u32>,
     /// What was found in the journals; the end is the current entry's.
@@ -167,7 +170,9 @@ impl Parity {
         self.rebuild = super::rebuild::Rebuild::default();
         self.members.checkpoint = super::member::Checkpoint::None;
         self.opening.slots = vec![[Slot::Foreign; 2]; self.legs.len()];
+        self.opening.lists = vec![Default::default(); self.legs.len()];
         self.opening.next = vec![0; self.legs.len()];
+        self.lost.clear();
         let usable = bits(self.all()).filter(|&l| self.is_usable(l, cx)).fold(0u16, |m, l| m | 1 << l);
         let steady = usable & !self.opening.went;
         let few = steady.count_ones() as usize + 1 < self.legs.len();
@@ -250,8 +255,13 @@ impl Parity {
         let request = &cx.requests[id];
         let error = request.error;
         let bytes = cx.pool.bytes(request.payload, ByteLen(PAGE));
-        let found = match Superblock::decode(bytes) {
-            Some(sb) => Slot::Valid(sb),
+        let whole = Superblock::decode(bytes).and_then(|sb| Some((sb, Lost::decode(bytes, sb.lost)?)));
+        let mut list = Vec::new();
+        let found = match whole {
+            Some((sb, lost)) => {
+                list = lost;
+                Slot::Valid(sb)
+            }
             None if bytes.iter().all(|&b| b == 0) => Slot::Blank,
             None => Slot::Foreign,
         };
@@ -271,6 +281,7 @@ impl Parity {
             }
         }
         self.opening.slots[leg][slot as usize] = found;
+        self.opening.lists[leg][slot as usize] = list;
         self.opening.left -= 1;
     }
 
@@ -386,6 +397,12 @@ impl Parity {
         // The floor moves without a new generation: the highest counts, for all legs had flushed before it was written.
         let same = found.iter().flatten().filter(|other| other.gen == sb.gen);
         self.members.sb.floor = same.map(|other| other.floor).max().unwrap_or(sb.floor);
+        // So does the list of lost sectors: it grows before a mark moves on, and shrinks after a flush.
+        let newest = (0..found.len()).filter(|&l| found[l].is_some_and(|other| other.gen == sb.gen));
+        if let Some(l) = newest.max_by_key(|&l| found[l].map(|other| other.seq)) {
+            let list = &self.opening.lists[l][usize::from(self.legs[l].slot)];
+            self.lost.restore(list, self.legs.len(), self.geometry.data);
+        }
         for (leg, found) in found.iter().enumerate() {
             let fits = found.is_some_and(|o| {
                 o.gen == sb.gen
@@ -398,6 +415,9 @@ impl Parity {
             } else {
                 l.back |= found.is_some() || self.how.create && blank >> leg & 1 != 0;
             }
+        }
+        for leg in bits(!self.legs_in()) {
+            self.lost.drop_leg(leg);
         }
         if !self.journaled && !sb.clean {
             if self.not_full() > 0 && !self.how.alone {
@@ -552,12 +572,14 @@ impl Parity {
             let (offset, len) = (ByteOffset(entry.start), ByteLen(entry.end - entry.start));
             let cookie = Tag::Redo.cookie(leg, k as u32);
             self.opening.left += 1;
+            self.lost.mend(leg, entry.start, entry.end);
             self.send(leg, ReqId::NONE, Draft { op, flags: Flags::NONE, offset, len, payload, cookie }, cx);
         }
         Step::Redo
     }
 
     fn open_flush(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.lost.flushing();
         for leg in bits(self.legs_in()) {
             self.opening.left += 1;
             self.send(leg, ReqId::NONE, Draft { cookie: Tag::Checkpoint.cookie(leg, 0), ..FLUSH }, cx);
@@ -576,6 +598,7 @@ impl Parity {
     }
 
     fn open_record(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.lost.flushed();
         self.next_generation();
         let next = self.members.epoch << 40;
         self.journal.restart(next);

@@ -18,7 +18,7 @@ impl Parity {
     /// Whether the leg that has the data of a read may be asked for it.
     fn is_direct(&self, p: &Piece) -> bool {
         let leg = self.geometry.leg(self.geometry.row(p.start), p.first);
-        (self.readable(p.upto) & !p.bad) >> leg & 1 != 0
+        (self.readable(p.upto) & !p.bad & !self.lost.legs(p.at, p.upto)) >> leg & 1 != 0
     }
 
     pub(super) fn read_begin(&mut self, i: u32, cx: &mut Cx<'_>) {
@@ -58,7 +58,8 @@ impl Parity {
             return self.read_begin(i, cx);
         }
         let others = self.all() & !(1 << leg);
-        if (self.readable(p.end) & !p.bad) & others != others || !self.parity_is_right(p.end) {
+        let sound = self.readable(p.end) & !p.bad & !self.lost.legs(p.at, p.upto);
+        if sound & others != others || !self.parity_is_right(p.end) {
             return self.unreadable(i, cx);
         }
         self.count.degraded_reads += 1;
@@ -80,7 +81,8 @@ impl Parity {
         }
         let target = self.data(&p, p.first);
         cx.pool.copy(p.sum, target, p.len());
-        if p.bad >> leg & 1 == 0 || !self.legs[leg].is_in() {
+        let lacks = p.bad | self.lost.legs(p.at, p.upto);
+        if lacks >> leg & 1 == 0 || !self.legs[leg].is_in() {
             self.drop_sum(i, cx);
             return self.next_block(i, cx);
         }
@@ -94,7 +96,12 @@ impl Parity {
 
     /// What could not be read was written back; when that failed the leg has been given up.
     pub(super) fn repaired(&mut self, i: u32, cx: &mut Cx<'_>) {
-        self.count.repairs += u64::from(self.legs[self.home(i)].is_in());
+        let leg = self.home(i);
+        if self.legs[leg].is_in() {
+            let p = self.pieces[i as usize];
+            self.count.repairs += 1;
+            self.count.sectors_mended += self.lost.mend(leg, p.at, p.upto);
+        }
         self.drop_sum(i, cx);
         self.next_block(i, cx);
     }
@@ -108,7 +115,8 @@ impl Parity {
     fn unreadable(&mut self, i: u32, cx: &mut Cx<'_>) {
         let align = u64::from(self.limits.align);
         let p = &mut self.pieces[i as usize];
-        if p.at == p.start && p.upto == p.end && p.end - p.start > align && p.bad != 0 {
+        let lacks = p.bad | self.lost.legs(p.start, p.end);
+        if p.at == p.start && p.upto == p.end && p.end - p.start > align && lacks != 0 {
             (p.upto, p.bad) = (p.at + align, 0);
             self.read_begin(i, cx);
         } else {
@@ -159,6 +167,6 @@ impl Parity {
 
     /// How much of an extent one request of a rebuild covers.
     pub(super) fn rebuild_len(&self) -> ByteLen {
-        ByteLen(self.rebuild.len.clamp(super::layout::PAGE, self.rebuild_chunk))
+        ByteLen(self.rebuild.len.clamp(self.lost.unit(), self.rebuild_chunk))
     }
 }

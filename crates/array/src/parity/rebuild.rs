@@ -13,6 +13,8 @@ use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Instant, Op, Span};
 
 /// How long a rebuild waits before it tries again what could not be read.
 const RETRY: Span = Span::from_secs(1);
+/// How often it tries one sector before that is lost.
+const TRIES: u32 = 3;
 
 /// The rebuild under way.
 #[derive(Debug)]
@@ -29,17 +31,31 @@ pub(super) struct Rebuild {
     pub(super) len: u64,
     /// Bytes since the last checkpoint.
     pub(super) unsaved: u64,
+    /// How often the sector that is next could not be made.
+    failed: u32,
+    /// Whether the piece under way is about a sector that is lost.
+    mends: bool,
 }
 
 impl Default for Rebuild {
     fn default() -> Rebuild {
         let (parity_upto, next_at) = (u64::MAX, Instant::ZERO);
-        Rebuild { parity_upto, piece: NONE, waits: false, next_at, len: u64::MAX, unsaved: 0 }
+        Rebuild {
+            parity_upto,
+            piece: NONE,
+            waits: false,
+            next_at,
+            len: u64::MAX,
+            unsaved: 0,
+            failed: 0,
+            mends: false,
+        }
     }
 }
 
 impl Parity {
-    /// The leg to rebuild and the extent, or none: nothing is left, or nothing can be done.
+    /// The leg to rebuild and the extent, or none: nothing is left, or nothing can be done. When nothing else is left a sector that is
+    /// lost is tried.
     fn rebuild_next(&self) -> Option<(usize, u64, u64)> {
         let data = self.geometry.data;
         if let Some(leg) = bits(self.legs_in()).find(|&l| self.legs[l].upto < data) {
@@ -47,12 +63,22 @@ impl Parity {
             return Some((leg, at, data.min(at + self.rebuild_len().0)));
         }
         let at = self.rebuild.parity_upto;
-        let all_in = self.legs_in() == self.all();
-        (at < data && all_in).then(|| {
+        if self.legs_in() != self.all() {
+            return None;
+        }
+        if at < data {
             let row_end = (self.geometry.row(at) + 1) << self.geometry.chunk_bits;
             let leg = self.geometry.parity(self.geometry.row(at));
-            (leg, at, row_end.min(at + self.rebuild_len().0))
-        })
+            return Some((leg, at, row_end.min(at + self.rebuild_len().0)));
+        }
+        let (leg, start) = self.lost.next()?;
+        Some((leg, start, start + self.lost.unit()))
+    }
+
+    /// Whether a leg or the parity is not rebuilt to the end.
+    fn rebuilds(&self) -> bool {
+        let data = self.geometry.data;
+        self.rebuild.parity_upto < data || bits(self.legs_in()).any(|l| self.legs[l].upto < data)
     }
 
     pub(super) fn pump_rebuild(&mut self, cx: &mut Cx<'_>) {
@@ -60,11 +86,17 @@ impl Parity {
         if busy || self.run != Run::Running || self.is_held() {
             return;
         }
-        let Some((leg, start, end)) = self.rebuild_next() else { return };
         if self.rebuild.next_at > cx.now {
-            self.rebuild.waits = true;
-            cx.wake_at(REBUILD, self.rebuild.next_at);
+            if self.rebuild_next().is_some() {
+                self.rebuild.waits = true;
+                cx.wake_at(REBUILD, self.rebuild.next_at);
+            }
             return;
+        }
+        let Some((leg, start, end)) = self.rebuild_next() else { return };
+        self.rebuild.mends = !self.rebuilds();
+        if self.rebuild.mends {
+            self.lost.tried();
         }
         let i = self.new_piece(Kind::Rebuild(leg as u8), NONE, start, end, 0, 0);
         self.pieces[i as usize].legs = 1 << leg;
@@ -81,6 +113,9 @@ impl Parity {
         if self.has_gone(&p, usize::from(leg)) || self.is_held() || self.readable(p.end) & others != others {
             return self.rebuild_over(i, cx);
         }
+        if self.lost.legs(p.start, p.end) & others != 0 {
+            return self.rebuild_failed(i, cx);
+        }
         let sum = cx.pool.allocate(p.len());
         self.pieces[i as usize].sum = sum;
         self.read_legs(i, others, cx);
@@ -94,13 +129,7 @@ impl Parity {
             return self.rebuild_over(i, cx);
         }
         if p.again {
-            // Another leg cannot read it. Come as near as possible, then wait.
-            self.rebuild.len = PAGE;
-            if p.end - p.start <= PAGE {
-                self.count.rebuild_stops += 1;
-                self.rebuild.next_at = cx.now + RETRY;
-            }
-            return self.rebuild_over(i, cx);
+            return self.rebuild_failed(i, cx);
         }
         if phase == Phase::Reading {
             let (offset, len, payload) = (ByteOffset(p.at), p.len(), p.sum);
@@ -111,18 +140,50 @@ impl Parity {
             return self.send(leg, nandu_base::ReqId::NONE, draft, cx);
         }
         let len = p.end - p.start;
+        self.count.sectors_mended += self.lost.mend(leg, p.start, p.end);
+        self.count.rebuilt_bytes += len;
+        self.rebuild_passed(leg, &p);
+        if self.rebuild_rate > 0 {
+            let from = self.rebuild.next_at.later(cx.now);
+            let nanos = u128::from(len) * 1_000_000_000 / u128::from(self.rebuild_rate);
+            self.rebuild.next_at = from + Span(nanos as u64);
+        }
+        self.rebuild_over(i, cx);
+    }
+
+    /// What a piece was about is rebuilt, or on record as lost: go on behind it.
+    fn rebuild_passed(&mut self, leg: usize, p: &Piece) {
+        self.rebuild.failed = 0;
+        if self.rebuild.mends {
+            return;
+        }
         if self.legs[leg].upto < self.geometry.data {
             self.legs[leg].upto = p.end;
         } else {
             self.rebuild.parity_upto = p.end;
         }
         self.rebuild.len = self.rebuild.len.saturating_mul(2);
-        self.rebuild.unsaved += len;
-        self.count.rebuilt_bytes += len;
-        if self.rebuild_rate > 0 {
-            let from = self.rebuild.next_at.later(cx.now);
-            let nanos = u128::from(len) * 1_000_000_000 / u128::from(self.rebuild_rate);
-            self.rebuild.next_at = from + Span(nanos as u64);
+        self.rebuild.unsaved += p.end - p.start;
+    }
+
+    /// Another leg cannot read what a piece needs: come as near as possible, then wait, and at last go on without it.
+    fn rebuild_failed(&mut self, i: u32, cx: &mut Cx<'_>) {
+        let p = self.pieces[i as usize];
+        let Kind::Rebuild(leg) = p.kind else { unreachable!("a piece of a rebuild") };
+        let (leg, unit, len) = (usize::from(leg), self.lost.unit(), p.end - p.start);
+        self.rebuild.len = if len > PAGE { PAGE } else { unit };
+        if self.planted.lost_forgotten && len <= PAGE {
+            self.rebuild_passed(leg, &p);
+        } else if len <= unit {
+            self.count.rebuild_stops += 1;
+            self.rebuild.failed += 1;
+            self.rebuild.next_at = cx.now + RETRY;
+            let may_pass = self.journaled && !self.rebuild.mends && self.rebuild.failed > TRIES;
+            if may_pass && self.lost.add(leg, p.start) {
+                self.count.sectors_lost += 1;
+                self.rebuild.next_at = cx.now;
+                self.rebuild_passed(leg, &p);
+            }
         }
         self.rebuild_over(i, cx);
     }

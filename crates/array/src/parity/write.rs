@@ -277,7 +277,7 @@ impl Parity {
         let parity = 1u16 << self.geometry.parity(row);
         let changed = (p.first..p.first + p.count).fold(0, |m, i| m | 1 << self.geometry.leg(row, i));
         let others = self.all() & !parity & !changed;
-        let mut readable = self.readable(p.end) & !p.bad;
+        let mut readable = self.readable(p.end) & !p.bad & !self.lost.legs(p.start, p.end);
         if !self.parity_is_right(p.end) {
             readable &= !parity;
         }
@@ -485,7 +485,10 @@ impl Parity {
             (Kind::Rebuild(_), phase) => self.rebuild_part_done(i, phase, cx),
             (Kind::Write, Phase::Reading) if !p.again => self.parity_known(i, cx),
             (Kind::Write, Phase::Reading | Phase::Journal) => self.go_on(i, cx),
-            (Kind::Write, _) => self.end(i, None, cx),
+            (Kind::Write, _) => {
+                bits(p.legs).for_each(|leg| self.count.sectors_mended += self.lost.mend(leg, p.at, p.upto));
+                self.end(i, None, cx);
+            }
             (Kind::Free, _) => unreachable!("a piece that is over has no parts"),
         }
     }

@@ -276,3 +276,81 @@ fn a_read_that_waited_asks_its_own_leg_once_that_is_rebuilt() {
     }
     assert!(waited > 0, "no read has waited");
 }
+
+/// A world of three legs in which leg 1 was rebuilt while leg 0 could not read its sector 50. Row 6 has its parity on leg 2; what lies
+/// there is sector 98 on leg 0 and sector 106 on leg 1.
+fn with_a_lost_sector() -> World {
+    let mut w = world(|_| {});
+    let a = w.write(0, 256);
+    done(&mut w, a);
+    w.lose(1);
+    let b = w.write(104, 4);
+    done(&mut w, b);
+    w.disk(0).bad.insert(50);
+    w.back(1);
+    w.run(3000);
+    assert_eq!(figures(&w, &["full_legs", "lost_sectors", "sectors_lost"]), [3, 1, 1]);
+    w
+}
+
+fn fails(w: &mut World, sector: u64) {
+    let r = w.read(sector, 1);
+    w.wait(&[r]);
+    let kind = w.answers[&r].error.map(|e| e.kind);
+    assert_eq!(kind, Some(ErrorKind::Unreadable), "sector {sector}");
+}
+
+#[test]
+fn a_rebuild_puts_what_it_cannot_make_on_record_and_goes_on() {
+    let mut w = with_a_lost_sector();
+    for again in [false, true] {
+        if again {
+            // The record is durable.
+            w.cut();
+            w.open(OpenHow::default()).expect("all legs are there");
+            assert_eq!(w.counter("lost_sectors"), 1);
+        }
+        fails(&mut w, 106);
+        fails(&mut w, 98);
+        let r = w.read(104, 8);
+        w.wait(&[r]);
+        let error = w.answers[&r].error.expect("one of its sectors is lost");
+        assert_eq!((error.kind, error.at, error.len), (ErrorKind::Unreadable, ByteLen(1024), ByteLen(512)));
+        for around in [96, 97, 99, 104, 105, 107, 111] {
+            let r = w.read(around, 1);
+            done(&mut w, r);
+        }
+        // Its parity would need what is lost.
+        let one = w.write(106, 1);
+        w.wait(&[one]);
+        assert_eq!(w.answers[&one].error.map(|e| e.kind), Some(ErrorKind::Unreadable));
+    }
+    let row = w.write(96, 16);
+    done(&mut w, row);
+    assert_eq!(w.counter("lost_sectors"), 0);
+    for sector in 96..112 {
+        let r = w.read(sector, 1);
+        done(&mut w, r);
+    }
+    w.run(10_000);
+    w.check_parity();
+    w.cut();
+    w.open(OpenHow::default()).expect("all legs are there");
+    w.read_all();
+    assert_eq!((w.counter("lost_sectors"), w.wrong.clone()), (0, None));
+}
+
+#[test]
+fn a_lost_sector_is_made_once_the_other_leg_reads_again() {
+    let mut w = with_a_lost_sector();
+    fails(&mut w, 106);
+    w.disk(0).bad.clear();
+    w.run(2000);
+    assert_eq!(figures(&w, &["lost_sectors", "sectors_mended"]), [0, 1]);
+    for sector in [98, 106] {
+        let r = w.read(sector, 1);
+        done(&mut w, r);
+    }
+    w.check_parity();
+    assert_eq!(w.wrong, None);
+}

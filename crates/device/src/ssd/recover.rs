@@ -421,7 +421,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 self.blocks.restore_owner(block, pool);
                 held[pool as usize] += 1;
             }
-            self.blocks.restore_block(block, found.written, found.valid, found.oldest, erases);
+            // Where all pages are torn the first that can be read is yet to come.
+            let oldest = found.oldest.min(self.seq + 1);
+            self.blocks.restore_block(block, found.written, found.valid, oldest, erases);
         }
         self.blocks.settle_open();
         self.settle_loans(&held);

@@ -305,12 +305,13 @@ impl Watch {
         figure(&counters, "full_legs") == legs as u64
     }
 
-    /// Whether nothing of a parity array is under way or left to do: its legs must xor to zero.
+    /// Whether nothing of a parity array is under way, lost or left to do: its legs must xor to zero.
     pub fn is_even(graph: &Graph, parity: u32, legs: usize) -> bool {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
         let none = |name| figure(&counters, name) == 0;
-        Watch::is_whole(graph, parity, legs) && none("bytes_to_rebuild") && none("pieces_under_way")
+        Watch::is_whole(graph, parity, legs)
+            && ["bytes_to_rebuild", "lost_sectors", "pieces_under_way"].into_iter().all(none)
     }
 
     /// What a parity array has written so far: nothing, where two looks find the same.

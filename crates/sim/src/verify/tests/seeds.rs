@@ -293,6 +293,14 @@ fn after_a_cut_copies_give_way_to_their_originals() {
     hold(Family::Over("parity"), &[20_005]);
 }
 
+/// A start found an open block whose pages were all torn and went on with it: the block counted as newer than every page, so a
+/// record of trims was given up while an old version of a trimmed page lay there, which came back after the next cut.
+#[test]
+fn a_block_that_goes_on_behind_torn_pages_has_an_age() {
+    hold(Family::ParityOfLeaves, &[302_089]);
+    hold(Family::Ssd(Drive::Queued), &[506_769, 511_331]);
+}
+
 /// A start tried a failed request again at the offset that it had when it came back. A slice, a stripe or a concatenation passes requests
 /// on with an offset of its own: the header of a journal entry was read elsewhere and missed, so one leg stayed new and one
 /// old, or what was replayed was written over other data. (First seen with a stripe as the leg of an array, arrays 576.)
