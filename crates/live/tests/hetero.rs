@@ -122,7 +122,7 @@ fn a_leg_that_lies_about_flushes_is_found() {
 #[test]
 fn a_flush_in_a_marked_region_costs_the_slow_leg_nothing_and_a_first_touch_one_record() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mirror = format!("flush = \"fast-leg\"\n{PATIENT}");
+    let mirror = format!("flush = \"fast-leg\"\npredeclare = 0\n{PATIENT}");
     let process = Process::start(&stack("hetero-mirror", &mirror, "", "delay = \"20 ms\""), dir.path());
     wait_until_clean(&process);
     let mut client = Client::connect(&process.socket, "data");
