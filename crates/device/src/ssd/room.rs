@@ -24,7 +24,7 @@
 
 use super::recover::JOURNAL_KEY;
 use super::Ssd;
-use nandu_base::{ByteLen, Cx, Instant, TenantId, UnitState, Work};
+use nandu_base::{ByteLen, Cx, Instant, Oob, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -97,7 +97,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn has_room_to_clear(&self, pool: u32) -> bool {
         let victim = self.victim_of(pool).expect("a block is being cleared");
         let valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
-        let records = self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
+        let records =
+            self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
         let p = &self.blocks.planes[pool as usize];
         let left = p.moved.left() + if self.host.separate { 0 } else { p.host.left() };
         valid + records as u32 <= left
@@ -115,7 +116,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 && self.blocks.pool_of_block(*block) == pool
                 && self.blocks.oldest(*block) > known_to
         };
-        let mut blocks: Vec<BlockId> = self.blocks.layout().plane_blocks(plane).filter(is_candidate).collect();
+        let mut blocks: Vec<BlockId> =
+            self.blocks.layout().plane_blocks(plane).filter(is_candidate).collect();
         blocks.sort_unstable_by_key(|&block| std::cmp::Reverse(self.blocks.oldest(block)));
         for block in blocks {
             let Some(copies) = self.copies_in(block, &traces, cx) else { continue };
@@ -141,11 +143,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("a start reads the medium");
                 let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { continue };
-                if oob.key == JOURNAL_KEY {
+                // A version is one in whatever mode its block is.
+                let key = oob.key & !Oob::SLC;
+                if key == JOURNAL_KEY {
                     traces.trims.extend(self.extents_at(ppn, cx));
                 }
-                if oob.key <= JOURNAL_KEY {
-                    traces.versions.push((oob.key, oob.seq, ppn));
+                if key <= JOURNAL_KEY {
+                    traces.versions.push((key, oob.seq, ppn));
                 }
             }
         }
@@ -178,6 +182,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn original(&mut self, ppn: Ppn, content: Content, traces: &Traces, cx: &mut Cx<'_>) -> Option<Ppn> {
         let medium = cx.medium.as_deref().expect("a start reads the medium");
         let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { return None };
+        let key = oob.key & !Oob::SLC;
         let layout = *self.blocks.layout();
         let pool = self.blocks.pool_of_page(ppn);
         let elsewhere = |at: Ppn| {
@@ -187,12 +192,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         if let Content::Data(lpn) = content {
             // Pages move within their plane: a version before that lies elsewhere was the host's.
-            let &(_, seq, at) = traces.before(oob.key, oob.seq).next()?;
+            let &(_, seq, at) = traces.before(key, oob.seq).next()?;
             let is_sound = elsewhere(at) && !traces.is_trimmed_since(lpn, seq);
             return (is_sound && self.is_same(ppn, at, cx)).then_some(at);
         }
         let records: Vec<Ppn> =
-            traces.before(oob.key, oob.seq).map(|&(.., at)| at).filter(|&at| elsewhere(at)).collect();
+            traces.before(key, oob.seq).map(|&(.., at)| at).filter(|&at| elsewhere(at)).collect();
         records.into_iter().find(|&at| self.is_same(ppn, at, cx))
     }
 
@@ -226,7 +231,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 self.map.set(lpn, original);
             }
             Content::Journal(slot) => self.journal.moved(slot, original),
-            Content::Free | Content::Waste | Content::Map(_) => unreachable!("only data and records are copied"),
+            Content::Free | Content::Waste | Content::Map(_) => {
+                unreachable!("only data and records are copied")
+            }
         }
     }
 }
