@@ -24,7 +24,7 @@
 
 use super::recover::JOURNAL_KEY;
 use super::Ssd;
-use nandu_base::{ByteLen, Cx, Instant, TenantId, UnitState, Work};
+use nandu_base::{ByteLen, Cx, Instant, Oob, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -143,11 +143,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("a start reads the medium");
                 let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { continue };
-                if oob.key == JOURNAL_KEY {
+                // A version is one in whatever mode its block is.
+                let key = oob.key & !Oob::SLC;
+                if key == JOURNAL_KEY {
                     traces.trims.extend(self.extents_at(ppn, cx));
                 }
-                if oob.key <= JOURNAL_KEY {
-                    traces.versions.push((oob.key, oob.seq, ppn));
+                if key <= JOURNAL_KEY {
+                    traces.versions.push((key, oob.seq, ppn));
                 }
             }
         }
@@ -180,6 +182,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn original(&mut self, ppn: Ppn, content: Content, traces: &Traces, cx: &mut Cx<'_>) -> Option<Ppn> {
         let medium = cx.medium.as_deref().expect("a start reads the medium");
         let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) else { return None };
+        let key = oob.key & !Oob::SLC;
         let layout = *self.blocks.layout();
         let pool = self.blocks.pool_of_page(ppn);
         let elsewhere = |at: Ppn| {
@@ -189,12 +192,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         if let Content::Data(lpn) = content {
             // Pages move within their plane: a version before that lies elsewhere was the host's.
-            let &(_, seq, at) = traces.before(oob.key, oob.seq).next()?;
+            let &(_, seq, at) = traces.before(key, oob.seq).next()?;
             let is_sound = elsewhere(at) && !traces.is_trimmed_since(lpn, seq);
             return (is_sound && self.is_same(ppn, at, cx)).then_some(at);
         }
         let records: Vec<Ppn> =
-            traces.before(oob.key, oob.seq).map(|&(.., at)| at).filter(|&at| elsewhere(at)).collect();
+            traces.before(key, oob.seq).map(|&(.., at)| at).filter(|&at| elsewhere(at)).collect();
         records.into_iter().find(|&at| self.is_same(ppn, at, cx))
     }
 

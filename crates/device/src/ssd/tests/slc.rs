@@ -4,8 +4,7 @@ use super::collection::{counter, idle};
 use super::*;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
-pub(super) const CACHED: &str =
-    "profile = \"tlc-2019\"\nchannels = 2\nplanes = 2\nblocks = 18\npage = \"2 KiB\"\n\
+const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes = 2\nblocks = 18\npage = \"2 KiB\"\n\
                                  pages_per_block = 9\nover_provisioning = 0.6\nslc_cache = {}\n";
 
 fn with(options: &str) -> String {

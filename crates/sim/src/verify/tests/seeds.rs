@@ -233,6 +233,58 @@ write_retries = 1
 fresh = "zeros"
 "#;
 
+/// A cut tore the page that collection had moved into the last erased block. Clearing then had room for the rest of the victim, and none for
+/// the record of the trims that came next. (With blocks of two pages; one drive alone, one with a cache in SLC mode.)
+#[test]
+fn after_a_cut_a_record_of_trims_has_room_too() {
+    for (stack, seed) in [(TWO_PAGES, 5322), (TWO_PAGES_CACHED, 30_317)] {
+        hold_file(stack, seed);
+    }
+}
+
+const TWO_PAGES: &str = r#"
+[export.data]
+device = "ssd1"
+
+[device.ssd1]
+kind = "ssd"
+profile = "mlc-2019"
+channels = 2
+chips = 2
+dies = 2
+planes = 1
+blocks = 18
+page = 512
+pages_per_block = 2
+over_provisioning = "161/288"
+gc = { kind = "greedy", start = 2, copyback = false }
+arbiter = { kind = "queued", reads_ahead = 1000 }
+placement = ["channel", "chip", "die", "plane"]
+allocation = "static"
+"#;
+
+const TWO_PAGES_CACHED: &str = r#"
+[export.data]
+device = "ssd1"
+
+[device.ssd1]
+kind = "ssd"
+profile = "mlc-2019"
+channels = 1
+chips = 2
+dies = 1
+planes = 2
+blocks = 11
+page = 2048
+pages_per_block = 2
+over_provisioning = "74/88"
+gc = { kind = "cost-benefit", start = 2, copyback = false, pace = "foreground" }
+slc_cache = { static = 8192, dynamic = "0", when_full = "fold", fold_from = "1/2", fold_to = "1/4", endurance = 15 }
+wear = { order = "least-worn", spread = 2, every = 3, factory_bad = "1/20" }
+arbiter = { kind = "queued", reads_ahead = 0 }
+placement = ["chip", "channel", "die", "plane"]
+"#;
+
 /// Runs this seed on a stack with power cuts.
 fn hold_file(stack: &str, seed: u64) {
     hold_shape(Shape::File(stack.into()), seed);

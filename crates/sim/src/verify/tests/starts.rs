@@ -36,7 +36,7 @@ fn hold(stack: &str, seed: u64, events: u32) {
 fn drive(name: &str, options: &str) -> String {
     format!(
         "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips = 1\ndies = 2\nplanes = 1\nblocks = 25\n\
-         page = 512\nover_provisioning = \"30/100\"\n{options}\n"
+         page = 512\nover_provisioning = \"32/100\"\n{options}\n"
     )
 }
 
