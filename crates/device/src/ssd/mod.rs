@@ -21,7 +21,7 @@
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
-//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks, `moves` the short way of it,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `checkpoint` and
 //! `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
@@ -44,6 +44,7 @@ mod journal;
 mod level;
 mod map_state;
 mod mapping;
+mod moves;
 mod recover;
 mod replay;
 mod serve;
@@ -60,7 +61,6 @@ pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
-use aged::Aged;
 use background::Idle;
 use buffer::Buffer;
 use collect::Clearing;
@@ -71,11 +71,13 @@ use nandu_base::{
     Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId, Resource, Span, Step,
     TimerKey, Violation, WearRegion, Work,
 };
+use nandu_ftl::aged::Aged;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
+use std::sync::Arc;
 use streams::Streams;
 use stripes::Stripes;
 use tenants::Tenants;
@@ -124,6 +126,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
     /// single pages.
     is_plain: bool,
+    /// Whether pages may move the short way: units of one block, no tenants, no fault that strikes single pages.
+    moves_within: bool,
     map: M,
     paging: Paging,
     blocks: BlockTable,
@@ -145,7 +149,7 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// Number of the last data page of the first fill.
     filled_to: u64,
     /// What is where on a drive that starts aged, until it is stored.
-    aged: Option<Aged>,
+    aged: Option<Arc<Aged>>,
     /// How the first fill was out of order, until it is stored.
     fragments: Option<(Ratio, u64)>,
     /// Number of the last request, for multi-plane groups.
@@ -223,6 +227,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             is_plain: tenants.is_none()
                 && streams.is_none()
                 && !stripes.is_wide()
+                && !planted.lost_invalidation
+                && !planted.program_twice,
+            moves_within: tenants.is_none()
+                && !stripes.is_wide()
+                && !planted.stale_map
                 && !planted.lost_invalidation
                 && !planted.program_twice,
             blocks,
