@@ -149,6 +149,9 @@ impl EventQueue {
     /// otherwise into the heap.
     #[inline(always)]
     fn stand_in_row(&mut self, far: Far) {
+        if self.row.back().is_none_or(|back| back.at <= far.at) {
+            return self.row.push_back(far);
+        }
         let mut place = self.row.len();
         let least = place.saturating_sub(STEPS);
         while place > least && self.row[place - 1].at > far.at {
@@ -156,7 +159,6 @@ impl EventQueue {
         }
         match place.checked_sub(1) {
             Some(before) if self.row[before].at > far.at => self.heap.push(Reverse(far)),
-            _ if place == self.row.len() => self.row.push_back(far),
             _ => self.row.insert(place, far),
         }
     }

@@ -123,8 +123,7 @@ impl Buffer {
             true => self.segments.iter().position(inside),
             false => None,
         };
-        found
-            .or_else(|| joins.filter(|&s| self.segments[s].end == block && self.segments[s].start < block))
+        found.or_else(|| joins.filter(|&s| self.segments[s].end == block && self.segments[s].start < block))
     }
 
     /// A segment.
@@ -160,9 +159,12 @@ impl Buffer {
     }
 
     /// An empty segment begins at `start`.
-    #[inline]
+    #[inline(always)]
     pub fn restart(&mut self, at: usize, start: u64) {
-        self.segments[at].held.clear();
+        let s = &mut self.segments[at];
+        if !s.held.is_empty() {
+            s.held.clear();
+        }
         self.put_at(at, start, start);
     }
 
@@ -178,7 +180,7 @@ impl Buffer {
     }
 
     /// The segment now reaches to `end`; its first blocks go when it is full.
-    #[inline]
+    #[inline(always)]
     pub fn extend(&mut self, at: usize, end: u64) {
         let s = &mut self.segments[at];
         s.end = end;
@@ -187,7 +189,7 @@ impl Buffer {
     }
 
     /// Blocks before `start` leave the segment.
-    #[inline]
+    #[inline(always)]
     pub fn drop_before(&mut self, at: usize, start: u64) {
         let s = &mut self.segments[at];
         if !s.held.is_empty() {

@@ -225,7 +225,8 @@ impl Hdd {
                 self.stop_ahead(cx.now);
                 let miss = self.drive.controller.read_miss.after(self.last_was_read);
                 let at = self.free_at.later(cx.now + miss);
-                self.ahead = Some(Ahead { segment, stream: Stream { arm: self.arm, next, at, spot: None }, limit });
+                self.ahead =
+                    Some(Ahead { segment, stream: Stream { arm: self.arm, next, at, spot: None }, limit });
             }
             _ => {}
         }

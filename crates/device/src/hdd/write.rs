@@ -118,7 +118,8 @@ impl Hdd {
         let in_time = (data.0 + first_part).later(Instant(data.1 .0.saturating_sub(passes.0)));
         let arrives = (start + seek.longer(c.least_write_seek)).later(in_time);
         let later_by = arrives.since(start + seek);
-        let (ready, access) = self.work(start + later_by, (spot, &wanted), (asked.cause, charged), cx, |_| {});
+        let (ready, access) =
+            self.work(start + later_by, (spot, &wanted), (asked.cause, charged), cx, |_| {});
         let rested = ready.since(start + later_by);
         self.written_at = self.written_at.later(access.end);
         if let Some(medium) = cx.medium.as_deref_mut() {
