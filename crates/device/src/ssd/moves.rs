@@ -1,8 +1,8 @@
 //! Moving pages the short way, for most drives: within their plane, a few after each page that the host writes.
 //!
-//! `collect` does the same for all drives, page by page. Here pages that are not valid any more are passed over in one loop over the
-//! block's owners, what a move changes in the block that is cleared is added up and entered once, and the plane's number
-//! of valid pages, which a move leaves as it is, is left alone. Results are the same.
+//! `collect` does the same for all drives, page by page. Here what a move changes in the block that is cleared is added up and
+//! entered once, and the plane's number of valid pages, which a move leaves as it is, is left alone. Results are the same.
+//! Looking for the next valid page in a loop of its own over a slice of owners was tried: 13 instructions a move more.
 
 use super::collect::Clearing;
 use super::host::Usage;
@@ -23,20 +23,19 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return self.clear_pages(plane, budget, cause, cx);
         }
         let outer = self.lanes.work_for(Work::Gc);
-        let last = Ppn(self.blocks.layout().first_page(victim).0 + self.blocks.layout().pages);
         let mut valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
         let (mut usage, mut moved, mut left, mut end) = (Usage::default(), 0, budget, Instant::ZERO);
         while valid > 0 {
             if left == 0 && self.may_pause(plane) {
                 break;
             }
-            let map = &self.map;
-            let (ahead, is_live) = (|lpn| map.prefetch(lpn), |lpn, ppn| map.is_at(lpn, ppn));
-            let kept = self.blocks.next_kept(Ppn(next), last, ahead, is_live);
-            let (from, data) = kept.expect("I-5: a block that counts valid pages has some");
-            next = from.0 + 1;
-            match data {
-                Some(lpn) => {
+            let from = Ppn(next);
+            next += 1;
+            if let Some(ahead) = self.blocks.data_entered_at(Ppn(next + 7)) {
+                self.map.prefetch(ahead);
+            }
+            match self.blocks.data_at(from) {
+                Some(lpn) if self.map.is_at(lpn, from) => {
                     let to = self.next_page_for_moved(plane);
                     let (start, until, die, bus) = self.lanes.move_page(plane, cx.now);
                     (usage.die, usage.bus, end) = (usage.die + die, usage.bus + bus, until);
@@ -48,6 +47,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                         self.store_moved(from, to, Content::Data(lpn), Window { start, end }, cx);
                     }
                 }
+                Some(_) => continue,
                 None if self.move_record(from, plane, &mut usage, cx) => {}
                 None => continue,
             }
