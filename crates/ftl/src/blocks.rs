@@ -6,71 +6,25 @@
 //!
 //! RAM: 4 bytes per physical page, 27 per block.
 
+mod content;
 mod cursor;
 mod modes;
+mod moves;
 mod shares;
 mod wear;
 
+pub use content::{Content, JOURNAL_SLOTS_MAX, LOGICAL_PAGES_MAX};
 pub use cursor::Cursor;
 pub use modes::SlcRules;
 pub use shares::Share;
 pub use wear::{FreeOrder, WearRules};
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
-use crate::filled::{Filled, FilledBlocks};
-use crate::mapping::Tp;
+use crate::filled::{FilledBlocks, Initial};
+use content::{MAP, WASTE};
 use nandu_base::Instant;
 use std::sync::Arc;
 use wear::{Choice, Wear};
-
-/// What a physical page holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
-    /// Nothing since the last erase.
-    Free,
-    /// A logical page, perhaps an old version of it.
-    Data(Lpn),
-    /// A translation page, perhaps an old version of it.
-    Map(Tp),
-    /// A record of the trim journal, by its slot.
-    Journal(u32),
-    /// A page that cannot be used before the next erase: torn by a power cut.
-    Waste,
-}
-
-/// Owner words from here on name translation pages.
-const MAP: u32 = 0xFD00_0000;
-/// Owner words from here on name journal slots.
-const JOURNAL: u32 = 0xFF00_0000;
-/// The owner word of a wasted page.
-const WASTE: u32 = u32::MAX;
-
-impl Content {
-    fn word(self) -> u32 {
-        match self {
-            Content::Free => 0,
-            Content::Data(lpn) => lpn.0 + 1,
-            Content::Map(tp) => MAP + tp.0,
-            Content::Journal(slot) => JOURNAL + slot,
-            Content::Waste => WASTE,
-        }
-    }
-
-    fn from_word(word: u32) -> Content {
-        match word {
-            0 => Content::Free,
-            WASTE => Content::Waste,
-            slot if slot >= JOURNAL => Content::Journal(slot - JOURNAL),
-            tp if tp >= MAP => Content::Map(Tp(tp - MAP)),
-            lpn => Content::Data(Lpn(lpn - 1)),
-        }
-    }
-}
-
-/// Largest number of logical pages: beyond, owner words name translation pages.
-pub const LOGICAL_PAGES_MAX: u32 = MAP - 1;
-/// Largest number of journal slots.
-pub const JOURNAL_SLOTS_MAX: u32 = WASTE - JOURNAL;
 
 /// One plane, in half a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +71,7 @@ pub struct BlockTable {
     layout: Layout,
     /// What each page holds, as a word.
     owners: Vec<u32>,
-    /// What pages without an owner hold on a drive that was filled.
+    /// What pages without an owner hold on a drive that began with every page mapped.
     filled: Option<FilledBlocks>,
     /// Pages without valid data, by block; unwritten pages of an open block not counted.
     invalid: Vec<u16>,
@@ -219,26 +173,40 @@ impl BlockTable {
     #[inline]
     pub fn content(&self, ppn: Ppn) -> Content {
         match self.owners[ppn.0 as usize] {
-            0 => self.unowned(ppn).map_or(Content::Free, Content::Data),
+            0 => self.unowned_content(ppn),
             word => Content::from_word(word),
         }
     }
 
     /// What a page without an owner holds.
     #[inline]
+    fn unowned_content(&self, ppn: Ppn) -> Content {
+        self.filled.as_ref().map_or(Content::Free, |filled| filled.content(ppn))
+    }
+
+    /// The logical page of it, if any.
+    #[inline]
     fn unowned(&self, ppn: Ppn) -> Option<Lpn> {
-        self.filled.as_ref().and_then(|filled| filled.content(ppn))
+        match self.unowned_content(ppn) {
+            Content::Data(lpn) => Some(lpn),
+            _ => None,
+        }
     }
 
     /// Whether a page is not erased.
     fn is_written(&self, ppn: Ppn) -> bool {
-        self.owners[ppn.0 as usize] != 0 || self.unowned(ppn).is_some()
+        self.owners[ppn.0 as usize] != 0 || self.unowned_content(ppn) != Content::Free
     }
 
-    /// Takes the pages of blocks that are open or full as filled, without an owner for any of them. I-6 is then not checked
+    /// Takes the pages of blocks that are open or full as written, without an owner for any of them. I-6 is then not checked
     /// on them.
-    pub fn fill(&mut self, filled: &Arc<Filled>) {
-        self.filled = Some(FilledBlocks::new(Arc::clone(filled)));
+    pub fn begin_as(&mut self, initial: &Arc<dyn Initial>) {
+        self.filled = Some(FilledBlocks::new(Arc::clone(initial)));
+    }
+
+    /// Counts pages of a block that begins with old versions.
+    pub fn begin_with_invalid(&mut self, block: BlockId, count: u32) {
+        self.invalid[block.0 as usize] = count as u16;
     }
 
     /// Notes what was programmed into a page. Panics when the page was not erased: I-6.
@@ -477,11 +445,11 @@ impl BlockTable {
     /// The logical page that a page holds, if it holds one and is on the drive at all.
     #[inline]
     pub fn data_at(&self, ppn: Ppn) -> Option<Lpn> {
-        let word = *self.owners.get(ppn.0 as usize)?;
-        if word == 0 {
-            return self.unowned(ppn);
+        match self.owners.get(ppn.0 as usize)?.wrapping_sub(1) {
+            lpn if lpn < MAP - 1 => Some(Lpn(lpn)),
+            u32::MAX => self.unowned(ppn),
+            _ => None,
         }
-        (word < MAP).then(|| Lpn(word - 1))
     }
 
     /// The same drive with nothing known: every block neither free nor open. For recovery, which then calls
@@ -555,118 +523,4 @@ impl BlockTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table() -> BlockTable {
-        BlockTable::new(Layout::new(2, 3, 4).unwrap())
-    }
-
-    #[test]
-    fn blocks_are_taken_in_the_order_of_their_erase() {
-        let mut t = table();
-        let first = t.open_free(1, 1).unwrap();
-        let block = first.block(t.layout());
-        assert_eq!(t.planes[1].free, 2);
-        t.erased(block);
-        let order: Vec<BlockId> = (0..3).map(|_| t.open_free(1, 1).unwrap().block(t.layout())).collect();
-        assert_eq!(order[2], block);
-        assert_eq!(t.open_free(1, 1), None);
-        assert_eq!(t.erases(block), 1);
-    }
-
-    #[test]
-    #[should_panic(expected = "I-6")]
-    fn programming_twice_is_caught() {
-        let mut t = table();
-        let mut cursor = t.open_free(0, 1).unwrap();
-        let ppn = cursor.take();
-        t.programmed(ppn, Content::Data(Lpn(1)));
-        t.programmed(ppn, Content::Data(Lpn(2)));
-    }
-
-    #[test]
-    fn a_filled_table_is_one_with_every_owner() {
-        let layout = Layout::new(2, 6, 4).unwrap();
-        let filled = Arc::new(Filled::new(layout, vec![1, 0], 27));
-        let (mut lazy, mut full) = (BlockTable::new(layout), BlockTable::new(layout));
-        for table in [&mut lazy, &mut full] {
-            for (plane, pages) in [(0, 13), (1, 14)] {
-                for first in (0..pages).step_by(4) {
-                    let mut cursor = table.open_free(plane, 1).unwrap();
-                    cursor.skip(4.min(pages - first));
-                    table.planes[plane as usize].host = cursor;
-                }
-            }
-        }
-        lazy.fill(&filled);
-        (0..27).map(Lpn).for_each(|lpn| full.programmed(filled.place(lpn), Content::Data(lpn)));
-        let same = |lazy: &BlockTable, full: &BlockTable| {
-            assert_eq!(lazy.valid_pages(), full.valid_pages());
-            for ppn in (0..layout.ppn_end()).map(Ppn) {
-                assert_eq!(
-                    (lazy.content(ppn), lazy.data_at(ppn)),
-                    (full.content(ppn), full.data_at(ppn)),
-                    "{ppn:?}"
-                );
-            }
-        };
-        same(&lazy, &full);
-        for table in [&mut lazy, &mut full] {
-            // A block is erased and a page written to it, another page is written behind the fill, and one is wasted.
-            let block = layout.first_block(0);
-            table.erased(block);
-            table.programmed(layout.first_page(block), Content::Data(Lpn(3)));
-            let ppn = table.planes[1].host.take();
-            table.programmed(ppn, Content::Data(Lpn(9)));
-            table.waste_page(filled.place(Lpn(4)));
-        }
-        same(&lazy, &full);
-    }
-
-    /// The last erased block had just been opened for moved pages; the host's is nearly full and comes first.
-    #[test]
-    fn after_a_cut_moved_pages_get_the_block_with_the_most_room() {
-        let left = |table: &BlockTable| (table.planes[1].host.left(), table.planes[1].moved.left());
-        let mut t = table().for_recovery();
-        t.set_streams(1);
-        let first = t.layout().first_block(1).0;
-        for (block, written) in [(first, 3), (first + 1, 2), (first + 2, 1)] {
-            let pages = t.layout().first_page(BlockId(block)).0;
-            (pages..pages + written).for_each(|ppn| t.programmed(Ppn(ppn), Content::Data(Lpn(ppn))));
-            t.restore_block(BlockId(block), written, written, 1, 0);
-        }
-        assert_eq!(left(&t), (2, 1));
-        t.settle_open();
-        assert_eq!((left(&t), t.stream(1, 1).left()), ((2, 3), 1));
-    }
-
-    #[test]
-    fn owner_words_keep_what_they_mean() {
-        let cases = [
-            Content::Free,
-            Content::Waste,
-            Content::Map(Tp(0)),
-            Content::Map(Tp(JOURNAL - MAP - 1)),
-            Content::Journal(0),
-            Content::Journal(JOURNAL_SLOTS_MAX - 1),
-            Content::Data(Lpn(0)),
-            Content::Data(Lpn(LOGICAL_PAGES_MAX - 1)),
-        ];
-        for content in cases {
-            assert_eq!(Content::from_word(content.word()), content);
-        }
-    }
-
-    #[test]
-    fn an_invalid_page_delays_the_erase_of_its_block() {
-        let mut t = table();
-        let mut cursor = t.open_free(0, 1).unwrap();
-        let ppn = cursor.take();
-        t.programmed(ppn, Content::Data(Lpn(1)));
-        t.planes[0].valid += 1;
-        t.invalidate(ppn, Instant(77));
-        let block = t.layout().block(ppn);
-        assert_eq!((t.invalid(block), t.safe_at(block)), (1, Instant(77)));
-    }
-}
+mod tests;

@@ -8,9 +8,28 @@
 //! that was erased since is no longer filled; the table of blocks keeps a bit for each.
 //!
 //! RAM: 8 bytes for each plane, a bit for each logical page and block, touched when they change. Cost: two divisions.
+//!
+//! An aged drive begins by arithmetic as well ([`crate::aged`]): maps and tables of blocks know both as [`Initial`].
 
 use crate::address::{BlockId, Layout, Lpn, Ppn};
+use crate::blocks::Content;
+use std::fmt::Debug;
 use std::sync::Arc;
+
+/// What a drive held when it was made: where every logical page lies, and what lies on every page.
+pub trait Initial: Debug + Send + Sync {
+    /// The shape of the array.
+    fn layout(&self) -> &Layout;
+
+    /// Logical pages, all of which are mapped.
+    fn logical(&self) -> u32;
+
+    /// Where a page lies.
+    fn place(&self, lpn: Lpn) -> Ppn;
+
+    /// What lies on a page: nothing, the newest version of a logical page, or an older one, which counts as wasted.
+    fn content(&self, ppn: Ppn) -> Content;
+}
 
 /// Where everything lies on a drive that was written once in order.
 #[derive(Clone, Debug)]
@@ -31,25 +50,36 @@ impl Filled {
         }
         Filled { layout, order, turns, logical }
     }
+}
 
-    /// Where a page lies.
-    pub fn place(&self, lpn: Lpn) -> Ppn {
+impl Initial for Filled {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn logical(&self) -> u32 {
+        self.logical
+    }
+
+    fn place(&self, lpn: Lpn) -> Ppn {
         let planes = self.order.len() as u32;
         let (turn, nth) = (lpn.0 % planes, lpn.0 / planes);
         let block = self.layout.first_block(self.order[turn as usize]).0 + nth / self.layout.pages;
         Ppn(self.layout.first_page(BlockId(block)).0 + nth % self.layout.pages)
     }
 
-    /// What lies on a page, if anything does.
-    pub fn content(&self, ppn: Ppn) -> Option<Lpn> {
+    fn content(&self, ppn: Ppn) -> Content {
         let (plane, position) = (self.layout.plane(ppn), self.layout.page(ppn));
         if plane >= self.layout.planes || position >= self.layout.pages {
-            return None;
+            return Content::Free;
         }
         let block = self.layout.block(ppn).0 - self.layout.first_block(plane).0;
         let nth = u64::from(block) * u64::from(self.layout.pages) + u64::from(position);
         let lpn = nth * self.order.len() as u64 + u64::from(self.turns[plane as usize]);
-        (lpn < u64::from(self.logical)).then_some(Lpn(lpn as u32))
+        match lpn < u64::from(self.logical) {
+            true => Content::Data(Lpn(lpn as u32)),
+            false => Content::Free,
+        }
     }
 }
 
@@ -74,19 +104,19 @@ impl Bits {
 /// What a map that keeps no entry for a page knows about it.
 #[derive(Clone, Debug)]
 pub(crate) struct FilledMap {
-    filled: Arc<Filled>,
+    initial: Arc<dyn Initial>,
     trimmed: Bits,
 }
 
 impl FilledMap {
-    pub fn new(filled: Arc<Filled>) -> FilledMap {
-        let trimmed = Bits::new(filled.logical);
-        FilledMap { filled, trimmed }
+    pub fn new(initial: Arc<dyn Initial>) -> FilledMap {
+        let trimmed = Bits::new(initial.logical());
+        FilledMap { initial, trimmed }
     }
 
     #[cold]
     pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        (!self.trimmed.get(lpn.0)).then(|| self.filled.place(lpn))
+        (!self.trimmed.get(lpn.0)).then(|| self.initial.place(lpn))
     }
 
     /// The page has no entry from here on because it is not mapped.
@@ -99,23 +129,23 @@ impl FilledMap {
 /// What a table of blocks that keeps no owner of a page knows about it.
 #[derive(Clone, Debug)]
 pub(crate) struct FilledBlocks {
-    filled: Arc<Filled>,
+    initial: Arc<dyn Initial>,
     erased: Bits,
 }
 
 impl FilledBlocks {
-    pub fn new(filled: Arc<Filled>) -> FilledBlocks {
-        let erased = Bits::new(filled.layout.block_end());
-        FilledBlocks { filled, erased }
+    pub fn new(initial: Arc<dyn Initial>) -> FilledBlocks {
+        let erased = Bits::new(initial.layout().block_end());
+        FilledBlocks { initial, erased }
     }
 
     #[cold]
-    pub fn content(&self, ppn: Ppn) -> Option<Lpn> {
-        let block = self.filled.layout.block(ppn);
+    pub fn content(&self, ppn: Ppn) -> Content {
+        let block = self.initial.layout().block(ppn);
         if self.erased.get(block.0) {
-            return None;
+            return Content::Free;
         }
-        self.filled.content(ppn)
+        self.initial.content(ppn)
     }
 
     pub fn erased(&mut self, block: BlockId) {
@@ -147,7 +177,8 @@ mod tests {
                 seen.insert(ppn.0, Lpn(lpn));
             }
             for ppn in 0..layout.ppn_end() {
-                assert_eq!(filled.content(Ppn(ppn)), seen.get(&ppn).copied(), "{ppn}");
+                let content = seen.get(&ppn).map_or(Content::Free, |&lpn| Content::Data(lpn));
+                assert_eq!(filled.content(Ppn(ppn)), content, "{ppn}");
             }
         }
     }

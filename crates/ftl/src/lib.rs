@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod age;
+pub mod aged;
 pub mod blocks;
 pub mod checkpoint;
 pub mod filled;
@@ -13,6 +14,7 @@ pub mod log_block;
 pub mod map_area;
 pub mod mapping;
 pub mod placement;
+pub mod shuffle;
 pub mod trim_journal;
 pub mod units;
 

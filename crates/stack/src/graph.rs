@@ -420,6 +420,11 @@ impl Graph {
 
     #[inline(never)]
     fn queue_effects(&mut self, node: u32) {
+        if let [Effect::Wake(key, at)] = self.effects[..] {
+            self.effects.clear();
+            self.queue.push_back((node, Effect::Wake(key, at)));
+            return;
+        }
         self.queue.extend(self.effects.drain(..).map(|effect| (node, effect)));
     }
 
@@ -521,19 +526,28 @@ impl Graph {
         self.call(owner, now, |me, cx| me.machine.child_done(id, cx))
     }
 
-    /// Takes queued effects until none is left.
+    /// Sets a timer of machine `node`.
+    #[inline(always)]
+    fn wake<D: Driver>(&mut self, node: u32, key: TimerKey, at: Instant, driver: &mut D) {
+        let timers = &mut self.timers[node as usize];
+        if timers.len() <= key.0 as usize {
+            timers.resize(key.0 as usize + 1, 0);
+        }
+        timers[key.0 as usize] += 1;
+        driver.wake(node, key, timers[key.0 as usize], at);
+    }
+
+    /// Takes queued effects until none is left. One timer is nearly always all there is.
+    #[inline(never)]
     fn drain<D: Driver>(&mut self, now: Instant, driver: &mut D) {
+        if let (1, Some(&(node, Effect::Wake(key, at)))) = (self.queue.len(), self.queue.front()) {
+            self.queue.clear();
+            return self.wake(node, key, at, driver);
+        }
         while let Some((node, effect)) = self.queue.pop_front() {
             match effect {
                 Effect::Step(step) => self.chase(node, step, now, driver),
-                Effect::Wake(key, at) => {
-                    let timers = &mut self.timers[node as usize];
-                    if timers.len() <= key.0 as usize {
-                        timers.resize(key.0 as usize + 1, 0);
-                    }
-                    timers[key.0 as usize] += 1;
-                    driver.wake(node, key, timers[key.0 as usize], at);
-                }
+                Effect::Wake(key, at) => self.wake(node, key, at, driver),
                 Effect::CancelWake(key) => {
                     if let Some(generation) = self.timers[node as usize].get_mut(key.0 as usize) {
                         *generation += 1;

@@ -159,9 +159,12 @@ impl Buffer {
     }
 
     /// An empty segment begins at `start`.
-    #[inline]
+    #[inline(always)]
     pub fn restart(&mut self, at: usize, start: u64) {
-        self.segments[at].held.clear();
+        let s = &mut self.segments[at];
+        if !s.held.is_empty() {
+            s.held.clear();
+        }
         self.put_at(at, start, start);
     }
 
@@ -177,7 +180,7 @@ impl Buffer {
     }
 
     /// The segment now reaches to `end`; its first blocks go when it is full.
-    #[inline]
+    #[inline(always)]
     pub fn extend(&mut self, at: usize, end: u64) {
         let s = &mut self.segments[at];
         s.end = end;
@@ -186,7 +189,7 @@ impl Buffer {
     }
 
     /// Blocks before `start` leave the segment.
-    #[inline]
+    #[inline(always)]
     pub fn drop_before(&mut self, at: usize, start: u64) {
         let s = &mut self.segments[at];
         if !s.held.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::host::Usage;
 use super::Ssd;
-use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Work};
+use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
 use nandu_ftl::mapping::Mapping;
@@ -13,9 +13,9 @@ const NOBODY: BlockId = BlockId(u32::MAX);
 /// A plane's block that is being cleared, while [`nandu_ftl::Plane::clearing`] says so.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clearing {
-    victim: BlockId,
+    pub victim: BlockId,
     /// The next page of it to look at.
-    next: u32,
+    pub next: u32,
     /// Moves that each page of the host is followed by, in parts of [`RATE_UNIT`].
     rate: u32,
     /// Moves owed, in parts of [`RATE_UNIT`]; carries over to the next block.
@@ -23,7 +23,7 @@ pub(super) struct Clearing {
     /// No page of it was valid when it was chosen.
     empty: bool,
     /// The block that its pages go to when it is cleared for its wear: none but them.
-    to: Cursor,
+    pub to: Cursor,
 }
 
 /// One move.
@@ -65,7 +65,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let moves = clearing.debt / RATE_UNIT;
         clearing.debt %= RATE_UNIT;
         if moves > 0 || clearing.empty {
-            self.clear_pages(plane, moves, cause, cx);
+            if self.moves_plainly {
+                self.clear_pages_within(plane, moves, cause, cx);
+            } else {
+                self.clear_pages(plane, moves, cause, cx);
+            }
         }
     }
 
@@ -183,7 +187,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Moves up to `budget` pages, more where it must, and erases the block when none is left.
-    fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let outer = self.lanes.work_for(Work::Gc);
         self.move_pages(plane, budget, cause, cx);
         self.lanes.work_for(outer);
@@ -207,7 +211,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             let ppn = Ppn(next);
             next += 1;
-            if let Some(ahead) = self.blocks.data_at(Ppn(next + 7)) {
+            if let Some(ahead) = self.blocks.data_entered_at(Ppn(next + 7)) {
                 self.map.prefetch(ahead);
             }
             match self.blocks.data_at(ppn) {
@@ -227,11 +231,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Whether a block may stay half cleared. Where the host's pages follow moved ones into the last free block, they could
     /// leave no room for the rest: then it is cleared to the end at once.
     #[inline]
-    fn may_pause(&self, plane: u32) -> bool {
+    pub(super) fn may_pause(&self, plane: u32) -> bool {
         self.host.separate || self.blocks.planes[plane as usize].free > 0
     }
 
-    fn charge_gc(&self, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn charge_gc(&self, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
         if !self.planted.uncharged_gc {
             usage.charge(cx, cause, Work::Gc);
         }
@@ -250,7 +254,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// The same when the block for moved pages is full, or there is none.
     #[inline(never)]
-    fn next_moved_page_elsewhere(&mut self, plane: u32) -> Ppn {
+    pub(super) fn next_moved_page_elsewhere(&mut self, plane: u32) -> Ppn {
         let separate = self.host.separate;
         let p = &self.blocks.planes[plane as usize];
         if separate || p.host.is_full() {
@@ -284,7 +288,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if M::PAGED {
             self.is_live_paged(lpn, ppn, cause, cx)
         } else {
-            self.map.get(lpn) == Some(ppn)
+            self.map.is_at(lpn, ppn)
         }
     }
 
@@ -309,7 +313,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Moves a record of the trim journal; false when the page holds none that is needed.
     #[inline(never)]
-    fn move_record(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn move_record(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> bool {
         let content = self.blocks.content(from);
         let Content::Journal(slot) = content else { return false };
         if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
@@ -349,16 +353,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.tenant_moved(plane);
         self.blocks.programmed(to, content);
         self.blocks.invalidate(from, end);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-            let oob = Oob { key: super::recover::key(content), seq: self.seq };
-            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
-        }
+        self.store_moved(from, to, content, window, cx);
         to
     }
 
+    /// Copies a page on the medium, if there is one.
+    #[inline]
+    pub(super) fn store_moved(&self, from: Ppn, to: Ppn, content: Content, window: Window, cx: &mut Cx<'_>) {
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
+        let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
+        let oob = Oob { key: super::recover::key(content), seq: self.seq };
+        medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
+    }
+
     /// Erases a block without valid pages, once the newer versions of its pages are safe.
-    fn erase(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn erase(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         if self.journal.pending() > 0 {
             self.record_trims_in(plane, cx, cause);
             self.renew_is_due = self.journal.is_long();

@@ -394,6 +394,7 @@ impl SsdConfig {
             keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
             keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
             at_once: config.at_once.unwrap_or(chips.planes),
+            all: crate::write_buffer::ones((page / SECTOR) as u32),
             link: Link::new(config.link_bytes_per_second),
             key: TimerKey(timer),
             dump: config.power_loss_protection.then(|| (u64::from(chips.ppn_end()), chips.block_stride())),

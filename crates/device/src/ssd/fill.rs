@@ -22,7 +22,7 @@
 use super::Ssd;
 use nandu_base::{Cx, Instant, Oob, Program, Ratio, Rng, Window};
 use nandu_ftl::blocks::Content;
-use nandu_ftl::filled::Filled;
+use nandu_ftl::filled::{Filled, Initial};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::Lpn;
@@ -37,7 +37,7 @@ thread_local! {
     pub(super) static BY_RULE_HERE: std::cell::Cell<u32> = const { std::cell::Cell::new(BY_RULE_FROM) };
 }
 
-fn by_rule_from() -> u32 {
+pub(super) fn by_rule_from() -> u32 {
     #[cfg(test)]
     return BY_RULE_HERE.get();
     #[cfg(not(test))]
@@ -128,8 +128,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return false;
         }
         let order: Vec<u32> = (0..u64::from(planes)).map(|turn| self.turns.nth(turn)).collect();
-        let filled = Arc::new(Filled::new(layout, order.clone(), logical));
-        if !self.map.fill(&filled) {
+        let filled: Arc<dyn Initial> = Arc::new(Filled::new(layout, order.clone(), logical));
+        if !self.map.begin_as(&filled) {
             return false;
         }
         for (turn, plane) in (0..).zip(order) {
@@ -148,7 +148,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.blocks.planes[plane as usize].valid = pages;
         }
-        self.blocks.fill(&filled);
+        self.blocks.begin_as(&filled);
         self.seq = u64::from(logical);
         self.turns.skip_to(self.seq);
         self.filled_to = self.seq;

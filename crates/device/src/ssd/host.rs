@@ -266,44 +266,61 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> PageTime {
-        let (now, serial) = (cx.now, self.serial);
-        let mut slowest = PageTime::done(now);
+        let at = (cx.now, self.serial);
+        let mut slowest = PageTime::done(cx.now);
         let mut usage = Usage::default();
         let mut lpn = pages.first;
         while lpn < pages.end {
-            let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-            let page = self.blocks.layout().page(ppn);
-            let (time, occupied) = self.lanes.program(plane, now, serial, page);
-            usage.die += occupied;
-            self.seq += 1;
-            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
-            if let Some(old) = self.map.set(Lpn(lpn), ppn) {
-                self.blocks.invalidate(old, time.end);
-            }
-            if STORES {
-                let data = cx.requests[id].payload.slice(self.host.before(pages, lpn));
-                self.store(Lpn(lpn), ppn, None, self.host.sectors(None), data, &time, cx);
-            }
+            let data = match STORES {
+                true => cx.requests[id].payload.slice(self.host.before(pages, lpn)),
+                false => Payload::NONE,
+            };
+            let time = self.write_whole_page::<STORES>(Lpn(lpn), data, at, cause, &mut usage, cx);
             if time.end > slowest.end {
                 slowest = time;
             }
-            if low {
-                self.clear_some(plane, cause, cx);
-            }
             lpn += 1;
         }
-        self.wrote_whole(pages, usage, cause, cx);
+        self.wrote_whole(pages.end - pages.first, usage, cause, cx);
         self.last_change = self.last_change.later(slowest.end);
         slowest
     }
 
+    /// Writes one of them, for the request of this number at this time.
+    #[inline(always)]
+    fn write_whole_page<const STORES: bool>(
+        &mut self,
+        lpn: Lpn,
+        data: Payload,
+        (now, serial): (Instant, u32),
+        cause: TenantId,
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> PageTime {
+        let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
+        let page = self.blocks.layout().page(ppn);
+        let (time, occupied) = self.lanes.program(plane, now, serial, page);
+        usage.die += occupied;
+        self.seq += 1;
+        self.blocks.programmed(ppn, Content::Data(lpn));
+        if let Some(old) = self.map.set(lpn, ppn) {
+            self.blocks.invalidate(old, time.end);
+        }
+        if STORES {
+            self.store(lpn, ppn, None, self.host.sectors(None), data, &time, cx);
+        }
+        if low {
+            self.clear_some(plane, cause, cx);
+        }
+        time
+    }
+
     /// Counts and charges whole pages that the host wrote.
     #[inline(always)]
-    pub(super) fn wrote_whole(&mut self, pages: &Pages, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
-        let count = u64::from(pages.end - pages.first);
-        let bus = self.lanes.timing().transfer * count;
+    pub(super) fn wrote_whole(&mut self, count: u32, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
+        let bus = self.lanes.timing().transfer * u64::from(count);
         Usage { bus, ..usage }.charge(cx, cause, Work::Write);
-        self.count.host_pages_written += count;
+        self.count.host_pages_written += u64::from(count);
     }
 
     /// Explains a write by its slowest page.
@@ -366,6 +383,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cx: &mut Cx<'_>,
     ) -> Instant {
         let mut usage = Usage::default();
+        if !M::PAGED && self.is_plain && part.is_none() {
+            let at = (cx.now, self.serial);
+            let time = match cx.medium {
+                None => self.write_whole_page::<false>(lpn, data, at, cause, &mut usage, cx),
+                Some(_) => self.write_whole_page::<true>(lpn, data, at, cause, &mut usage, cx),
+            };
+            self.wrote_whole(1, usage, cause, cx);
+            self.last_change = self.last_change.later(time.end);
+            return time.end;
+        }
         let end = if M::PAGED {
             self.write_out_page_paged(lpn, part, data, &mut usage, (cause, cx))
         } else {

@@ -21,7 +21,7 @@
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
-//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks,
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks, `moves` the short way of it,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
 //! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
@@ -44,6 +44,7 @@ mod journal;
 mod level;
 mod map_state;
 mod mapping;
+mod moves;
 mod recover;
 mod replay;
 mod room;
@@ -62,7 +63,6 @@ pub use mapping::{MapConfig, SwitchingConfig};
 
 use crate::nand::queued::Queued;
 use crate::nand::Lanes;
-use aged::Aged;
 use background::Idle;
 use buffer::Buffer;
 use collect::Clearing;
@@ -73,12 +73,14 @@ use nandu_base::{
     Instant, LaneTape, Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId,
     Resource, Span, Step, TenantSpace, TimerKey, Violation, WearRegion, Work,
 };
+use nandu_ftl::aged::Aged;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockTable, Lpn};
 use slc::SlcCache;
+use std::sync::Arc;
 use streams::Streams;
 use stripes::Stripes;
 use tenants::Tenants;
@@ -131,6 +133,8 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     moves_within: bool,
     /// Whether the record of a page may be other than its number and that of its program.
     marks_records: bool,
+    /// Whether pages may also move the short way: no tenants, no fault that strikes single pages.
+    moves_plainly: bool,
     map: M,
     paging: Paging,
     blocks: BlockTable,
@@ -154,7 +158,7 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// Number of the last data page of the first fill.
     filled_to: u64,
     /// What is where on a drive that starts aged, until it is stored.
-    aged: Option<Aged>,
+    aged: Option<Arc<Aged>>,
     /// How the first fill was out of order, until it is stored.
     fragments: Option<(Ratio, u64)>,
     /// Number of the last request, for multi-plane groups.
@@ -238,6 +242,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 && !planted.program_twice,
             moves_within: !stripes.is_wide() && slc.is_none(),
             marks_records: planted.oob_dropped || slc.is_some(),
+            moves_plainly: tenants.is_none()
+                && slc.is_none()
+                && !stripes.is_wide()
+                && !planted.stale_map
+                && !planted.lost_invalidation
+                && !planted.program_twice,
             blocks,
             stripes,
             lanes,

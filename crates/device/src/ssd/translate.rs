@@ -422,7 +422,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             lpn += 1;
         }
-        self.wrote_whole(pages, usage, cause, cx);
+        self.wrote_whole(pages.end - pages.first, usage, cause, cx);
         slowest
     }
 

@@ -42,6 +42,19 @@ impl Held {
         Held { payload, from: first, mask: ones(count) << first }
     }
 
+    /// All sectors of a page, `all` of them; the pool is told.
+    #[inline]
+    pub fn keep_page(pool: &mut PayloadPool, payload: Payload, all: u128) -> Held {
+        pool.keep(payload);
+        Held { payload, from: 0, mask: all }
+    }
+
+    /// The data of the page, when it holds all of its sectors.
+    #[inline]
+    pub fn page(&self, all: u128) -> Option<Payload> {
+        (self.mask == all).then_some(self.payload)
+    }
+
     /// The data of a sector that is held.
     fn at(&self, sector: u32) -> Payload {
         self.payload.slice(sectors(sector - self.from))

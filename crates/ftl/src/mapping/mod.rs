@@ -83,6 +83,12 @@ pub trait Mapping: Send {
     /// Where the page lies, at no cost: for checks, hints, and maps in RAM.
     fn get(&self, lpn: Lpn) -> Option<Ppn>;
 
+    /// Whether a page lies at `ppn`.
+    #[inline]
+    fn is_at(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        self.get(lpn) == Some(ppn)
+    }
+
     /// Puts the page at `ppn`; returns where it lay before. A demand-paged scheme takes it as what its translation pages
     /// say, which is how a fill and a recovery begin.
     fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn>;
@@ -90,8 +96,8 @@ pub trait Mapping: Send {
     /// Forgets the page, in the way of [`set`](Mapping::set); returns where it lay.
     fn clear(&mut self, lpn: Lpn) -> Option<Ppn>;
 
-    /// Takes the whole drive as filled, without an entry for any page, where the map can do that; returns whether it did.
-    fn fill(&mut self, _filled: &std::sync::Arc<crate::filled::Filled>) -> bool {
+    /// Takes every page as mapped by rule, without an entry for any, where the map can do that; returns whether it did.
+    fn begin_as(&mut self, _initial: &std::sync::Arc<dyn crate::filled::Initial>) -> bool {
         false
     }
 

@@ -8,11 +8,11 @@
 
 use super::{page_of, word_of, Mapping};
 use crate::address::{Lpn, Ppn};
-use crate::filled::{Filled, FilledMap};
+use crate::filled::{FilledMap, Initial};
 use std::sync::Arc;
 
-/// The map. An entry holds the physical page number plus one; zero means unmapped, or, on a drive that was filled, that nothing
-/// was entered since.
+/// The map. An entry holds the physical page number plus one; zero means unmapped, or, on a drive that began with every page
+/// mapped, that nothing was entered since.
 #[derive(Clone, Debug)]
 pub struct PageMap {
     entries: Vec<u32>,
@@ -51,6 +51,12 @@ impl Mapping for PageMap {
     }
 
     #[inline]
+    fn is_at(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        let word = self.entries[lpn.0 as usize];
+        word == ppn.0 + 1 || (word == 0 && self.unentered(lpn) == Some(ppn))
+    }
+
+    #[inline]
     fn set(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
         let old = std::mem::replace(&mut self.entries[lpn.0 as usize], word_of(Some(ppn)));
         page_of(old).or_else(|| self.unentered(lpn))
@@ -66,8 +72,8 @@ impl Mapping for PageMap {
         old
     }
 
-    fn fill(&mut self, filled: &Arc<Filled>) -> bool {
-        self.filled = Some(FilledMap::new(Arc::clone(filled)));
+    fn begin_as(&mut self, initial: &Arc<dyn Initial>) -> bool {
+        self.filled = Some(FilledMap::new(Arc::clone(initial)));
         true
     }
 
@@ -92,9 +98,9 @@ mod tests {
     #[test]
     fn a_filled_map_is_one_with_every_entry() {
         let layout = crate::Layout::new(4, 9, 4).unwrap();
-        let filled = Arc::new(Filled::new(layout, vec![2, 0, 3, 1], 100));
+        let filled: Arc<dyn Initial> = Arc::new(crate::filled::Filled::new(layout, vec![2, 0, 3, 1], 100));
         let (mut lazy, mut full) = (PageMap::new(100), PageMap::new(100));
-        assert!(lazy.fill(&filled));
+        assert!(lazy.begin_as(&filled));
         (0..100).for_each(|lpn| assert_eq!(full.set(Lpn(lpn), filled.place(Lpn(lpn))), None));
         let seed = 3;
         let mut rng = nandu_base::Rng::new(seed);

@@ -38,7 +38,8 @@ impl Spans {
     pub fn may_touch(&self, first: u64, count: u64) -> bool {
         // A span and a stretch touch where the span's last block is at or behind the first block of the stretch by less than both are
         // long, less one. Low words cannot tell stretches whose lengths add up to more than they hold.
-        let Some(more) = u32::try_from(count - 1).ok().filter(|&more| more < LONGEST as u32) else {
+        let Some(more) = u32::try_from(count.wrapping_sub(1)).ok().filter(|&more| more < LONGEST as u32)
+        else {
             return true;
         };
         let mut touched = 0;

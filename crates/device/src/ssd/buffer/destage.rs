@@ -6,32 +6,32 @@
 use super::slots::Slot;
 use super::{Buffer, Ssd};
 use crate::nand::queued::Order;
-use nandu_base::{Cx, Instant, ReqId, Work};
+use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::Lpn;
 
 impl Buffer {
-    /// Whether the oldest page is to be programmed now.
+    /// The oldest page, when it is to be programmed now.
     #[inline]
-    fn is_due(&self, now: Instant) -> bool {
-        let Some(oldest) = self.slots.oldest() else { return false };
+    fn due(&self, now: Instant) -> Option<u32> {
+        let at = self.slots.oldest()?;
         if self.slots.in_flight() >= self.plan.at_once {
-            return false;
+            return None;
         }
-        self.slots.waiting() > self.plan.keep || self.is_asked_for() || {
-            let oldest = self.slots.slot(oldest);
-            oldest.came + self.plan.keep_for <= now
-        }
+        let oldest = self.slots.slot(at);
+        let is_due = self.slots.waiting() > self.plan.keep
+            || oldest.came + self.plan.keep_for <= now
+            || self.is_asked_for(oldest);
+        is_due.then_some(at)
     }
 
     /// Whether somebody waits for pages to leave.
     #[inline]
-    fn is_asked_for(&self) -> bool {
-        let oldest = || self.slots.oldest().map_or(u64::MAX, |oldest| self.slots.slot(oldest).ticket);
+    fn is_asked_for(&self, oldest: &Slot) -> bool {
         self.closing
             || !self.held.is_empty()
-            || self.barriers.back().is_some_and(|barrier| barrier.ticket >= oldest())
+            || self.barriers.back().is_some_and(|barrier| barrier.ticket >= oldest.ticket)
     }
 
     /// When the buffer is to be looked at again, if ever.
@@ -72,16 +72,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline]
     fn program_due(&mut self, cx: &mut Cx<'_>) {
-        if !self.buffer().is_due(cx.now) {
-            return;
-        }
+        let Some(mut oldest) = self.buffer().due(cx.now) else { return };
         self.serial = self.serial.wrapping_add(1);
-        let mut cause = nandu_base::TenantId::SYSTEM;
-        while self.buffer().is_due(cx.now) {
-            let Some(oldest) = self.buffer().slots.oldest() else { break };
-            cause = self.buffer().slots.slot(oldest).cause;
+        let cause = loop {
+            let cause = self.buffer().slots.slot(oldest).cause;
             self.program_slot(oldest, cx);
-        }
+            match self.buffer().due(cx.now) {
+                Some(next) => oldest = next,
+                None => break cause,
+            }
+        };
         if M::PAGED {
             self.gather_some(cause, cx);
         }
@@ -93,20 +93,24 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let buffer = self.buffer();
         buffer.count.pages_written += 1;
         buffer.slots.issue(at);
-        let &Slot { lpn, held, cause, .. } = buffer.slots.slot(at);
-        let overlay = held.overlay().expect("a slot holds one stretch of sectors");
-        let is_whole = overlay.count == self.host.page_sectors;
-        let part =
-            (!is_whole).then_some(super::super::host::Part { first: overlay.first, count: overlay.count });
+        let &Slot { lpn, ref held, cause, .. } = buffer.slots.slot(at);
+        let (data, part) = match held.page(buffer.plan.all) {
+            Some(data) => (data, None),
+            None => {
+                let Overlay { first, count, payload } =
+                    held.overlay().expect("a slot holds one stretch of sectors");
+                (payload, Some(super::super::host::Part { first, count }))
+            }
+        };
         self.turns.aim(lpn);
         if DEFERS {
             let older = self.map.get(Lpn(lpn)).map(|older| self.stripes.units.place(older));
             let answer = self.queue.destaged(at, cx.now, cause);
             let order = Order { now: cx.now, cause, answer, serial: self.serial };
-            self.write_page_later(Lpn(lpn), part, overlay.payload, &order, cx);
+            self.write_page_later(Lpn(lpn), part, data, &order, cx);
             self.queue.after_program_of(older, answer);
         } else {
-            let end = self.write_out_page(Lpn(lpn), part, overlay.payload, cause, cx);
+            let end = self.write_out_page(Lpn(lpn), part, data, cause, cx);
             self.slot_leaves(at, end, cx);
         }
         self.lanes.work_for(outer);

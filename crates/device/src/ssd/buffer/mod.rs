@@ -118,6 +118,8 @@ pub(super) struct Plan {
     pub keep: u32,
     pub keep_for: Span,
     pub at_once: u32,
+    /// The sectors of a page, as [`Held`] has them.
+    pub all: u128,
     pub link: Link,
     pub key: TimerKey,
     /// Where the medium keeps the slots when they outlive a power cut, and how far apart they are.
@@ -284,6 +286,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let (payload, cause) = (request.payload, request.cause);
         let pages = self.host.pages(request.offset, request.len);
         let durable = self.buffer().durables.iter().position(|d| d.id == write.id);
+        let page_sectors = self.host.page_sectors;
         while write.next < pages.end {
             let lpn = write.next;
             let part = self.host.sectors(self.host.part(&pages, lpn));
@@ -291,11 +294,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let found = self.waiting_slot(lpn);
             let at = match found {
                 Some(at) if self.buffer().slots.slot(at).held.stays_whole_with(part.first, part.count) => {
-                    let sectors = self.host.page_sectors;
                     let buffer = self.buffer();
                     buffer.count.pages_replaced += 1;
                     let slot = buffer.slots.slot_mut(at);
-                    slot.held.lay_over(cx.pool, sectors, part.first, part.count, data);
+                    slot.held.lay_over(cx.pool, page_sectors, part.first, part.count, data);
                     slot.cause = cause;
                     at
                 }
@@ -307,7 +309,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     if !buffer.slots.has_room() {
                         return false;
                     }
-                    let held = Held::keep(cx.pool, data, part.first, part.count);
+                    let held = match part.count == page_sectors {
+                        true => Held::keep_page(cx.pool, data, buffer.plan.all),
+                        false => Held::keep(cx.pool, data, part.first, part.count),
+                    };
                     buffer.slots.take(lpn, held, cx.now, cause)
                 }
             };

@@ -22,6 +22,15 @@ fn places(bench: &Bench) -> Vec<Option<Place>> {
 /// What a map by rule answers, and when, is what one with every entry does, through writes, trims, collection and a cut.
 #[test]
 fn a_drive_filled_by_rule_behaves_as_one_filled_page_by_page() {
+    by_rule_as_by_tables(Precondition::Filled);
+}
+
+#[test]
+fn a_drive_aged_by_rule_behaves_as_one_aged_page_by_page() {
+    by_rule_as_by_tables(Precondition::Aged);
+}
+
+fn by_rule_as_by_tables(precondition: Precondition) {
     let options = [
         TINY.to_string(),
         format!("{TINY}gc = {{ kind = \"cost-benefit\", start = 2 }}\nwear = {{ spread = 2 }}\n"),
@@ -29,9 +38,9 @@ fn a_drive_filled_by_rule_behaves_as_one_filled_page_by_page() {
     ];
     for (seed, toml) in (1..).zip(&options) {
         BY_RULE_HERE.set(1);
-        let mut lazy = Bench::new(toml, None, Precondition::Filled);
+        let mut lazy = Bench::new(toml, None, precondition);
         BY_RULE_HERE.set(u32::MAX);
-        let mut full = Bench::new(toml, None, Precondition::Filled);
+        let mut full = Bench::new(toml, None, precondition);
         let mut rng = Rng::new(seed);
         let sectors = lazy.machine.limits().capacity.sectors();
         for turn in 0..1500 {
@@ -87,9 +96,8 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
     }
 }
 
-/// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages -- --ignored`.
+/// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages`.
 #[test]
-#[ignore = "takes gigabytes"]
 fn a_terabyte_ages() {
     let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
     let drive = build(toml, &BTreeSet::new(), Precondition::Aged);

@@ -1,0 +1,72 @@
+//! What a disk reports of its power states: energy, times, starts.
+
+use super::Power;
+use nandu_base::{Counter, EnergyPart, Instant, MicroWatts, Span};
+
+impl Power {
+    /// Energy so far, in mJ.
+    pub fn energy_mj(&self) -> u64 {
+        let part = |time: Span, mw: u64| u128::from(time.0) * u128::from(mw);
+        let (t, s) = (&self.times, &self.spec);
+        let mut sum = part(t.seek, s.seek_mw) + part(t.transfer, s.transfer_mw) + part(t.idle, s.idle_mw);
+        for (number, level) in s.rest.iter().enumerate() {
+            sum += part(t.enter[number], level.enter_mw)
+                + part(t.there[number], level.power_mw)
+                + part(t.leave[number], level.leave_mw);
+        }
+        (sum / 1_000_000_000) as u64
+    }
+
+    /// What was drawn from `from`, when the counting began, to `to`, rest included.
+    pub fn account(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let mut now = self.clone();
+        now.rest_until(to);
+        // What passed between the last movement before the counting and its beginning is not counted.
+        let mut before =
+            self.at_reset.as_deref().cloned().unwrap_or_else(|| Power::new(self.spec.clone(), None));
+        before.rest_until(from);
+        let mut put = |state, time: Span, not: Span, mw: u64| {
+            out.push(EnergyPart::state(
+                state,
+                u128::from(time.0.saturating_sub(not.0)),
+                MicroWatts(mw * 1000),
+            ));
+        };
+        let (t, b, s) = (&now.times, &before.times, &self.spec);
+        put("seek", t.seek, b.seek, s.seek_mw);
+        put("transfer", t.transfer, b.transfer, s.transfer_mw);
+        put("idle", t.idle, b.idle, s.idle_mw);
+        for (at, level) in s.rest.iter().enumerate() {
+            let [enter, there, leave] = match level.stops {
+                true => ["spin down", "standby", "spin up"],
+                false => ["unload", "low power idle", "load"],
+            };
+            put(enter, t.enter[at], b.enter[at], level.enter_mw);
+            put(there, t.there[at], b.there[at], level.power_mw);
+            put(leave, t.leave[at], b.leave[at], level.leave_mw);
+        }
+    }
+
+    /// Reports times, starts and energy.
+    pub fn counters(&self, out: &mut Vec<Counter>) {
+        let us = |time: Span| time.0 / 1000;
+        let levels = |stops: bool| {
+            let there = self.spec.rest.iter().zip(&self.times.there);
+            us(there.filter(|(level, _)| level.stops == stops).fold(Span::ZERO, |sum, (_, &t)| sum + t))
+        };
+        let ways = self.times.enter.iter().chain(&self.times.leave).fold(Span::ZERO, |sum, &t| sum + t);
+        for (name, value) in [
+            ("seek_us", us(self.times.seek)),
+            ("transfer_us", us(self.times.transfer)),
+            ("idle_us", us(self.times.idle)),
+            ("low_power_idle_us", levels(false)),
+            ("standby_us", levels(true)),
+            ("power_transition_us", us(ways)),
+            ("spin_ups", self.starts),
+            ("head_loads", self.unloads),
+            ("energy_mj", self.energy_mj()),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+}

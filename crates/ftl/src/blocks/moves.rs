@@ -1,0 +1,22 @@
+//! What the collector asks ahead, and enters for a whole run of pages at once.
+
+use super::{BlockTable, MAP};
+use crate::address::{BlockId, Lpn, Ppn};
+use nandu_base::Instant;
+
+impl BlockTable {
+    /// The logical page that a page holds by an owner's word of its own; for those who look ahead, where a rule costs too much.
+    #[inline]
+    pub fn data_entered_at(&self, ppn: Ppn) -> Option<Lpn> {
+        let lpn = self.owners.get(ppn.0 as usize)?.wrapping_sub(1);
+        (lpn < MAP - 1).then_some(Lpn(lpn))
+    }
+
+    /// `count` pages of `block` moved to other blocks of its pool, where they count as valid; the last is there at `when`.
+    #[inline]
+    pub fn moved_away(&mut self, block: BlockId, count: u32, when: Instant) {
+        self.invalid[block.0 as usize] += count as u16;
+        let safe_at = &mut self.safe_at[block.0 as usize];
+        *safe_at = safe_at.later(when);
+    }
+}
