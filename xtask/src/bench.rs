@@ -71,20 +71,6 @@ const COUNTS: &[Count] = &[
         requests: 50_000,
         passes: (1, 3),
     },
-    Count {
-        name: "queue-tenants",
-        stack: "queue-16",
-        precondition: "empty",
-        requests: QUEUE_REQUESTS,
-        passes: (1, 3),
-    },
-    Count {
-        name: "drive-tenants",
-        stack: "drive-16",
-        precondition: "filled",
-        requests: DRIVE_REQUESTS,
-        passes: (1, 2),
-    },
     Count { name: "hdd-fcfs", stack: "hdd-fcfs", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count { name: "hdd-queue-of-8", stack: "hdd-8", precondition: "empty", requests: 50_000, passes: (1, 3) },
     Count {
@@ -103,12 +89,6 @@ const DISKS: &[(&str, &str)] = &[
     ("hdd-8", "queue = \"sptf\"\ndepth = 8\npatience = \"1 h\"\n"),
     ("hdd-32", "queue = \"sptf\"\ndepth = 32\npatience = \"1 h\"\n"),
 ];
-
-/// Tenants of the stacks whose names end with it, and of those that they are compared with.
-const TENANTS: [u64; 2] = [1, 16];
-/// Requests of all tenants together in a pass; their workloads stand in the stack.
-const QUEUE_REQUESTS: u64 = 48_000;
-const DRIVE_REQUESTS: u64 = 192_000;
 
 /// Candidates more in `hdd-32` than in `hdd-8`.
 const CANDIDATES: u64 = 32 - 8;
@@ -195,10 +175,6 @@ fn measure() -> Result<End, String> {
             "filled" => plain[1] = value,
             "controller-empty" => value = percent(value, plain[0]),
             "controller-filled" => value = percent(value, plain[1]),
-            "queue-tenants" | "drive-tenants" => {
-                let stack = if count.name == "queue-tenants" { "queue-1" } else { "drive-1" };
-                value = percent(value, marginal(&program, &folder, &Count { stack, ..*count })?);
-            }
             "hdd-queue-of-8" => base = value,
             "hdd-sptf-candidate" => value = value.saturating_sub(base) / CANDIDATES,
             "child-layer" | "forward-layer" => value = value.saturating_sub(base) / LAYERS,
@@ -300,49 +276,9 @@ fn write_stacks(folder: &Path) -> Result<(), String> {
         let disk = format!("kind = \"hdd\"\nprofile = \"desktop-2010\"\nwrite_cache = false\n{queue}");
         texts.push((name, format!("[export.data]\ndevice = \"d0\"\n\n[device.d0]\n{disk}")));
     }
-    let tenants =
-        TENANTS.map(|n| [(format!("queue-{n}"), behind_queue(n)), (format!("drive-{n}"), in_drive(n))]);
-    let texts = texts.into_iter().map(|(name, text)| (name.to_string(), text));
-    texts.chain(tenants.into_iter().flatten()).try_for_each(|(name, text)| {
+    texts.iter().try_for_each(|(name, text)| {
         std::fs::write(folder.join(format!("{name}.toml")), text).map_err(|e| e.to_string())
     })
-}
-
-/// Exports of so many tenants, each over a slice of `below`, and what each asks for: 4 KiB at random, half of it writes, 64 outstanding
-/// between all of them. All of them together ask for as much as one alone.
-fn exports(tenants: u64, below: &str, bytes: u64, requests: u64) -> String {
-    let mut text = String::new();
-    for number in 1..=tenants {
-        let (size, outstanding, requests) = (bytes / tenants, 64 / tenants, requests / tenants);
-        let _ = write!(
-            text,
-            "[export.t{number}]\ndevice = \"s{number}\"\n\n[workload.t{number}]\nexport = \"t{number}\"\n\
-             generator = \"uniform\"\nnumber_ios = {requests}\niodepth = {outstanding}\nread_share = 0.5\nsize = {size}\n\n\
-             [device.s{number}]\nkind = \"slice\"\nbelow = \"{below}\"\noffset = {}\nsize = {size}\n\n",
-            (number - 1) * size
-        );
-    }
-    text
-}
-
-/// Tenants behind a fair queue, with as many requests as wait at any time whoever they are of.
-fn behind_queue(tenants: u64) -> String {
-    let queue = "[device.q]\nkind = \"queue\"\nbelow = \"d0\"\ndepth = 32\n\n";
-    format!("{}{queue}[device.d0]\n{DRIVE}", exports(tenants, "q", 4 << 30, QUEUE_REQUESTS))
-}
-
-/// Tenants that lend each other units inside a drive.
-fn in_drive(tenants: u64) -> String {
-    let bytes: u64 = 1 << 30;
-    let list: Vec<String> =
-        (1..=tenants).map(|n| format!("{{ name = \"t{n}\", size = {} }}", bytes / tenants)).collect();
-    format!(
-        "{}[device.d0]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 4\nchips = 2\nplanes = 2\nblocks = 512\n\
-         pages_per_block = 64\nover_provisioning = 0.45\nunit = \"superblock\"\nisolation = {{ kind = \"shared-space\" }}\n\
-         tenants = [{}]\n",
-        exports(tenants, "d0", bytes, DRIVE_REQUESTS),
-        list.join(", ")
-    )
 }
 
 fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String> {
@@ -388,14 +324,10 @@ fn trace() -> String {
 }
 
 fn run_words(folder: &Path, stack: &str, requests: u64, passes: u64, precondition: &str) -> Vec<String> {
-    let has_workloads = TENANTS.iter().any(|n| stack.ends_with(&format!("-{n}")));
     let stack = folder.join(format!("{stack}.toml")).display().to_string();
-    let words = ["--quiet", "run", &stack, "--precondition", precondition, "--json"];
+    let words = ["--quiet", "run", &stack, "--trace", &trace(), "--precondition", precondition, "--json"];
     let mut words: Vec<String> = words.iter().map(|w| (*w).into()).collect();
-    if !has_workloads {
-        words.extend(["--trace".into(), trace(), "--limit".into(), requests.to_string()]);
-    }
-    words.extend(["--repeat".into(), passes.to_string()]);
+    words.extend(["--limit".into(), requests.to_string(), "--repeat".into(), passes.to_string()]);
     words
 }
 

@@ -137,7 +137,9 @@ fn limits_are_set_and_lifted_while_requests_wait() {
     // A page takes over an hour: what is asked behind the first is not answered before the limit is gone.
     tell("set read rbps=1").expect("it is done");
     let mut client = Client::connect(&served.socket, "read");
-    (0..8).for_each(|page| drop(client.send(cmd::READ, 0, page * PAGE, PAGE as u32, &[])));
+    for page in 0..8 {
+        client.send(cmd::READ, 0, page * PAGE, PAGE as u32, &[]);
+    }
     let held = || served.status()["devices"]["queue"]["counters"]["throttled_requests"].as_u64();
     common::wait_for("requests to be held", || (held() == Some(7)).then_some(()));
     tell("set read rbps=max").expect("it is done");
@@ -161,7 +163,9 @@ fn fio(socket: &Path, export: &str, rw: &str) -> f64 {
     let words = ["--ioengine=nbd", "--bs=4k", "--iodepth=64", "--size=32m", "--time_based", "--runtime=10"];
     let more = ["--name=shares", "--output-format=json", &rw, &uri];
     let output = run("fio", &[&words[..], &more[..]].concat());
-    let said: Value = serde_json::from_slice(&output.stdout).expect("fio says JSON");
+    // It may say something in words before.
+    let start = output.stdout.iter().position(|&byte| byte == b'{').expect("fio says JSON");
+    let said: Value = serde_json::from_slice(&output.stdout[start..]).expect("fio says JSON");
     let job = &said["jobs"][0];
     job["read"]["iops"].as_f64().unwrap_or(0.0) + job["write"]["iops"].as_f64().unwrap_or(0.0)
 }

@@ -54,7 +54,7 @@ pub(super) struct Planted {
     pub lends_unallocated: bool,
     pub keeps_what_it_owes: bool,
     pub room_not_kept: bool,
-    pub clears_more: bool,
+    pub others_collect: bool,
     pub leaves_units: bool,
     pub forgets_table: bool,
 }
@@ -251,6 +251,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Gets erased units from others, until opening one does not begin a collection.
     fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        if self.tenants_mut().planted.others_collect {
+            self.clear_of_another(pool, cx);
+        }
         let least = self.start_of(pool).max(self.host.urgent) + 1;
         while self.blocks.planes[pool as usize].free <= least {
             if !self.demand(pool, cx) && !self.borrow(pool) {
@@ -305,9 +308,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             self.tenants_mut().is_demanded = false;
         }
-        if self.tenants_mut().planted.clears_more {
-            self.clear_twice(from, cx);
-        }
         let may_give = self.may_give(from) && !keeps;
         let tenants = self.tenants_mut();
         let inherited = &mut tenants.inherited[from as usize];
@@ -321,13 +321,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         true
     }
 
-    /// Planted: who owes a unit clears two for nothing.
+    /// Planted: a tenant that owes nothing clears a unit because another one opens one.
     #[cold]
-    fn clear_twice(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        for _ in 0..2 {
-            if self.blocks.planes[pool as usize].free > 1 && self.has_victim(pool) {
-                self.clear_whole_block(pool, TenantId::SYSTEM, cx);
-            }
+    fn clear_of_another(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        let tenants = self.tenants_mut();
+        let (group, other) = (pool as usize / tenants.len(), (tenants.of_pool(pool) + 1) % tenants.len());
+        let other = tenants.pool(group as u32, other);
+        let has_room = self.blocks.planes[other as usize].free > 2 && !self.is_debtor(other);
+        if other != pool && has_room && self.has_victim(other) {
+            self.clear_whole_block(other, TenantId::SYSTEM, cx);
         }
     }
 

@@ -107,8 +107,9 @@ fn a_weight_that_changes_changes_the_share() {
     exchanged("drr", Drr::new(DrrConfig::default(), weights(), OrderConfig::Fifo), 32, 2);
     exchanged("flashfq", FlashFq::new(FlashFqConfig::default(), weights(), OrderConfig::Fifo), 32, 2);
     exchanged("fios", Fios::new(FiosConfig::default(), weights()), 32, 3);
-    let vssd = Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, weights());
-    exchanged("vssd", vssd, 256, 5);
+    // Credits that what waits at a channel can use up.
+    let credits = VssdConfig { per_channel: 1, credits: Span::from_us(400), ..VssdConfig::default() };
+    exchanged("vssd", Vssd::new(credits, weights()), 512, 5);
     // Slices so short that there are many of them, and so long that the last requests of one matter little.
     let slice = Span::from_ms(20);
     exchanged("cffq", Cffq::new(CffqConfig { slice }, weights(), OrderConfig::Fifo), 32, 10);

@@ -79,9 +79,9 @@ pub(super) const PLANTS: &[Plant] = &[
     )
     .within("ssd-lending"),
     Plant::new(
-        "ssd.tenant-demand-clears-more",
+        "ssd.tenant-makes-others-collect",
         "I-8",
-        "who owes a unit clears several when one is demanded, and the lender waits for all of it",
+        "a tenant that owes nothing clears a unit because another one opens one",
     )
     .within("ssd-lending"),
     Plant::new(

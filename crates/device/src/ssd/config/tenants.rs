@@ -269,7 +269,7 @@ impl SsdConfig {
             lends_unallocated: cx.planted("ssd.tenant-unit-from-nowhere"),
             keeps_what_it_owes: cx.planted("ssd.tenant-keeps-loan"),
             room_not_kept: cx.planted("ssd.tenant-room-not-kept"),
-            clears_more: cx.planted("ssd.tenant-demand-clears-more"),
+            others_collect: cx.planted("ssd.tenant-makes-others-collect"),
             leaves_units: cx.planted("ssd.tenant-leaves-units"),
             forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
         };

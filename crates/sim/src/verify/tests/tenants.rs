@@ -42,7 +42,7 @@ fn faults_of_isolation_are_found() {
         (Drive::Lending, "ssd.tenant-unit-from-nowhere", "I-7"),
         (Drive::Lending, "ssd.tenant-keeps-loan", "I-8"),
         (Drive::Lending, "ssd.tenant-room-not-kept", "I-8"),
-        (Drive::Lending, "ssd.tenant-demand-clears-more", "I-8"),
+        (Drive::Lending, "ssd.tenant-makes-others-collect", "I-8"),
         (Drive::Dealing, "ssd.tenant-leaves-units", "I-7"),
         (Drive::Dealing, "ssd.tenant-table-not-recorded", "I-7"),
     ] {
