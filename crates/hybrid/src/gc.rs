@@ -106,11 +106,6 @@ impl Collector {
         }
     }
 
-    /// Units of the batch that are not erased yet.
-    pub fn batch(&self) -> u32 {
-        self.batch
-    }
-
     /// The lower ring keeps units from this use on.
     pub fn lower_floor(&mut self, use_number: u64) {
         self.floor = self.floor.min(use_number);

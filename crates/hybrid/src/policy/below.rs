@@ -93,10 +93,10 @@ impl Hybrid {
         }
         let older = (unit + lower.shape.units - lower.start) % lower.shape.units;
         let collector = &self.collectors[1];
-        if collector.stage != Stage::Idle && older < collector.batch() {
+        if collector.stage != Stage::Idle && older < collector.batch {
             return false;
         }
-        let pages = self.collectors[0].batch() * self.rings[0].shape.unit_pages;
+        let pages = self.collectors[0].batch * self.rings[0].shape.unit_pages;
         let worst = pages.div_ceil((lower.shape.unit_pages / 2).max(1));
         lower.free() + older > worst + KEPT + 1
     }

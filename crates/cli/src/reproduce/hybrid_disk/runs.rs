@@ -9,6 +9,9 @@ const SLC: &str = include_str!("../../../../../experiments/04-hybrid-disk/slc.to
 const MLC: &str = include_str!("../../../../../experiments/04-hybrid-disk/mlc.toml");
 const DISK: &str = include_str!("../../../../../experiments/04-hybrid-disk/disk.toml");
 
+/// Options that differ from those of a stack file.
+type Differs = &'static [(&'static str, &'static str)];
+
 /// The loads.
 pub const LOADS: [&str; 3] = ["financial1", "bonnie", "desktop"];
 /// Shares of SLC, in tenths.
@@ -16,7 +19,7 @@ pub const TENTHS: std::ops::RangeInclusive<u64> = 0..=10;
 /// The setup of half SLC, which others are compared with.
 pub const HALF: &str = "r 5";
 /// Other flash caches: label, case and what differs from the ring of MLC.
-pub const OTHERS: [(&str, &str, &[(&str, &str)]); 4] = [
+pub const OTHERS: [(&str, &str, Differs); 4] = [
     ("B4-4", "one ring", &[("mlc_cold", "\"10 %\"")]),
     (
         "B4-5",
@@ -39,7 +42,7 @@ pub const OTHERS: [(&str, &str, &[(&str, &str)]); 4] = [
     ),
 ];
 /// Other readings, at half SLC: label, and what differs from the paper's.
-const READINGS: [(&str, &[(&str, &str)]); 14] = [
+const READINGS: [(&str, Differs); 14] = [
     ("cold 20", &[("hybrid.mlc_cold", "\"20 %\"")]),
     ("cold 30", &[("hybrid.mlc_cold", "\"30 %\"")]),
     ("cold 50", &[("hybrid.mlc_cold", "\"50 %\"")]),
@@ -62,8 +65,7 @@ const READINGS: [(&str, &[(&str, &str)]); 14] = [
     ),
     ("never stops", &[("disk.spin_down", "\"10 h\"")]),
 ];
-const SHIPPED: &[(&str, &str)] =
-    &[("hybrid.promote", "\"second-touch\""), ("hybrid.read_bypass", "\"64 KiB\"")];
+const SHIPPED: Differs = &[("hybrid.promote", "\"second-touch\""), ("hybrid.read_bypass", "\"64 KiB\"")];
 
 /// Requests of a load below which everything is a 32nd in size.
 const FEW: u64 = 100_000;
