@@ -97,7 +97,9 @@ fn sweep_file(args: &SweepArgs) -> Result<(SweepFile, String, PathBuf), Failure>
         file.goal = goals("minimise", &args.minimise);
         file.goal.extend(goals("maximise", &args.maximise));
     }
-    file.bound.extend(args.bound.iter().cloned());
+    if !args.bound.is_empty() {
+        file.bound.clone_from(&args.bound);
+    }
     file.metric.extend(args.metric.iter().cloned());
     file.search = args.search.clone().or(file.search);
     file.skip_impossible |= args.skip_impossible;
