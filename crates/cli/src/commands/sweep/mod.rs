@@ -228,11 +228,11 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
     let heads = ["point", "<id"].into_iter().chain(heads.iter().map(String::as_str));
     let mut table = Table::new(heads.chain(["<state"]));
     let mine = |id: &id::Id| prepared.shard.has(id);
-    for point in 0..space.len() {
-        let (name, state) = match ids[point] {
+    for (point, (id, known)) in ids.iter().zip(bench.known()).enumerate() {
+        let (name, state) = match id {
             None => ("-".into(), "cannot be built"),
-            Some(id) if !mine(&id) => (id.short(), "of another shard"),
-            Some(id) if bench.known()[point].is_some() => (id.short(), "known"),
+            Some(id) if !mine(id) => (id.short(), "of another shard"),
+            Some(id) if known.is_some() => (id.short(), "known"),
             Some(id) => (id.short(), "to run"),
         };
         let cells = [point.to_string(), name].into_iter();
@@ -397,6 +397,8 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
     let Some(row) = outcome.best.and_then(|point| outcome.row(point)) else { return Ok(None) };
     let (sweep, point) = (&prepared.sweep, row.point);
     let mut file = with_settings(&prepared.file, &sweep.space, point)?;
+    let described = format!("{}: the best of the sweep {}", sweep.space.label(point), prepared.name);
+    file = file.with_set("description", &toml::Value::String(described).to_string())?;
     let stack = file.load(&prepared.registry)?;
     let folder = Path::new(&prepared.options.stack_name).parent().unwrap_or(Path::new(""));
     for workload in &stack.workloads {
