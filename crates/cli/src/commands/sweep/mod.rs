@@ -219,7 +219,7 @@ fn measure(
 }
 
 /// Requests of the two short runs that an estimate is made of.
-const SHORT: [usize; 2] = [200, 2000];
+const SHORT: [usize; 2] = [1000, 20_000];
 
 /// Shows the points, and says about how long they take.
 fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Failure> {
@@ -256,7 +256,7 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
             "about {} on {}, going by the first {} requests of point {point}",
             crate::format::time((seconds * 1e9) as u64),
             plural(prepared.threads as u64, "core"),
-            count(SHORT[1] as u64)
+            count(each.min(SHORT[1] as u64))
         ));
     }
     Ok(())
@@ -280,8 +280,10 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
         nandu_sim::run(&stack, &options, |_| ())?;
         took.push(start.elapsed().as_secs_f64());
     }
-    let rate = (took[1] - took[0]).max(0.0) / (SHORT[1] - SHORT[0]) as f64;
-    Ok(took[0] + rate * each as f64)
+    // A sweep that is shorter than the short runs is what they take.
+    let [less, more] = SHORT.map(|n| each.min(n as u64));
+    let rate = (took[1] - took[0]).max(0.0) / (more - less).max(1) as f64;
+    Ok(took[0] + rate * (each - less) as f64)
 }
 
 /// A sweep as JSON.
