@@ -18,7 +18,7 @@ metric = ["iops", "ssd.erase_count"]
 
 [load]
 trace = "mixed-zipf"
-gen = { requests = 2000, space = "256 MiB" }
+gen = { requests = 6000, space = "256 MiB" }
 closed = 4
 
 [[axis]]
@@ -117,7 +117,7 @@ fn a_sweep_killed_again_and_again_ends_as_if_it_never_was() {
                 .expect("the program starts");
             // Killed when the journal has grown by so many bytes, which is anywhere in a point.
             let grown = || fs::metadata(&journal).map_or(0, |m| m.len());
-            let until = grown() + rng.below(9000);
+            let until = grown() + rng.below(6000);
             while grown() < until && child.try_wait().expect("its state").is_none() {
                 std::thread::yield_now();
             }

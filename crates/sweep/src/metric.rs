@@ -140,9 +140,9 @@ const LATENCY: [(&str, Of); 9] = [
     ("p99.99", |l| l.p99_99_ns),
     ("max", |l| l.max_ns),
 ];
-/// Classes of requests.
-const CLASSES: [(&str, fn(&RunResult) -> &Latency); 3] =
-    [("", |r| &r.all), ("read_", |r| &r.reads), ("write_", |r| &r.writes)];
+/// A class of requests: what its names begin with, and its figures.
+type Class = (&'static str, fn(&RunResult) -> &Latency);
+const CLASSES: [Class; 3] = [("", |r| &r.all), ("read_", |r| &r.reads), ("write_", |r| &r.writes)];
 
 /// A figure of the whole stack.
 struct Plain {

@@ -105,3 +105,84 @@ fn number(figure: Figure) -> i64 {
         Figure::Unworn => UNWORN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Id;
+    use crate::outcome::{BoundResult, Column};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    fn row(point: usize, step: &str, figures: [Option<Figure>; 2], missed: u64) -> Row {
+        Row {
+            point,
+            id: Id::parse(&format!("{point:064x}")).unwrap(),
+            steps: vec![step.into()],
+            figures: figures.to_vec(),
+            missed_by_thousandths: vec![missed],
+            whole: true,
+            kept_up: true,
+            meets: missed == 0,
+            front: missed == 0,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_the_bytes_are_the_same() {
+        let column = |name: &str, unit| Column { name: name.into(), unit };
+        let outcome = Outcome {
+            schema: 1,
+            axes: vec!["slc.share".into()],
+            columns: vec![column("p99.9", "ns"), column("lifetime", "years/1000")],
+            goals: Vec::new(),
+            bounds: vec![BoundResult { bound: "p99.9 <= 1 ms".into(), met_by: 1, best_point: Some(3) }],
+            points: 9,
+            impossible: 0,
+            rows: vec![
+                row(3, "0,5 \"half\"", [Some(Figure::Value(7)), Some(Figure::Unworn)], 0),
+                row(8, "1", [None, Some(Figure::Value(u64::MAX))], 400),
+            ],
+            best: Some(3),
+            ties: Vec::new(),
+            nearest: None,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.parquet");
+        let mut bytes: Vec<u8> = Vec::new();
+        write(&outcome, &mut bytes).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        let mut again: Vec<u8> = Vec::new();
+        write(&outcome, &mut again).unwrap();
+        assert!(bytes == again);
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+        let cells = |row: parquet::record::Row| -> Vec<(String, String)> {
+            row.get_column_iter().map(|(name, field)| (name.clone(), field.to_string())).collect()
+        };
+        let rows: Vec<Vec<(String, String)>> =
+            reader.get_row_iter(None).unwrap().map(|r| cells(r.unwrap())).collect();
+        let names: Vec<&str> = rows[0].iter().map(|c| c.0.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "point",
+                "id",
+                "slc.share",
+                "p99.9",
+                "lifetime",
+                "p99.9 <= 1 ms",
+                "whole",
+                "kept_up",
+                "meets",
+                "front",
+                "best"
+            ]
+        );
+        let value =
+            |row: usize, name: &str| rows[row].iter().find(|c| c.0 == name).map(|c| c.1.as_str()).unwrap();
+        assert_eq!((value(0, "p99.9"), value(1, "p99.9")), ("7", "null"));
+        assert_eq!(value(0, "lifetime"), UNWORN.to_string());
+        assert_eq!(value(1, "lifetime"), (UNWORN - 1).to_string());
+        assert_eq!((value(0, "best"), value(1, "best"), value(1, "meets")), ("true", "false", "false"));
+        assert!(value(0, "slc.share").contains("half"));
+    }
+}

@@ -100,10 +100,13 @@ fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: 
     Axis::new(scale, label, show)
 }
 
+/// Where a row stands on the horizontal axis.
+type Across<'a> = &'a dyn Fn(&Row) -> Option<f64>;
+
 fn picture(
     sweep: &Sweep,
     outcome: &Outcome,
-    (across, x): (&dyn Fn(&Row) -> Option<f64>, Axis),
+    (across, x): (Across<'_>, Axis),
     up: &Goal,
     joined: bool,
 ) -> String {

@@ -97,7 +97,9 @@ fn sweep_file(args: &SweepArgs) -> Result<(SweepFile, String, PathBuf), Failure>
         file.goal = goals("minimise", &args.minimise);
         file.goal.extend(goals("maximise", &args.maximise));
     }
-    file.bound.extend(args.bound.iter().cloned());
+    if !args.bound.is_empty() {
+        file.bound.clone_from(&args.bound);
+    }
     file.metric.extend(args.metric.iter().cloned());
     file.search = args.search.clone().or(file.search);
     file.skip_impossible |= args.skip_impossible;
@@ -217,7 +219,7 @@ fn measure(
 }
 
 /// Requests of the two short runs that an estimate is made of.
-const SHORT: [usize; 2] = [200, 2000];
+const SHORT: [usize; 2] = [1000, 20_000];
 
 /// Shows the points, and says about how long they take.
 fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Failure> {
@@ -226,11 +228,11 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
     let heads = ["point", "<id"].into_iter().chain(heads.iter().map(String::as_str));
     let mut table = Table::new(heads.chain(["<state"]));
     let mine = |id: &id::Id| prepared.shard.has(id);
-    for point in 0..space.len() {
-        let (name, state) = match ids[point] {
+    for (point, (id, known)) in ids.iter().zip(bench.known()).enumerate() {
+        let (name, state) = match id {
             None => ("-".into(), "cannot be built"),
-            Some(id) if !mine(&id) => (id.short(), "of another shard"),
-            Some(id) if bench.known()[point].is_some() => (id.short(), "known"),
+            Some(id) if !mine(id) => (id.short(), "of another shard"),
+            Some(id) if known.is_some() => (id.short(), "known"),
             Some(id) => (id.short(), "to run"),
         };
         let cells = [point.to_string(), name].into_iter();
@@ -254,7 +256,7 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
             "about {} on {}, going by the first {} requests of point {point}",
             crate::format::time((seconds * 1e9) as u64),
             plural(prepared.threads as u64, "core"),
-            count(SHORT[1] as u64)
+            count(each.min(SHORT[1] as u64))
         ));
     }
     Ok(())
@@ -278,8 +280,10 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
         nandu_sim::run(&stack, &options, |_| ())?;
         took.push(start.elapsed().as_secs_f64());
     }
-    let rate = (took[1] - took[0]).max(0.0) / (SHORT[1] - SHORT[0]) as f64;
-    Ok(took[0] + rate * each as f64)
+    // A sweep that is shorter than the short runs is what they take.
+    let [less, more] = SHORT.map(|n| each.min(n as u64));
+    let rate = (took[1] - took[0]).max(0.0) / (more - less).max(1) as f64;
+    Ok(took[0] + rate * (each - less) as f64)
 }
 
 /// A sweep as JSON.
@@ -395,6 +399,8 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
     let Some(row) = outcome.best.and_then(|point| outcome.row(point)) else { return Ok(None) };
     let (sweep, point) = (&prepared.sweep, row.point);
     let mut file = with_settings(&prepared.file, &sweep.space, point)?;
+    let described = format!("{}: the best of the sweep {}", sweep.space.label(point), prepared.name);
+    file = file.with_set("description", &toml::Value::String(described).to_string())?;
     let stack = file.load(&prepared.registry)?;
     let folder = Path::new(&prepared.options.stack_name).parent().unwrap_or(Path::new(""));
     for workload in &stack.workloads {
