@@ -79,7 +79,7 @@ impl Disk {
                     self.timers.insert((at, key.0), ());
                 }
                 Effect::CancelWake(key) => self.timers.retain(|&(_, k), ()| k != key.0),
-                Effect::Event(_) | Effect::Opened(_) | Effect::Closed => {}
+                Effect::Event(_) | Effect::Used(..) | Effect::Opened(_) | Effect::Closed => {}
             }
         }
     }
