@@ -1,7 +1,7 @@
 //! Making everything durable: one commit at a time, which answers all who asked before it began.
 //!
 //! The order is what matters. Erasures that are under way end first: a page that is "on the disk" has nothing on flash then.
-//! The disk is flushed, so that marks may be written; the marks go to the top ring. Then each ring in turn comes to rest, is
+//! The disk is flushed if data of the host went there, so that marks may be written; the marks go to the top ring. Then each ring in turn comes to rest, is
 //! flushed if it is volatile, gets a proof (an empty group), and is flushed again. A ring that has had nothing new since
 //! its last proof is left alone.
 

@@ -284,7 +284,7 @@ impl Mirror {
         if !self.legs[leg].writes || self.lag[leg].waiting() == 0 {
             return;
         }
-        if cx.now < self.paces[leg].rests_until || self.is_kept(leg, cx.now) {
+        if cx.now < self.paces[leg].rests_until || self.is_kept(leg, cx) {
             return;
         }
         let order = match self.policy.sweep && !self.exposure.is_late {

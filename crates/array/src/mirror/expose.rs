@@ -171,13 +171,20 @@ impl Mirror {
         }
         let half = Span(most.0 / 2);
         let next = if age < half { Some(since + half) } else { (age < most).then(|| since + most) };
-        if let Some(at) = next.filter(|&at| self.exposure.armed.is_none_or(|armed| at < armed)) {
-            self.exposure.armed = Some(at);
-            cx.wake_at(EXPOSE, at);
+        if let Some(at) = next {
+            self.look_again(at, cx);
         }
         self.answer_gated(cx);
         if self.exposure.is_late && self.policy.degrade {
             self.degrade(cx);
+        }
+    }
+
+    /// Looks at the bounds again at `at`, at the latest.
+    pub(super) fn look_again(&mut self, at: Instant, cx: &mut Cx<'_>) {
+        if self.exposure.armed.is_none_or(|armed| at < armed) {
+            self.exposure.armed = Some(at);
+            cx.wake_at(EXPOSE, at);
         }
     }
 

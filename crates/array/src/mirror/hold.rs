@@ -19,7 +19,7 @@
 
 use super::op::Operation;
 use super::{Mirror, Phase, Proc};
-use nandu_base::{Flags, Instant, Span};
+use nandu_base::{Cx, Flags, Span};
 
 /// When the delay queue of the follower is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,10 +76,18 @@ impl Mirror {
         self.hold.urgent |= is_needed || self.lost.touches(op.start, op.end);
     }
 
-    fn is_due(&self, leg: usize, age: Span) -> bool {
+    /// How old a write may become in the queue.
+    fn oldest(&self) -> Span {
         let most = self.policy.exposed_time;
-        let after = if self.planted.holds_too_long { most } else { Span(most.0 / 2) };
-        let is_due = age >= after
+        if self.planted.holds_too_long {
+            most
+        } else {
+            Span(most.0 / 2)
+        }
+    }
+
+    fn is_due(&self, leg: usize, age: Span) -> bool {
+        let is_due = age >= self.oldest()
             || self.exposure.bytes >= self.policy.exposed_bytes / 2
             || self.lag[leg].bytes() >= self.policy.exposed_bytes / 2;
         let is_awaited = self.hold.urgent
@@ -91,7 +99,7 @@ impl Mirror {
     }
 
     /// Whether the queue of the leg, which is not empty, is kept for now.
-    pub(super) fn is_kept(&mut self, leg: usize, now: Instant) -> bool {
+    pub(super) fn is_kept(&mut self, leg: usize, cx: &mut Cx<'_>) -> bool {
         if !self.is_spared(leg) {
             if leg == self.follower() {
                 (self.hold.batch, self.hold.is_on) = (None, false);
@@ -101,13 +109,17 @@ impl Mirror {
         if self.hold.batch.is_some_and(|upto| self.lag[leg].floor() > upto) {
             (self.hold.batch, self.hold.urgent) = (None, false);
         }
-        let age = self.lag[leg].since().map_or(Span::ZERO, |since| now.since(since));
+        let since = self.lag[leg].since().unwrap_or(cx.now);
+        let age = cx.now.since(since);
         if self.hold.batch.is_none() && self.is_due(leg, age) {
             self.hold.batch = Some(self.version);
             self.hold.batches += 1;
             self.hold.was_late |= self.hold.is_on && age >= self.policy.exposed_time;
         }
         self.hold.is_on = self.hold.batch.is_none();
+        if self.hold.is_on {
+            self.look_again(since + self.oldest(), cx);
+        }
         self.hold.is_on
     }
 

@@ -69,6 +69,8 @@ pub enum Caching {
     Any,
     /// Fixed or adaptive culling, most writes through.
     Culling,
+    /// The same, all writes through.
+    CullingThrough,
     /// Write-back.
     Back,
 }

@@ -121,6 +121,7 @@ impl Draft<'_> {
 
     /// A cache so small that lines go all the time.
     pub(super) fn block_cache(&mut self, below: String, caching: Caching) -> String {
+        let culls = matches!(caching, Caching::Culling | Caching::CullingThrough);
         let name = self.begin("cache");
         self.put_text("below", below);
         let block = *self.rng.pick(&[512u64, 1024, 2048, 4096, 4096, 4096]);
@@ -129,7 +130,7 @@ impl Draft<'_> {
         self.put("segment", segment);
         let memory = block * self.rng.between(8, 48) + 2 * segment;
         self.put("memory", memory);
-        let prefetch = match self.rng.below(if caching == Caching::Culling { 2 } else { 6 }) {
+        let prefetch = match self.rng.below(if culls { 2 } else { 6 }) {
             0 => {
                 *self.rng.pick(&["{ kind = \"segment\" }", "{ kind = \"segment\", holes = \"block-only\" }"])
             }
@@ -152,8 +153,8 @@ impl Draft<'_> {
         let only = "{ kind = \"segment-prefetch-only\" }".to_string();
         let fixed = "{ kind = \"fixed-culling\", l1 = \"1/3\" }".to_string();
         let replacement = match self.rng.below(8) {
-            _ if caching == Caching::Culling && self.one_in(3) => fixed,
-            _ if caching == Caching::Culling => adaptive,
+            _ if culls && self.one_in(3) => fixed,
+            _ if culls => adaptive,
             0 if segments => fixed,
             1 | 2 if segments => adaptive,
             3 if segments => only,
@@ -164,6 +165,7 @@ impl Draft<'_> {
         let back = match caching {
             Caching::Any => self.one_in(2),
             Caching::Culling => self.one_in(4),
+            Caching::CullingThrough => false,
             Caching::Back => true,
         };
         if back {

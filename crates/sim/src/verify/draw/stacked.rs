@@ -81,7 +81,7 @@ impl Draft<'_> {
     /// A cache that culls what it prefetched, above a hybrid disk that is told what was used.
     pub(super) fn culling_over_hybrid(&mut self) -> String {
         let below = if self.one_in(2) { self.hybrid(false) } else { self.hybrid_on_one_chip() };
-        let name = self.block_cache(below, Caching::Culling);
+        let name = self.block_cache(below, Caching::CullingThrough);
         self.put("tell_use", true);
         name
     }
