@@ -99,6 +99,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let valid = self.blocks.layout().pages - u32::from(self.blocks.invalid(victim));
         let records =
             self.journal.pending().div_ceil(TrimJournal::extents_per_record(1 << self.host.page_bits));
+        // A tenant's block is not cleared at once: trims may come before that.
+        let records = if self.tenants.is_some() { records.max(1) } else { records };
         let p = &self.blocks.planes[pool as usize];
         let left = p.moved.left() + if self.host.separate { 0 } else { p.host.left() };
         valid + records as u32 <= left

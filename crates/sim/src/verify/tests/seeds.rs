@@ -234,10 +234,10 @@ fresh = "zeros"
 "#;
 
 /// A cut tore the page that collection had moved into the last erased block. Clearing then had room for the rest of the victim, and none for
-/// the record of the trims that came next. (With blocks of two pages; one drive alone, one with a cache in SLC mode.)
+/// the record of the trims that came next. (With blocks of two pages; one drive alone, one with a cache in SLC mode, one that tenants share.)
 #[test]
 fn after_a_cut_a_record_of_trims_has_room_too() {
-    for (stack, seed) in [(TWO_PAGES, 5322), (TWO_PAGES_CACHED, 30_317)] {
+    for (stack, seed) in [(TWO_PAGES, 5322), (TWO_PAGES_CACHED, 30_317), (TWO_PAGES_SHARED, 319_734)] {
         hold_file(stack, seed);
     }
 }
@@ -261,6 +261,27 @@ gc = { kind = "greedy", start = 2, copyback = false }
 arbiter = { kind = "queued", reads_ahead = 1000 }
 placement = ["channel", "chip", "die", "plane"]
 allocation = "static"
+"#;
+
+const TWO_PAGES_SHARED: &str = r#"
+[export.data]
+device = "ssd1"
+
+[device.ssd1]
+kind = "ssd"
+profile = "slc-2015"
+channels = 1
+dies = 1
+planes = 1
+blocks = 176
+page = 512
+pages_per_block = 2
+over_provisioning = "206/352"
+unit = "superblock"
+tenants = [{ name = "t0", size = 29184 }, { name = "t1", size = 18432 }]
+isolation = { kind = "vssd" }
+gc = { kind = "fifo", start = 2, copyback = false, urgent = 1 }
+wear = { order = "longest-erased", spread = 2, every = 3 }
 "#;
 
 const TWO_PAGES_CACHED: &str = r#"
