@@ -104,13 +104,17 @@ impl Books {
                     let account = &self.accounts[tenant];
                     account.allocated.saturating_sub(held[tenant] + account.lent)
                 };
-                let may = |&lender: &usize| {
+                let may = |&lender: &usize| lender != borrower && unused(lender) > 0;
+                // A contribution that had grown is not known any more.
+                let key = |&lender: &usize| {
                     let account = &self.accounts[lender];
-                    lender != borrower && account.lent < account.contribution && unused(lender) > 0
+                    (account.lent < account.contribution, unused(lender), std::cmp::Reverse(lender))
                 };
-                let lender = (0..held.len()).filter(may).max_by_key(|&t| (unused(t), std::cmp::Reverse(t)));
+                let lender = (0..held.len()).filter(may).max_by_key(key);
                 let Some(lender) = lender else { return false };
                 self.lend(lender, borrower);
+                let account = &mut self.accounts[lender];
+                account.contribution = account.contribution.max(account.lent);
             }
         }
         true
