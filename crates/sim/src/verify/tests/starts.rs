@@ -63,7 +63,7 @@ fn an_array_starts_after_any_number_of_cuts() {
         drive(name, options).replace("blocks = 25", "blocks = 200").replace("dies = 2", "dies = 3")
     });
     let array = "[device.array]\nkind = \"parity\"\nlegs = [\"ssd1\", \"ssd2\", \"ssd3\"]\nchunk = 4096\n\
-                 journal = 65536\nfresh = \"zeros\"\n";
+                 journal = 98304\nfresh = \"zeros\"\n";
     let stack = format!("[export.data]\ndevice = \"array\"\n\n{}\n{array}", drives.join("\n"));
     for seed in 1..3 {
         hold(&stack, seed, 30);
