@@ -291,7 +291,9 @@ mod tests {
     fn limits_that_change_hold_from_there_on() {
         let slow = TenantShare { riops: Some(1), ..share() };
         let mut throttle = Throttle::new(&[share(), slow], Span::ZERO, Span::from_ms(100), 8);
-        (0..10).for_each(|_| drop(throttle.admit(entry(Class::Read, 512), Instant::ZERO)));
+        for _ in 0..10 {
+            let _ = throttle.admit(entry(Class::Read, 512), Instant::ZERO);
+        }
         assert_eq!(throttle.held(), 9);
         // A second is used up ahead; of the new rate it is no more than a burst, which is nothing here.
         throttle.set(TenantId(1), &TenantShare { riops: Some(1000), ..share() }, Instant(5));
