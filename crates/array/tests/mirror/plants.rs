@@ -21,9 +21,12 @@ fn caught(find: impl FnOnce() -> Option<(u64, String)>) -> Option<(u64, String)>
     })
 }
 
+/// The verified simulation finds what needs a leg that may rest.
+const ELSEWHERE: &str = "hetero-mirror-that-rests";
+
 fn all_found(plants: &'static [Plant], find: impl Fn(&'static str) -> Option<(u64, String)>) {
     let mut missed = Vec::new();
-    for plant in plants {
+    for plant in plants.iter().filter(|plant| plant.family != Some(ELSEWHERE)) {
         match caught(|| find(plant.name)) {
             Some((seed, wrong)) => println!("{}: seed {seed}: {wrong}", plant.name),
             None => missed.push(plant.name),

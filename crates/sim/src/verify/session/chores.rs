@@ -20,7 +20,7 @@ impl Session<'_> {
             0..=3 => Admin::Scrub { mends: None },
             4 => Admin::StopScrub,
             5 | 6 => Admin::Lead(leg),
-            _ => return self.replace_leg(mirror, leg, legs[usize::from(leg)]),
+            _ => return self.replace_leg(mirror, leg, legs),
         };
         self.do_chore(mirror, admin)?;
         Ok(())
@@ -35,11 +35,14 @@ impl Session<'_> {
         Ok(result.is_ok())
     }
 
-    /// Puts a blank medium in place of a leg that is a leaf. Where faults may come in between nobody can say how it ends; the
-    /// tests of the mirror itself do that.
-    fn replace_leg(&mut self, mirror: u32, child: u8, leg: u32) -> Result<(), Broken> {
+    /// Puts a blank medium in place of a leg that is a leaf, where the other one is too: a start may find it blank, and is told so,
+    /// which others take for a word to begin anew. Where faults may come in between nobody can say how it ends; the tests of the
+    /// mirror itself do that.
+    fn replace_leg(&mut self, mirror: u32, child: u8, legs: [u32; 2]) -> Result<(), Broken> {
+        let leg = legs[usize::from(child)];
+        let are_leaves = legs.iter().all(|&leg| self.engine.has_block_medium(leg));
         let other = self.replaced.is_some_and(|earlier| earlier != leg);
-        if self.watch.has_faults() || other || !self.engine.has_block_medium(leg) {
+        if self.watch.has_faults() || other || !are_leaves {
             return Ok(());
         }
         let solos = self.figure(mirror, "solos");
