@@ -14,7 +14,9 @@
 //! finds none closes the host's open blocks and clears until there is one; what the host writes first goes to a block that was
 //! erased, behind that erase. A cut on the way leaves a state of the same kind.
 //!
-//! Tenants' pools share erased blocks and lend them; there copies are given up only where clearing would find no room.
+//! Tenants' pools share erased blocks and lend them; there copies are given up only where clearing would find no room. A debtor's last
+//! erased blocks may have been borrowed ones: a start counts these as given back, although nothing was cleared for it. Where no copies
+//! can be given up either, the pool borrows one anew.
 //!
 //! Cost: nothing where every plane has an erased block. Otherwise, while copies are given up, a record for each page of the
 //! drive, and two page reads for each page of the blocks that are looked at, which count as `recovery_pages_read`.
@@ -90,7 +92,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return !has_tenants;
         }
         self.blocks.planes[pool as usize].clearing = false;
-        self.give_copies_up(pool, known_to, cx)
+        self.give_copies_up(pool, known_to, cx) || self.borrow_for_room(pool)
     }
 
     /// Whether the block that is being cleared, and the trims that go on record before its erase, have room.

@@ -19,6 +19,7 @@
 
 mod deal;
 mod report;
+mod restart;
 
 pub(super) use deal::Dealing;
 
@@ -472,45 +473,5 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.blocks.programmed(ppn, Content::Data(lpn));
         }
         self.filled_to = self.seq;
-    }
-
-    /// The pool that a scanned unit belongs to, by a logical page whose data or trim it holds. One without any held what a cut
-    /// has torn: it goes to the tenant that most likely opened it, one without an open unit and with units to spare.
-    pub(super) fn owner_after_cut(&self, block: BlockId, lpn: Option<Lpn>, held: &[u32]) -> u32 {
-        let tenants = self.tenants.as_deref().expect("only asked for on a drive with tenants");
-        let group = self.blocks.layout().plane_of_block(block);
-        if tenants.books.is_empty() {
-            return group;
-        }
-        if let Some(lpn) = lpn {
-            assert!(tenants.of(lpn) < tenants.len(), "I-7: {block:?} holds {lpn:?}, which is nobody's");
-            return tenants.pool(group, tenants.of(lpn));
-        }
-        let accounts = tenants.books[group as usize].accounts();
-        let likely = |&tenant: &usize| {
-            let pool = tenants.pool(group, tenant);
-            let p = &self.blocks.planes[pool as usize];
-            let spare = i64::from(accounts[tenant].allocated) - i64::from(held[pool as usize]);
-            (spare > 0, p.moved.is_full(), p.host.is_full(), spare, std::cmp::Reverse(tenant))
-        };
-        let tenant = (0..tenants.len()).max_by_key(likely).unwrap_or(0);
-        tenants.pool(group, tenant)
-    }
-
-    /// Settles who owes whom after a power cut; `held` units of each pool are written.
-    pub(super) fn settle_loans(&mut self, held: &[u32]) {
-        let Some(tenants) = self.tenants.as_deref_mut() else { return };
-        let count = tenants.len();
-        for (group, books) in tenants.books.iter_mut().enumerate() {
-            let held = &held[group * count..(group + 1) * count];
-            let is_settled = books.settle(held);
-            assert!(is_settled, "I-7: tenants hold {held:?} units of {:?}", books.accounts());
-            for (tenant, (account, held)) in books.accounts().iter().zip(held).enumerate() {
-                let pool = group * count + tenant;
-                tenants.inherited[pool] = account.borrowed;
-                self.blocks.restore_free(pool as u32, account.entitled() - held);
-            }
-        }
-        tenants.is_demanded = false;
     }
 }

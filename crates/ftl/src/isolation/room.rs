@@ -20,7 +20,8 @@
 //! finished first, and counts as the one that is forced. A further loan adds P to the room and at most P to the sum.
 //!
 //! *What it does not cover.* A power cut tears pages of the room, at most one for each die, so what is owed at a cut may take
-//! a second collection.
+//! a second collection. And loans are settled anew by what is written, so a debtor loses the erased units among those it has borrowed, more than
+//! the rule would let it give: a start lends one again where nothing can be cleared without.
 //!
 //! Cost: one pass over the units of a group for each unit that a debtor opens.
 

@@ -306,6 +306,13 @@ arbiter = { kind = "queued", reads_ahead = 0 }
 placement = ["chip", "channel", "die", "plane"]
 "#;
 
+/// A start left tenants without a page to clear into: an erase was torn and a record of trims came first (120); erased units that a debtor
+/// had borrowed counted as given back, and it had nothing else erased (1527).
+#[test]
+fn after_a_cut_tenants_have_room_to_clear() {
+    hold(Family::Ssd(Drive::Lending), &[120, 1527]);
+}
+
 /// Runs this seed on a stack with power cuts.
 fn hold_file(stack: &str, seed: u64) {
     hold_shape(Shape::File(stack.into()), seed);
