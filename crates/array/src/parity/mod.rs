@@ -491,6 +491,8 @@ impl Machine for Parity {
         let data = self.geometry.data;
         let full = self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count() as u64;
         for (name, value) in [
+            // Not while it starts, the first time or anew: the journal may not be replayed yet.
+            ("is_serving", u64::from(self.run == Run::Running)),
             ("full_legs", full),
             ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
             ("bytes_to_rebuild", self.bytes_to_rebuild()),

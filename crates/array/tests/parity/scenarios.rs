@@ -246,6 +246,33 @@ fn a_leg_that_comes_and_goes_does_not_keep_a_start_from_ending() {
     assert_eq!(w.wrong, None);
 }
 
+/// An array that failed starts anew when its legs are back. When their absence was not put on record, for another record was being
+/// written, all are called full before the journal is replayed, and what was being written is half there: until the replay is done
+/// it must not say that it serves (verify, parity-of-faulty-ssds 312213, parity 302595).
+#[test]
+fn an_array_that_starts_anew_serves_when_its_journal_is_replayed() {
+    let mut halves = 0;
+    for events in 1..240 {
+        let mut w = world(|s| s.slow = 50);
+        for row in 0..12 {
+            w.write(row * 16 + 3, 2);
+        }
+        w.run(events);
+        w.lose(0);
+        w.lose(1);
+        w.back(0);
+        w.back(1);
+        while w.counter("is_serving") == 0 {
+            halves += u32::from(w.is_full() && w.odd().is_some());
+            assert!(w.step(), "it starts again");
+        }
+        w.run(20_000);
+        w.check_parity();
+        assert_eq!(w.wrong, None, "legs lost after {events} events");
+    }
+    assert!(halves > 0, "no start has found a write half done");
+}
+
 /// A read that waits for its extent may find that its own leg has been rebuilt there, and another leg gone (verify, arrays, seed 30521).
 #[test]
 fn a_read_that_waited_asks_its_own_leg_once_that_is_rebuilt() {

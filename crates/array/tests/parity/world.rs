@@ -587,20 +587,24 @@ impl World {
         }
     }
 
+    /// The first sector at which the xor of all legs is not zero, and what it is there.
+    pub fn odd(&self) -> Option<(u64, u64)> {
+        let disks: Vec<_> = self.disks.iter().map(|d| d.lock().expect("no panic inside")).collect();
+        let xor = |s| {
+            disks.iter().fold(0, |xor, d| match d.now(s) {
+                Cell::Stamp(stamp) => xor ^ stamp.0,
+                Cell::Bytes(_) => u64::MAX,
+            })
+        };
+        (0..self.setup.data.sectors()).map(|s| (s, xor(s))).find(|&(_, xor)| xor != 0)
+    }
+
     /// `parity_is_xor`: when everything is quiet and nothing is lost the xor of all legs is zero everywhere.
     pub fn check_parity(&mut self) {
         let mut wrong = None;
         if self.is_full() {
-            let disks: Vec<_> = self.disks.iter().map(|d| d.lock().expect("no panic inside")).collect();
-            for s in 0..self.setup.data.sectors() {
-                let xor = disks.iter().fold(0, |xor, d| match d.now(s) {
-                    Cell::Stamp(stamp) => xor ^ stamp.0,
-                    Cell::Bytes(_) => u64::MAX,
-                });
-                if xor != 0 && self.counter("lost_sectors") == 0 {
-                    wrong = Some(format!("parity_is_xor: the legs differ by {xor:#x} at sector {s}"));
-                    break;
-                }
+            if let Some((s, xor)) = self.odd().filter(|_| self.counter("lost_sectors") == 0) {
+                wrong = Some(format!("parity_is_xor: the legs differ by {xor:#x} at sector {s}"));
             }
         } else {
             wrong = Some("parity_is_xor: not all legs are rebuilt".into());

@@ -305,12 +305,14 @@ impl Watch {
         figure(&counters, "full_legs") == legs as u64
     }
 
-    /// Whether nothing of a parity array is under way, lost or left to do: its legs must xor to zero.
+    /// Whether a parity array is at rest and nothing is lost or left to do: its legs must xor to zero. One that starts anew, for enough
+    /// legs are back, finds all of them called full on the legs before it has replayed its journal.
     pub fn is_even(graph: &Graph, parity: u32, legs: usize) -> bool {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
         let none = |name| figure(&counters, name) == 0;
         Watch::is_whole(graph, parity, legs)
+            && figure(&counters, "is_serving") == 1
             && ["bytes_to_rebuild", "lost_sectors", "pieces_under_way"].into_iter().all(none)
     }
 

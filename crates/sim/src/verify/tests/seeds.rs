@@ -402,6 +402,14 @@ gc = { kind = "fifo", start = 2, copyback = false, urgent = 1, background = 16, 
 placement = ["die", "plane", "chip", "channel"]
 "#;
 
+/// An array that had failed started anew, found all its legs called full, and had not replayed its journal when the legs were compared:
+/// what was being written was half there, as it may be until then.
+#[test]
+fn legs_are_compared_when_the_array_serves_again() {
+    hold(Family::ParityOfFaultySsds, &[312_213]);
+    hold(Family::Over("parity"), &[302_595]);
+}
+
 /// A start tried a failed request again at the offset that it had when it came back. A slice, a stripe or a concatenation passes requests
 /// on with an offset of its own: the header of a journal entry was read elsewhere and missed, so one leg stayed new and one
 /// old, or what was replayed was written over other data. (First seen with a stripe as the leg of an array, arrays 576.)
