@@ -44,17 +44,6 @@ pub enum ServeError {
         /// Its kind.
         kind: &'static str,
     },
-    /// A layer that has not passed its crash tests.
-    #[error(
-        "device `{device}`: a `{kind}` array is simulated and not served yet: its crash tests found wrong reads until \
-         lately; use `mirror` in its place"
-    )]
-    Unproven {
-        /// The device.
-        device: String,
-        /// Its kind.
-        kind: &'static str,
-    },
     /// A file is there but cannot be used.
     #[error("device `{device}`: {error}")]
     Leg {
@@ -113,7 +102,6 @@ impl ServeError {
             | ServeError::NoAddress
             | ServeError::Address { .. }
             | ServeError::Unserved { .. }
-            | ServeError::Unproven { .. }
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
             | ServeError::PidFile { .. } => 2,

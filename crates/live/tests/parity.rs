@@ -1,0 +1,183 @@
+//! A parity array over three files, served by a process of its own: `kill -9`, with volatile write caches that die with it too,
+//! and legs that are lost, one after the other.
+
+mod common;
+
+use common::client::Client;
+use common::process::{be_a_server, Process};
+use common::versions::{block_of, stored, version_of, write_randomly, Knowledge, BLOCK};
+use nandu_base::Rng;
+use std::path::Path;
+
+/// Not a test of its own: what [`Process`] runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
+
+const SIZE: u64 = 4 << 20;
+const LEGS: usize = 3;
+/// Blocks that are written: several rows of chunks, so that pieces of a row meet.
+const BLOCKS: u64 = 300;
+/// A cache that keeps what it was given until a flush.
+const CACHE: &str = "cache = { size = \"16 MiB\", destage_every = \"1 h\" }";
+
+/// A stack with these options of the array and of the `fault` above each leg.
+fn stack(array: &str, fault: &str) -> String {
+    let leg = |k: usize| {
+        format!(
+            "[device.leg{k}]\nkind = \"fault\"\nbelow = \"file{k}\"\n{fault}\n\
+             [device.file{k}]\nkind = \"file\"\npath = \"{k}.img\"\nsize = {SIZE}\nsector = \"4 KiB\"\n"
+        )
+    };
+    let legs: Vec<String> = (0..LEGS).map(|k| format!("leg{k}")).collect();
+    let files: String = (0..LEGS).map(leg).collect();
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = {legs:?}\nchunk = \"16 KiB\"\n\
+         journal = \"320 KiB\"\nfresh = \"zeros\"\n{array}{files}"
+    )
+}
+
+fn wait_until_full(process: &Process) {
+    process.wait_for_counter("m", "full_legs", LEGS as u64);
+    process.wait_for_counter("m", "bytes_to_rebuild", 0);
+}
+
+/// The xor of all legs is zero where user data lies, which begins at their start.
+fn assert_parity(dir: &Path, bytes: u64) {
+    let legs: Vec<Vec<u8>> =
+        (0..LEGS).map(|k| std::fs::read(dir.join(format!("{k}.img"))).expect("a leg is a file")).collect();
+    let xor = |at: usize| legs.iter().fold(0, |xor, leg| xor ^ leg[at]);
+    let odd = (0..bytes as usize / (LEGS - 1)).find(|&at| xor(at) != 0);
+    assert_eq!(odd, None, "the legs do not xor to zero");
+}
+
+/// Reads everything and holds it against what is known. With a journal what was acknowledged is durable.
+fn look(client: &mut Client, known: &mut Knowledge, journal: bool) -> Vec<u64> {
+    if journal {
+        known.durable.clone_from(&known.acked);
+    }
+    (0..BLOCKS)
+        .map(|block| {
+            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32)).expect("a whole block");
+            known.check(block, found).unwrap_or_else(|wrong| panic!("{wrong}"));
+            found
+        })
+        .collect()
+}
+
+/// Random writes and flushes, then `kill -9`; three times on the same legs.
+fn live(stack: &str, journal: bool) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut rng = Rng::new(29);
+    let mut known = Knowledge::new(BLOCKS);
+    for round in 0..3 {
+        let process = Process::start(stack, dir.path());
+        let mut client = Client::connect(&process.socket, "data");
+        look(&mut client, &mut known, journal);
+        write_randomly(&mut client, &mut known, &mut rng, BLOCKS, 500 + round * 300);
+        process.kill();
+    }
+    let process = Process::start(stack, dir.path());
+    let mut client = Client::connect(&process.socket, "data");
+    let versions = look(&mut client, &mut known, journal);
+    wait_until_full(&process);
+    for block in 0..BLOCKS {
+        assert_eq!(stored(&mut client, block), versions[block as usize], "block {block} flipped back");
+    }
+    let bytes = client.size;
+    client.disconnect();
+    process.stop();
+    assert_parity(dir.path(), bytes);
+}
+
+#[test]
+fn kill_9_loses_nothing_that_was_acknowledged() {
+    live(&stack("", ""), true);
+    live(&stack("level = 3\nchunk = \"4 KiB\"\n", "").replacen("chunk = \"16 KiB\"\n", "", 1), true);
+}
+
+#[test]
+fn kill_9_with_volatile_caches_loses_nothing_that_was_promised() {
+    live(&stack("", CACHE), true);
+    live(&stack("write_hole = \"resync\"\n", CACHE), false);
+}
+
+/// Each leg in its turn is lost under load, missed over a `kill -9` and a start, and taken in again.
+#[test]
+fn any_leg_may_be_lost_with_a_kill_and_comes_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = stack("", "");
+    let mut rng = Rng::new(31);
+    let mut known = Knowledge::new(BLOCKS);
+    let mut bytes = 0;
+    for leg in 0..LEGS {
+        let process = Process::start(&stack, dir.path());
+        wait_until_full(&process);
+        let mut client = Client::connect(&process.socket, "data");
+        look(&mut client, &mut known, true);
+        write_randomly(&mut client, &mut known, &mut rng, BLOCKS, 200);
+        process.kill();
+        // The leg is missed from the start on, and what the others hold is complete without it.
+        let (here, away) = (dir.path().join(format!("{leg}.img")), dir.path().join("away"));
+        std::fs::rename(&here, &away).expect("it can be moved");
+        let options = nandu_live::ServeOptions { create: false, ..common::options(&stack, dir.path()) };
+        let served = common::Served::start(options);
+        let mut client = served.connect("data");
+        look(&mut client, &mut known, true);
+        let counters = |served: &common::Served| served.status()["devices"]["m"]["counters"].clone();
+        assert_eq!(counters(&served)["legs_missing"], 1);
+        for block in 0..BLOCKS / 4 {
+            known.sent[block as usize] += 1;
+            client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+            known.acked[block as usize] = known.sent[block as usize];
+        }
+        look(&mut client, &mut known, true);
+        std::fs::rename(&away, &here).expect("it can be moved");
+        let add = format!("add file{leg}").parse().expect("a command");
+        nandu_live::ctl::send(&served.control, &add).expect("it is there again");
+        common::wait_for("the leg to be rebuilt", || {
+            let counters = counters(&served);
+            (counters["full_legs"] == LEGS as u64 && counters["bytes_to_rebuild"] == 0).then_some(())
+        });
+        look(&mut client, &mut known, true);
+        bytes = client.size;
+        client.disconnect();
+        served.stop();
+        assert_parity(dir.path(), bytes);
+    }
+    assert!(bytes > 0);
+}
+
+#[test]
+fn legs_fail_and_are_added_under_load() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let process = Process::start(&stack("", ""), dir.path());
+    let mut client = Client::connect(&process.socket, "data");
+    let mut rng = Rng::new(37);
+    let mut known = Knowledge::new(BLOCKS);
+    for leg in 0..LEGS {
+        wait_until_full(&process);
+        let write = |client: &mut Client, known: &mut Knowledge, rng: &mut Rng| {
+            for _ in 0..150 {
+                let block = rng.below(BLOCKS);
+                known.sent[block as usize] += 1;
+                client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+            }
+        };
+        process.ctl(&format!("fail file{leg}"));
+        write(&mut client, &mut known, &mut rng);
+        process.wait_for_counter("m", "legs_missing", 1);
+        write(&mut client, &mut known, &mut rng);
+        process.ctl(&format!("add file{leg}"));
+        write(&mut client, &mut known, &mut rng);
+        for block in 0..BLOCKS {
+            assert_eq!(stored(&mut client, block), known.sent[block as usize], "block {block}");
+        }
+    }
+    wait_until_full(&process);
+    let bytes = client.size;
+    client.disconnect();
+    process.stop();
+    assert_parity(dir.path(), bytes);
+}
