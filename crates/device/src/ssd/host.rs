@@ -1,6 +1,5 @@
 //! What the host asks for: reads, writes, trims and flushes.
 
-use super::tenants::Tenants;
 use super::Ssd;
 use crate::nand::PageTime;
 use nandu_base::{
@@ -239,8 +238,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return self.finish(id, slowest.end, cx);
         }
         let payload = request.payload;
-        let has = |tenants: &Tenants| tenants.table.are_live(pages.first, pages.end);
-        if !self.tenants.as_deref().is_none_or(has) {
+        if !self.is_somebodys(pages.first, pages.end) {
             // Nobody has these pages.
             return cx.fail(id, ErrorKind::NoSpace);
         }

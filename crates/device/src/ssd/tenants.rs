@@ -200,6 +200,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
     }
 
+    /// Whether all these logical pages are some tenant's, or the drive has no tenants.
+    pub(super) fn is_somebodys(&self, first: u32, end: u32) -> bool {
+        self.tenants.as_deref().is_none_or(|tenants| tenants.table.are_live(first, end))
+    }
+
     /// Takes the next page for the data of `lpn`; it counts as valid from here on.
     pub(super) fn take_tenant_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         let is_mixed = self.seq % 128 == 127;

@@ -116,6 +116,28 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.lanes.work_for(outer);
     }
 
+    /// Programs what waits of pages that a tenant gives up, and finds them here no more. False, and nothing is done, while a write to them waits for
+    /// room.
+    pub(in super::super) fn give_pages_up(&mut self, first: u32, end: u32, cx: &mut Cx<'_>) -> bool {
+        let Some(buffer) = self.buffer.as_deref() else { return true };
+        let is_late = |write: &super::Late| {
+            let pages = self.pages_of(write.id, cx);
+            pages.first < end && first < pages.end
+        };
+        if buffer.held.iter().any(is_late) {
+            return false;
+        }
+        for lpn in first..end {
+            if let Some(at) = self.waiting_slot(lpn) {
+                self.serial = self.serial.wrapping_add(1);
+                self.program_slot(at, cx);
+            }
+            self.buffer().slots.hide(lpn);
+        }
+        self.write_out(cx);
+        true
+    }
+
     /// It is known when the page of a slot is programmed.
     pub(in super::super) fn slot_leaves(&mut self, at: u32, end: Instant, cx: &mut Cx<'_>) {
         let early = self.buffer().plan.planted.slot_too_early;

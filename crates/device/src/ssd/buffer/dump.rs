@@ -63,6 +63,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         saved.sort_unstable();
         for (ticket, at, unit, key) in saved {
             let (lpn, first, count) = (key as u32, (key >> 32) as u32 & 0xFF, (key >> 40) as u32);
+            if !self.is_somebodys(lpn, lpn + 1) {
+                // It was given up before its program was complete.
+                self.forget_dump(at, cx.now, cx);
+                continue;
+            }
             let payload = cx.pool.allocate(ByteLen(u64::from(count) * SECTOR));
             let medium = cx.medium.as_deref_mut().expect("a start reads the medium");
             let readable = medium.read(cx.pool, unit, 0, count, payload);

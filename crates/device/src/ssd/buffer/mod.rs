@@ -248,7 +248,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     fn write_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let mut write = Late { id, came: cx.now, next: self.pages_of(id, cx).first };
+        let pages = self.pages_of(id, cx);
+        if !self.is_somebodys(pages.first, pages.end) {
+            return cx.fail(id, ErrorKind::NoSpace);
+        }
+        let mut write = Late { id, came: cx.now, next: pages.first };
         let asks_for_fua = cx.requests[id].flags.has(Flags::FUA);
         let buffer = self.buffer();
         if asks_for_fua && !buffer.is_protected() && !buffer.plan.planted.fua_ignores {

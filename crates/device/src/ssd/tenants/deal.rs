@@ -13,6 +13,8 @@
 //! it first. The drive stands still (no die begins anything) until a record is complete, so that nothing is acknowledged that another table would
 //! not know. A record is not erased before the one that replaces it is complete.
 //!
+//! *A write buffer* programs what it holds of the pages first, for they are not found in it any more.
+//!
 //! *Units go by space*, with `vssd` and `shared-space`; `ops` deals the spare ones out among those that are there, so that each deal would change
 //! what all others have, and channels and dies of one's own cannot be cut: there tenants stay as they are. Nor with the arbiter
 //! `queued`, which does not know when a record will be complete.
@@ -260,6 +262,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if pages > 0 && dealing.needed(pages, self.tenants_mut().len()) > dealing.room(dealing.share(pages)) {
             let why = format!("the units for {pages} pages would have no room to be cleared");
             return refused(why, "keep more, or remove the tenant");
+        }
+        if !self.give_pages_up(part.first + pages, part.first + part.live, cx) {
+            return refused(
+                "writes to what it gives up wait for room in the write buffer".into(),
+                "try again",
+            );
         }
         self.record_trims(cx, TenantId::SYSTEM);
         let going = part.held() - pages;

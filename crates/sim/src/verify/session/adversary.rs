@@ -6,8 +6,7 @@
 //!
 //! *What the others are promised* (I-8), checked at each request that lies in one tenant's space: it demands no more units than that tenant has
 //! lent; and what it makes other tenants move is at most one collection, less than a unit's pages, for each unit that it demands.
-//! Requests that put trims on record are left out: these records are anybody's. So are drives with a write buffer: to make room in it a request
-//! writes out pages that others have left there.
+//! Requests that put trims on record are left out: these records are anybody's.
 
 use super::super::oracle::Asked;
 use super::{broken, Broken, Session};
@@ -18,7 +17,6 @@ use nandu_base::{ByteLen, ByteOffset, Counter, Flags, Op, TenantSpace};
 pub(super) struct Standing {
     demanded: u64,
     journal_pages: u64,
-    is_buffered: bool,
     /// By tenant: pages moved, units lent now, units borrowed now.
     tenants: Vec<(u64, u64, u64)>,
 }
@@ -50,7 +48,6 @@ impl Session<'_> {
         Standing {
             demanded: of("units_demanded"),
             journal_pages: of("journal_pages"),
-            is_buffered: counters.iter().any(|counter| counter.name == "buffer_pages"),
             tenants: (1..=16).map(tenant).collect(),
         }
     }
@@ -79,7 +76,7 @@ impl Session<'_> {
 
     /// What stands before a request whose harm to others is to be measured.
     pub(super) fn before(&self) -> Option<Standing> {
-        self.is_shared_drive().then(|| self.standing()).filter(|standing| !standing.is_buffered)
+        self.is_shared_drive().then(|| self.standing())
     }
 
     /// I-8: what a request has made others do.

@@ -313,6 +313,12 @@ fn after_a_cut_tenants_have_room_to_clear() {
     hold(Family::Ssd(Drive::Lending), &[120, 1527]);
 }
 
+/// A tenant was removed while the write buffer held pages of it, which were then written for nobody.
+#[test]
+fn what_a_tenant_gives_up_leaves_the_write_buffer() {
+    hold(Family::Ssd(Drive::Dealing), &[16, 275, 328]);
+}
+
 /// Runs this seed on a stack with power cuts.
 fn hold_file(stack: &str, seed: u64) {
     hold_shape(Shape::File(stack.into()), seed);
