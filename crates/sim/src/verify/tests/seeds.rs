@@ -372,6 +372,15 @@ fn a_read_asks_its_own_leg_once_that_is_rebuilt() {
     hold(Family::Arrays, &[30_521]);
 }
 
+/// A leg of a mirror of leaves was replaced; the start that might find it blank was told that it may be initialised, and so
+/// were drives elsewhere in the array, which began anew on cells that were not erased: pages were programmed twice, or an array above
+/// such drives did not start (911127, 911405).
+#[test]
+fn no_leg_is_replaced_where_drives_would_begin_anew() {
+    hold(Family::Arrays, &[910_098, 910_338, 911_127]);
+    hold_shape(Shape::Random, 911_405);
+}
+
 /// A cut found the last erased block of a plane full of copies and no victim erased: what had made the rest of the victims invalid was
 /// lost with the cut. The start had no page to move anything to.
 #[test]
