@@ -352,8 +352,14 @@ impl Buffer {
             return None;
         }
         self.count_off(dirty.since, None);
+        Some(self.leaves(at))
+    }
+
+    /// What is at `at` is dirty no more; its data.
+    fn leaves(&mut self, at: u32) -> Payload {
+        let dirty = self.dirty[at as usize];
         self.by_age.remove(&mut self.ages, at);
-        self.map.remove(block);
+        self.map.remove(dirty.block);
         self.free.push(at);
         let unit = &mut self.units[dirty.unit as usize];
         unit.dirty -= 1;
@@ -362,7 +368,7 @@ impl Buffer {
             self.free_units.push(dirty.unit);
             self.policy.gone(dirty.unit);
         }
-        Some(dirty.data)
+        dirty.data
     }
 
     /// Block `block` could not be destaged.
@@ -375,10 +381,12 @@ impl Buffer {
 
     /// Gives up what could not be destaged.
     fn clear(&mut self, pool: &mut PayloadPool) {
-        while let Some(at) = self.by_age.pop(&mut self.ages) {
+        loop {
+            let Some(at) = self.by_age.iter(&self.ages).next() else { return };
             let dirty = self.dirty[at as usize];
-            self.map.remove(dirty.block);
-            pool.release(dirty.data);
+            self.waiting[dirty.unit as usize] -= u32::from(!dirty.flying);
+            let data = self.leaves(at);
+            pool.release(data);
         }
     }
 

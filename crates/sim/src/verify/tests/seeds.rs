@@ -425,6 +425,12 @@ fn legs_are_compared_when_the_array_serves_again() {
     hold(Family::Over("parity"), &[302_595]);
 }
 
+/// A cache that closed above a device that refused its blocks gave them up, and still counted them as waiting.
+#[test]
+fn a_cache_that_gives_blocks_up_counts_them_no_more() {
+    hold_shape(Shape::named("cache").expect("a family of this name"), 910_472);
+}
+
 /// A start tried a failed request again at the offset that it had when it came back. A slice, a stripe or a concatenation passes requests
 /// on with an offset of its own: the header of a journal entry was read elsewhere and missed, so one leg stayed new and one
 /// old, or what was replayed was written over other data. (First seen with a stripe as the leg of an array, arrays 576.)
