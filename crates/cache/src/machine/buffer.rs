@@ -277,24 +277,29 @@ impl Buffer {
         self.tally.most = self.tally.most.max(self.map.len() as u64);
     }
 
+    /// The unit with the oldest block that somebody waits for and that is not on its way.
+    fn next_awaited_unit(&self, awaited: Option<Range>) -> Option<Next> {
+        let blocks = awaited?;
+        let ready = |at: u32| !self.dirty[at as usize].flying;
+        let found = if blocks.end - blocks.first <= self.len() as u64 {
+            (blocks.first..blocks.end).filter_map(|b| self.map.get(b)).find(|&at| ready(at))
+        } else {
+            let inside = |at: &u32| {
+                let block = self.dirty[*at as usize].block;
+                blocks.first <= block && block < blocks.end
+            };
+            self.by_age.iter(&self.ages).find(|at| ready(*at) && inside(at))
+        };
+        found.map(|at| Next { unit: self.dirty[at as usize].unit, hurried: true })
+    }
+
     /// A unit to destage: for those who wait the one with the oldest block, else the policy's choice.
     fn next_unit(&mut self, awaited: Option<Range>) -> Option<Next> {
-        let ready = |at: u32| !self.dirty[at as usize].flying;
-        if let Some(blocks) = awaited {
-            let mut found = None;
-            if blocks.end - blocks.first <= self.len() as u64 {
-                found = (blocks.first..blocks.end).filter_map(|b| self.map.get(b)).find(|&at| ready(at));
-            } else {
-                let inside = |at: &u32| {
-                    let block = self.dirty[*at as usize].block;
-                    blocks.first <= block && block < blocks.end
-                };
-                found = found.or_else(|| self.by_age.iter(&self.ages).find(|at| ready(*at) && inside(at)));
-            }
-            if let Some(at) = found {
-                return Some(Next { unit: self.dirty[at as usize].unit, hurried: true });
-            }
+        let awaited = self.next_awaited_unit(awaited);
+        if awaited.is_some() {
+            return awaited;
         }
+        let ready = |at: u32| !self.dirty[at as usize].flying;
         let upto = self.flushes.iter().map(|f| f.upto).max().unwrap_or(0).max(self.due);
         let closing = self.closing.is_some_and(|tries| tries < CLOSE_TRIES);
         if upto > 0 || closing {

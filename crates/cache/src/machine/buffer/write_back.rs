@@ -44,6 +44,11 @@ impl Cache {
 
     /// Starts destages while there is reason and room for them.
     pub(in crate::machine) fn destage_more(&mut self, cx: &mut Cx<'_>) {
+        self.destage(false, cx);
+    }
+
+    /// The same, or only for those who wait: a device that refuses at once would otherwise be asked for ever within one moment.
+    fn destage(&mut self, only_awaited: bool, cx: &mut Cx<'_>) {
         let longest = RUN_MAX.min(self.limits.max_io.0 >> self.block_bits);
         let awaited = self.next_awaited();
         loop {
@@ -51,7 +56,9 @@ impl Cache {
             if buffer.flights.len() >= buffer.depth as usize {
                 return;
             }
-            let Some(Next { unit, hurried }) = buffer.next_unit(awaited) else { return };
+            let next =
+                if only_awaited { buffer.next_awaited_unit(awaited) } else { buffer.next_unit(awaited) };
+            let Some(Next { unit, hurried }) = next else { return };
             if buffer.pads && !hurried && self.pad(unit, cx) {
                 return;
             }
@@ -133,7 +140,7 @@ impl Cache {
             }
         }
         if self.changes_wait() {
-            self.destage_more(cx);
+            self.destage(true, cx);
         }
         self.set_timer(cx);
         self.close_on(cx);

@@ -431,6 +431,12 @@ fn a_cache_that_gives_blocks_up_counts_them_no_more() {
     hold_shape(Shape::named("cache").expect("a family of this name"), 910_472);
 }
 
+/// A cache asked a device that refuses at once for the same blocks again and again, for nobody who waited for them, and never went on.
+#[test]
+fn a_cache_asks_a_refusing_device_again_for_those_who_wait_only() {
+    hold_shape(Shape::named("cache-write-back").expect("a family of this name"), 910_030);
+}
+
 /// A start tried a failed request again at the offset that it had when it came back. A slice, a stripe or a concatenation passes requests
 /// on with an offset of its own: the header of a journal entry was read elsewhere and missed, so one leg stayed new and one
 /// old, or what was replayed was written over other data. (First seen with a stripe as the leg of an array, arrays 576.)
