@@ -58,6 +58,20 @@ pub fn write_file<T>(
     Ok(value)
 }
 
+/// Removes what a process that was killed while it wrote has left in a folder of its own.
+pub fn remove_parts(folder: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::unwritable(folder, &error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".part") {
+            fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
 /// A file that goes away unless it was renamed.
 struct Part(PathBuf);
 

@@ -191,6 +191,7 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
         } else if !args.dry_run {
             let (own, lines) = bench.resume(folder, &program)?;
             damaged(folder, lines);
+            output::remove_parts(folder)?;
             journal = Some(own);
         }
     }
