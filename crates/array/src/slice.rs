@@ -6,8 +6,7 @@
 //! Bounds: one step per request. RAM: none per byte.
 
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Kind, Limits, Machine, Op, Peek, Place,
-    Plant, ReqId, Span, Step,
+    BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits, Machine, Part, Plant,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -77,59 +76,11 @@ impl DeviceConfig for SliceConfig {
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let (offset, size) = self.part(cx.only_child())?;
-        Ok(Box::new(Slice {
-            limits: Limits { capacity: size, ..cx.only_child().clone() },
-            base: ByteLen(offset.0),
-            early: cx.planted(OFF_BY_ONE.name),
-        }))
+        let limits = Limits { capacity: size, ..cx.only_child().clone() };
+        Ok(Box::new(Part::new(limits, offset, cx.planted(OFF_BY_ONE.name))))
     }
 
     fn region(&self, below: &Limits) -> Option<(ByteOffset, ByteLen)> {
         self.part(below).ok()
-    }
-}
-
-struct Slice {
-    limits: Limits,
-    base: ByteLen,
-    /// The planted fault.
-    early: bool,
-}
-
-impl Machine for Slice {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    #[inline]
-    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &mut cx.requests[id];
-        if request.op != Op::Flush {
-            let early = self.early && request.op == Op::Read && request.offset > ByteOffset::ZERO;
-            let slip = if early { u64::from(self.limits.align) } else { 0 };
-            request.offset = ByteOffset(request.offset.0 + self.base.0 - slip);
-        }
-        Step::Forward(0, id)
-    }
-
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        peek.expected_latency(0, op, offset + self.base, len)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        peek.is_busy(0)
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(0, offset + self.base, len)
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((0, offset + self.base))
-    }
-
-    fn used(&mut self, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((0, offset + self.base))
     }
 }

@@ -147,6 +147,19 @@ impl Cx<'_> {
         self.effects.push(Effect::Event(event));
     }
 
+    /// What a call answers that has put its steps into the effects. A single one is better returned: the driver follows it
+    /// without its queue.
+    #[inline]
+    pub fn only_step(&mut self) -> Step {
+        match self.effects[..] {
+            [Effect::Step(step)] => {
+                self.effects.clear();
+                step
+            }
+            _ => Step::Idle,
+        }
+    }
+
     /// Tell `child` that an extent is used which was read with [`Flags::SPECULATIVE`].
     pub fn used(&mut self, child: u8, offset: ByteOffset, len: ByteLen) {
         self.effects.push(Effect::Used(child, offset, len));

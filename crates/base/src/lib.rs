@@ -18,6 +18,7 @@ pub mod lane;
 pub mod machine;
 pub mod medium;
 pub mod node;
+pub mod part;
 pub mod path;
 pub mod payload;
 pub mod registry;
@@ -40,6 +41,7 @@ pub use machine::{
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
 pub use node::{LayerStats, Node, Peek};
+pub use part::Part;
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
 pub use registry::{

@@ -16,7 +16,7 @@ use crate::policy::below::Below;
 use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, EnergyPart, ErrorKind, Flags,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, EnergyPart, ErrorKind, Flags,
     Instant, Limits, Machine, Op, OpenError, OpenHow, Payload, Peek, RamPower, ReqId, Span, Step, TenantId,
     TimerKey, Violation,
 };
@@ -371,7 +371,7 @@ impl Machine for Hybrid {
         self.stir |= cx.requests[id].op != Op::Read;
         self.admit(id, cx);
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -400,7 +400,7 @@ impl Machine for Hybrid {
             self.try_reopen(cx);
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
@@ -409,7 +409,7 @@ impl Machine for Hybrid {
             _ => self.try_reopen(cx),
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
@@ -442,7 +442,7 @@ impl Machine for Hybrid {
             | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
@@ -508,17 +508,5 @@ impl Machine for Hybrid {
             ring.is_used(ring.shape.unit_of(slot))
         };
         self.map.check(in_use, unit_in_use)
-    }
-}
-
-/// A single effect is better returned: the driver follows it without its queue.
-#[inline]
-fn only_step(cx: &mut Cx<'_>) -> Step {
-    match cx.effects[..] {
-        [Effect::Step(step)] => {
-            cx.effects.clear();
-            step
-        }
-        _ => Step::Idle,
     }
 }

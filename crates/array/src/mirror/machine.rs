@@ -5,8 +5,8 @@ use super::member::Proc;
 use super::region_map::D;
 use super::{Mirror, Phase, Tag, CLEAR, EXPOSE, HEDGE, REST, SCRUB, WAIT};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Health, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits, Machine, Op,
+    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Mirror {
@@ -24,13 +24,13 @@ impl Machine for Mirror {
         self.legs.iter_mut().for_each(|l| (l.failed, l.back) = (false, false));
         self.start_open();
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.start_close(cx);
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -49,7 +49,7 @@ impl Machine for Mirror {
             _ => drop(self.admit(id, cx)),
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -73,7 +73,7 @@ impl Machine for Mirror {
             self.stir = true; // the last straggler
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
@@ -87,7 +87,7 @@ impl Machine for Mirror {
             _ => self.resync_timer(),
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
@@ -107,7 +107,7 @@ impl Machine for Mirror {
             DeviceEvent::Resized(_) | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
@@ -187,17 +187,5 @@ impl Machine for Mirror {
             );
         }
         Ok(())
-    }
-}
-
-/// A single effect is better returned: the driver follows it without its queue.
-#[inline]
-fn only_step(cx: &mut Cx<'_>) -> Step {
-    match cx.effects[..] {
-        [Effect::Step(step)] => {
-            cx.effects.clear();
-            step
-        }
-        _ => Step::Idle,
     }
 }

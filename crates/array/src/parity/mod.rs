@@ -56,8 +56,8 @@ use config::Planted;
 use journal::Journal;
 use layout::{Geometry, LegLayout, OUT};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Effect, ErrorKind, Limits, Machine, Op,
-    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Limits, Machine, Op, OpenHow,
+    Peek, Place, ReqId, Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 use write::{Job, Kind, Phase, Piece};
@@ -373,13 +373,13 @@ impl Machine for Parity {
         self.legs.iter_mut().for_each(|l| (l.failed, l.lost, l.back) = (false, false, false));
         self.start_open();
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
         self.start_close(cx);
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -394,7 +394,7 @@ impl Machine for Parity {
             _ => self.admit(id, cx),
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
@@ -410,14 +410,14 @@ impl Machine for Parity {
             Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn timer(&mut self, _: TimerKey, cx: &mut Cx<'_>) -> Step {
         self.rebuild.waits = false;
         self.stir = true;
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
@@ -441,7 +441,7 @@ impl Machine for Parity {
             | DeviceEvent::Notice(_) => {}
         }
         self.advance(cx);
-        only_step(cx)
+        cx.only_step()
     }
 
     /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
@@ -548,17 +548,5 @@ impl Machine for Parity {
             return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
         }
         Ok(())
-    }
-}
-
-/// A single effect is better returned: the driver follows it without its queue.
-#[inline]
-fn only_step(cx: &mut Cx<'_>) -> Step {
-    match cx.effects[..] {
-        [Effect::Step(step)] => {
-            cx.effects.clear();
-            step
-        }
-        _ => Step::Idle,
     }
 }

@@ -8,8 +8,8 @@
 //! Bounds: one step per request. RAM: none per byte.
 
 use nandu_base::{
-    registry::nearest, Area, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, Kind, Limits,
-    Machine, Op, Peek, Place, Plant, ReqId, Span, Step,
+    registry::nearest, Area, BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits,
+    Machine, Part, Plant,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,52 +69,10 @@ impl DeviceConfig for RegionConfig {
             areas: Vec::new(),
             ..below.clone()
         };
-        let base = ByteLen(area.offset.0);
-        Ok(Box::new(Region { limits, base, early: cx.planted(NEXT_DOOR.name) }))
+        Ok(Box::new(Part::new(limits, area.offset, cx.planted(NEXT_DOOR.name))))
     }
 
     fn region(&self, below: &Limits) -> Option<(ByteOffset, ByteLen)> {
         self.find(below).ok().map(|area| (area.offset, area.len))
-    }
-}
-
-struct Region {
-    limits: Limits,
-    base: ByteLen,
-    /// The planted fault.
-    early: bool,
-}
-
-impl Machine for Region {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    #[inline]
-    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &mut cx.requests[id];
-        if request.op != Op::Flush {
-            let early = self.early && request.op == Op::Read && request.offset > ByteOffset::ZERO;
-            let slip = if early { u64::from(self.limits.align) } else { 0 };
-            request.offset = ByteOffset(request.offset.0 + self.base.0 - slip);
-        }
-        Step::Forward(0, id)
-    }
-
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        peek.expected_latency(0, op, offset + self.base, len)
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        peek.is_busy(0)
-    }
-
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        peek.locate(0, offset + self.base, len)
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        Some((0, offset + self.base))
     }
 }

@@ -31,9 +31,7 @@ impl Admission {
             Promote::SecondTouch => 2,
             Promote::Hot { hits } => hits,
         };
-        let at = page as usize % self.seen.len();
-        let (of, count) = &mut self.seen[at];
-        (*of, *count) = (page, if *of == page { count.saturating_add(1) } else { 1 });
+        let count = self.touch(page);
         let is_hot = *count >= hits;
         if is_hot {
             *count = 0;
@@ -43,11 +41,17 @@ impl Admission {
 
     /// `page` is used, and is not there to be copied: that counts as a read from below.
     pub fn touched(&mut self, page: u32) {
-        let n = self.seen.len();
-        if n > 0 {
-            let (of, count) = &mut self.seen[page as usize % n];
-            (*of, *count) = (page, if *of == page { count.saturating_add(1) } else { 1 });
+        if !self.seen.is_empty() {
+            self.touch(page);
         }
+    }
+
+    /// Counts a touch of `page`; the touches so far.
+    fn touch(&mut self, page: u32) -> &mut u8 {
+        let at = page as usize % self.seen.len();
+        let (of, count) = &mut self.seen[at];
+        (*of, *count) = (page, if *of == page { count.saturating_add(1) } else { 1 });
+        count
     }
 }
 
