@@ -5,7 +5,7 @@
 //! between, so that starting, reading the trace and filling the drive cancel. Nothing but the program's own command line
 //! is used.
 
-use crate::steps::{command, root, run, target_dir, End};
+use crate::steps::{command, released, root, run, target_dir, End};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -149,7 +149,7 @@ pub fn bench(gate_only: bool) -> ExitCode {
 /// Builds the program as it is released.
 fn build() -> Result<PathBuf, String> {
     match run(command("cargo build --quiet --profile dist --package nandu")) {
-        End::Passed => Ok(target_dir().join("dist/nandu")),
+        End::Passed => Ok(released().join("nandu")),
         End::Failed(why) | End::Skipped(why) => Err(why),
     }
 }
@@ -342,7 +342,7 @@ const VERIFIED_GOAL: f64 = 1.6;
 /// reaches 10^6 cost the same. The drive was never written, so that a request means the same work throughout.
 fn flatness() -> End {
     let folder = target_dir().join("bench");
-    let program = target_dir().join("dist/nandu");
+    let program = released().join("nandu");
     let of = |passes| {
         let count = Count { name: "empty", stack: "one", precondition: "empty", requests: 100_000, passes };
         marginal(&program, &folder, &count)
@@ -377,7 +377,7 @@ fn measured(program: &Path, words: Vec<String>) -> Result<(f64, u64), String> {
 
 /// CPU time of a run with every read checked against the plain one: the least of several, taken in turns.
 fn verified() -> End {
-    let (program, folder) = (target_dir().join("dist/nandu"), target_dir().join("bench"));
+    let (program, folder) = (released().join("nandu"), target_dir().join("bench"));
     let words = run_words(&folder, "one", 1_000_000, 1, "filled");
     let mut least = [f64::INFINITY; 2];
     for _ in 0..7 {
@@ -400,7 +400,7 @@ fn verified() -> End {
 
 /// Time that a map on the flash takes for each page beside the page map's: the least of several runs, taken in turns.
 fn lookups() -> End {
-    let (program, folder) = (target_dir().join("dist/nandu"), target_dir().join("bench"));
+    let (program, folder) = (released().join("nandu"), target_dir().join("bench"));
     let requests = 1_000_000;
     let stacks: Vec<&str> = std::iter::once("one").chain(MAPS.iter().map(|m| m.0)).collect();
     let mut least = vec![f64::INFINITY; stacks.len()];

@@ -2,10 +2,10 @@
 //!
 //! In every Markdown file of the checkout, each line of a `console` block that begins with `$ ` is a command, and the
 //! lines up to the next one are what it prints. A line of three dots stands for any lines. Commands run in the root of
-//! the checkout in the order of the file; `nandu` and `cargo run --release --` are the release build. Commands that
-//! fetch, build or test the project itself are not run again.
+//! the checkout in the order of the file; `nandu` and `cargo run --release --` are the program as it is released, which is the release build
+//! linked as one. Commands that fetch, build or test the project itself are not run again.
 
-use crate::steps::{root, target_dir, End};
+use crate::steps::{released, root, End};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,13 +88,12 @@ fn examples(file: &Path) -> Vec<Example> {
 }
 
 fn run(example: &Example) -> Result<(), String> {
-    let release = target_dir().join("release");
     let line = example.line.replace("cargo run --release --", "nandu");
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
         .args(["-c", &line])
         .current_dir(root())
-        .env("PATH", format!("{}:{path}", release.display()))
+        .env("PATH", format!("{}:{path}", released().display()))
         .output()
         .map_err(|e| e.to_string())?;
     let text =

@@ -17,7 +17,7 @@ cargo xtask bench [--gate]                      the speed goals, measured
 test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
        lints, tests, documented commands, planted faults, seeds and instruction counts.
        --require tools   a missing tool is a failure, not a skip
-       --quick           without the release build and what needs it
+       --quick           without the released program and what needs it
 ";
 
 fn main() -> ExitCode {

@@ -82,6 +82,11 @@ pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// Where the program lies as it is released: one build for the documented commands, the seeds and the counts.
+pub fn released() -> PathBuf {
+    target_dir().join("dist")
+}
+
 /// A command in the root of the checkout.
 pub fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a push.
 
 use crate::docs;
-use crate::steps::{command, has, root, run, target_dir, End, Steps};
+use crate::steps::{command, has, released, root, run, target_dir, End, Steps};
 use crate::tools;
 use std::process::{Command, ExitCode};
 
@@ -54,7 +54,9 @@ pub fn all(options: &Options) -> ExitCode {
         run(doc)
     });
     if !options.quick {
-        steps.step("release build", || run(command("cargo build --release --quiet")));
+        steps.step("the program as it is released", || {
+            run(command("cargo build --quiet --profile dist --package nandu"))
+        });
         steps.step("documented commands", docs::check);
         steps.step("stack files against the schema", schema);
         steps.step("seeds of the verified simulation", seeds);
@@ -65,7 +67,7 @@ pub fn all(options: &Options) -> ExitCode {
 }
 
 fn nandu() -> Command {
-    let mut command = Command::new(target_dir().join("release/nandu"));
+    let mut command = Command::new(released().join("nandu"));
     command.current_dir(root());
     command
 }
