@@ -2,8 +2,8 @@
 //!
 //! In every Markdown file of the checkout, each line of a `console` block that begins with `$ ` is a command, and the
 //! lines up to the next one are what it prints. A line of three dots stands for any lines. Commands run in the root of
-//! the checkout in the order of the file; `nandu` and `cargo run --release --` are the program as it is released, which is the release build
-//! linked as one. Commands that fetch, build or test the project itself are not run again.
+//! the order of the file; `nandu` and `cargo run --release --` are the program as it is released: the release build linked
+//! as one. Commands that fetch, build or test the project itself are not run again.
 
 use crate::steps::{released, root, End};
 use std::fs;
