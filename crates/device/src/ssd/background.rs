@@ -8,10 +8,12 @@
 //! It comes to rest because every block that is cleared gains pages, and those are used up by the host only. What it does is
 //! charged to nobody's request: to [`TenantId::SYSTEM`].
 //!
+//! The same timer serves tenants that owe units and are idle while others need not be; see `tenants/returns`.
+//!
 //! Cost: one event per move; nothing per request but noting the time.
 
 use super::Ssd;
-use nandu_base::{Cx, Instant, Span, TenantId, TimerKey};
+use nandu_base::{Cx, Instant, ReqId, Span, TenantId, TimerKey};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
@@ -27,19 +29,31 @@ pub(super) struct Idle {
     /// When the last request came.
     last: Instant,
     is_set: bool,
+    /// Nothing was left to do when the timer fired last, and nothing has come since.
+    pub is_at_rest: bool,
 }
 
 impl Idle {
     pub fn new(target: u32, least_gain: u32, after: Span, key: TimerKey) -> Idle {
-        Idle { target, least_gain, after, key, last: Instant::ZERO, is_set: false }
+        Idle { target, least_gain, after, key, last: Instant::ZERO, is_set: false, is_at_rest: false }
     }
 }
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// A request comes.
-    pub(super) fn note_request(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn note_request(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let Some(idle) = &mut self.idle else { return };
         idle.last = cx.now;
+        self.watch_idleness(cx);
+        if self.tenants.is_some() {
+            self.note_tenant(cx.requests[id].offset, cx.now);
+        }
+    }
+
+    /// Something happens: the timer is set when it is not.
+    pub(super) fn watch_idleness(&mut self, cx: &mut Cx<'_>) {
+        let Some(idle) = &mut self.idle else { return };
+        idle.is_at_rest = false;
         if !idle.is_set {
             idle.is_set = true;
             cx.wake_at(idle.key, cx.now + idle.after);
@@ -51,8 +65,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(idle) = &mut self.idle else { return };
         idle.is_set = false;
         let (key, quiet_at) = (idle.key, idle.last + idle.after);
-        let next = if cx.now < quiet_at { Some(quiet_at) } else { self.collect_while_idle(cx) };
-        if let (Some(at), Some(idle)) = (next, &mut self.idle) {
+        let mut next = if cx.now < quiet_at { Some(quiet_at) } else { self.collect_while_idle(cx) };
+        if let Some(at) = self.return_while_idle(cx) {
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+        let Some(idle) = &mut self.idle else { return };
+        idle.is_at_rest = next.is_none();
+        if let Some(at) = next {
             idle.is_set = true;
             cx.wake_at(key, at);
         }
@@ -71,25 +90,29 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             if !self.is_worth_clearing(plane) {
                 continue;
             }
-            let dies = self.stripes.dies_of(self.blocks.plane_of_pool(plane));
-            let free_at = |ssd: &Self| {
-                dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later)
-            };
-            let waits = DEFERS && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
-            let is_free = free_at(self) <= cx.now && !waits;
-            if is_free {
-                self.count.moves_while_idle += 1;
-                self.clear_step(plane, TenantId::SYSTEM, cx);
-                if DEFERS {
-                    self.serve(cx);
-                }
-            }
-            // What waits for another die keeps this one: look again later.
-            let pause = if is_free { Span(1) } else { self.idle.as_ref().map_or(Span(1), |idle| idle.after) };
-            let at = free_at(self).later(cx.now + pause);
+            let at = self.idle_step(plane, TenantId::SYSTEM, cx);
             next = Some(next.map_or(at, |next| next.min(at)));
         }
         next
+    }
+
+    /// One step in a plane if its die has nothing to do; returns when the next one may come.
+    pub(super) fn idle_step(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
+        let dies = self.stripes.dies_of(self.blocks.plane_of_pool(plane));
+        let free_at =
+            |ssd: &Self| dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later);
+        let waits = DEFERS && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
+        let is_free = free_at(self) <= cx.now && !waits;
+        if is_free {
+            self.count.moves_while_idle += 1;
+            self.clear_step(plane, cause, cx);
+            if DEFERS {
+                self.serve(cx);
+            }
+        }
+        // What waits for another die keeps this one: look again later.
+        let pause = if is_free { Span(1) } else { self.idle.as_ref().map_or(Span(1), |idle| idle.after) };
+        free_at(self).later(cx.now + pause)
     }
 
     /// Whether the plane has too few free blocks and one to clear that gains enough, or a cache to fold.

@@ -41,6 +41,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
         if p.free <= self.start_of(plane) || p.clearing {
+            if self.tenants.is_some() {
+                self.ask_back_before_clearing(plane, cx);
+            }
             self.clear_some(plane, cause, cx);
         }
     }

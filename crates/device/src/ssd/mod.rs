@@ -300,7 +300,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.renew_is_due {
             self.shorten_journal(id, cx);
         }
-        self.note_request(cx);
+        self.note_request(id, cx);
         let is_worn_out = self.blocks.is_worn_out();
         self.attention = is_worn_out || self.idle.is_some() || self.buffer.is_some() || self.slc.is_some();
         let changes = matches!(cx.requests[id].op, Op::Write | Op::Trim | Op::WriteZeroes);
@@ -380,7 +380,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Step {
-        if let Some(idle) = &self.idle {
+        if let Some(idle) = &mut self.idle {
+            idle.is_at_rest = false;
             cx.cancel_wake(idle.key);
         }
         if self.is_empty_at_end(cx) {

@@ -1,6 +1,6 @@
 //! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
 //!
-//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs), and a page belongs to the tenant whose range it lies in, not to
+//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `going` what is given up, `returns` what comes back from who is idle), and a page belongs to the tenant whose range it lies in, not to
 //! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
 //! request causes is charged to the one that caused it, as everywhere.
 //!
@@ -8,7 +8,7 @@
 //! own; or, with `channel` and `die`, groups of planes that are its own. A trim record names trims of one tenant and lies in its units.
 //!
 //! *When a unit is opened* and its tenant has few erased ones: what it has lent comes back first, then it borrows, and only then it
-//! collects ([`nandu_ftl::isolation`]). A demand is met by an erased unit of the debtor, or by one collection there, which is charged to the one
+//! collects ([`nandu_ftl::isolation`]). Who has lent asks back too before it moves pages after its writes. A demand is met by an erased unit of the debtor, or by one collection there, which is charged to the one
 //! that wrote last to the debtor's range. While a tenant owes, it collects the emptiest unit whatever the policy, moves nothing for wear, and
 //! opens a unit only where the bound of [`nandu_ftl::isolation::room`] allows.
 //!
@@ -18,10 +18,13 @@
 //! [`nandu_ftl::isolation`] says.
 
 mod deal;
+mod going;
 mod report;
 mod restart;
+mod returns;
 
 pub(super) use deal::Dealing;
+pub(super) use returns::Returns;
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
@@ -45,6 +48,8 @@ pub(super) struct Counts {
     pub lent: u64,
     /// Collections forced on it by those it owes.
     pub forced: u64,
+    /// Units that it gave back while it was idle.
+    pub returned: u64,
 }
 
 /// Faults that are planted here.
@@ -58,6 +63,8 @@ pub(super) struct Planted {
     pub others_collect: bool,
     pub leaves_units: bool,
     pub forgets_table: bool,
+    pub clears_twice: bool,
+    pub keeps_while_idle: bool,
 }
 
 /// The tenants of a drive.
@@ -85,6 +92,10 @@ pub(super) struct Tenants {
     /// Demands that one collection has not met.
     late: u64,
     demands: u64,
+    /// The most pages that moved for one unit that was demanded.
+    moved_most: u64,
+    /// When idle borrowers give back, if they do.
+    pub returns: Option<Returns>,
     pub planted: Planted,
     scratch: Vec<u32>,
     invalid: Vec<u16>,
@@ -116,6 +127,8 @@ impl Tenants {
             is_demanded: false,
             late: 0,
             demands: 0,
+            moved_most: 0,
+            returns: None,
             planted: Planted::default(),
             scratch: Vec::new(),
             invalid: Vec::new(),
@@ -183,6 +196,7 @@ impl Tenants {
     pub fn reset_counters(&mut self) {
         self.counts.fill(Counts::default());
         self.demands = 0;
+        self.moved_most = 0;
     }
 }
 
@@ -211,8 +225,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let tenants = self.tenants.as_deref_mut().expect("only asked for on a drive with tenants");
         let mut tenant = tenants.of(lpn);
         tenants.writers[tenant] = cause;
+        if let Some(returns) = &mut tenants.returns {
+            returns.note(tenant, cx.now);
+        }
         if tenants.planted.mixed && is_mixed {
             tenant = (tenant + 1) % tenants.len();
+        }
+        if self.idle.is_some() {
+            self.watch_idleness(cx);
         }
         for _ in 0..2 * self.blocks.planes.len() {
             let tenants = self.tenants_mut();
@@ -250,6 +270,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             if self.has_victim(pool) || !self.is_creditor(pool) {
                 self.count.clears_forced += 1;
                 self.clear_whole_block(pool, cause, cx);
+            } else {
+                self.demand(pool, cx);
             }
         }
         panic!("I-8: pool {pool} gets no erased unit, neither by clearing nor back from who owes it");
@@ -261,8 +283,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.clear_of_another(pool, cx);
         }
         let least = self.start_of(pool).max(self.host.urgent) + 1;
+        let demands = self.tenants_mut().policy.demands_when_low();
         while self.blocks.planes[pool as usize].free <= least {
-            if !self.demand(pool, cx) && !self.borrow(pool) {
+            if !(demands && self.demand(pool, cx)) && !self.borrow(pool) {
+                return;
+            }
+        }
+    }
+
+    /// The owner of `pool` is about to collect, for others have borrowed what it had: it asks back before.
+    pub(super) fn ask_back_before_clearing(&mut self, pool: u32, cx: &mut Cx<'_>) {
+        if !self.is_creditor(pool) || !self.tenants_mut().policy.demands_when_low() {
+            return;
+        }
+        while self.blocks.planes[pool as usize].free <= self.start_of(pool) {
+            if !self.demand(pool, cx) {
                 return;
             }
         }
@@ -308,11 +343,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let tenants = self.tenants_mut();
             tenants.is_demanded = true;
             tenants.counts[debtor].forced += 1;
-            let cause = tenants.writers[debtor];
-            if self.has_victim(from) {
-                self.clear_whole_block(from, cause, cx);
+            let (cause, before) = (tenants.writers[debtor], tenants.counts[debtor].moved);
+            let turns = if tenants.planted.clears_twice { 2 } else { 1 };
+            for _ in 0..turns {
+                if self.has_victim(from) {
+                    self.clear_whole_block(from, cause, cx);
+                }
             }
-            self.tenants_mut().is_demanded = false;
+            let tenants = self.tenants_mut();
+            tenants.is_demanded = false;
+            let moved = tenants.counts[debtor].moved - before;
+            tenants.moved_most = tenants.moved_most.max(moved);
         }
         let may_give = self.may_give(from) && !keeps;
         let tenants = self.tenants_mut();

@@ -73,6 +73,10 @@ impl Isolation for Adaptive {
         self.base.lender(books, free, borrower)
     }
 
+    fn demands_when_low(&self) -> bool {
+        self.base.demands_when_low()
+    }
+
     fn gives_back_at_erase(&self) -> bool {
         self.base.gives_back_at_erase()
     }

@@ -92,6 +92,11 @@ pub trait Isolation: Send {
         None
     }
 
+    /// Whether a tenant that runs low demands what it has lent before it borrows or collects.
+    fn demands_when_low(&self) -> bool {
+        true
+    }
+
     /// Whether a tenant that erases a unit gives one back at once.
     fn gives_back_at_erase(&self) -> bool {
         false

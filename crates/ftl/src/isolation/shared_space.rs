@@ -13,7 +13,8 @@
 //! - *How much* (O3-4): up to `limit` of what all others contribute, and never beyond what can be given back for one forced
 //!   collection each ([`super::room`]).
 //! - *When it comes back* (O3-5): each time the borrower erases a unit, or only on demand. A lender that runs low demands what it has lent
-//!   before it borrows or collects.
+//!   before it borrows or collects. With `Never`, which is what the paper says, it collects instead, and has a unit back only where it
+//!   could do nothing without. The drive may also let idle borrowers clear units and give them back.
 //!
 //! Erased units are all alike: the one that comes back is whichever is erased, and it is erased by the borrower, so nobody finds
 //! another's data in it, and its wear is counted for the borrower (W3-5, W3-6).
@@ -28,8 +29,10 @@ use nandu_base::Ratio;
 pub enum GiveBack {
     /// Each time the borrower erases a unit.
     AtErase,
-    /// When the lender demands it.
+    /// When the lender demands it: it runs low.
     OnDemand,
+    /// When the lender can do nothing else. The paper says nothing of a way back.
+    Never,
 }
 
 /// The policy.
@@ -75,6 +78,10 @@ impl Isolation for SharedSpace {
                 && free[tenant] > self.keep
         };
         (0..accounts.len()).filter(may_lend).max_by_key(|&tenant| (free[tenant], std::cmp::Reverse(tenant)))
+    }
+
+    fn demands_when_low(&self) -> bool {
+        self.give_back != GiveBack::Never
     }
 
     fn gives_back_at_erase(&self) -> bool {

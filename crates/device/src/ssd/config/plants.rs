@@ -85,6 +85,14 @@ pub(super) const PLANTS: &[Plant] = &[
     )
     .within("ssd-lending"),
     Plant::new(
+        "ssd.tenant-collects-twice",
+        "I-8",
+        "a tenant that owes units clears two of them for one that is demanded",
+    )
+    .within("ssd-lending"),
+    Plant::new("ssd.tenant-keeps-while-idle", "I-8", "an idle tenant keeps what it could give back")
+        .within("ssd-lending"),
+    Plant::new(
         "ssd.tenant-leaves-units",
         "I-7",
         "a tenant that goes leaves units with its pages behind, which are nobody's",

@@ -2,8 +2,8 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
-use crate::ssd::tenants::{Dealing, Planted, Tenants};
-use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
+use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{
     self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX,
@@ -53,6 +53,12 @@ pub enum IsolationConfig {
         /// When a borrowed unit comes back.
         #[serde(default)]
         give_back: GiveBack,
+        /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0 for never. By
+        /// default 1/2 with `at-erase`, else 0.
+        return_below: Option<Ratio>,
+        /// How long no request must have come for a tenant's range before the tenant counts as idle.
+        #[serde(default = "default_return_after")]
+        return_after: Span,
     },
     /// Each has channels of its own, in proportion to its space.
     Channel,
@@ -69,6 +75,8 @@ pub enum GiveBack {
     AtErase,
     /// When the lender runs low.
     OnDemand,
+    /// When the lender has nothing left to clear, or changes its size: the paper knows no way back.
+    Never,
 }
 
 fn one() -> u32 {
@@ -77,6 +85,10 @@ fn one() -> u32 {
 
 fn all() -> Ratio {
     Ratio::new(1, 1)
+}
+
+fn default_return_after() -> Span {
+    Span::from_ms(5)
 }
 
 fn default_beta() -> Ratio {
@@ -154,6 +166,12 @@ impl SsdConfig {
             }
             IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
                 refuse("limit is a share of what the others contribute, at most 1")
+            }
+            IsolationConfig::SharedSpace { return_below: Some(below), .. } if below.num > below.den => {
+                refuse("return_below is a share of what all contribute, at most 1")
+            }
+            IsolationConfig::SharedSpace { return_after: Span::ZERO, .. } => {
+                refuse("return_after = 0: a tenant is idle after some time without a request")
             }
             IsolationConfig::SharedSpace { keep: Some(0), .. } => {
                 refuse("keep = 0: a lender keeps at least one erased unit")
@@ -263,6 +281,9 @@ impl SsdConfig {
                 Tenancy { tenants, shares }
             }
         };
+        let places = tenancy.tenants.len();
+        tenancy.tenants.returns =
+            self.returns_while_idle().map(|(below, after)| Returns::new(below, after, places));
         tenancy.tenants.planted = Planted {
             mixed: cx.planted("ssd.tenant-page-misplaced"),
             crosses: cx.planted("ssd.tenant-collects-others"),
@@ -272,18 +293,32 @@ impl SsdConfig {
             others_collect: cx.planted("ssd.tenant-makes-others-collect"),
             leaves_units: cx.planted("ssd.tenant-leaves-units"),
             forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
+            clears_twice: cx.planted("ssd.tenant-collects-twice"),
+            keeps_while_idle: cx.planted("ssd.tenant-keeps-while-idle"),
         };
         Ok(Some(tenancy))
+    }
+
+    /// When idle borrowers give back, if they do: the share that is left to lend, and the time without a request.
+    pub(super) fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
+        let IsolationConfig::SharedSpace { give_back, return_below, return_after, .. } = self.isolation
+        else {
+            return None;
+        };
+        let by_default = if give_back == GiveBack::AtErase { Ratio::new(1, 2) } else { Ratio::ZERO };
+        let below = return_below.unwrap_or(by_default);
+        (below.num > 0).then_some((below, return_after))
     }
 
     /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.
     fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
-            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, give_back } => {
+            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, give_back, .. } => {
                 let give_back = match give_back {
                     GiveBack::AtErase => isolation::GiveBack::AtErase,
                     GiveBack::OnDemand => isolation::GiveBack::OnDemand,
+                    GiveBack::Never => isolation::GiveBack::Never,
                 };
                 let keep = keep.unwrap_or(self.gc.start.max(most_start) + 2);
                 let fixed = SharedSpace { beta, limit, keep, give_back };

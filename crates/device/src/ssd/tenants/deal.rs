@@ -23,12 +23,12 @@
 
 use super::{Ssd, Tenants};
 use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Instant, Ratio, TenantId, TenantSpace};
-use nandu_ftl::blocks::{Content, Share};
+use nandu_ftl::blocks::Share;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{part_of, Books, Part, Table};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, TrimJournal};
-use nandu_ftl::{BlockId, Lpn, Ppn};
+use nandu_ftl::Lpn;
 
 /// What a tenant gets for its space, from the options of the drive.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Dealing {
     }
 
     /// What a tenant of so many pages has in each group.
-    fn share(&self, pages: u32) -> Share {
+    pub(super) fn share(&self, pages: u32) -> Share {
         self.share_of_units(part_of(self.units, pages, self.logical))
     }
 
@@ -79,17 +79,17 @@ impl Dealing {
     }
 }
 
-fn refused<T>(why: String, remedy: &str) -> Result<T, DealError> {
+pub(super) fn refused<T>(why: String, remedy: &str) -> Result<T, DealError> {
     Err(DealError::Refused { why, remedy: remedy.into() })
 }
 
 /// A deal that is begun and cannot be ended now.
-fn not_back<T>() -> Result<T, DealError> {
+pub(super) fn not_back<T>() -> Result<T, DealError> {
     refused("units that were lent are not back yet".into(), "try again: the rest of it is done then")
 }
 
 impl Tenants {
-    fn part(&self, tenant: usize) -> Part {
+    pub(super) fn part(&self, tenant: usize) -> Part {
         self.table.parts()[tenant]
     }
 
@@ -119,6 +119,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return Err(DealError::Fixed);
         };
         self.lanes.tick(cx.now);
+        self.watch_idleness(cx);
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
@@ -237,7 +238,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Gives a tenant the units for so many pages, or takes those away that it has too many of; they are erased.
-    fn set_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) {
+    pub(super) fn set_units(&mut self, tenant: usize, pages: u32, dealing: &Dealing) {
         let share = dealing.share(pages);
         for group in 0..dealing.groups {
             let tenants = self.tenants_mut();
@@ -251,210 +252,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.change_share(tenant as u32, share);
     }
 
-    fn shrink_tenant(
-        &mut self,
-        tenant: usize,
-        pages: u32,
-        dealing: &Dealing,
-        cx: &mut Cx<'_>,
-    ) -> Result<(), DealError> {
-        let part = self.tenants_mut().part(tenant);
-        if pages > 0 && dealing.needed(pages, self.tenants_mut().len()) > dealing.room(dealing.share(pages)) {
-            let why = format!("the units for {pages} pages would have no room to be cleared");
-            return refused(why, "keep more, or remove the tenant");
-        }
-        if !self.give_pages_up(part.first + pages, part.first + part.live, cx) {
-            return refused(
-                "writes to what it gives up wait for room in the write buffer".into(),
-                "try again",
-            );
-        }
-        self.record_trims(cx, TenantId::SYSTEM);
-        let going = part.held() - pages;
-        if going == 0 {
-            return Ok(());
-        }
-        let recorded = self.write_table(tenant, Part { live: pages, going, ..part }, cx);
-        for lpn in (part.first + pages..part.end()).map(Lpn) {
-            if let Some(old) = self.map.clear(lpn) {
-                self.blocks.invalidate(old, recorded);
-                self.count.pages_trimmed += 1;
-            }
-        }
-        self.finish_going(tenant, dealing, cx)
-    }
-
-    /// Clears what is left of the pages that a tenant gives up, and takes their units off its account.
-    fn finish_going(&mut self, tenant: usize, dealing: &Dealing, cx: &mut Cx<'_>) -> Result<(), DealError> {
-        let part = self.tenants_mut().part(tenant);
-        self.renew_journal(cx, TenantId::SYSTEM);
-        let pools: Vec<u32> =
-            (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
-        if !self.tenants_mut().planted.leaves_units {
-            for &pool in &pools {
-                if !self.clear_tail(pool, &part, cx) {
-                    return not_back();
-                }
-            }
-        }
-        let units = dealing.share(part.live).blocks;
-        let valid_max = dealing.share(part.live);
-        let valid_max = valid_max.blocks.saturating_sub(valid_max.reserved) * dealing.pages;
-        pools.iter().for_each(|&pool| self.blocks.planes[pool as usize].valid_max = valid_max);
-        for &pool in &pools {
-            self.spread(pool, &part, cx);
-        }
-        for &pool in &pools {
-            if !self.settle_account(pool, units, cx) {
-                return not_back();
-            }
-        }
-        // Before a page is taken for the record: who needs a unit for it could borrow one of these.
-        self.set_units(tenant, part.live, dealing);
-        self.lanes.fence(self.last_change.later(cx.now));
-        self.write_table(tenant, Part { going: 0, ..part }, cx);
-        Ok(())
-    }
-
-    /// Clears every unit of a pool with a version of a page that is going; units that are open are closed before. False when there is no
-    /// erased unit for pages that move, because others still have it.
-    fn clear_tail(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) -> bool {
-        self.end_clearing(pool, cx);
-        self.recall(pool, cx);
-        let [host, moved] = self.open_units(pool).map(|unit| self.holds_version(unit, pool, part));
-        if host {
-            self.blocks.close_host(pool);
-        }
-        while self.blocks.planes[pool as usize].free == 0 && self.has_victim(pool) {
-            self.clear_whole_block(pool, TenantId::SYSTEM, cx);
-        }
-        if self.blocks.planes[pool as usize].free == 0 && part.live > 0 {
-            return false;
-        }
-        if moved {
-            self.blocks.close_moved(pool);
-        }
-        for unit in self.units_with(pool, part) {
-            // Another one's clearing may have erased it, and paid a debt with it.
-            if self.holds_version(unit, pool, part) {
-                self.begin_clearing(pool, unit);
-                self.end_clearing(pool, cx);
-            }
-        }
-        true
-    }
-
-    /// The units of a pool that are open for the host's pages and for those that move.
-    fn open_units(&self, pool: u32) -> [BlockId; 2] {
-        let (p, layout) = (&self.blocks.planes[pool as usize], self.blocks.layout());
-        [p.host.block(layout), p.moved.block(layout)]
-    }
-
-    /// Demands what a pool has lent, as far as it comes back.
-    fn recall(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        for _ in 0..2 * self.blocks.layout().blocks {
-            if !self.is_creditor(pool) {
-                return;
-            }
-            self.demand(pool, cx);
-        }
-    }
-
-    /// Clears the unit of a pool to the end that is being cleared.
-    fn end_clearing(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        if self.victim_of(pool).is_some() {
-            self.clear_whole_block(pool, TenantId::SYSTEM, cx);
-        }
-    }
-
-    /// The written units of a pool with versions of pages that are going; all of them when all pages are.
-    fn units_with(&self, pool: u32, part: &Part) -> Vec<BlockId> {
-        let units = self.blocks.layout().plane_blocks(self.blocks.plane_of_pool(pool));
-        units.filter(|&unit| self.holds_version(unit, pool, part)).collect()
-    }
-
-    fn holds_version(&self, unit: BlockId, pool: u32, part: &Part) -> bool {
-        let layout = self.blocks.layout();
-        if unit.0 >= layout.block_end() {
-            // None is open.
-            return false;
-        }
-        let first = layout.first_page(unit).0;
-        let is_open = || self.open_units(pool).contains(&unit);
-        if self.blocks.pool_of_block(unit) != pool
-            || self.blocks.content(Ppn(first)) == Content::Free && !is_open()
-        {
-            return false;
-        }
-        part.live == 0
-            || (first..first + layout.pages).any(|ppn| match self.blocks.content(Ppn(ppn)) {
-                Content::Data(lpn) => part.tail().contains(&lpn.0),
-                // An old record may name such pages.
-                Content::Journal(slot) => {
-                    self.journal.record(slot).is_none_or(|record| record.ppn != Ppn(ppn))
-                }
-                _ => false,
-            })
-    }
-
-    /// Writes pages to other groups until the pool holds no more than it may.
-    fn spread(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) {
-        for lpn in (part.first..part.first + part.live).map(Lpn) {
-            if self.blocks.planes[pool as usize].valid <= self.blocks.planes[pool as usize].valid_max {
-                return;
-            }
-            let Some(from) = self.map.get(lpn).filter(|&ppn| self.blocks.pool_of_page(ppn) == pool) else {
-                continue;
-            };
-            self.write_again(lpn, from, cx);
-        }
-    }
-
-    /// Whether a pool can do with so many units: what it has lent is back, what it owes is paid, and the rest of its units are erased.
-    fn settle_account(&mut self, pool: u32, units: u32, cx: &mut Cx<'_>) -> bool {
-        let turns = 2 * self.blocks.layout().blocks;
-        self.recall(pool, cx);
-        for _ in 0..turns {
-            if !self.is_debtor(pool) {
-                break;
-            }
-            self.pay(pool, cx);
-        }
-        let account = {
-            let tenants = self.tenants_mut();
-            tenants.books[pool as usize / tenants.len()].accounts()[tenants.of_pool(pool)]
-        };
-        if account.lent > 0 || account.borrowed > 0 {
-            return false;
-        }
-        let keep = if units == 0 { 0 } else { self.host.urgent + 1 };
-        let least = account.allocated - units + keep;
-        for _ in 0..turns {
-            if self.blocks.planes[pool as usize].free >= least || !self.has_victim(pool) {
-                break;
-            }
-            self.clear_whole_block(pool, TenantId::SYSTEM, cx);
-        }
-        self.blocks.planes[pool as usize].free >= account.allocated - units
-    }
-
-    /// Pays a unit that the owner of `pool` owes, or clears one so that it can.
-    fn pay(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        if self.may_give(pool) {
-            let tenants = self.tenants_mut();
-            let (group, debtor) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-            let lender = tenants.books[group].largest_creditor(debtor).expect("it owes somebody");
-            let to = tenants.pool(group as u32, lender);
-            tenants.inherited[pool as usize] = tenants.inherited[pool as usize].saturating_sub(1);
-            self.give(pool, to);
-        } else if self.has_victim(pool) {
-            self.clear_whole_block(pool, TenantId::SYSTEM, cx);
-        }
-    }
-
     /// Puts the table on record in which a tenant has this range; it holds from here on. Returns when the record is complete: nothing
     /// begins before.
-    fn write_table(&mut self, tenant: usize, part: Part, cx: &mut Cx<'_>) -> Instant {
+    pub(super) fn write_table(&mut self, tenant: usize, part: Part, cx: &mut Cx<'_>) -> Instant {
         let mut table = self.tenants_mut().table.clone();
         table.set(tenant, part);
         let home = self.tenants_mut().home(tenant).expect("there is a tenant with pages of its own");

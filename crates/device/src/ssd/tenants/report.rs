@@ -41,6 +41,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let erased: Vec<u32> = pools.map(|pool| self.blocks.planes[pool as usize].free).collect();
             books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
         }
+        if tenants.moved_most >= u64::from(layout.pages) {
+            let what = format!(
+                "{} pages moved for one unit that was demanded, and a unit has {}",
+                tenants.moved_most, layout.pages
+            );
+            return Err(Violation { invariant: "I-8", what });
+        }
+        self.check_returns()?;
         if tenants.late > 0 {
             let what = format!("{} units were not back after one collection", tenants.late);
             return Err(Violation { invariant: "I-8", what });
@@ -56,6 +64,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("units_lent", sum(|c| c.lent));
         put("units_demanded", tenants.demands);
         put("collections_forced_by_lenders", sum(|c| c.forced));
+        put("pages_moved_for_a_demand_most", tenants.moved_most);
+        put("units_returned_while_idle", sum(|c| c.returned));
         let pages = u64::from(self.limits.preferred);
         for (tenant, (names, count)) in NAMES.iter().zip(&tenants.counts).enumerate() {
             let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);

@@ -362,10 +362,17 @@ impl Draft<'_> {
                     (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
                 let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
                 let most = if rng.below(3) == 0 { ", beta_most = \"19/20\"" } else { "" };
-                format!("kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}")
+                let (back, more) = lending(back, rng.fork(20));
+                format!(
+                    "kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}{more}"
+                )
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));
+        // Generators of their own, here and below: what else a seed draws stays as it was.
+        if rng.fork(21).below(4) == 0 {
+            self.put_text("tenant_trigger", *rng.fork(22).pick(&["1/20", "1/8"]));
+        }
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
         let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
@@ -374,7 +381,9 @@ impl Draft<'_> {
             format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)),
         );
         if rng.below(2) == 0 && !is_dealt {
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {} }}", rng.below(20)));
+            let reads_ahead = rng.below(20);
+            let suspension = self.suspension();
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
         }
         self.write_buffer(page);
         self.drive = drive;
@@ -474,6 +483,20 @@ impl Draft<'_> {
             _ => None,
         }
     }
+}
+
+/// When loans come back, and what else is said of them beside beta.
+fn lending(back: &'static str, mut rng: Rng) -> (&'static str, String) {
+    let back = if rng.below(6) == 0 { "never" } else { back };
+    let mut more = String::new();
+    if rng.below(3) == 0 {
+        let _ = write!(more, ", limit = \"{}\"", *rng.pick(&["1/4", "1/2", "3/4"]));
+    }
+    if rng.below(3) > 0 {
+        let (below, after) = (*rng.pick(&["0", "1/2", "1"]), *rng.pick(&[20, 500, 20_000]));
+        let _ = write!(more, ", return_below = \"{below}\", return_after = \"{after} us\"");
+    }
+    (back, more)
 }
 
 /// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.

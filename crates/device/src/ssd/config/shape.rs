@@ -1,0 +1,234 @@
+//! What is settled from the options: the chip, the geometry, the blocks, and how much the drive holds.
+
+use super::{Axis, IsolationConfig, Order, SsdConfig};
+use crate::nand::{lanes::Timing, Geometry, Profile};
+use crate::ssd::checkpoint::Keeper;
+use nandu_base::{BuildContext, BuildError, Ratio, Span};
+use nandu_ftl::mapping::MapShape;
+use nandu_ftl::{Layout, MapArea, WearRules};
+
+/// How much a drive holds.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub logical: u32,
+    /// Valid pages in all: logical ones, and records of trims.
+    pub needed: u64,
+    /// Pages more that may count as valid.
+    pub room: u32,
+    /// Blocks of each plane that hold no data of the host's.
+    pub reserved: u32,
+    /// Of these, the ones of a cache in SLC mode.
+    pub slc: u32,
+    pub wear: WearRules,
+}
+
+impl SsdConfig {
+    /// Blocks of each plane that the map needs for itself.
+    pub(super) fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
+        match self.mapping.is_paged() {
+            true => {
+                MapArea::quota(layout, shape.translation_pages())
+                    + self.anchors(layout, shape)
+                    + u32::from(self.mapping.gathers())
+            }
+            false => 0,
+        }
+    }
+
+    /// Blocks of each plane that checkpoints need.
+    pub(super) fn anchors(&self, layout: &Layout, shape: MapShape) -> u32 {
+        let keeper = self.checkpoint.map(|blocks| Keeper::new(layout, shape, self.mapping.ram(), blocks));
+        keeper.map_or(0, |keeper| keeper.anchors.per_plane())
+    }
+
+    pub(super) fn check_checkpoint(&self) -> Result<(), BuildError> {
+        let why = match self.checkpoint {
+            None => return Ok(()),
+            Some(0) => "at least one block must be programmed between two checkpoints",
+            Some(_) if !self.mapping.is_paged() => {
+                "only a map on the flash has checkpoints: see `mapping.kind`"
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(BuildError::at("checkpoint", why))
+    }
+
+    /// The profile with this drive's own figures over it.
+    pub(super) fn chip(&self) -> Result<Profile, BuildError> {
+        let mut chip = Profile::named(&self.profile)?;
+        chip.page = self.page.unwrap_or(chip.page);
+        chip.pages_per_block = self.pages_per_block.unwrap_or(chip.pages_per_block);
+        chip.read = self.read.unwrap_or(chip.read);
+        chip.program = self.program.unwrap_or(chip.program);
+        chip.erase = self.erase.unwrap_or(chip.erase);
+        chip.channel_bytes_per_second =
+            self.channel_bytes_per_second.unwrap_or(chip.channel_bytes_per_second);
+        chip.power = self.power.unwrap_or(chip.power);
+        if !chip.page.0.is_power_of_two() || !(512..=65536).contains(&chip.page.0) {
+            return Err(BuildError::at(
+                "page",
+                format!("{} is not a power of two from 512 B to 64 KiB", chip.page),
+            ));
+        }
+        if !(2..=4096).contains(&chip.pages_per_block) {
+            let reason = format!("{} pages in a block are not within 2 to 4096", chip.pages_per_block);
+            return Err(BuildError::at("pages_per_block", reason));
+        }
+        if chip.channel_bytes_per_second == 0 {
+            return Err(BuildError::at("channel_bytes_per_second", "a channel needs a speed above zero"));
+        }
+        let longest = chip.read.longer(chip.program).longer(chip.erase).longer(chip.transfer());
+        if longest > Span::from_secs(10) {
+            return Err(BuildError::at(
+                "erase",
+                format!("an operation of {longest} is no flash operation: at most 10 s"),
+            ));
+        }
+        Ok(chip)
+    }
+
+    pub(super) fn geometry(&self) -> Result<Geometry, BuildError> {
+        let within = |key, value: u32, max| {
+            if (1..=max).contains(&value) {
+                Ok(value)
+            } else {
+                Err(BuildError::at(key, format!("{value} is not within 1 to {max}")))
+            }
+        };
+        let geometry = Geometry {
+            channels: within("channels", self.channels, 64)?,
+            chips: within("chips", self.chips, 64)?,
+            dies: within("dies", self.dies, 16)?,
+            planes: within("planes", self.planes, 8)?,
+        };
+        if !geometry.planes.is_power_of_two() {
+            return Err(BuildError::at("planes", format!("{} is not 1, 2, 4 or 8", geometry.planes)));
+        }
+        Ok(geometry)
+    }
+
+    pub(super) fn layout(
+        &self,
+        chip: &Profile,
+        geometry: Geometry,
+        gc_start: u32,
+    ) -> Result<Layout, BuildError> {
+        let plane_block = chip.page.0 * u64::from(chip.pages_per_block) * u64::from(geometry.all_planes());
+        let blocks = match (self.blocks, self.capacity) {
+            (Some(blocks), None) => blocks,
+            (None, Some(capacity)) => {
+                let keep = self.over_provisioning.den.saturating_sub(self.over_provisioning.num).max(1);
+                let raw = u128::from(capacity.0) * u128::from(self.over_provisioning.den) / u128::from(keep);
+                u32::try_from(raw.div_ceil(u128::from(plane_block))).map_err(|_| {
+                    BuildError::at("capacity", format!("{capacity} is too large for this geometry"))
+                })?
+            }
+            (Some(_), Some(_)) => {
+                return Err(BuildError::at("blocks", "give `blocks` or `capacity`, not both"))
+            }
+            (None, None) => return Err(BuildError::at("capacity", "give `blocks` or `capacity`")),
+        };
+        let least = gc_start.saturating_add(5);
+        if blocks < least {
+            let reason = format!("{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed");
+            return Err(BuildError::at("blocks", reason));
+        }
+        let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
+        layout.map_err(|e| BuildError::at("blocks", e.to_string()))
+    }
+
+    /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear
+    /// blocks.
+    pub(super) fn size(
+        &self,
+        layout: &Layout,
+        width: u32,
+        chip: &Profile,
+        cx: &BuildContext<'_>,
+    ) -> Result<Size, BuildError> {
+        let (page_bytes, gc_start) = (chip.page.0, self.gc.start);
+        let op = self.over_provisioning;
+        if op.num >= op.den {
+            return Err(BuildError::at(
+                "over_provisioning",
+                "nothing is left for the host: spare / raw must be below 1",
+            ));
+        }
+        let raw = layout.real_pages();
+        let logical = match self.capacity {
+            Some(capacity) => capacity.0 / page_bytes,
+            None => raw - op.of(raw),
+        };
+        // Trim records take up to one page per 2 x extents-per-record logical pages, and a few more while they are renewed.
+        let journal = nandu_ftl::trim_journal::TrimJournal::pages_max(logical, page_bytes as usize, 1);
+        if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
+            return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
+        }
+        let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
+        let slc = self.slc_fixed(layout, chip)?;
+        let map = (self.map_blocks(layout, shape) + self.more_streams()).saturating_add(slc);
+        if layout.blocks < map.saturating_add(gc_start + 5) {
+            let reason = format!(
+                "{} blocks in a plane are too few: the map, streams and an SLC cache need {map} of them, collection {}",
+                layout.blocks,
+                gc_start + 5
+            );
+            return Err(BuildError::at("blocks", reason));
+        }
+        // All blocks but the two open ones, those kept free, one, and the map's own: so clearing always gains.
+        let reserved = map + gc_start + 3;
+        let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
+        wear.keeps_worn = cx.planted("ssd.worn-block-used");
+        wear.width = width;
+        if self.isolation != IsolationConfig::None {
+            wear.endurance = 0;
+        }
+        if width > 1 {
+            // A unit has good blocks only.
+            wear.factory_bad = Ratio::ZERO;
+        }
+        let bad = |plane| {
+            layout.plane_blocks(plane).filter(|&block| wear.is_factory_bad(layout, block)).count() as u32
+        };
+        let bad: Vec<u32> =
+            if wear.factory_bad.num == 0 { Vec::new() } else { (0..layout.planes).map(bad).collect() };
+        if bad.iter().any(|bad| layout.blocks < reserved + 2 + bad) {
+            return Err(BuildError::at("wear", "with its bad blocks, a plane has too few to clear blocks"));
+        }
+        let good = u64::from(layout.planes) * u64::from(layout.blocks - reserved)
+            - bad.iter().map(|&bad| u64::from(bad)).sum::<u64>();
+        let most = good * u64::from(layout.pages);
+        let needed = logical + journal;
+        if logical == 0 || needed > most {
+            let reason = format!(
+                "{logical} logical pages do not fit: of {raw} pages, {most} can hold data while blocks are cleared, and \
+                 {journal} are kept for trim records; raise `over_provisioning` or the number of blocks"
+            );
+            return Err(BuildError::at("over_provisioning", reason));
+        }
+        let room = (most - needed).min(u64::from(u32::MAX)) as u32;
+        Ok(Size { logical: logical as u32, needed, room, reserved, slc, wear })
+    }
+}
+
+pub(super) fn timing_of(profile: &Profile, copyback: bool) -> Timing {
+    Timing {
+        read: profile.read,
+        program: profile.program,
+        erase: profile.erase,
+        transfer: profile.transfer(),
+        copyback,
+    }
+}
+
+pub(super) fn check_order(order: &Order) -> Result<(), BuildError> {
+    let all = [Axis::Channel, Axis::Chip, Axis::Die, Axis::Plane];
+    match all.iter().find(|axis| !order.contains(axis)) {
+        None => Ok(()),
+        Some(missing) => {
+            let reason = format!("{missing:?} is missing: name each of channel, chip, die and plane once")
+                .to_lowercase();
+            Err(BuildError::at("placement", reason))
+        }
+    }
+}
