@@ -18,6 +18,7 @@ pub mod samples;
 pub mod steady;
 pub mod tap;
 pub mod verify;
+pub mod victims;
 
 pub use engine::{Engine, Media, Sink, Submission};
 pub use replay::{Pace, Source};

@@ -1,4 +1,5 @@
-//! Tenants over time: shares of device time, the collection each caused, and in drives that tell tenants apart lending and wear.
+//! Tenants over time: shares of device time, the collection each caused, and in drives that tell tenants apart lending, wear, and how full units
+//! were that collection cleared.
 //!
 //! For one stack only: with several there would be too many lines.
 
@@ -7,6 +8,8 @@ use super::scale::Scale;
 use crate::format::{count, three, time};
 use crate::verdict::Row;
 use nandu_sim::over_time::{Inside, OverTime, Used};
+use nandu_sim::victims::{self, STEPS};
+use nandu_sim::RunResult;
 
 /// A line: whose it is, and its points.
 type Line = (String, Vec<(f64, f64)>);
@@ -58,6 +61,35 @@ fn plot(title: &str, label: &str, lines: &[Line], show: fn(f64) -> String) -> St
     format!("<h3>{title}</h3>\n{}{drawn}", legend(&names))
 }
 
+/// Of the units that each tenant has cleared, how many were how full.
+fn cleared(drives: &[Inside], result: &RunResult) -> String {
+    let line = |inside: &Inside| -> Option<Line> {
+        let layer = result.layers.iter().find(|layer| layer.name == inside.device)?;
+        let shares = victims::shares(&victims::of(layer, inside.number)?)?;
+        let points = (1..).zip(shares).map(|(step, share)| (f64::from(step) * 100.0 / STEPS as f64, share));
+        Some((name(inside), points.collect()))
+    };
+    let lines: Vec<Line> = drives.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let most = lines.iter().flat_map(|(_, points)| points).fold(0.0f64, |most, p| most.max(p.1));
+    let x = Axis::new(Scale::Linear { lo: 0.0, hi: 100.0 }, "valid pages, percent of a unit, up to", whole);
+    let y = Axis::new(Scale::from_zero(most), "percent of the units cleared", whole);
+    let mut chart = Chart::new(230.0, &x, &y);
+    for (i, (_, points)) in lines.iter().enumerate() {
+        chart.line(&series(i), points);
+    }
+    let names: Vec<_> = lines.iter().enumerate().map(|(i, (name, _))| (series(i), name.clone())).collect();
+    let drawn = chart.svg.finish("valid pages of the units that were cleared, by tenant");
+    format!("<h3>Valid pages of cleared units</h3>\n{}{drawn}", legend(&names))
+}
+
+/// A tenant of a drive, in words.
+fn name(inside: &Inside) -> String {
+    format!("tenant {} of {}", inside.number, inside.device)
+}
+
 fn whole(value: f64) -> String {
     count(value.round() as u64)
 }
@@ -79,7 +111,6 @@ pub fn plots(rows: &[Row]) -> String {
         // A second of collection in a second is one die.
         over.tenants.iter().map(|used| (used.tenant.clone(), rates(at, of(used), 1.0))).collect()
     };
-    let name = |inside: &Inside| format!("tenant {} of {}", inside.number, inside.device);
     let inside = |points: &dyn Fn(&Inside) -> Vec<(f64, f64)>| -> Vec<Line> {
         over.drives.iter().map(|inside| (name(inside), points(inside))).collect()
     };
@@ -96,7 +127,8 @@ pub fn plots(rows: &[Row]) -> String {
     let borrowed = inside(&|drive| moments(at, &drive.units_borrowed));
     out += &plot("Units borrowed", "units borrowed from others", &borrowed, whole);
     let wear = inside(&|drive| moments(at, &drive.block_erases));
-    out + &plot("Wear", "blocks erased so far", &wear, whole)
+    out += &plot("Wear", "blocks erased so far", &wear, whole);
+    out + &cleared(&over.drives, result)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod going;
 mod report;
 mod restart;
 mod returns;
+mod victims;
 
 pub(super) use deal::Dealing;
 pub(super) use returns::Returns;
@@ -35,6 +36,7 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::Extent;
 use nandu_ftl::{BlockId, Lpn, Ppn};
+use victims::Victims;
 
 /// What happened to a tenant since the counters were reset.
 #[derive(Clone, Copy, Default, Debug)]
@@ -85,6 +87,8 @@ pub(super) struct Tenants {
     /// Who has written last to each tenant's range.
     writers: Vec<TenantId>,
     counts: Vec<Counts>,
+    /// How full the units were that each cleared.
+    victims: Victims,
     /// A lender waits for this collection: what it gains goes there.
     is_demanded: bool,
     /// Units owed since a power cut, by pool: the bound does not cover them.
@@ -113,6 +117,7 @@ impl Tenants {
     ) -> Tenants {
         let tenants = table.parts().len();
         assert!(tenants <= TENANTS_MAX, "options were checked");
+        let pools = owners.len().max(books.len() * tenants);
         Tenants {
             inherited: vec![0; books.len() * tenants],
             table,
@@ -124,6 +129,7 @@ impl Tenants {
             owners,
             writers: vec![TenantId::SYSTEM; tenants],
             counts: vec![Counts::default(); tenants],
+            victims: Victims::new(pools, tenants),
             is_demanded: false,
             late: 0,
             demands: 0,
@@ -195,6 +201,7 @@ impl Tenants {
 
     pub fn reset_counters(&mut self) {
         self.counts.fill(Counts::default());
+        self.victims.reset();
         self.demands = 0;
         self.moved_most = 0;
     }
@@ -426,6 +433,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(tenants) = self.tenants.as_deref_mut() else { return };
         let debtor = tenants.of_pool(pool);
         tenants.counts[debtor].erases += 1;
+        tenants.victims.erased(pool, debtor, self.blocks.layout().pages);
         if tenants.is_demanded || !tenants.policy.gives_back_at_erase() || tenants.debt(pool) == 0 {
             return;
         }
@@ -452,6 +460,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(tenants) = self.tenants.as_deref_mut() else { return };
         let (tenant, group) = (tenants.of_pool(pool), pool as usize / tenants.len());
         tenants.counts[tenant].moved += 1;
+        tenants.victims.moved(pool);
         let Some(books) = tenants.books.get_mut(group) else { return };
         let account = books.accounts()[tenant];
         if account.lent > 0 {

@@ -4,8 +4,10 @@
 //! 1.44 pages of 4 KiB; a hot set of 0.5 to 1 GB in a 5 GB space. Met here: write share within 0.5 points, mean size
 //! and inter-arrival within 3 %, pages within 0.03, footprint 0.5 to 1 GB over the whole trace.
 //!
-//! Half of the gaps are short (bursts). Not modelled: the 24 ASUs and their shares, and change over the day.
+//! Half of the gaps are short (bursts). Not modelled: the 24 ASUs and their shares. Change over the day is a setting (`period`), off by
+//! default.
 
+use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
 use super::{defaults, make, schema, Params, Synth};
 use nandu_base::{ByteLen, Ratio, Span};
@@ -39,6 +41,14 @@ pub struct Financial1 {
     pub hot: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the hot set.
     pub zipf: Ratio,
+    /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
+    pub period: Span,
+    /// Part of a cycle that is busy.
+    pub busy: Ratio,
+    /// Share of the requests that arrive in it.
+    pub busy_share: Ratio,
+    /// Part of a cycle that is over when the load begins.
+    pub offset: Ratio,
 }
 
 impl Default for Financial1 {
@@ -50,6 +60,10 @@ impl Default for Financial1 {
             space: ByteLen::gib(5),
             hot: ByteLen::mib(640),
             zipf: Ratio::new(1, 1),
+            period: Span::ZERO,
+            busy: cycle::BUSY,
+            busy_share: cycle::BUSY_SHARE,
+            offset: Ratio::ZERO,
         }
     }
 }
@@ -68,6 +82,12 @@ impl Params for Financial1 {
             hot: self.hot,
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
+            cycle: CycleParams {
+                period: self.period,
+                busy: self.busy,
+                share: self.busy_share,
+                offset: self.offset,
+            },
             sequential: Ratio::new(2, 100),
             aligned: Ratio::new(47, 100),
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)

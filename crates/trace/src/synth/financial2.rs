@@ -3,7 +3,13 @@
 //! Published for the whole trace: 3,699,195 requests at 11.1 ms, 17.7 % writes, mean size 2.4 KB. Met here: write share
 //! within 0.5 points, mean size and inter-arrival within 3 %. Space and hot set are not published; those of
 //! [`super::financial1`] are taken.
+//!
+//! *Pages.* Where requests start within a page is not published for the trace. By default half of them start on any sector, as was
+//! chosen at first, and a request touches 1.25 pages of 4 KiB. Kim and Kwak's Table 3 (2019) has 1.09: with `aligned = 22/25`, which
+//! leaves sizes, gaps and operations as they are, both that and the 2.4 KB are met. It is no default, as other experiments are
+//! measured with the half.
 
+use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
 use super::{defaults, make, schema, Params, Synth};
 use nandu_base::{ByteLen, Ratio, Span};
@@ -36,6 +42,16 @@ pub struct Financial2 {
     pub hot: ByteLen,
     /// Zipf exponent over the 4 KiB pages of the hot set.
     pub zipf: Ratio,
+    /// Share of requests that start at a page; the others start at any sector.
+    pub aligned: Ratio,
+    /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
+    pub period: Span,
+    /// Part of a cycle that is busy.
+    pub busy: Ratio,
+    /// Share of the requests that arrive in it.
+    pub busy_share: Ratio,
+    /// Part of a cycle that is over when the load begins.
+    pub offset: Ratio,
 }
 
 impl Default for Financial2 {
@@ -47,6 +63,11 @@ impl Default for Financial2 {
             space: ByteLen::gib(5),
             hot: ByteLen::mib(640),
             zipf: Ratio::new(1, 1),
+            aligned: Ratio::new(1, 2),
+            period: Span::ZERO,
+            busy: cycle::BUSY,
+            busy_share: cycle::BUSY_SHARE,
+            offset: Ratio::ZERO,
         }
     }
 }
@@ -65,8 +86,14 @@ impl Params for Financial2 {
             hot: self.hot,
             piece: ByteLen::kib(64),
             zipf: Some(self.zipf),
+            cycle: CycleParams {
+                period: self.period,
+                busy: self.busy,
+                share: self.busy_share,
+                offset: self.offset,
+            },
             sequential: Ratio::new(2, 100),
-            aligned: Ratio::new(1, 2),
+            aligned: self.aligned,
             ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
         }
     }

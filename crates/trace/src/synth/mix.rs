@@ -1,10 +1,11 @@
 //! The mixture all generators are settings of: arrivals, operations, sizes and places drawn independently.
 //!
-//! Per request, in this order: the gap (exponential, with a share of short gaps for bursts), the operation, the
-//! length, and the place. A place is sequential (where the request before ended), or a grain drawn by Zipf rank (or
+//! Per request, in this order: the gap (exponential, with a share of short gaps for bursts, on a clock that a [cycle](super::cycle)
+//! may bend), the operation, the length, and the place. A place is sequential (where the request before ended), or a grain drawn by Zipf rank (or
 //! evenly) and scattered over the space in pieces, with the start inside the grain aligned or on any sector. Each kind
 //! of draw has a random stream of its own, so changing the write share does not move the addresses.
 
+use super::cycle::{Cycle, CycleParams};
 use super::fixed::exponential;
 use super::zipf::{Scatter, Zipf, MAX_RANKS};
 use crate::error::TraceError;
@@ -22,6 +23,8 @@ pub struct MixParams {
     pub burst: Ratio,
     /// Mean of the short gaps.
     pub burst_interarrival: Span,
+    /// Busy and quiet phases of arrivals.
+    pub cycle: CycleParams,
     /// Share of writes; what is left after write, flush and trim is read.
     pub write: Ratio,
     /// Share of flushes.
@@ -59,6 +62,7 @@ impl MixParams {
             interarrival,
             burst: Ratio::ZERO,
             burst_interarrival: Span::ZERO,
+            cycle: CycleParams::NONE,
             write,
             flush: Ratio::ZERO,
             trim: Ratio::ZERO,
@@ -85,6 +89,7 @@ pub struct Mix {
     lengths: Rng,
     places: Rng,
     ranks: Option<Zipf>,
+    cycle: Option<Cycle>,
     scatter: Scatter,
     long_gap_ns: u64,
     size_weights: u64,
@@ -113,6 +118,7 @@ impl Mix {
             ops: root.fork(2),
             lengths: root.fork(3),
             places: root.fork(4),
+            cycle: Cycle::new(p.cycle),
             ranks: p.zipf.map(|theta| Zipf::new(p.hot.0 / p.grain.0, theta)),
             scatter: Scatter::new(p.space.0 / p.piece.0, &mut root.fork(5)),
             long_gap_ns: (total / (den - num)) as u64,
@@ -195,14 +201,15 @@ impl Iterator for Mix {
             self.now_ns = self.now_ns.saturating_add(self.gap()).min(MAX_TIME_NS);
         }
         self.made += 1;
+        let at = self.cycle.map_or(self.now_ns, |cycle| cycle.bend(self.now_ns).min(MAX_TIME_NS));
         let (op, fua) = self.op();
         let record = if op == Op::Flush {
-            Record::new(self.now_ns, op, false, 0, 0, 0)
+            Record::new(at, op, false, 0, 0, 0)
         } else {
             let len = self.len_sectors();
             let start = self.start_sectors(op, len);
             self.last_end_sectors = start + len;
-            Record::new(self.now_ns, op, fua, start, len, 0)
+            Record::new(at, op, fua, start, len, 0)
         };
         Some(record.expect("checked parameters keep every request in bounds"))
     }
@@ -259,6 +266,7 @@ fn check_times(p: &MixParams) -> Result<(), (&'static str, String)> {
         let why = "bursts alone must stay below the mean: lower the share or the mean of short gaps";
         return Err(("burst", why.into()));
     }
+    p.cycle.check()?;
     let total = u128::from(p.requests.max(100)) * u128::from(p.interarrival.0);
     if total > u128::from(MAX_TIME_NS / 2) {
         return Err(("requests", "requests times interarrival is at most 26 days; lower one of them".into()));

@@ -4,6 +4,7 @@
 //! only integer arithmetic decides. Generated traces are marked [`Origin::StandIn`] and results say so.
 
 pub mod bonnie;
+pub mod cycle;
 pub mod desktop;
 pub mod financial1;
 pub mod financial2;

@@ -3,8 +3,10 @@
 //! What is known here is Table 3 of Kim and Kwak, "Performance Isolation of Shared Space for Virtualized SSD based Storage
 //! Systems" (2019): share of writes, mean pages of a request, size. Met: writes within 0.5 points, pages within 1 %, size within
 //! 10 %. The rest is ours, one shape for all four: whole pages, half of the gaps short, and as in [`super::financial1`] an eighth of the
-//! space is hot, Zipf 1, in pieces of 64 KiB. Not modelled: change over the day, and files.
+//! space is hot, Zipf 1, in pieces of 64 KiB. Not modelled: files. Change over the day is a setting
+//! (`period`), off by default.
 
+use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
 use super::{defaults, make, schema, Params, Synth};
 use nandu_base::{ByteLen, Ratio, Span};
@@ -53,6 +55,14 @@ macro_rules! server {
             pub hot: ByteLen,
             /// Zipf exponent over the 4 KiB pages of the hot set.
             pub zipf: Ratio,
+            /// Length of a cycle of a busy and a quiet phase; 0 for a load that does not change over time.
+            pub period: Span,
+            /// Part of a cycle that is busy.
+            pub busy: Ratio,
+            /// Share of the requests that arrive in it.
+            pub busy_share: Ratio,
+            /// Part of a cycle that is over when the load begins.
+            pub offset: Ratio,
         }
 
         impl Default for $params {
@@ -64,6 +74,10 @@ macro_rules! server {
                     space: ByteLen::gib($gib),
                     hot: ByteLen::mib($gib * 128),
                     zipf: Ratio::new(1, 1),
+                    period: Span::ZERO,
+                    busy: cycle::BUSY,
+                    busy_share: cycle::BUSY_SHARE,
+                    offset: Ratio::ZERO,
                 }
             }
         }
@@ -80,6 +94,12 @@ macro_rules! server {
                     hot: self.hot,
                     piece: ByteLen::kib(64),
                     zipf: Some(self.zipf),
+                    cycle: CycleParams {
+                        period: self.period,
+                        busy: self.busy,
+                        share: self.busy_share,
+                        offset: self.offset,
+                    },
                     ..MixParams::plain(self.requests, self.interarrival, self.write, self.space)
                 }
             }

@@ -53,6 +53,37 @@ fn financial2_meets_its_published_figures() {
 }
 
 #[test]
+fn financial2_meets_table_3_with_other_starts() {
+    println!("generator financial2, seed {SEED}");
+    let params = json!({ "requests": REQUESTS, "aligned": "22/25" });
+    let trace = by_name("financial2").unwrap().trace(&params, SEED).unwrap();
+    let s = stats(&trace, StatsOptions { reuse: false });
+    near("pages", s.pages_per_request_mean, 1.09, 0.01);
+    near("size KB", s.size_mean_bytes / 1000.0, 2.4, 0.03 * 2.4);
+    near("write %", s.write_percent, 17.7, 0.5);
+}
+
+#[test]
+fn phases_move_arrivals_and_nothing_else() {
+    for name in ["financial1", "financial2", "webmail"] {
+        println!("generator {name}, seed {SEED}");
+        let synth = by_name(name).unwrap();
+        let steady = synth.trace(&json!({ "requests": 20_000 }), SEED).unwrap();
+        let span = steady.records.last().unwrap().time().0;
+        let params = json!({ "requests": 20_000, "period": format!("{} ns", span / 8), "offset": "1/2" });
+        let phased = synth.trace(&params, SEED).unwrap();
+        let but_time = |r: &Record| (r.op(), r.fua(), r.offset_sectors(), r.len_sectors());
+        assert!(steady.records.iter().map(but_time).eq(phased.records.iter().map(but_time)));
+        // Half of a cycle is over at the start; the last quarter of each half before it is quiet.
+        let busy = phased.records.iter().filter(|r| {
+            let within = (r.time().0 + span / 16) % (span / 8);
+            within < span / 32
+        });
+        near("busy %", busy.count() as f64 / 200.0, 90.0, 2.5);
+    }
+}
+
+#[test]
 fn websearch1_meets_its_published_figures() {
     let s = measured("websearch1");
     near("write %", s.write_percent, 0.02, 0.02);

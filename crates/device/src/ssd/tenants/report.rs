@@ -78,8 +78,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 put(names[5], accounts().map(|a| u64::from(a.borrowed)).sum());
                 put(names[6], count.borrowed);
                 put(names[7], count.forced);
+                put(names[8], accounts().map(|a| u64::from(a.contribution)).sum());
             }
         }
+        (0..tenants.len()).for_each(|tenant| tenants.victims.counters(tenant, out));
     }
 }
 
@@ -94,9 +96,10 @@ macro_rules! names {
             concat!("tenant_", $n, "_units_borrowed_now"),
             concat!("tenant_", $n, "_units_borrowed"),
             concat!("tenant_", $n, "_collections_forced"),
+            concat!("tenant_", $n, "_units_contributed"),
         ]),*]
     };
 }
 
 /// Names of each tenant's counters.
-const NAMES: [[&str; 8]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+const NAMES: [[&str; 9]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);

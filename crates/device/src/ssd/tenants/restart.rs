@@ -50,6 +50,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         }
         tenants.is_demanded = false;
+        tenants.victims.restart();
     }
 
     /// Gives a pool an erased unit at a start when it can clear nothing without one: one that is owed to its owner, or a loan. False when nobody
