@@ -17,6 +17,7 @@
 //! Cost: a look at the range for each page; passes over the units of a group for each unit that is opened or cleared. RAM: what
 //! [`nandu_ftl::isolation`] says.
 
+mod ahead;
 mod deal;
 mod going;
 mod report;
@@ -93,6 +94,8 @@ pub(super) struct Tenants {
     is_demanded: bool,
     /// Units owed since a power cut, by pool: the bound does not cover them.
     inherited: Vec<u32>,
+    /// Erased units at which a debtor begins to clear, by pool; 0 when nothing is owed.
+    debt_starts: Vec<u32>,
     /// Demands that one collection has not met.
     late: u64,
     demands: u64,
@@ -120,6 +123,7 @@ impl Tenants {
         let pools = owners.len().max(books.len() * tenants);
         Tenants {
             inherited: vec![0; books.len() * tenants],
+            debt_starts: vec![0; pools],
             table,
             dealing: None,
             turns,
@@ -159,11 +163,6 @@ impl Tenants {
             true => usize::from(self.owners[pool as usize]),
             false => pool as usize % self.len(),
         }
-    }
-
-    /// Erased units at which the owner of a pool begins to clear. A group without owner is never written.
-    fn start_of(&self, pool: u32) -> u32 {
-        self.starts.get(self.of_pool(pool)).copied().unwrap_or(0)
     }
 
     /// The pool of a tenant in a group of planes.
@@ -271,6 +270,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 let cursor = self.blocks.open_free(pool, self.seq + 1).expect("there is an erased unit");
                 self.note_opened(cursor);
                 self.blocks.planes[pool as usize].host = cursor;
+                self.look_ahead(pool);
                 return;
             }
             // Who has lent so much that it has nothing to clear waits for what is owed to it.
@@ -289,7 +289,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.tenants_mut().planted.others_collect {
             self.clear_of_another(pool, cx);
         }
-        let least = self.start_of(pool).max(self.host.urgent) + 1;
+        let least = self.tenants_mut().own_start_of(pool).max(self.host.urgent) + 1;
         let demands = self.tenants_mut().policy.demands_when_low();
         while self.blocks.planes[pool as usize].free <= least {
             if !(demands && self.demand(pool, cx)) && !self.borrow(pool) {
@@ -333,6 +333,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if let Some(units) = tenants.policy.lent(lender, &account, spared) {
             tenants.books[group].set_contribution(lender, units);
         }
+        self.look_ahead(pool);
         true
     }
 
@@ -426,6 +427,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let group = from as usize / tenants.len();
         tenants.books[group].give_back(debtor, lender);
         self.blocks.hand_over(from, to);
+        self.look_ahead(from);
     }
 
     /// The owner of `pool` has erased a unit: it counts for its wear, and may give one back.
@@ -434,9 +436,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let debtor = tenants.of_pool(pool);
         tenants.counts[debtor].erases += 1;
         tenants.victims.erased(pool, debtor, self.blocks.layout().pages);
-        if tenants.is_demanded || !tenants.policy.gives_back_at_erase() || tenants.debt(pool) == 0 {
+        if tenants.debt(pool) == 0 {
             return;
         }
+        let stays = tenants.is_demanded || !tenants.policy.gives_back_at_erase();
+        self.look_ahead(pool);
+        if stays {
+            return;
+        }
+        let tenants = self.tenants_mut();
         let group = pool as usize / tenants.len();
         let Some(lender) = tenants.books[group].largest_creditor(debtor) else { return };
         let to = tenants.pool(group as u32, lender);

@@ -49,6 +49,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 self.blocks.restore_free(pool as u32, account.entitled() - held);
             }
         }
+        tenants.debt_starts.fill(0);
         tenants.is_demanded = false;
         tenants.victims.restart();
     }

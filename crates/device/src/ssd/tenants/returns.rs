@@ -125,7 +125,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn can_spare(&self, pool: u32) -> bool {
         let Some(tenants) = self.tenants.as_deref() else { return false };
         let (p, pages) = (&self.blocks.planes[pool as usize], self.blocks.layout().pages);
-        if p.free <= self.start_of(pool).max(self.host.urgent) {
+        if p.free <= tenants.own_start_of(pool).max(self.host.urgent) {
             return false;
         }
         let begun = self.victim_of(pool);
