@@ -288,6 +288,12 @@ impl BlockTable {
         self.invalid[self.layout.block(ppn).0 as usize] += 1;
     }
 
+    /// A page begins with an old version of a logical page.
+    pub fn old_page(&mut self, ppn: Ppn, lpn: Lpn) {
+        self.programmed(ppn, Content::Data(lpn));
+        self.invalid[self.layout.block(ppn).0 as usize] += 1;
+    }
+
     /// No erase of the block of `ppn` may begin before `when`.
     #[inline]
     pub fn keep_until(&mut self, ppn: Ppn, when: Instant) {
@@ -319,6 +325,11 @@ impl BlockTable {
     }
 
     fn push_free(&mut self, block: BlockId) {
+        self.link_free(block);
+        self.planes[self.pool_of[block.0 as usize] as usize].free += 1;
+    }
+
+    fn link_free(&mut self, block: BlockId) {
         let plane = self.layout.plane_of_block(block) as usize;
         let list = &mut self.free[plane];
         self.next_free[block.0 as usize] = NONE;
@@ -328,7 +339,6 @@ impl BlockTable {
             self.next_free[list.tail as usize] = block.0;
         }
         list.tail = block.0;
-        self.planes[self.pool_of[block.0 as usize] as usize].free += 1;
     }
 
     /// Erases a block and adds it to the free ones, or retires it when it is worn out. I-16: its erase count grows.
@@ -456,6 +466,7 @@ impl BlockTable {
     /// [`restore_block`](BlockTable::restore_block) for each block.
     pub fn for_recovery(&self) -> BlockTable {
         let mut table = BlockTable::with_wear(self.layout, self.wear.rules);
+        table.wear.owners_as(&self.wear);
         if !self.shares.is_empty() {
             table.set_shares(self.shares.clone());
         }

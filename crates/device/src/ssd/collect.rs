@@ -389,6 +389,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);
         self.blocks.erased(block);
+        if self.tenants.is_some() {
+            self.retire_tenants_unit(block);
+        }
         self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.erases_ever += 1;
         if self.planted.wear_falls && self.erases_ever.is_multiple_of(4) {
@@ -397,7 +400,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.count.erases += 1;
         self.count.blocks_cleared += 1;
         self.blocks.planes[plane as usize].clearing = false;
-        self.attention |= self.renew_is_due || self.blocks.is_worn_out();
+        self.attention |= self.renew_is_due || self.blocks.has_ended();
         self.tenant_erased(plane);
     }
 

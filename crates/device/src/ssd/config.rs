@@ -314,8 +314,10 @@ impl SsdConfig {
             blocks.allow_slc(rules);
         }
         let slc = self.slc_cache(&layout, size.slc, cx);
-        let tenants = tenancy.map(|Tenancy { tenants, shares }| {
-            if !shares.is_empty() {
+        let tenants = tenancy.map(|Tenancy { tenants, shares, needed }| {
+            if shares.is_empty() {
+                blocks.set_owners(tenants.owners.clone(), &needed);
+            } else {
                 blocks.set_shares(shares);
             }
             Box::new(tenants)
@@ -325,7 +327,8 @@ impl SsdConfig {
         let streams = self.streams(page_bytes).map(Box::new);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
         let leveller =
-            Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32);
+            Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32)
+                .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
         let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
         let idle = self.idle(&layout, first_timer);
         let buffer = self.buffer(
@@ -343,10 +346,6 @@ impl SsdConfig {
         match cx.precondition {
             Precondition::Empty => {}
             Precondition::Filled => ssd.fill(),
-            Precondition::Fragmented(_) if ssd.tenants.is_some() => {
-                let why = "a drive with tenants is not fragmented by computation: start `filled` and let a warm-up do it";
-                return Err(BuildError::at("tenants", why));
-            }
             Precondition::Fragmented(share) => ssd.fragment(share, Rng::new(cx.seed).fork(4).bits()),
             Precondition::Aged => {
                 let (free, seed) = (self.gc.steady_free(), Rng::new(cx.seed).fork(3).bits());

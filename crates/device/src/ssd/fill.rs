@@ -79,7 +79,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
         if self.tenants.is_some() {
-            return self.fill_tenants();
+            return self.fill_tenants(|turn| turn);
         }
         if self.host.logical < by_rule_from() || !self.fill_by_rule() {
             self.fill_in(|turn| turn);
@@ -89,8 +89,24 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The same in an order of its own.
     pub(super) fn fragment(&mut self, share: Ratio, seed: u64) {
         self.fragments = Some((share, seed));
-        let order = fragmented(self.host.logical, share, seed);
-        self.fill_in(|turn| order[turn as usize]);
+        let order = self.fragmented_order(share, seed);
+        match self.tenants {
+            None => self.fill_in(|turn| order[turn as usize]),
+            Some(_) => self.fill_tenants(|turn| order[turn as usize]),
+        }
+    }
+
+    /// The order in which it was written; of each tenant's range by itself.
+    fn fragmented_order(&self, share: Ratio, seed: u64) -> Vec<u32> {
+        let Some(tenants) = self.tenants.as_deref() else {
+            return fragmented(self.host.logical, share, seed);
+        };
+        let mut order: Vec<u32> = (0..self.host.logical).collect();
+        for (tenant, part) in (0u64..).zip(tenants.table.parts()) {
+            let own = fragmented(part.live, share, seed.wrapping_add(tenant));
+            (part.first..).zip(own).for_each(|(turn, page)| order[turn as usize] = part.first + page);
+        }
+        order
     }
 
     fn fill_in(&mut self, order: impl Fn(u32) -> u32) {
@@ -158,11 +174,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Puts the pages of the first fill on the medium: zeros.
     pub(super) fn store_fill(&mut self, cx: &mut Cx<'_>) {
         if let Some(aged) = self.aged.take() {
-            return self.store_aged(&aged, cx);
+            self.store_aged(0, 0, &aged, cx);
+            return self.store_map_fill(cx);
         }
+        if self.store_aged_tenants(cx) {
+            return;
+        }
+        let fragments = self.fragments.take();
         let Some(medium) = cx.medium.as_deref_mut() else { return };
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
-        let order = self.fragments.take().map(|(share, seed)| fragmented(self.host.logical, share, seed));
+        let order = fragments.map(|(share, seed)| self.fragmented_order(share, seed));
         for number in 0..self.host.logical {
             let lpn = order.as_ref().map_or(number, |order| order[number as usize]);
             if let Some(ppn) = self.map.get(Lpn(lpn)) {

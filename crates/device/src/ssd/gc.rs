@@ -83,6 +83,9 @@ pub struct WearConfig {
     /// Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained.
     #[serde(default = "default_every")]
     pub every: u32,
+    /// Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants.
+    #[serde(default)]
+    pub across_tenants: bool,
     /// Erases that a block stands, instead of the profile's; 0 for any number.
     pub endurance: Option<u32>,
     /// How far a block's own number lies from that, at most, as a share of it.
@@ -160,6 +163,7 @@ impl Default for WearConfig {
             order: OrderConfig::LongestErased,
             spread: None,
             every: default_every(),
+            across_tenants: false,
             endurance: None,
             variation: nothing(),
             factory_bad: nothing(),

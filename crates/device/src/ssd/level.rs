@@ -10,6 +10,11 @@
 //! the last time, and is paced like collection: four moves after each page of the host. Without the second condition a write
 //! that waits for room would wait until all blocks are level, however little each of them differs.
 //!
+//! *Tenants* with units of their own level their own data when they clear. All erased units of a group lie in one list, so that units that are
+//! written often go round among all tenants; but one that only keeps data keeps its units from it. With `across_tenants` the turn goes to the least worn
+//! unit of another tenant where there is none of one's own: pages of one tenant move because another has written, which S3-15 rules out, at most
+//! once in `every` units. It is charged to the one who wrote.
+//!
 //! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once
 //! as if all blocks wore alike, and once at the measured spread, the most worn block being the first to go. A short run knows
 //! little about the spread.
@@ -36,16 +41,34 @@ pub(super) struct Leveller {
     gained: Vec<u64>,
     /// Blocks cleared for their wear since the counters were reset.
     count: u64,
+    /// Whether one of another tenant may be cleared.
+    is_across: bool,
+    /// Of `count`, those of another tenant.
+    pub others: u64,
 }
 
 impl Leveller {
     pub fn new(spread: u32, every: u32, planes: u32) -> Leveller {
         let planes = planes as usize;
-        Leveller { spread, every, since: vec![0; planes], gained: vec![0; planes], count: 0 }
+        Leveller {
+            spread,
+            every,
+            since: vec![0; planes],
+            gained: vec![0; planes],
+            count: 0,
+            is_across: false,
+            others: 0,
+        }
+    }
+
+    /// The same that also clears blocks of tenants that write little, for the wear of those that write much.
+    pub fn across(self, is_across: bool) -> Leveller {
+        Leveller { is_across, ..self }
     }
 
     pub fn reset_counters(&mut self) {
         self.count = 0;
+        self.others = 0;
     }
 
     /// Clearing a block of the plane gains so many pages.
@@ -80,13 +103,43 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let is_stream = || self.blocks.open_streams(plane).any(|open| open == block);
             open.contains(&block) || paging.is_anchor(block) || paging.area.is_open(block) || is_stream()
         };
-        let block = self.blocks.coldest(plane, self.leveller.spread, is_open)?;
+        let own = self.blocks.coldest(plane, self.leveller.spread, is_open);
+        if own.is_none() && self.leveller.is_across {
+            self.level_another(plane, cause, cx);
+        }
+        let block = own?;
         self.leveller.count += 1;
         if M::PAGED && self.paging.area.owns(block) {
             self.clear_map_block(block, plane, cause, cx);
             return None;
         }
         Some(block)
+    }
+
+    /// Clears the least worn unit of another tenant of the same planes, at once, so that it takes part in the wear. It must have two erased
+    /// units, owe nothing and not be clearing anything.
+    fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let layout = *self.blocks.layout();
+        let is_open = |block: BlockId| {
+            let p = &self.blocks.planes[self.blocks.pool_of_block(block) as usize];
+            p.host.block(&layout) == block || p.moved.block(&layout) == block
+        };
+        let may = |other: u32| {
+            let p = &self.blocks.planes[other as usize];
+            p.free >= 2 && !p.clearing && !self.is_debtor(other)
+        };
+        let Some(block) = self.blocks.coldest_of_others(pool, self.leveller.spread, is_open, may) else {
+            return;
+        };
+        let other = self.blocks.pool_of_block(block);
+        self.leveller.count += 1;
+        self.leveller.others += 1;
+        self.begin_clearing(other, block);
+        let to = self.blocks.open_free_most_worn(other, self.seq + 1);
+        let to = to.expect("a block is cleared for its wear while two are free");
+        self.note_opened(to);
+        self.clearing[other as usize].to = to;
+        self.clear_whole_block(other, cause, cx);
     }
 
     /// Pages programmed since the counters were reset.
@@ -161,8 +214,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("block_erases_most", u64::from(most));
         put("block_erases_least", u64::from(least));
         put("blocks_levelled", self.leveller.count);
+        if self.tenants.is_some() {
+            put("blocks_levelled_across_tenants", self.leveller.others);
+        }
         put("bad_blocks", (0..layout.planes).map(|plane| u64::from(self.blocks.bad_in(plane))).sum());
-        put("is_worn_out", u64::from(self.blocks.is_worn_out()));
+        put("is_worn_out", u64::from(self.blocks.has_ended()));
         let endurance = u128::from(self.blocks.wear_rules().endurance);
         let erases = u128::from(self.cycles_spent());
         let host = u128::from(self.count.host_pages_written) * u128::from(self.limits.preferred);

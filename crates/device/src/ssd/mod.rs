@@ -301,10 +301,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.shorten_journal(id, cx);
         }
         self.note_request(id, cx);
-        let is_worn_out = self.blocks.is_worn_out();
-        self.attention = is_worn_out || self.idle.is_some() || self.buffer.is_some() || self.slc.is_some();
-        let changes = matches!(cx.requests[id].op, Op::Write | Op::Trim | Op::WriteZeroes);
-        if is_worn_out && changes {
+        let has_ended = self.blocks.has_ended();
+        self.attention = has_ended || self.idle.is_some() || self.buffer.is_some() || self.slc.is_some();
+        if has_ended && self.is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
         if self.buffer.is_none() {

@@ -111,7 +111,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             end = end.later(self.record_trims(cx, TenantId::SYSTEM));
         }
         self.blocks.retire_after_start();
-        self.attention |= self.blocks.is_worn_out();
+        self.attention |= self.blocks.has_ended();
         self.recovery.span = end.since(cx.now);
         end
     }

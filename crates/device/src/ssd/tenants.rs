@@ -1,6 +1,6 @@
 //! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
 //!
-//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `going` what is given up, `returns` what comes back from who is idle), and a page belongs to the tenant whose range it lies in, not to
+//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `going` what is given up, `returns` what comes back from who is idle, `ends` who has fewer units when one wears out), and a page belongs to the tenant whose range it lies in, not to
 //! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
 //! request causes is charged to the one that caused it, as everywhere.
 //!
@@ -19,6 +19,7 @@
 
 mod ahead;
 mod deal;
+mod ends;
 mod going;
 mod report;
 mod restart;
@@ -30,6 +31,7 @@ pub(super) use returns::Returns;
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
+use nandu_ftl::aged::Aged;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{room, Books, Isolation, Table, TENANTS_MAX};
@@ -68,6 +70,7 @@ pub(super) struct Planted {
     pub forgets_table: bool,
     pub clears_twice: bool,
     pub keeps_while_idle: bool,
+    pub end_not_charged: bool,
 }
 
 /// The tenants of a drive.
@@ -103,6 +106,10 @@ pub(super) struct Tenants {
     moved_most: u64,
     /// When idle borrowers give back, if they do.
     pub returns: Option<Returns>,
+    /// Units of each group without which a tenant's pages have no room.
+    pub floors: Vec<u32>,
+    /// What is where in the range of each tenant that begins aged, with its first page, until it is stored.
+    pub aged: Vec<(u32, Aged)>,
     pub planted: Planted,
     scratch: Vec<u32>,
     invalid: Vec<u16>,
@@ -139,6 +146,8 @@ impl Tenants {
             demands: 0,
             moved_most: 0,
             returns: None,
+            floors: Vec::new(),
+            aged: Vec::new(),
             planted: Planted::default(),
             scratch: Vec::new(),
             invalid: Vec::new(),
@@ -165,8 +174,18 @@ impl Tenants {
         }
     }
 
+    /// Erased units of a pool in steady state.
+    pub fn steady_free(&self, pool: u32, least: u32) -> u32 {
+        least.max(self.own_start_of(pool))
+    }
+
+    /// Whether this group of planes is the tenant's, or a pool of it.
+    pub fn has_group(&self, group: u32, tenant: usize) -> bool {
+        !self.books.is_empty() || usize::from(self.owners[group as usize]) == tenant
+    }
+
     /// The pool of a tenant in a group of planes.
-    fn pool(&self, group: u32, tenant: usize) -> u32 {
+    pub fn pool(&self, group: u32, tenant: usize) -> u32 {
         match self.books.is_empty() {
             true => group,
             false => group * self.len() as u32 + tenant as u32,
@@ -350,11 +369,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if !self.may_give(from) && !keeps {
             let tenants = self.tenants_mut();
             tenants.is_demanded = true;
-            tenants.counts[debtor].forced += 1;
             let (cause, before) = (tenants.writers[debtor], tenants.counts[debtor].moved);
             let turns = if tenants.planted.clears_twice { 2 } else { 1 };
             for _ in 0..turns {
                 if self.has_victim(from) {
+                    self.tenants_mut().counts[debtor].forced += 1;
                     self.clear_whole_block(from, cause, cx);
                 }
             }
@@ -509,9 +528,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.tenants_mut().invalid = invalid;
     }
 
-    /// Maps every logical page as if the drive had been written once from start to end.
-    pub(super) fn fill_tenants(&mut self) {
-        for lpn in (0..self.host.logical).map(Lpn) {
+    /// Maps every logical page of a tenant as if the drive had been written once, `order` having the page of each turn.
+    pub(super) fn fill_tenants(&mut self, order: impl Fn(u32) -> u32) {
+        for lpn in (0..self.host.logical).map(|turn| Lpn(order(turn))) {
             if self.tenants_mut().of(lpn) >= self.tenants_mut().len() {
                 continue;
             }

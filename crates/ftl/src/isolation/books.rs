@@ -93,11 +93,16 @@ impl Books {
         creditors.max_by_key(|&lender| (self.owes(borrower, lender), std::cmp::Reverse(lender)))
     }
 
+    /// Forgets all loans, before they are settled anew.
+    pub fn forgive(&mut self) {
+        self.debts.fill(0);
+        self.accounts.iter_mut().for_each(|account| (account.lent, account.borrowed) = (0, 0));
+    }
+
     /// Settles loans anew after a power cut: `held` units of each tenant are written. Who holds more than it was given has borrowed the
     /// rest, from those that hold least of theirs. False when nobody can have lent it.
     pub fn settle(&mut self, held: &[u32]) -> bool {
-        self.debts.fill(0);
-        self.accounts.iter_mut().for_each(|account| (account.lent, account.borrowed) = (0, 0));
+        self.forgive();
         for borrower in 0..held.len() {
             for _ in self.accounts[borrower].allocated..held[borrower] {
                 let unused = |tenant: usize| {

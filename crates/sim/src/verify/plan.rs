@@ -98,12 +98,15 @@ impl Plan {
         let rest = Span::from_secs(if matches!(shape, Shape::File(_)) { 3 * 3600 } else { 60 });
         // A generator of its own each: what else a seed draws stays as it was.
         let chore_one_in = *root.fork(6).pick(&[0, 30, 100]);
-        let may_change = [Family::Ssd(Drive::Dealing), Family::Queue].map(Shape::Named).contains(shape);
+        let changing = [Family::Ssd(Drive::Dealing), Family::Queue, Family::QueueOverTenants];
+        let may_change = changing.map(Shape::Named).contains(shape);
         let change_one_in = if may_change { *root.fork(6).pick(&[0, 8, 30, 100]) } else { 0 };
         let is_shared =
             matches!(shape, Shape::Named(Family::Ssd(Drive::Tenants | Drive::Lending | Drive::Dealing)));
+        let is_queued = *shape == Shape::Named(Family::QueueOverTenants);
         // What leaves a write buffer is another tenant's as often as not, and later than the request that brought it.
-        let has_adversary = is_shared && root.fork(8).below(3) == 0 && !toml.contains("write_buffer");
+        let has_adversary = is_shared && root.fork(8).below(3) == 0 && !toml.contains("write_buffer")
+            || is_queued && root.fork(8).below(2) == 0;
         let close = rng.below(2) == 0;
         Plan {
             seed,

@@ -90,6 +90,8 @@ pub(super) const PLANTS: &[Plant] = &[
         "a tenant that owes units clears two of them for one that is demanded",
     )
     .within("ssd-lending"),
+    Plant::new("ssd.tenant-end-not-charged", "I-7", "a unit that wears out comes off no tenant's account")
+        .within("ssd-tenants"),
     Plant::new("ssd.tenant-keeps-while-idle", "I-8", "an idle tenant keeps what it could give back")
         .within("ssd-lending"),
     Plant::new(

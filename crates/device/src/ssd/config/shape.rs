@@ -1,6 +1,6 @@
 //! What is settled from the options: the chip, the geometry, the blocks, and how much the drive holds.
 
-use super::{Axis, IsolationConfig, Order, SsdConfig};
+use super::{Axis, Order, SsdConfig};
 use crate::nand::{lanes::Timing, Geometry, Profile};
 use crate::ssd::checkpoint::Keeper;
 use nandu_base::{BuildContext, BuildError, Ratio, Span};
@@ -180,7 +180,7 @@ impl SsdConfig {
         let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         wear.width = width;
-        if self.isolation != IsolationConfig::None {
+        if self.tenant_slots.is_some() {
             wear.endurance = 0;
         }
         if width > 1 {

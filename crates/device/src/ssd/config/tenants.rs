@@ -9,7 +9,7 @@ use nandu_ftl::isolation::{
     self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX,
 };
 use nandu_ftl::trim_journal::TrimJournal;
-use nandu_ftl::Layout;
+use nandu_ftl::{BlockId, Layout};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -100,6 +100,8 @@ pub(super) struct Tenancy {
     pub tenants: Tenants,
     /// Empty where tenants have groups of their own.
     pub shares: Vec<Share>,
+    /// Valid pages that each may come to.
+    pub needed: Vec<u64>,
 }
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, BuildError> {
@@ -131,9 +133,9 @@ impl SsdConfig {
         if !self.gc.separate {
             return refuse("a tenant's moved pages need units of their own: `gc.separate` must be true");
         }
-        if self.wear.endurance.is_some_and(|endurance| endurance > 0) {
+        if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
             return refuse(
-                "blocks of a drive with tenants do not wear out: leave `wear.endurance` out, or 0",
+                "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `tenant_slots`",
             );
         }
         if self.allocation == super::Allocation::Static {
@@ -230,10 +232,17 @@ impl SsdConfig {
         let mut sizes = self.ranges(size, page)?;
         sizes.resize(sizes.len().max(self.tenant_slots.unwrap_or(0) as usize), 0);
         let table = Table::new(&sizes, sizes.len());
+        let bad = |plane| {
+            let is_bad = |&block: &BlockId| size.wear.is_factory_bad(layout, block);
+            layout.plane_blocks(plane).filter(is_bad).count() as u32
+        };
+        let bad: Vec<u32> = (0..layout.planes).map(bad).collect();
+        // As many in every group, so that all have their part in each.
+        let units = layout.blocks - bad.iter().copied().max().unwrap_or(0);
         let dealing = Dealing {
             page,
             logical: size.logical,
-            units: layout.blocks,
+            units,
             pages: layout.pages,
             groups: layout.planes,
             start: self.gc.paced_from(),
@@ -249,19 +258,21 @@ impl SsdConfig {
             IsolationConfig::Channel | IsolationConfig::Die => {
                 let owners = self.owners(&sizes, size.logical, geometry)?;
                 let rooms = |tenant: usize| {
-                    let groups = owners.iter().filter(|&&owner| usize::from(owner) == tenant).count() as u64;
-                    groups * u64::from(layout.blocks - size.reserved) * u64::from(layout.pages)
+                    let own = owners.iter().zip(&bad).filter(|(owner, _)| usize::from(**owner) == tenant);
+                    let blocks =
+                        own.map(|(_, &bad)| u64::from(layout.blocks.saturating_sub(size.reserved + bad)));
+                    blocks.sum::<u64>() * u64::from(layout.pages)
                 };
                 self.check_rooms(&needed, rooms)?;
                 let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
                 let turns = (0..sizes.len()).map(mine).collect();
                 let starts = vec![self.gc.paced_from(); sizes.len()];
                 let tenants = Tenants::new(table, turns, starts, Box::new(Vssd), Vec::new(), owners);
-                Tenancy { tenants, shares: Vec::new() }
+                Tenancy { tenants, shares: Vec::new(), needed }
             }
             _ => {
                 let space = Space {
-                    units: layout.blocks,
+                    units,
                     pages: layout.pages,
                     groups: layout.planes,
                     logical: size.logical,
@@ -277,8 +288,11 @@ impl SsdConfig {
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
+                let row = u64::from(layout.planes) * u64::from(layout.pages);
+                let floor = |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(row) as u32;
+                tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.tenant_slots.map(|_| dealing);
-                Tenancy { tenants, shares }
+                Tenancy { tenants, shares, needed }
             }
         };
         let places = tenancy.tenants.len();
@@ -293,6 +307,7 @@ impl SsdConfig {
             others_collect: cx.planted("ssd.tenant-makes-others-collect"),
             leaves_units: cx.planted("ssd.tenant-leaves-units"),
             forgets_table: cx.planted("ssd.tenant-table-not-recorded"),
+            end_not_charged: cx.planted("ssd.tenant-end-not-charged"),
             clears_twice: cx.planted("ssd.tenant-collects-twice"),
             keeps_while_idle: cx.planted("ssd.tenant-keeps-while-idle"),
         };

@@ -4,7 +4,7 @@ use super::{Counts, Ssd};
 use nandu_base::{Counter, Violation};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::TENANTS_MAX;
+use nandu_ftl::isolation::{Books, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Ppn};
 
@@ -40,6 +40,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let held: Vec<u32> = pools.clone().map(|pool| self.held_by(pool)).collect();
             let erased: Vec<u32> = pools.map(|pool| self.blocks.planes[pool as usize].free).collect();
             books.check(&held, &erased).map_err(|what| Violation { invariant: "I-7", what })?;
+            self.check_erased(group as u32, books, &erased, &free)?;
+        }
+        let forced: u64 = tenants.counts.iter().map(|count| count.forced).sum();
+        if forced > tenants.demands {
+            let what = format!("{forced} collections were forced by {} demands", tenants.demands);
+            return Err(Violation { invariant: "I-8", what });
         }
         if tenants.moved_most >= u64::from(layout.pages) {
             let what = format!(
@@ -56,6 +62,39 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         Ok(())
     }
 
+    /// The part of I-7 about erased units: all of a group's are some tenant's, or nobody's.
+    fn check_erased(
+        &self,
+        group: u32,
+        books: &Books,
+        erased: &[u32],
+        free: &std::collections::BTreeSet<BlockId>,
+    ) -> Result<(), Violation> {
+        let there =
+            self.blocks.layout().plane_blocks(group).filter(|block| free.contains(block)).count() as u32;
+        let good = self.blocks.good_blocks(group * self.blocks.pools_per_plane());
+        let given: u32 = books.accounts().iter().map(|account| account.allocated).sum();
+        let owned: u32 = erased.iter().sum();
+        if given > good || owned + (good - given) != there {
+            let what = format!(
+                "group {group} has {there} erased units, of which tenants have {owned}; {given} of {good} were given to them"
+            );
+            return Err(Violation { invariant: "I-7", what });
+        }
+        Ok(())
+    }
+
+    /// Units of all groups that a tenant was given.
+    fn units_of(&self, tenant: usize) -> u64 {
+        let Some(tenants) = self.tenants.as_deref() else { return 0 };
+        if tenants.books.is_empty() {
+            let layout = self.blocks.layout();
+            let own = (0..layout.planes).filter(|&group| tenants.has_group(group, tenant));
+            return own.map(|group| u64::from(layout.blocks - self.blocks.bad_in(group))).sum();
+        }
+        tenants.books.iter().map(|books| u64::from(books.accounts()[tenant].allocated)).sum()
+    }
+
     /// The figures of the tenants.
     pub(in crate::ssd) fn tenant_counters(&self, out: &mut Vec<Counter>) {
         let Some(tenants) = self.tenants.as_deref() else { return };
@@ -67,11 +106,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("pages_moved_for_a_demand_most", tenants.moved_most);
         put("units_returned_while_idle", sum(|c| c.returned));
         let pages = u64::from(self.limits.preferred);
+        let endurance = u128::from(self.blocks.wear_rules().endurance);
         for (tenant, (names, count)) in NAMES.iter().zip(&tenants.counts).enumerate() {
             let accounts = || tenants.books.iter().map(|books| books.accounts()[tenant]);
             put(names[0], count.written * pages);
             put(names[1], count.moved);
             put(names[2], count.erases * u64::from(self.stripes.units.width()));
+            if endurance > 0 && count.erases > 0 {
+                // Until the cycles of what it was given are used up, lent or not.
+                let cycles = endurance * u128::from(self.units_of(tenant));
+                let bytes = u128::from(count.written * pages) * cycles / u128::from(count.erases);
+                put(names[9], bytes.min(u128::from(u64::MAX)) as u64);
+            }
             if !tenants.books.is_empty() {
                 put(names[3], accounts().map(|a| u64::from(a.allocated)).sum());
                 put(names[4], accounts().map(|a| u64::from(a.lent)).sum());
@@ -97,9 +143,10 @@ macro_rules! names {
             concat!("tenant_", $n, "_units_borrowed"),
             concat!("tenant_", $n, "_collections_forced"),
             concat!("tenant_", $n, "_units_contributed"),
+            concat!("tenant_", $n, "_lifetime_host_bytes"),
         ]),*]
     };
 }
 
 /// Names of each tenant's counters.
-const NAMES: [[&str; 9]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+const NAMES: [[&str; 10]; TENANTS_MAX] = names!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);

@@ -37,7 +37,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Settles who owes whom after a power cut; `held` units of each pool are written.
     pub(in crate::ssd) fn settle_loans(&mut self, held: &[u32]) {
-        let Some(tenants) = self.tenants.as_deref_mut() else { return };
+        if self.tenants.is_none() {
+            return;
+        }
+        if !self.blocks.shares().is_empty() {
+            self.retire_at_start(held);
+        }
+        let tenants = self.tenants.as_deref_mut().expect("just looked");
         let count = tenants.len();
         for (group, books) in tenants.books.iter_mut().enumerate() {
             let held = &held[group * count..(group + 1) * count];

@@ -346,6 +346,7 @@ impl Draft<'_> {
             *rng.pick(&["plane", "die", "superblock"])
         };
         self.put_text("unit", unit);
+        self.tenant_bytes = sizes.iter().map(|size| size * page).collect();
         let tenant =
             |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
@@ -376,10 +377,9 @@ impl Draft<'_> {
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
         let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
-        self.put(
-            "wear",
-            format!("{{ order = \"{order}\", spread = {spread}, every = {} }}", rng.between(1, 4)),
-        );
+        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {}", rng.between(1, 4));
+        wear += &wear_of_tenants(rng.fork(23), is_dealt);
+        self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && !is_dealt {
             let reads_ahead = rng.below(20);
             let suspension = self.suspension();
@@ -483,6 +483,22 @@ impl Draft<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether data of one tenant moves for the wear of another, and whether units end.
+fn wear_of_tenants(mut rng: Rng, is_dealt: bool) -> String {
+    let mut wear = String::new();
+    if rng.below(3) == 0 {
+        wear += ", across_tenants = true";
+    }
+    if rng.below(4) == 0 {
+        wear += ", factory_bad = \"1/20\"";
+    }
+    if rng.below(4) == 0 && !is_dealt {
+        let variation = *rng.pick(&["0", "1/2"]);
+        let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 12));
+    }
+    wear
 }
 
 /// When loans come back, and what else is said of them beside beta.

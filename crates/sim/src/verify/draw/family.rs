@@ -31,6 +31,8 @@ pub enum Family {
     MirrorOfFiles,
     /// Tenants behind a fair queue.
     Queue,
+    /// Tenants behind a fair queue, and below it a drive that keeps them apart.
+    QueueOverTenants,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
     /// A hybrid disk whose rings are areas of one flash chip.
@@ -140,6 +142,7 @@ impl Family {
         ("cache-culling", Family::Cache(Caching::Culling)),
         ("cache-write-back", Family::Cache(Caching::Back)),
         ("queue", Family::Queue),
+        ("queue-over-tenants", Family::QueueOverTenants),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),

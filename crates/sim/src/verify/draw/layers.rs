@@ -1,6 +1,6 @@
 //! Random layers above devices: arrays, caches, faults.
 
-use super::{Caching, Draft, LEG};
+use super::{Caching, Draft, Drive, LEG};
 use nandu_base::Rng;
 use std::fmt::Write;
 
@@ -45,6 +45,27 @@ impl Draft<'_> {
                 let target = *self.rng.pick(&[20, 400, 5000]);
                 let _ = writeln!(exports, "target_latency = \"{target} us\"");
             }
+        }
+        exports + &self.text
+    }
+
+    /// Tenants with an export each, behind a fair queue over a drive that keeps them apart: each export is what one tenant of the drive has.
+    pub(super) fn queue_over_tenants(mut self) -> String {
+        self.drive = *self.rng.pick(&[Drive::Tenants, Drive::Lending, Drive::Lending]);
+        let drive = self.ssd(0);
+        let queue = self.fair_queue(drive);
+        let (mut exports, mut offset) = (String::new(), 0);
+        for (tenant, size) in self.tenant_bytes.clone().into_iter().enumerate() {
+            let name = self.begin("slice");
+            self.put_text("below", &queue);
+            self.put("offset", offset);
+            self.put("size", size);
+            offset += size;
+            let weight = *self.rng.pick(&[1, 50, 100, 1000]);
+            let _ = writeln!(
+                exports,
+                "[export.t{tenant}]\ndevice = \"{name}\"\n[tenant.t{tenant}]\nweight = {weight}"
+            );
         }
         exports + &self.text
     }

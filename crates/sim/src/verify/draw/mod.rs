@@ -60,11 +60,20 @@ struct Draft<'a> {
     hetero: bool,
     text: String,
     devices: u32,
+    /// Bytes of each tenant of the last drive that was drawn with some.
+    tenant_bytes: Vec<u64>,
 }
 
 impl<'a> Draft<'a> {
     fn new(rng: &'a mut Rng) -> Draft<'a> {
-        Draft { rng, drive: Drive::Any, hetero: false, text: String::new(), devices: 0 }
+        Draft {
+            rng,
+            drive: Drive::Any,
+            hetero: false,
+            text: String::new(),
+            devices: 0,
+            tenant_bytes: Vec::new(),
+        }
     }
 
     fn whole(mut self, shape: &Shape) -> String {
@@ -162,6 +171,7 @@ impl<'a> Draft<'a> {
                 self.block_cache(below, *caching)
             }
             Shape::Named(Family::Queue) => return self.shared(),
+            Shape::Named(Family::QueueOverTenants) => return self.queue_over_tenants(),
             Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
             Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),
             Shape::Named(Family::CullingOverHybrid) => self.culling_over_hybrid(),

@@ -6,7 +6,11 @@
 //!
 //! *What the others are promised* (I-8), checked at each request that lies in one tenant's space: it demands no more units than that tenant has
 //! lent; and what it makes other tenants move is at most one collection, less than a unit's pages, for each unit that it demands.
-//! Requests that put trims on record are left out: these records are anybody's.
+//! Requests that put trims on record are left out: these records are anybody's. Where a drive levels wear across tenants (`wear.across_tenants`), a unit
+//! that is cleared for that is allowed too.
+//!
+//! Behind a queue what a request does begins when the queue lets it, so that requests cannot be told apart; there the drive's own account of each demand
+//! stands for that: at most one collection, and less than a unit's pages.
 
 use super::super::oracle::Asked;
 use super::{broken, Broken, Session};
@@ -16,6 +20,8 @@ use nandu_base::{ByteLen, ByteOffset, Counter, Flags, Op, TenantSpace};
 #[derive(Clone, Default, Debug)]
 pub(super) struct Standing {
     demanded: u64,
+    /// Units of one tenant cleared for the wear of another.
+    levelled: u64,
     journal_pages: u64,
     /// By tenant: pages moved, units lent now, units borrowed now.
     tenants: Vec<(u64, u64, u64)>,
@@ -37,9 +43,19 @@ impl Session<'_> {
         self.plan.has_adversary && !self.spaces_of_drive().is_empty()
     }
 
-    fn standing(&self) -> Standing {
+    /// The drive that tenants share, wherever it is, and what they have.
+    fn shared_drive(&self) -> Option<(u32, Vec<TenantSpace>)> {
+        let nodes = 0..self.engine.graph.len() as u32;
+        nodes.filter(|_| self.plan.has_adversary).find_map(|node| {
+            let mut spaces = Vec::new();
+            self.engine.graph.machine(node).spaces(&mut spaces);
+            (!spaces.is_empty()).then_some((node, spaces))
+        })
+    }
+
+    fn standing(&self, drive: u32) -> Standing {
         let mut counters: Vec<Counter> = Vec::new();
-        self.engine.graph.machine(self.entries[0].node).counters(&mut counters);
+        self.engine.graph.machine(drive).counters(&mut counters);
         let of = |name: &str| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
         let tenant = |number: usize| {
             let of = |what: &str| of(&format!("tenant_{number}_{what}"));
@@ -47,6 +63,7 @@ impl Session<'_> {
         };
         Standing {
             demanded: of("units_demanded"),
+            levelled: of("blocks_levelled_across_tenants"),
             journal_pages: of("journal_pages"),
             tenants: (1..=16).map(tenant).collect(),
         }
@@ -54,12 +71,13 @@ impl Session<'_> {
 
     /// What the adversary asks for in place of a random request, if it is its turn.
     pub(super) fn harm(&mut self) -> Option<Asked> {
-        if !self.is_shared_drive() || self.changes.below(2) == 0 {
+        let (drive, spaces) = self.shared_drive()?;
+        if self.changes.below(2) == 0 {
             return None;
         }
-        let space = self.spaces_of_drive()[0];
-        let (_, lent, borrowed) = self.standing().tenants[space.number as usize - 1];
-        let page = u64::from(self.entries[0].limits.preferred);
+        let space = spaces[0];
+        let (_, lent, borrowed) = self.standing(drive).tenants[space.number as usize - 1];
+        let page = u64::from(self.engine.graph.machine(drive).limits().preferred);
         let pages = (space.size.0 / page).max(1);
         self.adversary.made += 1;
         let made = self.adversary.made;
@@ -70,13 +88,15 @@ impl Session<'_> {
             _ => (Op::Write, made * 4 % pages, 4),
         };
         let len = (count.min(pages - first) * page).min(self.entries[0].limits.max_io.0);
-        let offset = ByteOffset(space.first.0 + first * page);
+        // Behind a queue it has an export of its own.
+        let base = if self.is_shared_drive() { space.first.0 } else { 0 };
+        let offset = ByteOffset(base + first * page);
         Some(Asked { op, flags: Flags::NONE, offset, len: ByteLen(len) })
     }
 
     /// What stands before a request whose harm to others is to be measured.
     pub(super) fn before(&self) -> Option<Standing> {
-        self.is_shared_drive().then(|| self.standing())
+        self.is_shared_drive().then(|| self.standing(self.entries[0].node))
     }
 
     /// I-8: what a request has made others do.
@@ -88,7 +108,7 @@ impl Session<'_> {
         let Some(space) = spaces.iter().find(lies_in).filter(|_| asked.op == Op::Write) else {
             return Ok(());
         };
-        let after = self.standing();
+        let after = self.standing(self.entries[0].node);
         if after.journal_pages != before.journal_pages {
             return Ok(());
         }
@@ -103,7 +123,7 @@ impl Session<'_> {
         }
         let moved = |other: usize| after.tenants[other].0 - before.tenants[other].0;
         let moved: u64 = (0..16).filter(|&other| other != own).map(moved).sum();
-        let most = demanded * (self.unit_pages - 1);
+        let most = demanded * (self.unit_pages - 1) + (after.levelled - before.levelled) * self.unit_pages;
         if moved > most {
             let what = format!(
                 "{asked:?} of tenant {} makes others move {moved} pages, at most {most} are promised",
