@@ -7,9 +7,9 @@ use super::chart::{legend, series, short, Axis, Chart};
 use super::scale::Scale;
 use crate::format::{count, three, time};
 use crate::verdict::Row;
-use nandu_sim::RunResult;
 use nandu_sim::over_time::{Inside, OverTime, Used};
 use nandu_sim::victims::{self, STEPS};
+use nandu_sim::RunResult;
 
 /// A line: whose it is, and its points.
 type Line = (String, Vec<(f64, f64)>);
