@@ -4,6 +4,9 @@
 //! not. Here both of a pair are busy in turns: nine of ten requests arrive in a quarter of a cycle, half a cycle apart, five
 //! cycles in a run. The adversary overwrites all of its space at random and never rests, so it borrows what it can get, and keeps
 //! it as long as it may.
+//!
+//! A tenant that has used up its spare units once stays at its trigger, busy or not, and has nothing to lend, unless its units are cleared
+//! while nobody asks for anything. So pairs in phases also run with collection in idle time, on both sides.
 
 use super::pair::{counter, Collection, Pair, Unit, Way, BETA, PAIRS};
 use super::verdicts::{against, in_words, more, put, sides, tenants, PROPOSAL};
@@ -28,7 +31,9 @@ pub fn measure(lab: &Lab, found: &mut Findings) -> Result<Phased, Failure> {
         PAIRS.iter().map(|loads| Pair::in_phases(lab, *loads)).collect::<Result<_, _>>()?;
     let phased = Phased { pairs, adversary: [Pair::adversary(lab)?] };
     collection(&phased.pairs, found);
-    hosts(&phased.pairs, found);
+    idle(&phased.pairs, found);
+    hosts("bursts, lending alone, mean", Way::VssdBehindCfq, PROPOSAL, &phased.pairs, found);
+    hosts("bursts, idle collection, mean", Way::VssdIdle, Way::SharedIdle, &phased.pairs, found);
     give_back("bursts, bound", &phased.pairs, found);
     give_back("adversary, bound", &phased.adversary, found);
     neighbour(&phased.adversary, found);
@@ -58,19 +63,34 @@ fn collection(pairs: &[Pair], found: &mut Findings) {
     put(found, "W3-7", "bursts, life", life.as_deref().map(|l| 1.0 + more(l) / 100.0), pairs, reason);
 }
 
+/// The same where an idle drive collects.
+fn idle(pairs: &[Pair], found: &mut Findings) {
+    let of = |figure: fn(&Collection) -> f64| against(pairs, WIDE, Way::VssdIdle, Way::SharedIdle, figure);
+    let gained = of(Collection::gained);
+    let reason = in_words(pairs, gained.as_deref(), 0, " pages gained in a second of a die's time");
+    put(found, "C3-1", "bursts, idle collection", gained.as_deref().map(more), pairs, reason);
+    let life = |p: &Pair| {
+        Some((per_erase(p.result(WIDE, Way::VssdIdle))?, per_erase(p.result(WIDE, Way::SharedIdle))?))
+    };
+    let life: Option<Vec<_>> = pairs.iter().map(life).collect();
+    let reason = in_words(pairs, life.as_deref(), 0, " KiB of the host for each erased block of 512 KiB");
+    let value = life.as_deref().map(|l| 1.0 + more(l) / 100.0);
+    put(found, "W3-7", "bursts, idle collection, life", value, pairs, reason);
+}
+
 /// KiB of the host for each block that was erased; `None` where none was.
 pub fn per_erase(result: &RunResult) -> Option<f64> {
     let (pages, erases) = (counter(result, "host_pages_written"), counter(result, "erase_count"));
     (erases > 0).then(|| pages as f64 * 4.0 / erases as f64)
 }
 
-fn hosts(pairs: &[Pair], found: &mut Findings) {
-    let both = tenants(pairs, WIDE, PROPOSAL).zip(tenants(pairs, WIDE, Way::VssdBehindCfq));
+fn hosts(case: &str, base: Way, way: Way, pairs: &[Pair], found: &mut Findings) {
+    let both = tenants(pairs, WIDE, way).zip(tenants(pairs, WIDE, base));
     let ratios: Vec<(&str, f64)> =
         both.map(|((load, s), (_, v))| (load, s.all.mean_ns as f64 / v.all.mean_ns as f64)).collect();
     let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
     let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
-    put(found, "C3-4", "bursts, lending alone, mean", Some(worst), pairs, words.join(", "));
+    put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
 }
 
 /// How many collections were forced for each unit that was demanded back.

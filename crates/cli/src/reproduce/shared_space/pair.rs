@@ -52,6 +52,10 @@ pub enum Way {
     Strict,
     /// The proposal with a share that follows its worth.
     Adaptive,
+    /// Tenants apart, behind the scheduler of the proposal, and an idle drive collects.
+    VssdIdle,
+    /// The proposal, and an idle drive collects.
+    SharedIdle,
     /// Dies of one's own, one queue.
     Dies,
     /// Channels of one's own, one queue.
@@ -161,11 +165,16 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
         // Units are the drive's or those of whole planes: 5 % of all of them begin collection.
         set.push(("device.ssd.gc", format!("{{ start = {} }}", units / 10)));
     }
+    if matches!(way, Way::VssdIdle | Way::SharedIdle) {
+        // Beyond what a lender keeps there is something to lend.
+        set.push(("device.ssd.gc", format!("{{ background = {} }}", units / 8)));
+    }
     if way == Way::NoIsolation {
         set.push(("device.ssd.tenants", "[]".into()));
     }
     let lending = match way {
         Way::Shared(percent) => Some(format!("beta = \"{percent}/100\"")),
+        Way::SharedIdle => Some(format!("beta = \"{BETA}/100\"")),
         Way::Strict => Some(format!("beta = \"{BETA}/100\", keep = 1, give_back = \"on-demand\"")),
         Way::Adaptive => Some(format!("beta = \"{BETA}/100\", beta_most = \"30/100\"")),
         _ => None,
@@ -190,8 +199,9 @@ impl Pair {
 
     /// Runs both loads in phases, busy in turns.
     pub fn in_phases(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
-        let ways = [Way::Vssd, Way::VssdBehindCfq, Way::Shared(BETA), Way::Adaptive];
-        let ways = ways.map(|way| (Unit::Superblock, way));
+        let steady = [Way::Vssd, Way::VssdBehindCfq, Way::Shared(BETA), Way::Adaptive];
+        let ways = steady.into_iter().chain([Way::VssdIdle, Way::SharedIdle]);
+        let ways: Vec<_> = ways.map(|way| (Unit::Superblock, way)).collect();
         let gap = loads.map(gap_us).into_iter().min().expect("there are two");
         let period = format!("{} us", lab.requests * gap / CYCLES);
         let load =
@@ -205,7 +215,7 @@ impl Pair {
         let ways = [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (Unit::Superblock, way));
         let bytes = format!("{} MiB", units(lab) * 17);
         let adversary = Load::plain("uniform").with("space", bytes).with("write", "1");
-        let adversary = adversary.with("size", "16 KiB").with("interarrival", "1 ms");
+        let adversary = adversary.with("interarrival", "1 ms");
         let period = format!("{} ms", lab.requests / CYCLES);
         let other = laid(lab, stand_in("webmail")).with("interarrival", "2 ms");
         let other = Load { requests: Some((lab.requests / 2).max(1)), ..other };

@@ -21,11 +21,13 @@ const WAYS: [(&str, Unit, Way); 9] = [
     ("channels of one's own", Unit::Block, Way::Channels),
 ];
 /// Those of loads in phases.
-const PHASED: [(&str, Unit, Way); 4] = [
+const PHASED: [(&str, Unit, Way); 6] = [
     ("VSSD", Unit::Superblock, Way::Vssd),
     ("VSSD behind CFQ", Unit::Superblock, Way::VssdBehindCfq),
     ("lending", Unit::Superblock, PROPOSAL),
     ("lending, adaptive", Unit::Superblock, Way::Adaptive),
+    ("VSSD, idle collection", Unit::Superblock, Way::VssdIdle),
+    ("lending, idle collection", Unit::Superblock, Way::SharedIdle),
 ];
 /// Those of the adversary.
 const ADVERSARY: [(&str, Unit, Way); 2] = [PHASED[1], PHASED[2]];
@@ -106,7 +108,8 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 of_drive("gc_blocks_cleared"),
                 valid.map_or_else(none, |percent| format!("{percent:.1} %")),
             ];
-            let lends = matches!(way, Way::Shared(_) | Way::Adaptive | Way::Strict);
+            let lends = matches!(way, Way::Shared(_) | Way::Adaptive | Way::Strict | Way::SharedIdle);
+            let base = if way == Way::SharedIdle { Way::VssdIdle } else { Way::VssdBehindCfq };
             let counters = [
                 "tenant_1_units_borrowed",
                 "tenant_2_units_borrowed",
@@ -119,7 +122,7 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
             for place in 0..2 {
                 let slower = || {
                     let (_, here) = tenants(one, of, way).nth(place)?;
-                    let (_, there) = tenants(one, of, Way::VssdBehindCfq).nth(place)?;
+                    let (_, there) = tenants(one, of, base).nth(place)?;
                     Some(format!("{:.3}", here.all.mean_ns as f64 / there.all.mean_ns as f64))
                 };
                 row.push(if is_compared { slower().unwrap_or_else(none) } else { none() });
