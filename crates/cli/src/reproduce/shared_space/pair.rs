@@ -210,17 +210,20 @@ impl Pair {
         Pair::on(lab, loads, &ways, both)
     }
 
-    /// Runs a tenant that overwrites all of its space at random and never rests, beside one that is busy in phases.
+    /// Runs a tenant that overwrites all of its space at random and never rests, beside one that is calm for three fifths of the run, and then
+    /// busy for a fifth.
     pub fn adversary(lab: &Lab) -> Result<Pair, Failure> {
-        let ways = [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (Unit::Superblock, way));
+        let ways = [Unit::Superblock, Unit::Block]
+            .map(|unit| [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (unit, way)))
+            .concat();
         let bytes = format!("{} MiB", units(lab) * 17);
         let adversary = Load::plain("uniform").with("space", bytes).with("write", "1");
         let adversary = adversary.with("interarrival", "1 ms");
-        let period = format!("{} ms", lab.requests / CYCLES);
-        let other = laid(lab, stand_in("webmail")).with("interarrival", "2 ms");
-        let other = Load { requests: Some((lab.requests / 2).max(1)), ..other };
-        let both = [adversary, other.with("period", period).with("offset", "1/2")];
-        Pair::on(lab, ["uniform", "webmail"], &ways, both)
+        // A request of its neighbour for four of it; a cycle is four fifths of the run, of which the busy quarter comes last.
+        let other = laid(lab, stand_in("webmail")).with("offset", "1/4");
+        let other = other.with("period", format!("{} us", lab.requests * 800));
+        let other = Load { requests: Some((lab.requests / 4).max(1)), ..other };
+        Pair::on(lab, ["uniform", "webmail"], &ways, [adversary, other])
     }
 
     fn on(
@@ -253,6 +256,11 @@ impl Pair {
     /// The result of an arrangement.
     pub fn result(&self, unit: Unit, way: Way) -> &RunResult {
         &self.results[&label(unit, way)]
+    }
+
+    /// Whether an arrangement was run.
+    pub fn has(&self, unit: Unit, way: Way) -> bool {
+        self.results.contains_key(&label(unit, way))
     }
 
     /// All results.

@@ -113,7 +113,7 @@ fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let spans: Vec<LaneSpan> = lanes.into_iter().flat_map(|device| device.spans).collect();
     for (case, what) in [("reads", "read"), ("programs", "program"), ("erases", "erase")] {
         let many = spans.iter().filter(|span| span.what == what).count();
-        let reason = format!("by the lanes of the drive, over {many} spans of a {what}; 16 planes");
+        let reason = format!("by the lanes of the drive, over {many} spans; 16 planes");
         put(found, "C3-8", case, f64::from(at_once(&spans, what)), reason);
     }
     Ok(())

@@ -30,7 +30,12 @@ const PHASED: [(&str, Unit, Way); 6] = [
     ("lending, idle collection", Unit::Superblock, Way::SharedIdle),
 ];
 /// Those of the adversary.
-const ADVERSARY: [(&str, Unit, Way); 2] = [PHASED[1], PHASED[2]];
+const ADVERSARY: [(&str, Unit, Way); 4] = [
+    PHASED[1],
+    PHASED[2],
+    ("VSSD behind CFQ", Unit::Block, Way::VssdBehindCfq),
+    ("lending", Unit::Block, PROPOSAL),
+];
 
 fn unit(unit: Unit) -> String {
     match unit {
@@ -118,14 +123,14 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
             ];
             row.extend(counters.map(|name| if lends { of_drive(name) } else { none() }));
             // Beside the same scheduler without lending, where that was run.
-            let is_compared = lends && of == Unit::Superblock;
+            let ran = pair.has(of, base);
             for place in 0..2 {
                 let slower = || {
                     let (_, here) = tenants(one, of, way).nth(place)?;
                     let (_, there) = tenants(one, of, base).nth(place)?;
                     Some(format!("{:.3}", here.all.mean_ns as f64 / there.all.mean_ns as f64))
                 };
-                row.push(if is_compared { slower().unwrap_or_else(none) } else { none() });
+                row.push(if lends && ran { slower().unwrap_or_else(none) } else { none() });
             }
             rows.push(row);
         }
