@@ -7,7 +7,7 @@ use crate::output;
 use crate::parallel;
 use crate::reproduce::expected::Verdict;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::{self, Figure, Outcome, Paper, Reproduction, PAPERS};
+use crate::reproduce::{self, Figure, Outcome, Paper, Reproduction, Sheet, PAPERS};
 use crate::table::Table;
 use crate::talk::Talk;
 use serde::Serialize;
@@ -53,6 +53,7 @@ struct Record<'a> {
     seed: u64,
     claims: &'a [Outcome],
     figures: &'a [Figure],
+    tables: &'a [Sheet],
 }
 
 impl<'a> Record<'a> {
@@ -65,17 +66,19 @@ impl<'a> Record<'a> {
             seed: r.seed,
             claims: &r.outcomes,
             figures: &r.figures,
+            tables: &r.tables,
         }
     }
 }
 
 fn text(r: &Reproduction) -> String {
     format!(
-        "{}\n{}\n\n{}\n{}\n{}; {} requests for each load, seed {}\n",
+        "{}\n{}\n\n{}\n{}\n{}{}; {} requests for each load, seed {}\n",
         r.expected.title,
         r.expected.question,
         table(&r.outcomes),
         reasons(&r.outcomes),
+        r.tables.iter().map(sheet).collect::<String>(),
         summary(&r.outcomes),
         crate::format::count(r.requests),
         r.seed
@@ -98,6 +101,13 @@ pub fn table(outcomes: &[Outcome]) -> Table {
         ]);
     }
     table
+}
+
+/// A table without verdicts, under its title.
+fn sheet(sheet: &Sheet) -> String {
+    let mut table = Table::new(sheet.heads.iter().copied());
+    sheet.rows.iter().for_each(|row| table.row(row.iter().cloned()));
+    format!("{}\n{table}\n", sheet.title)
 }
 
 /// What each claim says, and what explains the figure.

@@ -7,8 +7,9 @@ use crate::open::{open_text, Opened};
 use crate::plan::{plan, together, Common, Plan};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
-use nandu_base::{Precondition, Ratio};
+use nandu_base::{Precondition, Ratio, Span};
 use nandu_sim::samples::Samples;
+use nandu_sim::tap::{run_tapped, DeviceLanes, Look};
 use nandu_sim::RunResult;
 use std::collections::BTreeMap;
 
@@ -156,13 +157,35 @@ impl Lab {
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
+    /// Runs every setup on the workloads of its own stack file, on drives that are full.
+    pub fn own(&self, setups: &[Setup]) -> Result<Results, Failure> {
+        let stacks: Vec<Opened> =
+            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let (precondition, talk) = (Precondition::Filled, Talk::new(true));
+        let plans = plan(stacks, &LoadArgs::default(), Common { seed: self.seed, precondition, talk })?;
+        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
+    }
+
+    /// Runs one setup as [`Lab::run`] does, and returns what the lanes of its devices did from start to end.
+    pub fn lanes(&self, setup: &Setup, load: &Load) -> Result<Vec<DeviceLanes>, Failure> {
+        let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load, None)?;
+        let plan = plans.into_iter().next().expect("one stack gives one plan");
+        let look = Look { lanes: Some((Span::ZERO, Span::from_ms(86_400_000))), ..Look::default() };
+        let seen = run_tapped(&plan.opened.stack, &plan.options, (), look, |_| ())?;
+        Ok(seen.lanes)
+    }
+
     /// Measures a load itself.
-    pub fn describe(&self, name: &'static str) -> Result<Description, Failure> {
-        let recorded = self.recorded.get(name);
-        let requests = GenSetting { key: "requests".into(), value: self.requests.into() };
+    pub fn describe(&self, load: &Load) -> Result<Description, Failure> {
+        let recorded = self.recorded.get(load.name);
+        let mut settings = if recorded.is_some() { Vec::new() } else { load.settings.clone() };
+        if recorded.is_none() {
+            settings.push(GenSetting { key: "requests".into(), value: self.requests.into() });
+        }
         let wanted = Wanted {
-            name: recorded.cloned().unwrap_or_else(|| name.into()),
-            settings: if recorded.is_some() { Vec::new() } else { vec![requests] },
+            name: recorded.cloned().unwrap_or_else(|| load.name.into()),
+            settings,
             limit: Some(self.requests),
             seed: self.seed,
             ..Wanted::default()

@@ -50,6 +50,19 @@ pub struct Findings {
     pub measured: Vec<Measured>,
     /// Figures of the paper, drawn again.
     pub figures: Vec<Figure>,
+    /// What stands side by side without a claim.
+    pub tables: Vec<Sheet>,
+}
+
+/// A table without verdicts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sheet {
+    /// What it shows.
+    pub title: String,
+    /// The heads of its columns; `<` in front stands for words, which are aligned to the left.
+    pub heads: Vec<&'static str>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A figure that belongs to a claim.
@@ -121,6 +134,8 @@ pub struct Reproduction {
     pub outcomes: Vec<Outcome>,
     /// The figures.
     pub figures: Vec<Figure>,
+    /// Tables without verdicts.
+    pub tables: Vec<Sheet>,
 }
 
 /// The paper called `name`.
@@ -142,13 +157,13 @@ impl Paper {
     /// Measures every claim.
     pub fn reproduce(&self, lab: &Lab) -> Result<Reproduction, Failure> {
         let expected = self.expected();
-        let Findings { measured, figures } = (self.measure)(lab)?;
+        let Findings { measured, figures, tables } = (self.measure)(lab)?;
         for m in &measured {
             let known = expected.claims.iter().any(|c| c.id == m.id && c.case == m.case);
             assert!(known, "{} {} is measured but not in expected.json", m.id, m.case);
         }
         let outcomes = expected.claims.iter().map(|claim| outcome(claim, &measured)).collect();
-        Ok(Reproduction { expected, requests: lab.requests, seed: lab.seed, outcomes, figures })
+        Ok(Reproduction { expected, requests: lab.requests, seed: lab.seed, outcomes, figures, tables })
     }
 }
 

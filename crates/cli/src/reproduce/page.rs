@@ -1,7 +1,7 @@
 //! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
 
 use super::expected::Verdict;
-use super::{Figure, Outcome, Reproduction, Shape};
+use super::{Figure, Outcome, Reproduction, Shape, Sheet};
 use crate::failure::Failure;
 use crate::format::{count, three};
 use crate::output;
@@ -20,6 +20,7 @@ pub fn write(path: &Path, done: &[Reproduction]) -> Result<(), Failure> {
 
 fn paper(r: &Reproduction) -> String {
     let figures: String = r.figures.iter().map(|f| section(&f.title, &plot(f))).collect();
+    let tables: String = r.tables.iter().map(|t| section(&t.title, &sheet(t))).collect();
     let lead = format!(
         "{} Bounds written {}. {} requests for each load, seed {}.",
         r.expected.question,
@@ -28,7 +29,7 @@ fn paper(r: &Reproduction) -> String {
         r.seed
     );
     format!(
-        "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}{figures}",
+        "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}{tables}{figures}",
         escape(&r.expected.title),
         escape(&lead),
         section("Claims", &claims(&r.outcomes))
@@ -40,6 +41,18 @@ const MANY: usize = 60;
 
 fn section(heading: &str, content: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(heading))
+}
+
+/// A table without verdicts.
+fn sheet(table: &Sheet) -> String {
+    let heads = table.heads.iter().map(|h| format!("<th>{}</th>", escape(h.trim_start_matches('<'))));
+    let row = |row: &Vec<String>| {
+        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = table.rows.iter().map(row).collect();
+    let heads: String = heads.collect();
+    format!("<div class=\"wide\"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
 }
 
 fn claims(outcomes: &[Outcome]) -> String {

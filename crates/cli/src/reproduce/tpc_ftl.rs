@@ -245,7 +245,7 @@ fn memory(pm: &RunResult, sweep: &Results, found: &mut Findings) {
 /// C2-11: what the traces are like.
 fn table1(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     for trace in TRACES {
-        let stats = lab.describe(trace)?;
+        let stats = lab.describe(&Load::plain(trace))?;
         let row = |case: String, value| Measured {
             id: "C2-11",
             case,

@@ -141,7 +141,7 @@ impl Runs {
     /// Runs everything on one load.
     pub fn of(lab: &Lab, load: &'static str) -> Result<Runs, Failure> {
         let is_recorded = lab.recorded.contains_key(load);
-        let requests = if is_recorded { lab.describe(load)?.requests } else { lab.requests };
+        let requests = if is_recorded { lab.describe(&Load::plain(load))?.requests } else { lab.requests };
         let size = Size::new(requests < FEW);
         let mut setups: Vec<Setup> =
             TENTHS.map(|tenths| size.share(format!("r {tenths}"), tenths, &[])).collect();

@@ -2,10 +2,15 @@
 //! each has its own.
 //!
 //! Three pairs of loads run on each arrangement of the drive: with units of 20 MiB and with single blocks, without lending and with
-//! several shares of it. What the paper leaves open is in the experiment's README. [`pair`] runs, [`verdicts`] holds what came out against
-//! the claims.
+//! several shares of it; and once more with loads that come in phases ([`bursts`]). What the paper leaves open is in the experiment's README.
+//! [`pair`] runs, [`verdicts`] holds what came out against the claims, [`side`] sets arrangements side by side. [`scenes`] are the small
+//! examples of the paper, [`shootout`] compares schedulers.
 
+mod bursts;
 mod pair;
+mod scenes;
+mod shootout;
+mod side;
 mod verdicts;
 
 use super::lab::Lab;
@@ -29,7 +34,11 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
     verdicts::hosts(&pairs, &mut found);
     verdicts::lending(&pairs, &mut found);
     verdicts::workloads(lab, &mut found)?;
-    verdicts::without_a_run(&mut found)?;
+    verdicts::presets(&mut found)?;
+    scenes::measure(lab, &mut found)?;
+    let phased = bursts::measure(lab, &mut found)?;
+    shootout::measure(lab, &mut found)?;
+    side::tables(&pairs, &phased, &mut found);
     verdicts::figures(&pairs, &mut found);
     Ok(found)
 }

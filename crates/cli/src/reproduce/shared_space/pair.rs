@@ -1,7 +1,8 @@
-//! Two loads on every arrangement of the drive, and what collection took there.
+//! Two loads on every arrangement of the drive, steady, in phases, or one of them an adversary, and what collection took there.
 
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results, Setup};
+use nandu_sim::victims::{self, STEPS};
 use nandu_sim::RunResult;
 
 const STACK: &str = include_str!("../../../../../experiments/03-shared-space/pair.toml");
@@ -22,6 +23,8 @@ const PLANES: u64 = 40;
 const PAGES: u64 = 128;
 /// Requests of each load from which on tenants have as many units as in Table 4's first row.
 const FULL: u64 = 200_000;
+/// Cycles of a busy and a quiet phase in a run, where loads come in phases: a tenant then writes about as much in a cycle as it has spare.
+const CYCLES: u64 = 5;
 
 /// What is opened and collected as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +38,10 @@ pub enum Unit {
 /// Which arrangement of the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
+    /// One pool of units for all, one queue.
+    NoIsolation,
+    /// Tenants apart, one queue.
+    Ops,
     /// Tenants apart, credits at each channel.
     Vssd,
     /// Tenants apart, behind the scheduler of the proposal.
@@ -45,6 +52,14 @@ pub enum Way {
     Strict,
     /// The proposal with a share that follows its worth.
     Adaptive,
+    /// Tenants apart, behind the scheduler of the proposal, and an idle drive collects.
+    VssdIdle,
+    /// The proposal, and an idle drive collects.
+    SharedIdle,
+    /// Dies of one's own, one queue.
+    Dies,
+    /// Channels of one's own, one queue.
+    Channels,
 }
 
 /// What collection took.
@@ -130,14 +145,39 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
     if unit == Unit::Block {
         set.push(("device.ssd.unit", text("plane")));
     }
-    if way != Way::Vssd {
+    let one_queue = matches!(way, Way::NoIsolation | Way::Ops | Way::Dies | Way::Channels);
+    if one_queue {
+        set.push(("device.queue.scheduler", "{ kind = \"noop\" }".into()));
+    } else if way != Way::Vssd {
         set.push(("device.queue.scheduler", "{ kind = \"cfq\", slices = \"slo\" }".into()));
     }
+    let kind = match way {
+        Way::NoIsolation => Some("none"),
+        Way::Ops => Some("ops"),
+        Way::Dies => Some("die"),
+        Way::Channels => Some("channel"),
+        _ => None,
+    };
+    if let Some(kind) = kind {
+        set.push(("device.ssd.isolation", format!("{{ kind = \"{kind}\" }}")));
+    }
+    if one_queue && way != Way::Ops {
+        // Units are the drive's or those of whole planes: 5 % of all of them begin collection.
+        set.push(("device.ssd.gc", format!("{{ start = {} }}", units / 10)));
+    }
+    if matches!(way, Way::VssdIdle | Way::SharedIdle) {
+        // Beyond what a lender keeps there is something to lend.
+        set.push(("device.ssd.gc", format!("{{ background = {} }}", units / 8)));
+    }
+    if way == Way::NoIsolation {
+        set.push(("device.ssd.tenants", "[]".into()));
+    }
     let lending = match way {
-        Way::Vssd | Way::VssdBehindCfq => None,
         Way::Shared(percent) => Some(format!("beta = \"{percent}/100\"")),
+        Way::SharedIdle => Some(format!("beta = \"{BETA}/100\"")),
         Way::Strict => Some(format!("beta = \"{BETA}/100\", keep = 1, give_back = \"on-demand\"")),
         Way::Adaptive => Some(format!("beta = \"{BETA}/100\", beta_most = \"30/100\"")),
+        _ => None,
     };
     if let Some(beta) = lending {
         set.push(("device.ssd.isolation", format!("{{ kind = \"shared-space\", {beta} }}")));
@@ -149,25 +189,78 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
 impl Pair {
     /// Runs both loads on every arrangement.
     pub fn run(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+        let wide = [Way::NoIsolation, Way::Ops, Way::Vssd, Way::VssdBehindCfq, Way::Strict, Way::Adaptive];
+        let wide = wide.into_iter().chain(BETAS.map(Way::Shared)).map(|way| (Unit::Superblock, way));
+        let single = [Way::Vssd, Way::Shared(BETA), Way::Dies, Way::Channels];
+        let ways: Vec<_> = wide.chain(single.map(|way| (Unit::Block, way))).collect();
+        let both = loads.map(|name| laid(lab, stand_in(name)));
+        Pair::on(lab, loads, &ways, both)
+    }
+
+    /// Runs both loads in phases, busy in turns.
+    pub fn in_phases(lab: &Lab, loads: [&'static str; 2]) -> Result<Pair, Failure> {
+        let steady = [Way::Vssd, Way::VssdBehindCfq, Way::Shared(BETA), Way::Adaptive];
+        let ways = steady.into_iter().chain([Way::VssdIdle, Way::SharedIdle]);
+        let ways: Vec<_> = ways.map(|way| (Unit::Superblock, way)).collect();
+        let gap = loads.map(gap_us).into_iter().min().expect("there are two");
+        let period = format!("{} us", lab.requests * gap / CYCLES);
+        let load =
+            |name, offset| laid(lab, stand_in(name)).with("period", period.clone()).with("offset", offset);
+        let both = [load(loads[0], "0"), load(loads[1], "1/2")];
+        Pair::on(lab, loads, &ways, both)
+    }
+
+    /// Runs a tenant that overwrites all of its space at random and never rests, beside one that is calm for three fifths of the run, and then
+    /// busy for a fifth.
+    pub fn adversary(lab: &Lab) -> Result<Pair, Failure> {
+        let ways = [Unit::Superblock, Unit::Block]
+            .map(|unit| [Way::VssdBehindCfq, Way::Shared(BETA)].map(|way| (unit, way)))
+            .concat();
+        let bytes = format!("{} MiB", units(lab) * 17);
+        let adversary = Load::plain("uniform").with("space", bytes).with("write", "1");
+        let adversary = adversary.with("interarrival", "1 ms");
+        // A request of its neighbour for four of it; a cycle is four fifths of the run, of which the busy quarter comes last.
+        let other = laid(lab, stand_in("webmail")).with("offset", "1/4");
+        let other = other.with("period", format!("{} us", lab.requests * 800));
+        let other = Load { requests: Some((lab.requests / 4).max(1)), ..other };
+        Pair::on(lab, ["uniform", "webmail"], &ways, [adversary, other])
+    }
+
+    fn on(
+        lab: &Lab,
+        loads: [&'static str; 2],
+        ways: &[(Unit, Way)],
+        [first, second]: [Load; 2],
+    ) -> Result<Pair, Failure> {
         let units = units(lab);
-        let wide = [Way::Vssd, Way::VssdBehindCfq, Way::Strict, Way::Adaptive]
-            .into_iter()
-            .chain(BETAS.map(Way::Shared));
-        let wide = wide.map(|way| setup(units, Unit::Superblock, way));
-        let single = [Way::Vssd, Way::Shared(BETA)].map(|way| setup(units, Unit::Block, way));
-        let setups: Vec<Setup> = wide.chain(single).collect();
-        // All that a tenant has exported, of which an eighth is hot.
-        let load = |name| {
-            let load = Load::plain(name).with("space", format!("{} MiB", units * 17));
-            load.with("hot", format!("{} KiB", units * 17 * 128))
-        };
-        let results = lab.together(&setups, &[("first", load(loads[0])), ("second", load(loads[1]))])?;
+        let setups: Vec<Setup> = ways.iter().map(|&(unit, way)| setup(units, unit, way)).collect();
+        let results = lab.together(&setups, &[("first", first), ("second", second)])?;
         Ok(Pair { loads, results })
+    }
+
+    /// Both loads in words.
+    pub fn name(&self) -> String {
+        format!("{} and {}", self.loads[0], self.loads[1])
+    }
+
+    /// Of the units that both tenants have cleared, how many percent had at most so many valid pages; `None` where there was none.
+    pub fn victims(&self, unit: Unit, way: Way) -> Option<[f64; STEPS]> {
+        let layers = &self.result(unit, way).layers;
+        let mut all = [0; STEPS];
+        for units in [1, 2].into_iter().flat_map(|n| layers.iter().filter_map(move |l| victims::of(l, n))) {
+            all.iter_mut().zip(units).for_each(|(all, units)| *all += units);
+        }
+        victims::shares(&all)
     }
 
     /// The result of an arrangement.
     pub fn result(&self, unit: Unit, way: Way) -> &RunResult {
         &self.results[&label(unit, way)]
+    }
+
+    /// Whether an arrangement was run.
+    pub fn has(&self, unit: Unit, way: Way) -> bool {
+        self.results.contains_key(&label(unit, way))
     }
 
     /// All results.
@@ -193,6 +286,29 @@ impl Pair {
         };
         (collection.cleared > 0).then_some(collection)
     }
+}
+
+/// The stand-in of this name as the experiment takes it: Financial2 with starts that meet Table 3.
+pub fn stand_in(name: &'static str) -> Load {
+    match name {
+        "financial2" => Load::plain(name).with("aligned", "22/25"),
+        _ => Load::plain(name),
+    }
+}
+
+/// Mean time between arrivals of a stand-in, in microseconds.
+fn gap_us(name: &str) -> u64 {
+    match name {
+        "financial1" => 8_200,
+        "financial2" => 11_100,
+        _ => 4_000,
+    }
+}
+
+/// A load over all that a tenant has exported, of which an eighth is hot.
+fn laid(lab: &Lab, load: Load) -> Load {
+    let units = units(lab);
+    load.with("space", format!("{} MiB", units * 17)).with("hot", format!("{} KiB", units * 17 * 128))
 }
 
 /// A figure that the drive counts.

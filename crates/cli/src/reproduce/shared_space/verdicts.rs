@@ -1,60 +1,79 @@
 //! What came out, claim by claim.
 
-use super::pair::{counter, Collection, Pair, Unit, Way, BETA, BETAS, PAIRS};
+use super::pair::{counter, stand_in, Collection, Pair, Unit, Way, BETA, BETAS, PAIRS};
 use crate::failure::Failure;
-use crate::format::time;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_device::nand::Profile;
 use nandu_sim::result::TenantResult;
+use nandu_sim::victims::STEPS;
 use nandu_sim::RunResult;
 
 /// The proposal as it is measured where nothing else is said.
-const PROPOSAL: Way = Way::Shared(BETA);
+pub const PROPOSAL: Way = Way::Shared(BETA);
 
 /// A figure of what collection took.
 type FigureOf = fn(&Collection) -> f64;
 
 fn origin(pairs: &[Pair]) -> String {
-    let workloads = pairs.iter().flat_map(|p| &p.result(Unit::Superblock, Way::Vssd).provenance.workloads);
+    let workloads = pairs.iter().flat_map(|p| &p.result(Unit::Superblock, PROPOSAL).provenance.workloads);
     let mut origins: Vec<&str> = workloads.map(|w| w.origin.as_str()).collect();
     origins.sort_unstable();
     origins.dedup();
     origins.join(", ")
 }
 
-fn put(found: &mut Findings, id: &'static str, case: &str, value: Option<f64>, of: &[Pair], reason: String) {
+/// Notes a figure of these pairs.
+pub fn put(
+    found: &mut Findings,
+    id: &'static str,
+    case: &str,
+    value: Option<f64>,
+    of: &[Pair],
+    reason: String,
+) {
     found.measured.push(Measured { id, case: case.into(), value, origin: origin(of), reason });
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Of each pair a figure of VSSD and one of another way; `None` where one of them has not collected.
-fn sides(
+pub fn sides(
     pairs: &[Pair],
     unit: Unit,
     way: Way,
     figure: impl Fn(&Collection) -> f64,
 ) -> Option<Vec<(f64, f64)>> {
-    let side = |p: &Pair| Some((p.collection(unit, Way::Vssd)?, p.collection(unit, way)?));
+    against(pairs, unit, Way::Vssd, way, figure)
+}
+
+/// The same of any two ways.
+pub fn against(
+    pairs: &[Pair],
+    unit: Unit,
+    base: Way,
+    way: Way,
+    figure: impl Fn(&Collection) -> f64,
+) -> Option<Vec<(f64, f64)>> {
+    let side = |p: &Pair| Some((p.collection(unit, base)?, p.collection(unit, way)?));
     let both: Option<Vec<_>> = pairs.iter().map(side).collect();
     Some(both?.iter().map(|(vssd, other)| (figure(vssd), figure(other))).collect())
 }
 
 /// Each pair's two figures in words.
-fn in_words(sides: Option<&[(f64, f64)]>, digits: usize, unit: &str) -> String {
+pub fn in_words(pairs: &[Pair], sides: Option<&[(f64, f64)]>, digits: usize, unit: &str) -> String {
     let Some(sides) = sides else { return "a pair has not collected".into() };
-    let word = |(loads, (vssd, other)): (&[&str; 2], &(f64, f64))| {
-        format!("{} and {} {other:.digits$} against {vssd:.digits$}", loads[0], loads[1])
+    let word = |(pair, (vssd, other)): (&Pair, &(f64, f64))| {
+        format!("{} {other:.digits$} against {vssd:.digits$}", pair.name())
     };
-    let words: Vec<String> = PAIRS.iter().zip(sides).map(word).collect();
+    let words: Vec<String> = pairs.iter().zip(sides).map(word).collect();
     format!("{}{unit}", words.join("; "))
 }
 
 /// By how much the other way has more than VSSD, in percent, on the mean of the pairs.
-fn more(sides: &[(f64, f64)]) -> f64 {
+pub fn more(sides: &[(f64, f64)]) -> f64 {
     mean(&sides.iter().map(|(vssd, other)| (other / vssd - 1.0) * 100.0).collect::<Vec<_>>())
 }
 
@@ -68,25 +87,25 @@ pub fn collection(pairs: &[Pair], found: &mut Findings) {
     ];
     for (case, figure) in definitions {
         let sides = sides(pairs, wide, PROPOSAL, figure);
-        let reason = in_words(sides.as_deref(), 3, " a second of a die's time");
+        let reason = in_words(pairs, sides.as_deref(), 3, " a second of a die's time");
         put(found, "C3-1", case, sides.as_deref().map(more), pairs, reason);
     }
     for beta in BETAS {
         let case = format!("beta {beta} %");
         if beta != BETA {
             let gained = sides(pairs, wide, Way::Shared(beta), Collection::gained);
-            let reason = in_words(gained.as_deref(), 0, " pages gained in a second of a die's time");
+            let reason = in_words(pairs, gained.as_deref(), 0, " pages gained in a second of a die's time");
             put(found, "C3-1", &case, gained.as_deref().map(more), pairs, reason);
         }
         latency(pairs, wide, Way::Shared(beta), &case, found);
     }
     let single = sides(pairs, Unit::Block, PROPOSAL, Collection::gained);
-    let reason = in_words(single.as_deref(), 0, " pages gained in a second of a die's time");
+    let reason = in_words(pairs, single.as_deref(), 0, " pages gained in a second of a die's time");
     put(found, "C3-1", "single blocks", single.as_deref().map(more), pairs, reason);
     latency(pairs, Unit::Block, PROPOSAL, "single blocks", found);
     for (id, case, way) in [("C3-1", "paper's reading", Way::Strict), ("W3-3", "adaptive", Way::Adaptive)] {
         let gained = sides(pairs, wide, way, Collection::gained);
-        let reason = in_words(gained.as_deref(), 0, " pages gained in a second of a die's time");
+        let reason = in_words(pairs, gained.as_deref(), 0, " pages gained in a second of a die's time");
         put(found, id, case, gained.as_deref().map(more), pairs, reason);
     }
     latency(pairs, wide, Way::Strict, "paper's reading", found);
@@ -94,13 +113,14 @@ pub fn collection(pairs: &[Pair], found: &mut Findings) {
     for (case, unit) in [("superblock", wide), ("single blocks", Unit::Block)] {
         let ms = sides(pairs, unit, PROPOSAL, Collection::latency_ms);
         let most = ms.as_ref().map(|ms| ms.iter().map(|(a, b)| a - b).fold(f64::MIN, f64::max));
-        let reason = in_words(ms.as_deref(), 2, " ms; a page is read and written in 0.86 ms");
+        let reason = in_words(pairs, ms.as_deref(), 2, " ms; a page is read and written in 0.86 ms");
         put(found, "C3-3", case, most, pairs, reason);
         let valid = sides(pairs, unit, PROPOSAL, Collection::valid);
         let pages = if unit == wide { 5_120 } else { 128 };
-        let reason = in_words(valid.as_deref(), 1, &format!(" valid pages of {pages} on the mean"));
+        let reason = in_words(pairs, valid.as_deref(), 1, &format!(" valid pages of {pages} on the mean"));
         put(found, "C3-9", case, valid.as_deref().map(|v| -more(v)), pairs, reason);
     }
+    histogram(pairs, found);
     let erases = |p: &Pair, way| {
         let erased: u64 = ["tenant_1_block_erases", "tenant_2_block_erases"]
             .iter()
@@ -114,13 +134,52 @@ pub fn collection(pairs: &[Pair], found: &mut Findings) {
     put(found, "C3-3", "erases", less.map(|l| l.into_iter().fold(f64::MIN, f64::max)), pairs, reason);
 }
 
+/// C3-9 in full: how many of the units that were cleared were how full, not only their mean.
+fn histogram(pairs: &[Pair], found: &mut Findings) {
+    let both = |p: &Pair| {
+        let up_to = |way| p.victims(Unit::Superblock, way).map(cumulated);
+        Some((up_to(Way::Vssd)?, up_to(PROPOSAL)?))
+    };
+    let both: Option<Vec<_>> = pairs.iter().map(both).collect();
+    // By how many points more of the units are at most so full, where that is most.
+    let most = |more: &[f64; STEPS], less: &[f64; STEPS]| {
+        more.iter().zip(less).map(|(a, b)| a - b).fold(0.0f64, f64::max)
+    };
+    let reason = match &both {
+        None => "a pair has not collected".into(),
+        Some(both) => {
+            let at =
+                |up_to: &[f64; STEPS]| [1, 2, 3, 4, 9].map(|step| format!("{:.0}", up_to[step])).join("/");
+            let word = |(pair, (vssd, shared)): (&Pair, &([f64; STEPS], [f64; STEPS]))| {
+                format!("{} {} against {}", pair.name(), at(shared), at(vssd))
+            };
+            let words: Vec<String> = pairs.iter().zip(both).map(word).collect();
+            format!("% of the units cleared with at most 10/15/20/25/50 % valid pages: {}", words.join("; "))
+        }
+    };
+    let emptier = both.as_ref().map(|both| mean(&both.iter().map(|(v, s)| most(s, v)).collect::<Vec<_>>()));
+    put(found, "C3-9", "histogram", emptier, pairs, reason.clone());
+    let fuller = both.map(|both| both.iter().map(|(v, s)| most(v, s)).fold(0.0f64, f64::max));
+    put(found, "C3-9", "nowhere fuller", fuller, pairs, reason);
+}
+
+/// Shares up to each step.
+fn cumulated(shares: [f64; STEPS]) -> [f64; STEPS] {
+    let mut sum = 0.0;
+    shares.map(|share| {
+        sum += share;
+        sum
+    })
+}
+
 fn latency(pairs: &[Pair], unit: Unit, way: Way, case: &str, found: &mut Findings) {
     let ms = sides(pairs, unit, way, Collection::latency_ms);
-    let reason = in_words(ms.as_deref(), 2, " ms");
+    let reason = in_words(pairs, ms.as_deref(), 2, " ms");
     put(found, "C3-2", case, ms.as_deref().map(|ms| -more(ms)), pairs, reason);
 }
 
-fn tenants(pairs: &[Pair], unit: Unit, way: Way) -> impl Iterator<Item = (&'static str, &TenantResult)> {
+/// The tenants of all pairs, with their loads.
+pub fn tenants(pairs: &[Pair], unit: Unit, way: Way) -> impl Iterator<Item = (&'static str, &TenantResult)> {
     pairs.iter().flat_map(move |p| {
         let tenants = &p.result(unit, way).tenants;
         p.loads.into_iter().filter_map(|load| {
@@ -148,29 +207,8 @@ pub fn hosts(pairs: &[Pair], found: &mut Findings) {
             .collect();
         let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
         let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
-        let reason = match case {
-            "p99" => format!("{}; {}", words.join(", "), percentiles(pairs)),
-            _ => words.join(", "),
-        };
-        put(found, "C3-4", case, Some(worst), pairs, reason);
+        put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
     }
-}
-
-/// Host latencies of all tenants in all ways that are compared.
-fn percentiles(pairs: &[Pair]) -> String {
-    let ways = [
-        ("shared", Unit::Superblock, PROPOSAL),
-        ("VSSD behind the same scheduler", Unit::Superblock, Way::VssdBehindCfq),
-        ("VSSD", Unit::Superblock, Way::Vssd),
-        ("VSSD, single blocks", Unit::Block, Way::Vssd),
-    ];
-    let row = |t: &TenantResult| [t.all.p50_ns, t.all.p99_ns, t.all.p99_9_ns].map(time).join("/");
-    let words = ways.map(|(name, unit, way)| {
-        let rows: Vec<String> =
-            tenants(pairs, unit, way).map(|(load, t)| format!("{load} {}", row(t))).collect();
-        format!("{name}: {}", rows.join(", "))
-    });
-    format!("p50/p99/p99.9 {}", words.join("; "))
 }
 
 /// W3-2, W3-7: who pays for it, and what it does to the drive.
@@ -207,7 +245,7 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     };
     let ratio = |sides: &[(f64, f64)]| 1.0 + more(sides) / 100.0;
     let waf = both(&figure);
-    let reason = in_words(Some(&waf), 3, " pages programmed for each of the host");
+    let reason = in_words(pairs, Some(&waf), 3, " pages programmed for each of the host");
     put(found, "W3-7", "pages programmed", Some(ratio(&waf)), pairs, reason);
     let per_erase = |r: &RunResult| {
         let of = |name| {
@@ -218,23 +256,35 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     };
     let life = both(&per_erase);
     let has_erased = life.iter().all(|(a, b)| a.is_finite() && b.is_finite());
-    let reason =
-        in_words(has_erased.then_some(&life[..]), 0, " KiB of the host for each erased block of 512 KiB");
+    let reason = in_words(
+        pairs,
+        has_erased.then_some(&life[..]),
+        0,
+        " KiB of the host for each erased block of 512 KiB",
+    );
     put(found, "W3-7", "life", has_erased.then(|| ratio(&life)), pairs, reason);
 }
 
 /// C3-10: what the loads are like.
 pub fn workloads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     for load in PAIRS.into_iter().flatten() {
-        let stats = lab.describe(load)?;
-        let rows = [("", stats.write_percent), (", pages", stats.pages), (", size", stats.end_gib)];
-        for (suffix, value) in rows {
+        let stats = lab.describe(&stand_in(load))?;
+        let rows = [
+            (
+                "",
+                stats.write_percent,
+                "; Table 3 has whole percents, those of SPC's traces cut: 76.8 and 17.7",
+            ),
+            (", pages", stats.pages, "; pages of 4 KiB that a request touches, in part or whole"),
+            (", size", stats.end_gib, "; where the last request ends"),
+        ];
+        for (suffix, value, meaning) in rows {
             found.measured.push(Measured {
                 id: "C3-10",
                 case: format!("{load}{suffix}"),
                 value: Some(value),
                 origin: stats.origin.clone(),
-                reason: format!("{} requests, before they are laid onto the drive", stats.requests),
+                reason: format!("{} requests, before they are laid onto the drive{meaning}", stats.requests),
             });
         }
     }
@@ -248,26 +298,21 @@ const CELLS: [(&str, [u64; 4]); 3] = [
     ("tlc-2019", [100, 2_400, 3_000, 1_000]),
 ];
 
-/// C3-5 to C3-8, C3-11: what needs no run, and what is held elsewhere.
-pub fn without_a_run(found: &mut Findings) -> Result<(), Failure> {
+/// C3-7: what needs no run.
+pub fn presets(found: &mut Findings) -> Result<(), Failure> {
     let mut agree = 0;
     for (name, table) in CELLS {
         let p = Profile::named(name).map_err(|e| Failure::input(e.to_string()))?;
         let preset = [p.read.0 / 1000, p.program.0 / 1000, p.erase.0 / 1000, u64::from(p.endurance)];
         agree += preset.iter().zip(&table).filter(|(a, b)| a == b).count();
     }
-    let mut put = |id, case: &str, value, reason: &str| {
-        let (case, reason) = (case.into(), reason.into());
-        found.measured.push(Measured { id, case, value, origin: String::new(), reason });
-    };
-    put("C3-7", "presets", Some(agree as f64), "slc-2019, mlc-2019 and tlc-2019");
-    let held = |test: &str| format!("held by the unit test `{test}` in crates/ftl");
-    put("C3-5", "block 0", None, &held("a_free_block_of_another_defers_the_collection_of_block_0"));
-    put("C3-6", "example", None, &held("equation_1_gives_the_8_gb_of_the_example"));
-    put("C3-8", "2x2x2x2", None, &held("the_widest_unit_keeps_sixteen_planes_busy"));
-    for case in ["CFFQ", "FIOS", "FlashFQ", "OPS"] {
-        put("C3-11", case, None, "schedulers are compared in docs/queue.md, without bounds set before");
-    }
+    found.measured.push(Measured {
+        id: "C3-7",
+        case: "presets".into(),
+        value: Some(agree as f64),
+        origin: String::new(),
+        reason: "slc-2019, mlc-2019 and tlc-2019".into(),
+    });
     Ok(())
 }
 
@@ -293,4 +338,15 @@ pub fn figures(pairs: &[Pair], found: &mut Findings) {
     put(title, "pages gained in a second / VSSD", lines(Collection::gained));
     let title = "Fig 5 over beta: latency of collection, as a part of VSSD's";
     put(title, "time of a collection / VSSD", lines(Collection::latency_ms));
+    for pair in pairs {
+        let line = |(name, way)| {
+            let shares = pair.victims(Unit::Superblock, way)?;
+            let at = (1..).map(|step| f64::from(step) * 100.0 / STEPS as f64);
+            Some((String::from(name), at.zip(shares).collect()))
+        };
+        let lines = [("VSSD", Way::Vssd), ("shared", PROPOSAL)].into_iter().filter_map(line).collect();
+        let title = format!("Valid pages of the units that collection cleared: {}", pair.name());
+        let (x, y) = ("valid pages, % of a unit, up to", "% of the units cleared");
+        found.figures.push(Figure { shape: Shape::Lines, title, x, y, lines });
+    }
 }
