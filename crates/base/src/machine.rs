@@ -125,7 +125,8 @@ pub enum OpenError {
 /// How a stack is started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OpenHow {
-    /// Blank members may be initialised. Without it a blank member is refused.
+    /// Blank members may be initialised. Without it a blank member is refused. What holds data already is opened as without
+    /// it: a drive begins anew only where its medium is blank ([`Medium::is_blank`](crate::medium::Medium::is_blank)).
     pub create: bool,
     /// A redundant machine may start on the members it finds, although the others may hold newer data.
     pub alone: bool,

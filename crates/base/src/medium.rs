@@ -105,6 +105,9 @@ pub trait Medium: Send {
         0
     }
 
+    /// Whether nothing was ever programmed, written or erased here: what is new may be initialised.
+    fn is_blank(&self) -> bool;
+
     /// Tells the medium the time, so that it may forget how to undo what is complete.
     fn settle(&mut self, now: Instant);
 

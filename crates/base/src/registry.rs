@@ -23,6 +23,17 @@ pub trait DeviceConfig: Send + Sync + 'static {
     fn region(&self, _below: &Limits) -> Option<(ByteOffset, ByteLen)> {
         None
     }
+
+    /// The file in which a server keeps what a leaf with a computed medium holds; `None` for memory.
+    fn store(&self) -> Option<&str> {
+        None
+    }
+
+    /// Those of its options that decide how data lie on its computed medium, beside its capacity: a store that was made with others is not
+    /// opened. Times, schedulers and rules that only choose are not among them.
+    fn layout_of_store(&self) -> String {
+        String::new()
+    }
 }
 
 /// What a machine may know while it is made.

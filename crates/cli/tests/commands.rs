@@ -316,9 +316,9 @@ fn a_stack_is_served_while_a_command_runs() {
     let ran = nandu(&["serve", "memory", "--run", "test -S \"$unixsocket\" && exit 7"]);
     assert_eq!(ran.code, 7, "{}", ran.err);
     assert!(ran.out.starts_with("nbd+unix://"), "{}", ran.out);
-    let refused = nandu(&["serve", "page-map", "--run", "true"]);
-    assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("not served yet"), "{}", refused.err);
+    let drive = nandu(&["serve", "page-map", "--create", "--run", "exit 5"]);
+    assert_eq!(drive.code, 5, "{}", drive.err);
+    assert!(drive.err.contains("ssd: holds its data in memory"), "{}", drive.err);
 }
 
 #[test]

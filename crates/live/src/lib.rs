@@ -1,12 +1,14 @@
 //! The server: runs a stack on real files and offers it to NBD clients.
 //!
 //! [`serve()`] is the whole of it. Below it: [`nbd`] is the protocol as a machine without sockets; [`reactor`] is the one
-//! thread that runs the stack; [`backend`] does the file operations; [`ctl`] administers a running server. The layers
+//! thread that runs the stack; [`backend`] does the file operations, [`drive`] holds the data of emulated drives; [`ctl`]
+//! administers a running server. The layers
 //! of a stack are the same machines that the simulator runs.
 
 pub mod backend;
 pub mod clock;
 pub mod ctl;
+pub mod drive;
 mod listen;
 pub mod nbd;
 pub mod probe;

@@ -26,6 +26,12 @@ pub trait Driver {
     /// Serve `id` on the block medium of leaf `node`, then complete it.
     fn medium(&mut self, node: u32, id: ReqId, requests: &mut RequestTable, pool: &mut PayloadPool);
 
+    /// Leaf `id` is at is about to finish it, in a run with contents. True when it is not done yet: the driver calls
+    /// [`Graph::complete`] later, and is asked again then. It may put an error into the request.
+    fn holds(&mut self, _id: ReqId, _request: &mut Request) -> bool {
+        false
+    }
+
     /// Machine `node` says something for people.
     fn notice(&mut self, _node: u32, _notice: Notice) {}
 
@@ -89,6 +95,8 @@ pub struct Graph {
     /// Set by the first request whose path does not add up to its latency; checked when content is verified.
     violation: Option<Violation>,
     check_paths: bool,
+    /// Contents are stored: what is finished is looked at.
+    looks: bool,
 }
 
 impl Graph {
@@ -115,6 +123,7 @@ impl Graph {
             pool: PayloadPool::new(content),
             violation: None,
             check_paths: content == Content::Stamps,
+            looks: content != Content::Nothing,
         };
         for part in parts {
             let Part { name, machine, children, medium } = part;
@@ -493,17 +502,38 @@ impl Graph {
         self.finish(id, now, driver)
     }
 
+    /// In a run with contents: whether the driver holds a request back. Where contents are verified its path must add up.
+    #[inline(never)]
+    fn is_held<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> bool {
+        let request = &mut self.requests[id];
+        if driver.holds(id, request) {
+            return true;
+        }
+        if self.check_paths {
+            request.explain_until(now, Phase::Hold);
+            if request.path.total() != now.since(request.submitted) {
+                let violation = unexplained(request, &self.names, now);
+                self.violation.get_or_insert(violation);
+            }
+        }
+        false
+    }
+
+    /// Tells the computed media the time, so that what has ended is stored.
+    pub fn settle_media(&mut self, now: Instant) {
+        self.nodes.iter_mut().filter_map(|node| node.medium.as_mut()).for_each(|medium| medium.settle(now));
+    }
+
     /// Accounts for a finished request and tells its owner, whose next step is returned.
     #[inline(always)]
     fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
+        if self.looks && self.is_held(id, now, driver) {
+            return None;
+        }
         let request = &mut self.requests[id];
         debug_assert!(request.state == State::Sent, "request {id:?} is finished while {:?}", request.state);
         request.explain_until(now, Phase::Hold);
         self.nodes[request.node as usize].stats.finish(request, now);
-        if self.check_paths && request.path.total() != now.since(request.submitted) {
-            let violation = unexplained(request, &self.names, now);
-            self.violation.get_or_insert(violation);
-        }
         let (owner, payload) = (request.owner, request.payload);
         if owner == Owner::HOST {
             driver.host_done(request, now, &mut self.pool);

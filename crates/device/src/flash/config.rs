@@ -20,6 +20,9 @@ const SLC_ENDURANCE: u32 = 50_000;
 pub struct FlashConfig {
     /// The chip: a profile of `nandu list profiles`.
     pub profile: String,
+    /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
+    /// simulation does without.
+    pub store: Option<String>,
     /// Blocks of each die, 1 to 1,000,000. Give this or `capacity`.
     pub blocks: Option<u32>,
     /// Bytes in all; rounded down to whole erase units. Give this or `blocks`.
@@ -228,6 +231,10 @@ impl FlashConfig {
 impl DeviceConfig for FlashConfig {
     fn children(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn store(&self) -> Option<&str> {
+        self.store.as_deref()
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

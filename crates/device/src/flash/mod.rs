@@ -267,7 +267,7 @@ impl Flash {
 
     /// What the cells say after a start: in each unit the page behind the last one that is not erased is next.
     fn look(&mut self, cx: &Cx<'_>) {
-        let Some(medium) = cx.medium.as_deref() else { return };
+        let Some(medium) = cx.medium.as_deref().filter(|medium| !medium.is_blank()) else { return };
         for unit in 0..self.chip.units as usize {
             let first = unit as u64 * u64::from(self.chip.stride);
             let pages = self.areas[self.area_of(unit)].unit_pages;
@@ -302,13 +302,11 @@ impl Machine for Flash {
         }
     }
 
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+    fn open(&mut self, _how: OpenHow, cx: &mut Cx<'_>) -> Step {
         self.free_at.fill(cx.now);
         self.works_until.fill(cx.now);
         self.channel_at = cx.now;
-        if !how.create {
-            self.look(cx);
-        }
+        self.look(cx);
         cx.opened(Ok(()));
         Step::Idle
     }

@@ -17,6 +17,9 @@ pub struct HddConfig {
     pub profile: Option<String>,
     /// The drive, from a parameter file of DiskSim (`.parv`) and the files that it names. Give this or `profile`.
     pub disksim: Option<String>,
+    /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
+    /// simulation does without.
+    pub store: Option<String>,
     /// Bytes in use, from the outermost track on: a drive of which only a part is used. Default: the whole drive.
     pub capacity: Option<ByteLen>,
     /// Who is next of the requests that wait for the arm. Default: first come, first served.
@@ -93,6 +96,10 @@ pub fn kind() -> Kind {
 impl DeviceConfig for HddConfig {
     fn children(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn store(&self) -> Option<&str> {
+        self.store.as_deref()
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

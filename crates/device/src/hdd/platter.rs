@@ -105,6 +105,10 @@ impl Medium for Platter {
         true
     }
 
+    fn is_blank(&self) -> bool {
+        self.bytes.is_empty() && self.stamps.iter().all(Option::is_none)
+    }
+
     fn settle(&mut self, now: Instant) {
         while self.unsettled.front().is_some_and(|u| u.window.end <= now) {
             self.unsettled.pop_front();

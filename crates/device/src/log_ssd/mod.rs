@@ -250,7 +250,7 @@ impl<F: LogBlocks> Machine for LogSsd<F> {
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        if how.create || cx.medium.is_none() {
+        if cx.medium.as_deref().is_none_or(|medium| how.create && medium.is_blank()) {
             self.store_fill(cx);
             self.life = Life::Running;
             cx.opened(Ok(()));

@@ -42,6 +42,8 @@ pub struct Cells {
     /// Empty when there is one session only.
     oobs: Vec<Oob>,
     one_session: bool,
+    /// Something was programmed or erased.
+    used: bool,
     wear: Vec<u32>,
     /// The erases of blocks in SLC mode, by block; empty until there is one.
     slc_wear: Vec<u32>,
@@ -65,6 +67,7 @@ impl Cells {
             data: vec![ERASED; n],
             oobs: vec![NO_OOB; n],
             one_session: false,
+            used: false,
             wear: vec![0; n.div_ceil(block_units as usize)],
             slc_wear: Vec::new(),
             block_units: u64::from(block_units),
@@ -248,6 +251,7 @@ impl Medium for Cells {
         let in_order = is_first || self.data[program.unit as usize - 1] != ERASED;
         assert!(in_order, "I-6: page {} is programmed before the one below it", program.unit);
         let word = self.compose(pool, program);
+        self.used = true;
         if self.one_session {
             self.data[program.unit as usize] = word;
             return;
@@ -287,6 +291,7 @@ impl Medium for Cells {
     }
 
     fn erase(&mut self, first: u64, units: u64, window: Window) {
+        self.used = true;
         self.wear[(first / self.block_units) as usize] += 1;
         if self.one_session {
             for unit in first..first + units {
@@ -327,6 +332,10 @@ impl Medium for Cells {
 
     fn slc_erases(&self, unit: u64) -> u32 {
         self.slc_wear.get((unit / self.block_units) as usize).copied().unwrap_or(0)
+    }
+
+    fn is_blank(&self) -> bool {
+        !self.used
     }
 
     fn settle(&mut self, now: Instant) {

@@ -122,6 +122,9 @@ pub struct SsdConfig {
     /// Whether a logical page goes where the turn is, or always to its own plane.
     #[serde(default)]
     pub allocation: Allocation,
+    /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
+    /// simulation does without.
+    pub store: Option<String>,
 }
 
 /// Where a page of the host goes.
@@ -167,6 +170,36 @@ pub fn kind() -> Kind {
 impl DeviceConfig for SsdConfig {
     fn children(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn store(&self) -> Option<&str> {
+        self.store.as_deref()
+    }
+
+    fn layout_of_store(&self) -> String {
+        // The name of a choice without its options.
+        let word = |choice: String| choice.split([' ', '(', '{']).next().unwrap_or_default().to_lowercase();
+        let mut said = format!(
+            "{} x {} x {} x {} planes, map {}, unit {}",
+            self.channels,
+            self.chips,
+            self.dies,
+            self.planes,
+            word(format!("{:?}", self.mapping)),
+            word(format!("{:?}", self.unit)),
+        );
+        if self.isolation != IsolationConfig::None {
+            said += &format!(", isolation {}", word(format!("{:?}", self.isolation)));
+        }
+        if let Some(slots) = self.tenant_slots {
+            said += &format!(", {slots} places for tenants");
+        } else {
+            self.tenants.iter().for_each(|tenant| said += &format!(", a tenant of {} bytes", tenant.size.0));
+        }
+        if self.slc_cache.is_some() {
+            said += ", an SLC cache";
+        }
+        said
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

@@ -349,7 +349,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        if how.create || cx.medium.is_none() {
+        if cx.medium.as_deref().is_none_or(|medium| how.create && medium.is_blank()) {
             self.store_fill(cx);
             cx.opened(Ok(()));
         } else {

@@ -181,17 +181,7 @@ fn open(path: &Path, capacity: ByteLen, direct: bool, create: bool) -> Result<Op
     let mut file = options.open(path).map_err(|error| cannot_open(path, &error, direct))?;
     let fail =
         |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let remedy = "stop that process, or give each server files of its own";
-            return Err(fail("another process has locked it".into(), remedy));
-        }
-        Err(error) => {
-            let remedy = "use a file system with file locks";
-            return Err(fail(format!("it cannot be locked: {error}"), remedy));
-        }
-    }
+    lock(&file, path)?;
     let unusable = |error: std::io::Error| fail(error.to_string(), "use a regular file or a block device");
     let size = file.seek(SeekFrom::End(0)).map_err(unusable)?;
     if size < capacity.0 && create {
@@ -201,6 +191,22 @@ fn open(path: &Path, capacity: ByteLen, direct: bool, create: bool) -> Result<Op
         return Err(fail(why, "correct `size`, or start with --create to make the file longer"));
     }
     Ok(OpenFile::new(file.into(), direct))
+}
+
+/// Locks a file for exclusive use, as long as it is open.
+///
+/// # Errors
+/// Another process has it, or its file system has no locks.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), LegError> {
+    let (why, remedy) = match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => return Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => (
+            "another process has locked it".into(),
+            "stop that process, or give each server files of its own",
+        ),
+        Err(error) => (format!("it cannot be locked: {error}"), "use a file system with file locks"),
+    };
+    Err(LegError { path: path.display().to_string(), why, remedy, missing: false })
 }
 
 /// The new length is made durable, so that a power cut does not shorten a file that holds data.

@@ -73,6 +73,24 @@ pub trait BlockBackend: Send {
     /// The reactor has nothing more to submit for now.
     fn kick(&mut self) {}
 
+    /// The errno of a failure after which nothing is believed, where requests do not pass through here: an emulated drive's.
+    fn failure(&self) -> Option<i32> {
+        None
+    }
+
+    /// Whether a flush of an emulated drive has nothing to wait for.
+    fn is_durable_at_once(&self) -> bool {
+        false
+    }
+
+    /// Makes what an emulated drive holds durable, and waits for that.
+    ///
+    /// # Errors
+    /// The errno.
+    fn sync_now(&mut self) -> Result<(), i32> {
+        Ok(())
+    }
+
     /// Gives the device up: what has not begun fails with [`ErrorKind::Gone`], and so does all that comes later. What
     /// has begun cannot be stopped; it ends by itself.
     fn give_up(&mut self);

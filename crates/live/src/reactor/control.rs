@@ -343,7 +343,7 @@ impl Reactor {
             .iter()
             .map(|e| json!({ "name": e.name, "bytes": e.size.0, "read_only": e.read_only }))
             .collect();
-        json!({
+        let mut status = json!({
             "ok": true,
             "exports": exports,
             "connections": self.clients.len(),
@@ -351,7 +351,11 @@ impl Reactor {
             "draining": self.draining,
             "tenants": (1..self.shares.len()).map(|tenant| self.tenant_status(tenant)).collect::<Vec<_>>(),
             "devices": devices,
-        })
+        });
+        if let Some(pace) = &self.pace {
+            status["pace"] = pace.status();
+        }
+        status
     }
 
     fn device_status(&self, node: u32) -> Value {

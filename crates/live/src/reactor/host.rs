@@ -1,9 +1,9 @@
 //! The reactor as the [`Driver`] of the graph: timers, media, and the ends of client requests.
 
-use super::legs::Leg;
+use super::legs::{Leg, LegState};
 use super::ops::Ops;
-use crate::backend::{BlockIo, Done};
-use nandu_base::{Flags, Instant, Notice, PayloadPool, ReqId, Request, RequestTable, TimerKey};
+use crate::backend::{BlockIo, Done, Failure};
+use nandu_base::{Flags, Instant, Notice, Op, PayloadPool, ReqId, Request, RequestTable, TimerKey};
 use nandu_stack::Driver;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,6 +30,10 @@ pub(crate) struct Host {
     pub notices: Vec<(u32, Notice)>,
     /// What clients wait for.
     pub ops: Ops,
+    /// Requests of emulated drives that end when the store is durable, with their leaf.
+    pub held: Vec<(u32, ReqId)>,
+    /// Those for which it is, until they are finished.
+    pub proven: Vec<ReqId>,
 }
 
 impl Host {
@@ -41,6 +45,8 @@ impl Host {
             done: Vec::new(),
             notices: Vec::new(),
             ops: Ops::default(),
+            held: Vec::new(),
+            proven: Vec::new(),
         }
     }
 
@@ -54,12 +60,19 @@ impl Host {
         self.due.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Takes the next thing that is due at `now`.
-    pub fn take_due(&mut self, now: Instant) -> Option<Due> {
+    /// Takes the next thing that is due at `now`, and when it was due.
+    pub fn take_due(&mut self, now: Instant) -> Option<(Instant, Due)> {
         if self.next_due()? > now {
             return None;
         }
-        self.due.pop().map(|Reverse((_, _, due))| due)
+        self.due.pop().map(|Reverse((at, _, due))| (at, due))
+    }
+
+    /// Gives a request to the backend of a leaf.
+    pub fn submit(&mut self, node: u32, io: BlockIo) {
+        let leg = self.legs[node as usize].as_mut().expect("only a leaf with a medium hands requests over");
+        leg.in_flight += 1;
+        leg.backend.submit(io, &mut self.done);
     }
 
     pub fn leg(&mut self, node: u32) -> &mut Leg {
@@ -87,9 +100,31 @@ impl Driver for Host {
             len: request.len,
             data,
         };
-        let leg = self.legs[node as usize].as_mut().expect("only a leaf with a medium hands requests over");
-        leg.in_flight += 1;
-        leg.backend.submit(io, &mut self.done);
+        self.submit(node, io);
+    }
+
+    fn holds(&mut self, id: ReqId, request: &mut Request) -> bool {
+        let Some(leg) = self.legs[request.node as usize].as_mut().filter(|leg| leg.is_emulated) else {
+            return false;
+        };
+        if let Some(place) = self.proven.iter().position(|&proven| proven == id) {
+            self.proven.swap_remove(place);
+            return false;
+        }
+        if request.error.is_some() {
+            return false;
+        }
+        if leg.state != LegState::Active || leg.backend.failure().is_some() {
+            request.error = Some(Failure::gone(request.len).error);
+            return false;
+        }
+        let is_durable =
+            request.op == Op::Flush || request.op.changes_data() && request.flags.has(Flags::FUA);
+        if !is_durable || leg.backend.is_durable_at_once() {
+            return false;
+        }
+        self.held.push((request.node, id));
+        true
     }
 
     fn notice(&mut self, node: u32, notice: Notice) {

@@ -36,11 +36,13 @@ pub(crate) struct Leg {
     pub state: LegState,
     /// Requests that the backend has not ended.
     pub in_flight: u32,
+    /// The machine models the device; the backend is only its link and its store.
+    pub is_emulated: bool,
 }
 
 impl Leg {
-    pub fn new(backend: Box<dyn BlockBackend>, state: LegState) -> Leg {
-        Leg { backend, state, in_flight: 0 }
+    pub fn new(backend: Box<dyn BlockBackend>, state: LegState, is_emulated: bool) -> Leg {
+        Leg { backend, state, in_flight: 0, is_emulated }
     }
 
     /// Gives the leg up. False when it was not in use.

@@ -12,21 +12,25 @@ mod control;
 mod host;
 mod legs;
 mod ops;
+mod pace;
 mod poll;
 mod slab;
 
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
 
-use crate::backend::{BlockBackend, Completions, Done, Failure};
+use crate::backend::{BlockBackend, BlockIo, Completions, Done, Failure};
 use crate::clock::Clock;
 use crate::nbd::Exports;
 use conn::Conn;
 use host::{Due, Host};
 use legs::{Leg, LegState};
-use nandu_base::{DeviceEvent, Instant, Notice, OpenError, OpenHow, ReqId, Span, TenantShare, TimerKey};
+use nandu_base::{
+    ByteOffset, DeviceEvent, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare, TimerKey,
+};
 use nandu_stack::{Graph, LayerStats};
 use ops::Target;
+use pace::Pace;
 use poll::{Interest, Poll, Ready, Source};
 use slab::{Key, Slab};
 use std::io;
@@ -83,6 +87,8 @@ pub struct Setup {
     pub caps: Caps,
     /// What each tenant may ask for, SYSTEM first.
     pub shares: Vec<TenantShare>,
+    /// For each machine whether it models a device whose medium is in the graph; such a machine has a [`crate::drive::link::Link`].
+    pub emulated: Vec<bool>,
 }
 
 /// A running stack.
@@ -93,6 +99,8 @@ pub struct Reactor {
     host: Host,
     completions: Arc<Completions>,
     clock: Clock,
+    /// How late the ends of emulated drives are; `None` where there are none.
+    pace: Option<Pace>,
     poll: Poll,
     ready: Vec<Ready>,
     how: OpenHow,
@@ -127,9 +135,9 @@ impl Reactor {
     pub fn new(setup: Setup) -> io::Result<Reactor> {
         let poll = Poll::new()?;
         poll.add(setup.completions.fd(), Source::Wake, Interest::READ)?;
-        let legs = setup.media.into_iter().map(|medium| {
+        let legs = setup.media.into_iter().zip(&setup.emulated).map(|(medium, &is_emulated)| {
             medium.map(|(backend, there)| {
-                Leg::new(backend, if there { LegState::Active } else { LegState::Missing })
+                Leg::new(backend, if there { LegState::Active } else { LegState::Missing }, is_emulated)
             })
         });
         Ok(Reactor {
@@ -139,6 +147,7 @@ impl Reactor {
             host: Host::new(legs.collect()),
             completions: setup.completions,
             clock: Clock::start(),
+            pace: setup.emulated.contains(&true).then(Pace::new),
             poll,
             ready: Vec::new(),
             how: setup.how,
@@ -243,34 +252,90 @@ impl Reactor {
         self.settle(now);
         self.serve_listed(now);
         self.settle(now);
+        self.store(now);
         self.kick();
         self.send_listed();
+        self.note_lateness();
         self.serve_controls();
         Ok(())
     }
 
     fn do_what_is_due(&mut self, now: Instant) {
         for _ in 0..DUE_PER_TURN {
-            match self.host.take_due(now) {
-                Some(Due::Finish(id)) => self.graph.complete(ReqId(id), now, &mut self.host),
-                Some(Due::Timer(node, key, generation)) => {
+            let Some((at, due)) = self.host.take_due(now) else { break };
+            let now = self.pace.as_mut().map_or(now, |pace| pace.model_time(at));
+            match due {
+                Due::Finish(id) => {
+                    if let Some(pace) = &mut self.pace {
+                        pace.ends(at);
+                    }
+                    self.graph.complete(ReqId(id), now, &mut self.host);
+                }
+                Due::Timer(node, key, generation) => {
                     self.graph.timer(node, TimerKey(key), generation, now, &mut self.host);
                 }
-                None => break,
             }
         }
+        if let Some(pace) = &mut self.pace {
+            pace.model_time(now);
+        }
+    }
+
+    /// What has ended in emulated drives is stored before anybody hears of it, and what must be durable is synced.
+    fn store(&mut self, now: Instant) {
+        if self.pace.is_none() {
+            return;
+        }
+        self.graph.settle_media(now);
+        for (node, id) in std::mem::take(&mut self.host.held) {
+            let len = self.graph.requests[id].len;
+            let io = BlockIo { id, op: Op::Flush, fua: false, offset: ByteOffset(0), len, data: None };
+            self.host.submit(node, io);
+        }
+        for node in 0..self.host.legs.len() as u32 {
+            let Some(leg) = self.host.legs[node as usize].as_mut().filter(|leg| leg.is_emulated) else {
+                continue;
+            };
+            let Some(errno) = leg.backend.failure() else { continue };
+            if leg.give_up(errno) {
+                self.leg_lost(node, errno, now);
+            }
+        }
+    }
+
+    fn note_lateness(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.told(self.clock);
+        }
+    }
+
+    /// Stores what emulated drives have done, up to the end of everything they have begun, and waits until it is durable. Every machine is closed.
+    ///
+    /// # Errors
+    /// The name of the device whose store could not be made durable, and the errno.
+    pub fn finish_stores(&mut self) -> Result<(), (String, i32)> {
+        self.graph.settle_media(Instant(u64::MAX));
+        for (node, leg) in self.host.legs.iter_mut().enumerate() {
+            let Some(leg) = leg.as_mut().filter(|leg| leg.is_emulated) else { continue };
+            leg.backend.sync_now().map_err(|errno| (self.graph.name(node as u32).to_string(), errno))?;
+        }
+        Ok(())
     }
 
     fn timeout(&self) -> Option<Span> {
         let to_do =
             !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
-        if to_do || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some()) {
+        if to_do
+            || !self.host.held.is_empty()
+            || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some())
+        {
             return Some(Span::ZERO);
         }
         let sweep = (self.full || self.clients.len() > 0).then_some(self.next_sweep);
         let next = [self.host.next_due(), sweep].into_iter().flatten().min()?;
         let now = self.clock.now();
-        Some(if next > now { next.since(now) } else { Span::ZERO })
+        let wait = if next > now { next.since(now) } else { Span::ZERO };
+        Some(self.pace.as_ref().map_or(wait, |pace| pace.sleep(wait)))
     }
 
     fn dispatch(&mut self, event: Ready) {
@@ -333,6 +398,9 @@ impl Reactor {
         }
         if let Err(failure) = result {
             self.graph.requests[end.id].error = Some(failure.error);
+        }
+        if self.host.leg(end.node).is_emulated {
+            self.host.proven.push(end.id);
         }
         self.graph.complete(end.id, now, &mut self.host);
         self.try_return(end.node, now);

@@ -34,16 +34,6 @@ pub enum ServeError {
         /// What the operating system says.
         error: io::Error,
     },
-    /// A leaf that has no real medium.
-    #[error(
-        "device `{device}`: a leaf of kind `{kind}` is not served yet; use `file` or `memory` in its place"
-    )]
-    Unserved {
-        /// The device.
-        device: String,
-        /// Its kind.
-        kind: &'static str,
-    },
     /// A file is there but cannot be used.
     #[error("device `{device}`: {error}")]
     Leg {
@@ -81,6 +71,14 @@ pub enum ServeError {
         /// What the operating system says.
         error: io::Error,
     },
+    /// What an emulated drive holds could not be made durable at the end.
+    #[error("device `{device}`: its store cannot be synced: {error}; the next start finds what was durable before")]
+    Store {
+        /// The device.
+        device: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
     /// A second signal, or a signal before the start was complete: the end was not clean.
     #[error("interrupted before a clean end; the next start recovers as after a crash")]
     Interrupted,
@@ -101,13 +99,13 @@ impl ServeError {
             | ServeError::NoExport { .. }
             | ServeError::NoAddress
             | ServeError::Address { .. }
-            | ServeError::Unserved { .. }
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
             | ServeError::PidFile { .. } => 2,
             ServeError::Open { .. }
             | ServeError::Offer(OfferError::System(_))
             | ServeError::Run { .. }
+            | ServeError::Store { .. }
             | ServeError::Interrupted
             | ServeError::System(_) => 1,
         }

@@ -4,38 +4,74 @@ use super::error::ServeError;
 use super::options::ServeOptions;
 use crate::backend::file::FileBackend;
 use crate::backend::memory::Memory;
-use crate::backend::{BlockBackend, Completions};
-use nandu_base::{BlockSpec, MediumSpec};
+use crate::backend::{BlockBackend, Completions, LegError};
+use crate::drive::disk::Disk;
+use crate::drive::file::{self, Drive, Shape, Shared};
+use crate::drive::link::Link;
+use crate::drive::log::Areas;
+use crate::drive::pages::{Form, Pages};
+use nandu_base::{BlockSpec, ByteLen, Medium, MediumSpec, SECTOR};
 use nandu_stack::Built;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-/// For each machine its medium, and whether the medium is there.
-type Media = Vec<Option<(Box<dyn BlockBackend>, bool)>>;
+/// Room in the log of a store for what happens, beside three times its state.
+const LOG_NEWS: u64 = 64 << 20;
+
+/// The media of a stack.
+pub(super) struct Media {
+    /// For each machine its backend, and whether the medium is there.
+    pub legs: Vec<Option<(Box<dyn BlockBackend>, bool)>>,
+    /// The media of emulated drives, for the graph.
+    pub computed: Vec<Option<Box<dyn Medium>>>,
+    /// Files that are missing, with reasons.
+    pub missing: Vec<String>,
+    /// Where emulated drives keep what they hold, and how much that may become.
+    pub drives: Vec<(String, String)>,
+}
 
 /// Opens the medium of every leaf. A file that is missing is reported in the list and left out.
 pub(super) fn open(
     options: &ServeOptions,
     built: &Built,
     completions: &Arc<Completions>,
-) -> Result<(Media, Vec<String>), ServeError> {
-    let mut media = Media::new();
-    let mut missing = Vec::new();
-    let alone = built.parts.iter().filter(|part| matches!(part.medium, MediumSpec::Block(_))).count() == 1;
+) -> Result<Media, ServeError> {
+    let mut media = Media { legs: Vec::new(), computed: Vec::new(), missing: Vec::new(), drives: Vec::new() };
+    let alone = built.parts.iter().filter(|part| part.medium != MediumSpec::None).count() == 1;
     for (node, part) in built.parts.iter().enumerate() {
-        media.push(match &part.medium {
-            MediumSpec::None => None,
-            MediumSpec::Flash { .. } | MediumSpec::Platter { .. } => {
-                return Err(ServeError::Unserved { device: part.name.clone(), kind: part.kind });
-            }
+        let fail = |error| ServeError::Leg { device: part.name.clone(), error };
+        let (leg, computed) = match &part.medium {
+            MediumSpec::None => (None, None),
             MediumSpec::Block(spec) => {
-                let (backend, why_not) = block(options, node as u32, &part.name, spec, completions, alone)?;
+                let (backend, why_not) =
+                    block(options, node as u32, &part.name, spec, completions, alone).map_err(fail)?;
                 let there = why_not.is_none();
-                missing.extend(why_not);
-                Some((backend, there))
+                media.missing.extend(why_not);
+                (Some((backend, there)), None)
             }
-        });
+            spec => {
+                let config = &options.stack.devices[node].config;
+                let capacity = part.machine.limits().capacity.0;
+                let mut said = format!("{} of {capacity} bytes", part.kind);
+                match config.layout_of_store() {
+                    layout if layout.is_empty() => {}
+                    layout => said += &format!(", {layout}"),
+                }
+                let drive =
+                    emulated(options, node as u32, config.store(), spec, said, completions).map_err(fail)?;
+                let there = drive.computed.is_some();
+                match there {
+                    true => media.drives.push((part.name.clone(), drive.says)),
+                    false => media.missing.push(format!("device `{}`: {}", part.name, drive.says)),
+                }
+                (Some((Box::new(drive.link) as Box<dyn BlockBackend>, there)), drive.computed)
+            }
+        };
+        media.legs.push(leg);
+        media.computed.push(computed);
     }
-    Ok((media, missing))
+    Ok(media)
 }
 
 #[allow(clippy::type_complexity)] // a medium, and why it is not there
@@ -46,7 +82,7 @@ fn block(
     spec: &BlockSpec,
     completions: &Arc<Completions>,
     alone: bool,
-) -> Result<(Box<dyn BlockBackend>, Option<String>), ServeError> {
+) -> Result<(Box<dyn BlockBackend>, Option<String>), LegError> {
     if spec.path.is_none() {
         return Ok((Box::new(Memory::new(node)), None));
     }
@@ -62,6 +98,109 @@ fn block(
             let absent = FileBackend::absent(node, spec, base, Arc::clone(completions));
             Ok((Box::new(absent), Some(format!("device `{device}`: {error}"))))
         }
-        Err(error) => Err(ServeError::Leg { device: device.into(), error }),
+        Err(error) => Err(error),
+    }
+}
+
+/// An emulated drive.
+struct Emulated {
+    link: Link,
+    /// `None` when its store is missing.
+    computed: Option<Box<dyn Medium>>,
+    /// Where it keeps its data, or why it is missing.
+    says: String,
+}
+
+fn emulated(
+    options: &ServeOptions,
+    node: u32,
+    store: Option<&str>,
+    spec: &MediumSpec,
+    said: String,
+    completions: &Arc<Completions>,
+) -> Result<Emulated, LegError> {
+    let (shape, form) = match *spec {
+        MediumSpec::Flash { units, unit_sectors, units_per_block } => (
+            Shape::Flash { units, unit_sectors, units_per_block },
+            Some(Form { units, sectors: unit_sectors, block_units: units_per_block }),
+        ),
+        MediumSpec::Platter { sectors } => (Shape::Disk { sectors }, None),
+        MediumSpec::None | MediumSpec::Block(_) => unreachable!("a drive has a computed medium"),
+    };
+    let Some(store) = store else {
+        let computed: Box<dyn Medium> = match (form, shape) {
+            (Some(form), _) => Box::new(Pages::in_memory(form)),
+            (None, Shape::Disk { sectors }) => Box::new(Disk::in_memory(sectors)),
+            (None, Shape::Flash { .. }) => unreachable!("flash has a form"),
+        };
+        let says = format!(
+            "holds its data in memory: {} when all of it is written, lost at the end; `store = \"FILE\"` keeps them",
+            most(form, shape)
+        );
+        let link = Link::new(node, None, Arc::clone(completions));
+        return Ok(Emulated { link, computed: Some(computed), says });
+    };
+    let path = options.base.join(store);
+    let drive = Drive { shape, said };
+    let opened = match file::open(&path, &drive, options.create) {
+        Ok(opened) => opened,
+        Err(error) if error.missing => {
+            return Ok(Emulated { link: Link::absent(node, path), computed: None, says: error.to_string() });
+        }
+        Err(error) => return Err(error),
+    };
+    let (shared, is_new) = (Arc::new(opened.shared), opened.is_new);
+    let computed = in_file(&shared, &drive, form, is_new).map_err(|error| damaged(&path, &error))?;
+    let says =
+        format!("holds its data in {}: {} when all of it is written", path.display(), most(form, shape));
+    let link = Link::new(node, Some((path, shared)), Arc::clone(completions));
+    Ok(Emulated { link, computed: Some(computed), says })
+}
+
+fn in_file(
+    shared: &Arc<Shared>,
+    drive: &Drive,
+    form: Option<Form>,
+    is_new: bool,
+) -> io::Result<Box<dyn Medium>> {
+    let computed: Box<dyn Medium> = match form {
+        Some(form) => {
+            let areas = Areas::new(file::LABEL, form.records(), LOG_NEWS);
+            Box::new(Pages::in_file(form, Arc::clone(shared), areas, is_new)?)
+        }
+        None => {
+            if is_new {
+                shared.file.set_len(drive.shape.label_at() + file::LABEL)?;
+            }
+            Box::new(Disk::in_file(Arc::clone(shared), is_new))
+        }
+    };
+    if is_new {
+        file::finish_making(shared, drive)?;
+    }
+    Ok(computed)
+}
+
+fn damaged(path: &Path, error: &io::Error) -> LegError {
+    let remedy = match error.kind() {
+        io::ErrorKind::InvalidData => {
+            "restore it from a copy; if nothing in it is needed, delete it and start with --create"
+        }
+        _ => "make room, or see to the file system it lies on",
+    };
+    LegError { path: path.display().to_string(), why: error.to_string(), remedy, missing: false }
+}
+
+/// What a drive comes to when all of it is written.
+fn most(form: Option<Form>, shape: Shape) -> String {
+    match (form, shape) {
+        (Some(form), _) => {
+            let data = ByteLen(form.units * form.page() as u64);
+            // A page of the table and the use of a slot.
+            let tables = ByteLen(form.units * (24 + 8));
+            format!("{data} of pages, and {tables} of memory for where they are")
+        }
+        (None, Shape::Disk { sectors }) => ByteLen(sectors * SECTOR).to_string(),
+        (None, Shape::Flash { .. }) => unreachable!("flash has a form"),
     }
 }

@@ -21,7 +21,7 @@ use crate::backend::Completions;
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
 use crate::reactor::{Listener, Reactor, Setup};
-use nandu_base::{ByteLen, Content, Limits, OpenHow, TenantId};
+use nandu_base::{ByteLen, Content, Limits, MediumSpec, OpenHow, TenantId};
 use nandu_stack::{BuildOptions, Built, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
@@ -38,7 +38,10 @@ pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<E
     let built = options.stack.build(&build)?;
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;
-    let (reactor, missing) = assemble(&options, built)?;
+    let Assembled { reactor, missing, drives } = assemble(&options, built)?;
+    for (device, what) in drives {
+        report(&Report::Holds { device, what });
+    }
     let server =
         Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
     server.run(exports, addresses, missing)
@@ -71,17 +74,30 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
         .collect())
 }
 
-/// Opens the files and puts everything together. Also returns why each missing file is missing.
-fn assemble(options: &ServeOptions, built: Built) -> Result<(Reactor, Vec<String>), ServeError> {
+/// A stack that is put together.
+struct Assembled {
+    reactor: Reactor,
+    /// Why each missing file is missing.
+    missing: Vec<String>,
+    /// Where each emulated drive keeps what it holds.
+    drives: Vec<(String, String)>,
+}
+
+/// Opens the files and puts everything together.
+fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
     let completions = Arc::new(Completions::new()?);
-    let (media, missing) = media::open(options, &built, &completions)?;
+    let media::Media { legs, mut computed, missing, drives } = media::open(options, &built, &completions)?;
+    let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
+    let emulated = built.parts.iter().map(|part| is_emulated(&part.medium)).collect();
     let shares = options.stack.shares();
     let kinds = built.parts.iter().map(|part| part.kind).collect();
     let children = built.parts.iter().map(|part| part.children.clone()).collect();
-    let graph = Graph::new(built.into_parts(|_, _| None), Content::Bytes, shares.len());
+    let parts = built.into_parts(|node, _| computed[node as usize].take());
+    let graph = Graph::new(parts, Content::Bytes, shares.len());
     let how = OpenHow { create: options.create, alone: options.alone, assume_clean: options.assume_clean };
-    let setup = Setup { graph, kinds, children, media, completions, how, caps: options.caps, shares };
-    Ok((Reactor::new(setup)?, missing))
+    let setup =
+        Setup { graph, kinds, children, media: legs, completions, how, caps: options.caps, shares, emulated };
+    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives })
 }
 
 /// The sockets of a server.
@@ -269,6 +285,10 @@ impl Server<'_> {
                 self.turn()?;
             }
         }
+        self.reactor.finish_stores().map_err(|(device, errno)| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            ServeError::Store { device, error }
+        })?;
         (self.report)(&Report::Closed);
         Ok(Ended { child: self.child.and_then(|child| child.status()) })
     }

@@ -92,6 +92,13 @@ fn fresh_seed() -> u64 {
 /// What happens to a server. The text is for people; [`Report::Ready`] is for programs too.
 #[derive(Clone, Debug)]
 pub enum Report {
+    /// Where an emulated drive keeps what it holds.
+    Holds {
+        /// Its name.
+        device: String,
+        /// Where, and how much that may become.
+        what: String,
+    },
     /// A machine has started, or could not.
     Opened {
         /// Its name.
@@ -115,6 +122,7 @@ pub enum Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Report::Holds { device, what } => write!(f, "{device}: {what}"),
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
             Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
             Report::Ready { uris } => f.write_str(&uris.join("\n")),

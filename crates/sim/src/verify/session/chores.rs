@@ -1,7 +1,7 @@
 //! What operators do meanwhile: they scrub mirrors, swap roles, and replace legs.
 
 use super::{broken, Broken, Session, STALL};
-use nandu_base::{Admin, MediumSpec};
+use nandu_base::Admin;
 
 impl Session<'_> {
     /// Now and then an operator comes. What a mirror refuses has changed nothing.
@@ -38,13 +38,13 @@ impl Session<'_> {
     /// Puts a blank medium in place of a leg that is a leaf, where the other one is too. Where faults may come in between nobody can
     /// say how it ends; the tests of the mirror itself do that.
     ///
-    /// Starts from then on may find the leg blank and are told that it may be initialised. All of the stack is told so, and
-    /// a drive with cells of its own takes it as the word that they are erased: no leg is replaced beside one.
+    /// Starts from then on may find the leg blank and are told that it may be initialised. All of the stack is told so: a
+    /// drive with cells of its own that hold something is started as ever.
     fn replace_leg(&mut self, mirror: u32, child: u8, legs: [u32; 2]) -> Result<(), Broken> {
         let leg = legs[usize::from(child)];
         let are_leaves = legs.iter().all(|&leg| self.engine.has_block_medium(leg));
         let other = self.replaced.is_some_and(|earlier| earlier != leg);
-        if self.watch.has_faults() || other || !are_leaves || self.has_cells() {
+        if self.watch.has_faults() || other || !are_leaves {
             return Ok(());
         }
         let solos = self.figure(mirror, "solos");
@@ -62,12 +62,6 @@ impl Session<'_> {
             self.step()?;
         }
         Err(broken("progress", "a leg that is replaced is still in use"))
-    }
-
-    /// Whether a drive of the stack has cells.
-    fn has_cells(&self) -> bool {
-        let graph = &self.engine.graph;
-        (0..graph.len() as u32).any(|node| matches!(graph.machine(node).medium(), MediumSpec::Flash { .. }))
     }
 
     fn figure(&self, node: u32, name: &str) -> u64 {

@@ -374,9 +374,9 @@ fn a_read_asks_its_own_leg_once_that_is_rebuilt() {
 
 /// A leg of a mirror of leaves was replaced; the start that might find it blank was told that it may be initialised, and so
 /// were drives elsewhere in the array, which began anew on cells that were not erased: pages were programmed twice, or an array above
-/// such drives did not start (911127, 911405).
+/// such drives did not start (911127, 911405). A drive begins anew on a blank medium only.
 #[test]
-fn no_leg_is_replaced_where_drives_would_begin_anew() {
+fn a_leg_is_replaced_beside_drives_that_hold_data() {
     hold(Family::Arrays, &[910_098, 910_338, 911_127]);
     hold_shape(Shape::Random, 911_405);
 }

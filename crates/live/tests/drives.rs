@@ -1,0 +1,218 @@
+//! Emulated drives, served by a process of its own that is killed: what each kind must find again after that, and after a clean end.
+//!
+//! Nothing here is timed: the pace is read from the figures of `status`, and only that it is there.
+
+mod common;
+
+use common::client::Client;
+use common::process::{be_a_server, Process};
+use common::versions::{block_of, version_of, write_randomly, Knowledge, BLOCK};
+use common::{options, Served};
+use nandu_base::Rng;
+use std::path::Path;
+
+/// Not a test of its own: what [`Process`] runs.
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
+
+const EXPORT: &str = "[export.data]\ndevice = \"top\"\n";
+
+/// A small flash drive of pages of 4 KiB.
+fn ssd(name: &str, more: &str) -> String {
+    format!(
+        "[device.{name}]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"{name}.store\"\nchannels = 2\nplanes = 2\nblocks = 40\n\
+         page = \"4 KiB\"\npages_per_block = 16\nover_provisioning = 0.4\nread = \"20 us\"\nprogram = \"40 us\"\nerase = \"200 us\"\n{more}\n"
+    )
+}
+
+/// A disk whose arm is as slow as arms are.
+fn hdd(name: &str, more: &str) -> String {
+    format!("[device.{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\nstore = \"{name}.store\"\ncapacity = \"8 MiB\"\n{more}\n")
+}
+
+/// Random writes and flushes, then `kill -9`, three times on the same stores; then a clean end. `keeps` says that what was
+/// acknowledged survives, flushed or not.
+fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut rng = Rng::new(29);
+    let mut known = Knowledge::new(blocks);
+    for round in 0..5 {
+        let process = Process::start(stack, dir.path());
+        let mut client = Client::connect(&process.socket, "data");
+        for block in 0..blocks {
+            let found = version_of(block, &client.read(block * BLOCK, BLOCK as u32));
+            let checked = found.and_then(|found| known.check(block, found));
+            checked.unwrap_or_else(|wrong| panic!("round {round}: {wrong}\n{stack}"));
+        }
+        let pace = &process.status()["pace"];
+        assert!(pace["ends"].as_u64() >= Some(blocks.min(1)), "{pace}");
+        if round == 4 {
+            client.disconnect();
+            return process.stop();
+        }
+        write_randomly(&mut client, &mut known, &mut rng, blocks, requests);
+        if keeps {
+            known.durable.clone_from(&known.acked);
+        }
+        if round == 2 {
+            // A clean end keeps all that was acknowledged.
+            known.durable.clone_from(&known.acked);
+            drop(client);
+            process.stop();
+            continue;
+        }
+        process.kill();
+    }
+}
+
+#[test]
+fn flash_drives_of_all_maps_survive_kill_9() {
+    for map in [
+        "",
+        "arbiter = { kind = \"queued\" }",
+        "mapping = { kind = \"dftl\", ram = \"8 KiB\" }",
+        "mapping = { kind = \"tpc\", ram = \"8 KiB\", delayed_read = true }\ncheckpoint = 8",
+        "mapping = { kind = \"cftl\", ram = \"8 KiB\" }",
+        "mapping = { kind = \"fast\", log_blocks = 6 }",
+        "slc_cache = { dynamic = 1, when_full = \"through\" }",
+    ] {
+        // One bit in a cell has no other mode.
+        let drive = ssd("top", map)
+            .replace("slc-2015", if map.contains("slc_cache") { "mlc-2019" } else { "slc-2015" });
+        live(&format!("{EXPORT}{drive}"), 600, 1500, true);
+    }
+}
+
+#[test]
+fn a_drive_with_a_write_buffer_keeps_what_was_flushed_or_all_with_capacitors() {
+    let buffer = "write_buffer = { size = \"256 KiB\" }";
+    live(&format!("{EXPORT}{}", ssd("top", buffer)), 600, 1500, false);
+    let safe = "write_buffer = { size = \"256 KiB\", power_loss_protection = true }";
+    live(&format!("{EXPORT}{}", ssd("top", safe)), 600, 1500, true);
+}
+
+#[test]
+fn a_disk_survives_kill_9() {
+    live(&format!("{EXPORT}{}", hdd("top", "")), 400, 150, false);
+    live(&format!("{EXPORT}{}", hdd("top", "write_cache = false")), 400, 80, true);
+}
+
+#[test]
+fn a_mirror_of_a_flash_drive_and_a_disk_survives_kill_9() {
+    let mirror = "[device.top]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\n";
+    let stack = format!("{EXPORT}{mirror}{}{}", ssd("fast", ""), hdd("slow", ""));
+    live(&stack, 400, 200, false);
+}
+
+#[test]
+fn a_hybrid_of_flash_and_a_disk_survives_kill_9() {
+    let flash = |name: &str, bits: u32| {
+        format!(
+            "[device.{name}]\nkind = \"flash\"\nprofile = \"mlc-2019\"\nstore = \"{name}.store\"\nbits = {bits}\ncapacity = \"16 MiB\"\n"
+        )
+    };
+    let hybrid = "[device.top]\nkind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\ndram = \"512 KiB\"\n";
+    let stack = format!("{EXPORT}{hybrid}{}{}{}", flash("slc", 1), flash("mlc", 2), hdd("disk", ""));
+    live(&stack, 400, 200, false);
+}
+
+fn refusal(stack: &str, dir: &Path, create: bool) -> String {
+    let mut options = options(stack, dir);
+    options.create = create;
+    match Served::try_start(options) {
+        Ok(served) => {
+            served.stop();
+            panic!("it is served with create = {create}: {stack}");
+        }
+        Err(error) => {
+            assert_eq!(error.exit_code(), 2, "{error}");
+            error.to_string()
+        }
+    }
+}
+
+#[test]
+fn a_store_that_does_not_fit_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!("{EXPORT}{}", ssd("top", ""));
+    let store = dir.path().join("top.store");
+    let mut missing = options(&stack, dir.path());
+    missing.create = false;
+    let error = Served::try_start(missing).err().expect("there is no store").to_string();
+    assert!(error.contains("--create"), "{error}");
+    Served::start(options(&stack, dir.path())).stop();
+    let made = std::fs::read(&store).expect("a store");
+    for (other, words) in [
+        (stack.replace("blocks = 40", "blocks = 48"), "correct the options"),
+        (format!("{stack}mapping = {{ kind = \"dftl\", ram = \"8 KiB\" }}"), "map dftl"),
+        (format!("{EXPORT}{}", hdd("top", "")), "it holds flash of"),
+    ] {
+        for create in [false, true] {
+            let refused = refusal(&other, dir.path(), create);
+            assert!(refused.contains("device `top`") && refused.contains(words), "{refused}");
+        }
+    }
+    let held = Served::start(options(&stack, dir.path()));
+    let mut second = options(&stack, dir.path());
+    (second.unix, second.control) = (Some(dir.path().join("second.sock")), None);
+    let error = Served::try_start(second).err().expect("it is locked").to_string();
+    assert!(error.contains("another process has locked it"), "{error}");
+    held.stop();
+    std::fs::write(&store, b"somebody's letters").expect("a file");
+    for create in [false, true] {
+        assert!(refusal(&stack, dir.path(), create).contains("holds no drive of Nandu"));
+    }
+    assert_eq!(std::fs::read(&store).expect("a file"), b"somebody's letters");
+    // With its log cut short it is a drive no more.
+    std::fs::write(&store, [&made[..4096], &[0; 4096][..]].concat()).expect("a file");
+    assert!(refusal(&stack, dir.path(), true).contains("its log has no beginning"));
+}
+
+#[test]
+fn create_on_a_drive_that_holds_data_keeps_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!("{EXPORT}{}", ssd("top", ""));
+    for create in [true, true, false] {
+        let mut options = options(&stack, dir.path());
+        options.create = create;
+        let served = Served::start(options);
+        let mut client = served.connect("data");
+        if dir.path().join("written").exists() {
+            assert_eq!(client.read(8 * BLOCK, BLOCK as u32), block_of(8, 7));
+        }
+        client.write(8 * BLOCK, &block_of(8, 7));
+        client.disconnect();
+        served.stop();
+        std::fs::write(dir.path().join("written"), b"").expect("a file");
+    }
+}
+
+#[test]
+fn a_drive_in_memory_says_so_and_is_pulled_out_and_put_back() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mirror =
+        "[device.top]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\n";
+    let in_memory = |name: &str| ssd(name, "").replace(&format!("store = \"{name}.store\"\n"), "");
+    let stack = format!("{EXPORT}{mirror}{}{}", in_memory("a"), in_memory("b"));
+    let served = Served::start(options(&stack, dir.path()));
+    let tell = |line: &str| {
+        let command = line.parse().expect("a command");
+        nandu_live::ctl::send(&served.control, &command).unwrap_or_else(|error| panic!("{line}: {error}"))
+    };
+    let mut client = served.connect("data");
+    (0..200).for_each(|block| client.write(block * BLOCK, &block_of(block, 1)));
+    tell("fail a");
+    (0..200).for_each(|block| client.write(block * BLOCK, &block_of(block, 2)));
+    tell("add a");
+    common::wait_for("the leg to be filled", || {
+        (served.status()["devices"]["top"]["health"] == "whole").then_some(())
+    });
+    tell("fail b");
+    for block in 0..200 {
+        assert_eq!(version_of(block, &client.read(block * BLOCK, BLOCK as u32)), Ok(2));
+    }
+    client.disconnect();
+    served.stop();
+}
