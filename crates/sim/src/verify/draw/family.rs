@@ -31,6 +31,8 @@ pub enum Family {
     MirrorOfFiles,
     /// Tenants behind a fair queue.
     Queue,
+    /// Tenants on a drive whose dies serve them by share.
+    FairDies,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
     /// A hybrid disk whose rings are areas of one flash chip.
@@ -96,6 +98,8 @@ pub enum Drive {
     Worn,
     /// Units of several blocks, any map on pages.
     Units,
+    /// The same, its dies serve tenants by share.
+    Shared,
     /// Tenants, kept apart in any way.
     Tenants,
     /// Tenants that lend as much as they can.
@@ -140,6 +144,7 @@ impl Family {
         ("cache-culling", Family::Cache(Caching::Culling)),
         ("cache-write-back", Family::Cache(Caching::Back)),
         ("queue", Family::Queue),
+        ("fair-dies", Family::FairDies),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),
