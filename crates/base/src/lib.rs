@@ -40,7 +40,7 @@ pub use machine::{
     Area, Counter, DeviceEvent, Effect, Limits, Machine, OpenError, OpenHow, Place, Step, TimerKey, Violation,
 };
 pub use medium::{BlockSpec, Medium, MediumSpec, Oob, Overlay, Program, UnitState, Window};
-pub use node::{LayerStats, Node, Peek};
+pub use node::{LayerStats, Node, Peek, TenantStats};
 pub use part::Part;
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};

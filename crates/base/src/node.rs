@@ -60,6 +60,21 @@ impl LayerStats {
     }
 }
 
+/// What one tenant's requests were in one layer: those that it caused, whoever sent them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantStats {
+    /// Requests that reached the layer.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Requests that this layer finished.
+    pub finished: u64,
+    /// Sum of their latencies, from reaching the layer to the end.
+    pub latency_total: Span,
+    /// Longest latency.
+    pub latency_max: Span,
+}
+
 /// One machine of a graph with what its driver keeps beside it.
 pub struct Node {
     /// The machine.

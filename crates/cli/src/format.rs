@@ -111,6 +111,12 @@ pub fn percent(tenths: u64) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
+/// Thousandths that may be too many or too few: `+5.0 %`.
+pub fn signed_percent(thousandths: i64) -> String {
+    let sign = if thousandths < 0 { '-' } else { '+' };
+    format!("{sign}{}", percent(thousandths.unsigned_abs()))
+}
+
 /// A field's name as words: `flash_read` becomes `flash read`.
 pub fn words(name: &str) -> String {
     name.replace('_', " ")

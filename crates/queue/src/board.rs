@@ -41,7 +41,7 @@ impl Class {
 /// A request that waits, or is on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The request from above.
+    /// The request from above, or what else the owner of the board knows it by.
     pub id: ReqId,
     /// Whose it is.
     pub tenant: TenantId,
@@ -117,12 +117,22 @@ impl Board {
     }
 
     /// Puts a request up; its number is given here.
-    pub fn add(&mut self, mut entry: Entry) -> u32 {
-        entry.number = self.next_number;
-        self.next_number += 1;
+    pub fn add(&mut self, entry: Entry) -> u32 {
+        let number = self.next_number;
+        self.add_numbered(Entry { number, ..entry })
+    }
+
+    /// Puts a request up that has its number already, as one that could not be put up when its turn came. Its place is that of its
+    /// number; finding it costs a step for each younger one of its group and class. [`add`](Board::add) counts on from the
+    /// highest number.
+    pub fn add_numbered(&mut self, entry: Entry) -> u32 {
+        self.next_number = self.next_number.max(entry.number + 1);
         let (group, class) = (entry.group as usize, entry.class as usize);
-        let newest = self.lists[group][class].newest;
-        let new = Slot { entry, older: newest, newer: NONE };
+        let (mut older, mut newer) = (self.lists[group][class].newest, NONE);
+        while older != NONE && self.get(older).number > entry.number {
+            (older, newer) = (self.slots[older as usize].older, older);
+        }
+        let new = Slot { entry, older, newer };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = new;
@@ -134,11 +144,14 @@ impl Board {
             }
         };
         let list = &mut self.lists[group][class];
-        match newest {
+        match older {
             NONE => list.oldest = slot,
-            newest => self.slots[newest as usize].newer = slot,
+            older => self.slots[older as usize].newer = slot,
         }
-        list.newest = slot;
+        match newer {
+            NONE => list.newest = slot,
+            newer => self.slots[newer as usize].older = slot,
+        }
         list.len += 1;
         if let Some(trees) = self.trees.get_mut(group) {
             self.forest.insert(&mut trees[class], slot, entry.start);
@@ -327,6 +340,33 @@ mod tests {
                 prop_assert_eq!(board.waiting() as usize, plain.len());
                 prop_assert!(board.is_sound());
             }
+        }
+    }
+
+    #[test]
+    fn one_that_comes_late_stands_where_its_number_says() {
+        for seed in 0..200 {
+            let mut rng = nandu_base::Rng::new(seed);
+            let (mut board, mut plain) = (Board::new(2, 2, false), Vec::new());
+            for number in 0..30 {
+                // Each number once, in an order that is a little out of order.
+                let number = number ^ rng.below(2) * 3;
+                if plain.iter().any(|&(n, _)| n == number) {
+                    continue;
+                }
+                let class = if rng.below(2) == 0 { Class::Read } else { Class::Write };
+                board.add_numbered(Entry { number, ..entry(1, class, 0) });
+                plain.push((number, class));
+                if rng.below(3) == 0 {
+                    let oldest = plain.iter().filter(|p| p.1 == class).min_by_key(|p| p.0).unwrap().0;
+                    let slot = board.oldest(1, class).unwrap();
+                    assert_eq!(board.take(slot).number, oldest, "seed {seed}");
+                    plain.retain(|p| p.0 != oldest);
+                }
+                assert!(plain.iter().map(|p| p.0).min() == board.first(1).map(|s| board.get(s).number));
+            }
+            let (next, highest) = (board.add(entry(1, Class::Read, 0)), plain.iter().map(|p| p.0).max());
+            assert!(highest.is_none_or(|highest| board.get(next).number > highest), "seed {seed}");
         }
     }
 

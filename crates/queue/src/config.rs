@@ -5,7 +5,7 @@ use crate::machine::{Parts, Queue};
 use crate::order::OrderConfig;
 use crate::schedulers::{
     Anticipatory, AnticipatoryConfig, Cffq, CffqConfig, Cfq, CfqConfig, Deadline, DeadlineConfig, Drr,
-    DrrConfig, Fios, FiosConfig, FlashFq, FlashFqConfig, Noop, Vssd, VssdConfig, Weights,
+    DrrConfig, Fios, FiosConfig, FlashFq, FlashFqConfig, Noop, Scheduler, Vssd, VssdConfig, Weights,
 };
 use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ fn window() -> Span {
 }
 
 /// Who goes next.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SchedulerConfig {
     /// One queue for all.
@@ -103,22 +103,7 @@ impl QueueConfig {
         if let Some(flaw) = self.order.flaw() {
             return Err(BuildError::at("order", flaw));
         }
-        let least = Span::from_us(10);
-        let flaw = match &self.scheduler {
-            SchedulerConfig::Cfq(c) if c.slice_sync == Span::ZERO || c.slice_async == Span::ZERO => {
-                "`slice_sync` and `slice_async` are longer than nothing"
-            }
-            SchedulerConfig::Cfq(c) if c.quantum == 0 => "`quantum` is at least 1",
-            SchedulerConfig::Cffq(c) if c.slice == Span::ZERO => "`slice` is longer than nothing",
-            SchedulerConfig::Deadline(c) if c.batch == 0 => "`batch` is at least 1",
-            SchedulerConfig::Fios(c) if c.slice < least => "`slice` is at least 10 us",
-            SchedulerConfig::Drr(c) if c.quantum < least => "`quantum` is at least 10 us",
-            SchedulerConfig::Vssd(c) if c.credits < least => "`credits` is at least 10 us",
-            SchedulerConfig::Vssd(c) if c.per_channel == 0 => "`per_channel` is at least 1",
-            SchedulerConfig::Vssd(c) if c.channels == 0 || c.channels > 64 => "`channels` is 1 to 64",
-            _ => return Ok(()),
-        };
-        Err(BuildError::at("scheduler", flaw))
+        self.scheduler.flaw().map_or(Ok(()), |flaw| Err(BuildError::at("scheduler", flaw)))
     }
 
     /// Whether the scheduler asks the knob `order`.
@@ -131,6 +116,44 @@ impl QueueConfig {
             | SchedulerConfig::Drr(_) => true,
             SchedulerConfig::Cfq(c) => c.slices == Slices::Slo,
             _ => false,
+        }
+    }
+}
+
+impl SchedulerConfig {
+    /// What is wrong with its options, if anything is.
+    pub fn flaw(&self) -> Option<&'static str> {
+        let least = Span::from_us(10);
+        let flaw = match self {
+            SchedulerConfig::Cfq(c) if c.slice_sync == Span::ZERO || c.slice_async == Span::ZERO => {
+                "`slice_sync` and `slice_async` are longer than nothing"
+            }
+            SchedulerConfig::Cfq(c) if c.quantum == 0 => "`quantum` is at least 1",
+            SchedulerConfig::Cffq(c) if c.slice == Span::ZERO => "`slice` is longer than nothing",
+            SchedulerConfig::Deadline(c) if c.batch == 0 => "`batch` is at least 1",
+            SchedulerConfig::Fios(c) if c.slice < least => "`slice` is at least 10 us",
+            SchedulerConfig::Drr(c) if c.quantum < least => "`quantum` is at least 10 us",
+            SchedulerConfig::Vssd(c) if c.credits < least => "`credits` is at least 10 us",
+            SchedulerConfig::Vssd(c) if c.per_channel == 0 => "`per_channel` is at least 1",
+            SchedulerConfig::Vssd(c) if c.channels == 0 || c.channels > 64 => "`channels` is 1 to 64",
+            _ => return None,
+        };
+        Some(flaw)
+    }
+
+    /// The scheduler for tenants of these weights, SYSTEM first, for a device that has one for each of its parts. `order` is for
+    /// those that ask it.
+    pub fn boxed(&self, weights: Weights, order: OrderConfig) -> Box<dyn Scheduler> {
+        match *self {
+            SchedulerConfig::Noop => Box::new(Noop::new(order)),
+            SchedulerConfig::Deadline(c) => Box::new(Deadline::new(c)),
+            SchedulerConfig::Anticipatory(c) => Box::new(Anticipatory::new(c, weights.0.len())),
+            SchedulerConfig::Cfq(c) => Box::new(Cfq::new(c, weights, order)),
+            SchedulerConfig::Cffq(c) => Box::new(Cffq::new(c, weights, order)),
+            SchedulerConfig::Fios(c) => Box::new(Fios::new(c, weights)),
+            SchedulerConfig::FlashFq(c) => Box::new(FlashFq::new(c, weights, order)),
+            SchedulerConfig::Vssd(c) => Box::new(Vssd::new(c, weights)),
+            SchedulerConfig::Drr(c) => Box::new(Drr::new(c, weights, order)),
         }
     }
 }

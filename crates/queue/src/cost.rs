@@ -5,7 +5,8 @@
 //!   docs/benchmark.md for pages of 4 KiB: a read 52 us, a write 412 us, spread over its 64 dies for each further byte.
 //! - `bytes`: bytes and nothing else, with a floor of one page for a request.
 //!
-//! Costs are nanoseconds of one die; only their ratios matter to a scheduler.
+//! Costs are nanoseconds of one die. Slices, credits and quanta that a scheduler is given as times are amounts of the same: with
+//! `bytes`, where a byte is a nanosecond, 100 us are 24 pages, and 10 ms are 2441.
 
 use crate::board::Class;
 use nandu_base::Span;

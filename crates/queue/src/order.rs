@@ -1,7 +1,7 @@
 //! In which order the requests of one tenant go.
 //!
 //! - `fifo`: as they came.
-//! - `reads-first`: reads as they came, then the rest.
+//! - `reads-first`: reads as they came, then the rest; at most `ahead` reads in a row pass an older request of another kind.
 //! - `irbw-fifo`: individual reads, bundled writes. A write takes along those that wait in the same unit (a flash block),
 //!   lowest address first; a bundle that has begun is not broken by reads. With `reads_first` a read goes before a bundle
 //!   that has not begun. (Kim, Oh, Kim, Choi, Lee, Noh, "Disk schedulers for solid state drives", EMSOFT 2009.)
@@ -26,7 +26,11 @@ pub enum OrderConfig {
     #[default]
     Fifo,
     /// Reads as they came, then the rest.
-    ReadsFirst,
+    ReadsFirst {
+        /// Reads that may pass the oldest of the rest. By default there is no bound.
+        #[serde(default = "no_bound")]
+        ahead: u32,
+    },
     /// Individual reads, bundled writes.
     IrbwFifo {
         /// What a bundle lies in: a block of the flash, or a superblock. Default 1 MiB; at least one sector.
@@ -48,6 +52,10 @@ pub enum OrderConfig {
         #[serde(default = "run")]
         run: u32,
     },
+}
+
+fn no_bound() -> u32 {
+    u32::MAX
 }
 
 fn unit() -> ByteLen {
@@ -82,7 +90,7 @@ impl OrderConfig {
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     unit: u64,
-    /// Writes in a row in this unit; 0 when nothing is preferred.
+    /// Writes in a row in this unit; 0 when nothing is preferred. With reads first, the reads that have passed.
     run: u32,
 }
 
@@ -104,7 +112,10 @@ impl Order {
         let read = board.oldest(group, Class::Read);
         match self.config {
             OrderConfig::Fifo => board.first(group),
-            OrderConfig::ReadsFirst => read.or(board.oldest(group, Class::Write)),
+            OrderConfig::ReadsFirst { ahead } => {
+                let may_pass = self.last[group].run < ahead;
+                read.filter(|_| may_pass).or(board.first(group))
+            }
             OrderConfig::Bp { unit, run } => {
                 self.of_last_unit(board, group, unit.0, run).or(board.first(group))
             }
@@ -125,8 +136,19 @@ impl Order {
         (board.get(slot).start / unit == last.unit).then_some(slot)
     }
 
-    /// `entry` was sent.
-    pub fn sent(&mut self, entry: &Entry) {
+    /// `entry` is sent; it is on the board for the last time.
+    pub fn sent(&mut self, entry: &Entry, board: &Board) {
+        if let OrderConfig::ReadsFirst { .. } = self.config {
+            let passed = &mut self.last[entry.group as usize].run;
+            let is_older = |slot: u32| board.get(slot).number < entry.number;
+            match entry.class {
+                Class::Write => *passed = 0,
+                Class::Read => {
+                    let passes = board.oldest(entry.group as usize, Class::Write).is_some_and(is_older);
+                    *passed = passed.saturating_add(u32::from(passes));
+                }
+            }
+        }
         let (OrderConfig::IrbwFifo { unit, run, .. } | OrderConfig::Bp { unit, run }) = self.config else {
             return;
         };
@@ -167,9 +189,8 @@ mod tests {
         let mut order = Order::new(config, 1);
         let mut out = Vec::new();
         while let Some(slot) = order.pick(&board, 0) {
-            let entry = board.take(slot);
-            order.sent(&entry);
-            out.push(entry.start);
+            order.sent(board.get(slot), &board);
+            out.push(board.take(slot).start);
         }
         out
     }
@@ -182,7 +203,9 @@ mod tests {
     fn fifo_keeps_the_order_and_reads_first_takes_reads_out() {
         let requests = [(W, 1), (R, 2), (W, 3), (R, 4)];
         assert_eq!(order(OrderConfig::Fifo, &requests), [1, 2, 3, 4]);
-        assert_eq!(order(OrderConfig::ReadsFirst, &requests), [2, 4, 1, 3]);
+        assert_eq!(order(OrderConfig::ReadsFirst { ahead: u32::MAX }, &requests), [2, 4, 1, 3]);
+        assert_eq!(order(OrderConfig::ReadsFirst { ahead: 1 }, &requests), [2, 1, 4, 3]);
+        assert_eq!(order(OrderConfig::ReadsFirst { ahead: 0 }, &requests), [1, 2, 3, 4]);
     }
 
     #[test]

@@ -3,11 +3,15 @@
 //! The measure is *device time*: how long dies, heads and devices without further detail were busy for a tenant, collection
 //! that it caused included. It does not depend on how large or how dear a tenant's requests are, and an idle tenant uses none.
 //!
+//! *Share error*: how far its share is from the one that its weight stands for, as a part of that. *Slowdown* (the mean latency
+//! beside others over the mean latency alone) is in [`TenantResult`](crate::result::TenantResult), as it takes runs of its own.
+//!
 //! *Jain's index* of x is (sum x)^2 / (n sum x^2), here of device time over weight: 1 when all are served by their
 //! weights, 1/n when one has everything. (Jain, Chiu, Hawe, DEC-TR-301, 1984.) It says something about a scheduler only
 //! while every tenant always has something to ask for.
 
 use crate::result::LayerResult;
+use nandu_base::{ChargeTable, Resource, Span, TenantId, Work};
 use serde::Serialize;
 
 /// What one tenant used of the devices.
@@ -23,10 +27,23 @@ pub struct DeviceTime {
     pub share_thousandths: u64,
     /// The part that its weight stands for, in thousandths.
     pub wanted_thousandths: u64,
+    /// The share less what its weight stands for, over that, in thousandths: 50 for a twentieth too much.
+    pub error_thousandths: i64,
 }
 
 /// Resources whose busy time is device time; a channel is busy while its die is.
 const COUNTED: [&str; 3] = ["die", "head", "device"];
+
+/// Device time of a tenant in one machine, and the part of it that was garbage collection.
+pub fn device_time(charges: &ChargeTable, tenant: TenantId) -> (Span, Span) {
+    let counted = Resource::ALL.into_iter().filter(|resource| COUNTED.contains(&resource.name()));
+    let (mut all, mut gc) = (Span::ZERO, Span::ZERO);
+    for resource in counted {
+        all = Work::ALL.into_iter().fold(all, |sum, work| sum + charges.get(tenant, resource, work));
+        gc += charges.get(tenant, resource, Work::Gc);
+    }
+    (all, gc)
+}
 
 /// The device time of tenants, each given by name and weight.
 pub fn device_times(tenants: &[(&str, u16)], layers: &[LayerResult]) -> Vec<DeviceTime> {
@@ -45,6 +62,12 @@ pub fn device_times(tenants: &[(&str, u16)], layers: &[LayerResult]) -> Vec<Devi
     for tenant in &mut out {
         tenant.share_thousandths = part(tenant.busy_ns.into(), busy);
         tenant.wanted_thousandths = part(tenant.weight.into(), weights);
+        // Of the exact shares: over x W / (all x w), less one.
+        let (has, wanted) =
+            (i128::from(tenant.busy_ns) * weights as i128, busy as i128 * i128::from(tenant.weight));
+        tenant.error_thousandths = ((has - wanted) * 1000 + (has - wanted).signum() * wanted / 2)
+            .checked_div(wanted)
+            .unwrap_or(0) as i64;
     }
     out
 }
@@ -65,9 +88,27 @@ pub fn jain(times: &[DeviceTime]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Charge;
 
     fn time(weight: u16, busy_ns: u64) -> DeviceTime {
         DeviceTime { weight, busy_ns, ..DeviceTime::default() }
+    }
+
+    #[test]
+    fn an_error_is_a_part_of_what_is_wanted() {
+        let charge =
+            |tenant: &str, busy_ns| Charge { tenant: tenant.into(), resource: "die", work: "read", busy_ns };
+        let layer = |charges| LayerResult { charges, ..LayerResult::default() };
+        let of = |a, b| {
+            let times =
+                device_times(&[("a", 300), ("b", 100)], &[layer(vec![charge("a", a), charge("b", b)])]);
+            [times[0].error_thousandths, times[1].error_thousandths]
+        };
+        assert_eq!(of(300, 100), [0, 0]);
+        // 60 and 40 % in place of 75 and 25.
+        assert_eq!(of(600, 400), [-200, 600]);
+        assert_eq!(of(0, 0), [0, 0]);
+        assert_eq!(of(7, 0), [333, -1000]);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::metrics::{Class, History, Metrics};
 use crate::over_time::OverTime;
 use crate::replay::Outcome;
 use crate::steady::{self, SteadyState};
-use nandu_base::{Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, Work};
+use nandu_base::{
+    Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, TenantStats, Work,
+};
 use nandu_stack::{Change, Graph, Stack};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -125,7 +127,7 @@ impl TenantResult {
 }
 
 /// One layer's share of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerResult {
     /// The device.
     pub name: String,
@@ -155,6 +157,28 @@ pub struct LayerResult {
     pub busy_ns: BTreeMap<&'static str, u64>,
     /// What it drew, by state; empty where that is not known.
     pub energy: Vec<EnergyState>,
+    /// By tenant, where there are several: what each caused here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<LayerTenant>,
+}
+
+/// What one tenant caused in one layer, also when a machine above did it later on its behalf.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LayerTenant {
+    /// Its name; `system` for what nobody caused.
+    pub tenant: String,
+    /// Requests that reached the layer.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Mean time from reaching the layer to the end, of those that the layer finished.
+    pub latency_mean_ns: u64,
+    /// The longest.
+    pub latency_max_ns: u64,
+    /// Time that dies, heads and the device itself were busy for it.
+    pub device_ns: u64,
+    /// That part of it that was garbage collection.
+    pub gc_ns: u64,
 }
 
 /// Time that a tenant kept a resource busy.
@@ -339,6 +363,7 @@ fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)
         latency_max_ns: stats.latency_max.0,
         path_total_ns: path_map(&stats.path),
         counters: counters.iter().map(|c| (c.name, c.value)).collect(),
+        tenants: layer_tenants(graph, node, stack),
         charges: charges(graph, node, stack),
         busy_ns: busy.iter().map(|&(resource, span)| (resource.name(), span.0)).collect(),
         energy: energy::states(graph, node, from, to),
@@ -360,6 +385,26 @@ fn charges(graph: &Graph, node: u32, stack: &Stack) -> Vec<Charge> {
         }
     }
     out
+}
+
+/// The tenants that did anything in a layer.
+fn layer_tenants(graph: &Graph, node: u32, stack: &Stack) -> Vec<LayerTenant> {
+    let charged = graph.charges(node);
+    let row = |(place, stats): (usize, &TenantStats)| {
+        let tenant = TenantId(place as u16);
+        let (device, gc) = fairness::device_time(charged, tenant);
+        LayerTenant {
+            tenant: tenant_name(stack, tenant),
+            requests: stats.requests,
+            bytes: stats.bytes,
+            latency_mean_ns: stats.latency_total.0.checked_div(stats.finished).unwrap_or(0),
+            latency_max_ns: stats.latency_max.0,
+            device_ns: device.0,
+            gc_ns: gc.0,
+        }
+    };
+    let rows = graph.tenant_stats(node).iter().enumerate().map(row);
+    rows.filter(|row| row.requests > 0 || row.device_ns > 0).collect()
 }
 
 fn tenant_name(stack: &Stack, tenant: TenantId) -> String {

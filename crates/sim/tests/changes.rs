@@ -50,6 +50,36 @@ fn share(result: &RunResult) -> u64 {
     a * 1000 / (a + b)
 }
 
+/// The same tenants on a drive whose dies serve by share; thousandths of the dies' time that the first has. Both write, which
+/// only a drive that gives each blocks of its own can share out: pages of a block are programmed in order.
+fn share_of_dies(isolation: &str, change: &str) -> u64 {
+    let queue = "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n";
+    assert!(QUEUE.contains(queue));
+    let arbiter = "arbiter = { kind = \"queued\", scheduler = { kind = \"flashfq\" } }\n";
+    let stack = QUEUE
+        .replace(queue, "")
+        .replace("below = \"queue\"", "below = \"ssd\"")
+        .replace("offset = \"1 MiB\"", "offset = \"5 MiB\"")
+        .replace("blocks = 40\npages_per_block = 64", "blocks = 160\npages_per_block = 16");
+    run(&format!("{stack}{arbiter}{isolation}{change}"), &[0.0, 0.0]).tenants[0].device.share_thousandths
+}
+
+#[test]
+fn dies_hear_of_a_weight_that_changes() {
+    let apart = "isolation = { kind = \"vssd\" }\n\
+        tenants = [{ name = \"a\", size = \"5 MiB\" }, { name = \"b\", size = \"5 MiB\" }]\n";
+    let before = share_of_dies(apart, "");
+    assert!((730..=770).contains(&before), "{before}");
+    let mixed = share_of_dies("", "");
+    assert!(
+        (470..=530).contains(&mixed),
+        "whose page comes next in the open block was settled when it came: {mixed}"
+    );
+    // Half of the time 3 to 1, half of it 1 to 3.
+    let both = share_of_dies(apart, "[change.half]\nat = \"250 ms\"\ntenant = \"a\"\nweight = 33\n");
+    assert!((470..=530).contains(&both), "{both}");
+}
+
 #[test]
 fn a_weight_changes_at_its_time() {
     let before = share(&run(QUEUE, &[0.0, 0.0]));

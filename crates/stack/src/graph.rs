@@ -11,7 +11,7 @@ use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChargeTable, Content, Cx, Deal, DealError, Dealt, DeviceEvent,
     Effect, Flags, Instant, LayerStats, Machine, Medium, Node, Notice, Op, OpenError, OpenHow, Owner,
     Payload, PayloadPool, Peek, Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId,
-    TenantShare, TimerKey, Violation,
+    TenantShare, TenantStats, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -97,6 +97,8 @@ pub struct Graph {
     check_paths: bool,
     /// Contents are stored: what is finished is looked at.
     looks: bool,
+    /// By machine and tenant, SYSTEM first; empty where there is one tenant.
+    by_tenant: Vec<Vec<TenantStats>>,
 }
 
 impl Graph {
@@ -124,6 +126,7 @@ impl Graph {
             violation: None,
             check_paths: content == Content::Stamps,
             looks: content != Content::Nothing,
+            by_tenant: if tenants > 2 { vec![vec![TenantStats::default(); tenants]; n] } else { Vec::new() },
         };
         for part in parts {
             let Part { name, machine, children, medium } = part;
@@ -169,8 +172,34 @@ impl Graph {
         &self.nodes[node as usize].stats
     }
 
+    /// A layer's figures by tenant, SYSTEM first; empty where there is one tenant.
+    pub fn tenant_stats(&self, node: u32) -> &[TenantStats] {
+        self.by_tenant.get(node as usize).map_or(&[], |tenants| tenants)
+    }
+
+    /// A request reaches a layer of a stack with several tenants.
+    #[inline(never)]
+    fn enter_for_tenant(&mut self, node: u32, id: ReqId) {
+        let request = &self.requests[id];
+        let stats = &mut self.by_tenant[node as usize][usize::from(request.cause.0)];
+        stats.requests += 1;
+        stats.bytes += request.len.0;
+    }
+
+    /// A layer of a stack with several tenants finishes a request.
+    #[inline(never)]
+    fn finish_for_tenant(&mut self, id: ReqId, now: Instant) {
+        let request = &self.requests[id];
+        let latency = now.since(request.entered);
+        let stats = &mut self.by_tenant[request.node as usize][usize::from(request.cause.0)];
+        stats.finished += 1;
+        stats.latency_total += latency;
+        stats.latency_max = stats.latency_max.longer(latency);
+    }
+
     /// Starts counting anew in every layer.
     pub fn reset_counters(&mut self) {
+        self.by_tenant.iter_mut().for_each(|tenants| tenants.fill(TenantStats::default()));
         for node in &mut self.nodes {
             node.stats = LayerStats::EMPTY;
             node.charges.clear();
@@ -400,6 +429,9 @@ impl Graph {
     fn request(&mut self, node: u32, id: ReqId, now: Instant) -> Step {
         let request = &self.requests[id];
         let (op, len) = (request.op, request.len);
+        if !self.by_tenant.is_empty() {
+            self.enter_for_tenant(node, id);
+        }
         self.call(node, now, |me, cx| {
             me.stats.enter(op, len);
             me.machine.request(id, cx)
@@ -529,6 +561,9 @@ impl Graph {
     fn finish<D: Driver>(&mut self, id: ReqId, now: Instant, driver: &mut D) -> Option<(u32, Step)> {
         if self.looks && self.is_held(id, now, driver) {
             return None;
+        }
+        if !self.by_tenant.is_empty() {
+            self.finish_for_tenant(id, now);
         }
         let request = &mut self.requests[id];
         debug_assert!(request.state == State::Sent, "request {id:?} is finished while {:?}", request.state);

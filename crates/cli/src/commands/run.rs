@@ -5,7 +5,8 @@ use crate::commands::compare::{race, warn};
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
-    bandwidth, count, percent, plural, shares, short_hash, size, thousandths, three, time, words,
+    bandwidth, count, percent, plural, shares, short_hash, signed_percent, size, thousandths, three, time,
+    words,
 };
 use crate::life::life;
 use crate::open::open;
@@ -119,6 +120,7 @@ pub fn summary(label: &str, result: &RunResult) -> String {
         let _ = writeln!(out, "change {} at {}: {what}", change.name, time(change.at_ns));
     }
     let _ = write!(out, "\n{}", layers(result));
+    let _ = write!(out, "{}", tenants_of_layers(result));
     let _ = write!(out, "{}", counters(result));
     let _ = write!(out, "{}", life(result));
     let _ = write!(out, "\n{}", provenance(result));
@@ -217,6 +219,7 @@ fn tenants(result: &RunResult) -> Table {
         "device time",
         "its share",
         "wanted",
+        "error",
         "gc",
     ];
     let mut table = Table::new(heads.into_iter().chain(slowed.then_some("slowdown")));
@@ -234,11 +237,41 @@ fn tenants(result: &RunResult) -> Table {
                 .chain(times.map(time))
                 .chain([time(device.busy_ns)])
                 .chain(shares)
-                .chain([time(device.gc_ns)])
+                .chain([signed_percent(device.error_thousandths), time(device.gc_ns)])
                 .chain(slowed.then(slowdown)),
         );
     }
     table
+}
+
+/// Tenants from which on the layers are not told apart by tenant here, but in the report and the JSON.
+const MANY: usize = 5;
+
+/// What each tenant caused in each layer, the top first; empty for one tenant.
+fn tenants_of_layers(result: &RunResult) -> String {
+    let rows: usize = result.layers.iter().map(|layer| layer.tenants.len()).sum();
+    if rows == 0 {
+        return String::new();
+    }
+    if result.tenants.len() >= MANY {
+        return format!(
+            "\ntenants in each layer: {}, with --json and in a --report\n",
+            plural(rows as u64, "row")
+        );
+    }
+    let mut table =
+        Table::new(["<tenant in a layer", "<", "requests", "bytes", "mean", "max", "device time", "gc"]);
+    for layer in result.layers.iter().rev() {
+        for (i, tenant) in layer.tenants.iter().enumerate() {
+            let name = if i == 0 { layer.name.clone() } else { String::new() };
+            let mut cells = vec![name, tenant.tenant.clone(), count(tenant.requests), size(tenant.bytes)];
+            cells.extend(
+                [tenant.latency_mean_ns, tenant.latency_max_ns, tenant.device_ns, tenant.gc_ns].map(time),
+            );
+            table.row(cells);
+        }
+    }
+    format!("\n{table}")
 }
 
 /// One row for each layer, the top first.

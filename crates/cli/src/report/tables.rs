@@ -1,7 +1,7 @@
 //! Tables of the page.
 
 use super::svg::escape;
-use crate::format::{count, percent, plural, shares, size, thousandths, three, time, words};
+use crate::format::{count, percent, plural, shares, signed_percent, size, thousandths, three, time, words};
 use crate::life;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
@@ -60,12 +60,13 @@ pub fn details(row: &Row, open: bool) -> String {
     let r = &row.result;
     let open = if open { " open" } else { "" };
     format!(
-        "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}{}</details>\n",
+        "<details{open}><summary>{} <span>{}</span></summary>\n{}{}{}{}{}{}</details>\n",
         escape(&row.label),
         escape(&format!("{}, mean {}", plural(r.all.requests, "request"), time(r.all.mean_ns))),
         classes(r),
         tenants(r),
         layers(r),
+        tenants_of_layers(r),
         counters(r),
         drew_and_wore(r)
     )
@@ -114,7 +115,8 @@ fn tenants(r: &RunResult) -> String {
     }
     let latencies =
         table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))));
-    let heads = ["tenant", "weight", "device time", "its share", "wanted", "garbage collection", "slowdown"];
+    let heads =
+        ["tenant", "weight", "device time", "its share", "wanted", "error", "garbage collection", "slowdown"];
     let shares = r.tenants.iter().map(|t| {
         let device = &t.device;
         let cells = vec![
@@ -123,12 +125,38 @@ fn tenants(r: &RunResult) -> String {
             time(device.busy_ns),
             percent(device.share_thousandths),
             percent(device.wanted_thousandths),
+            signed_percent(device.error_thousandths),
             time(device.gc_ns),
             t.slowdown_thousandths().map_or_else(|| "-".into(), thousandths),
         ];
         (false, cells)
     });
-    latencies + &table(&heads, &[0], shares)
+    let jain = r.jain_thousandths.map_or_else(String::new, |jain| {
+        let said = "1 where all have device time by their weights, 1/n where one of n has all.";
+        format!("<p>Jain's index of device time by weight: {}; {said}</p>\n", thousandths(jain))
+    });
+    latencies + &table(&heads, &[0], shares) + &jain
+}
+
+/// What each tenant caused in each layer, the top first.
+fn tenants_of_layers(r: &RunResult) -> String {
+    let heads = ["layer", "tenant", "requests", "bytes", "mean", "max", "device time", "garbage collection"];
+    let rows: Vec<_> = r
+        .layers
+        .iter()
+        .rev()
+        .flat_map(|layer| layer.tenants.iter().map(move |tenant| (layer, tenant)))
+        .map(|(layer, tenant)| {
+            let times = [tenant.latency_mean_ns, tenant.latency_max_ns, tenant.device_ns, tenant.gc_ns];
+            let name =
+                [layer.name.clone(), tenant.tenant.clone(), count(tenant.requests), size(tenant.bytes)];
+            (false, name.into_iter().chain(times.map(time)).collect::<Vec<_>>())
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table(&heads, &[0, 1], rows)
 }
 
 fn layers(r: &RunResult) -> String {

@@ -238,7 +238,7 @@ impl DeviceConfig for SsdConfig {
         let given = given.and_then(|tenancy| tenancy.tenants.table.parts().last());
         let logical = given.map_or(size.logical, |last| last.end());
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
-        let queue = self.queue(&units, geometry)?;
+        let queue = self.queue(&units, geometry, &profile, cx)?;
         let drive = Drive { profile, geometry, units, shape, size, tenancy };
         match (&self.mapping, queue) {
             (MapConfig::Page, Some(queue)) => {

@@ -71,7 +71,7 @@ use level::Leveller;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, Deal, DealError, Dealt, EnergyPart, ErrorKind, FlashMap,
     Instant, LaneTape, Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, RamPower, Ratio, ReqId,
-    Resource, Span, Step, TenantSpace, TimerKey, Violation, WearRegion, Work,
+    Resource, Span, Step, TenantId, TenantShare, TenantSpace, TimerKey, Violation, WearRegion, Work,
 };
 use nandu_ftl::aged::Aged;
 use nandu_ftl::gc::GcPolicy;
@@ -226,6 +226,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         queue.erase_too_early = planted.erase_too_early;
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
+        queue.forgets = cx.planted("ssd.die-forgets");
         let planes = blocks.planes.len();
         let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
@@ -321,10 +322,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if let Some(buffer) = &self.buffer {
             cx.cancel_wake(buffer.key());
         }
-        self.record_trims(cx, nandu_base::TenantId::SYSTEM);
+        self.record_trims(cx, TenantId::SYSTEM);
         self.write_map_back(cx);
         if M::PAGED && self.paging.keeper.is_some() {
-            self.take_checkpoint(nandu_base::TenantId::SYSTEM, cx);
+            self.take_checkpoint(TenantId::SYSTEM, cx);
         }
         if DEFERS {
             self.close_when_done(cx);
@@ -420,6 +421,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
     }
 
+    fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
+        self.queue.set_weight(tenant, share.weight);
+        Step::Idle
+    }
+
     fn deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
         self.make_deal(deal, cx)
     }
@@ -499,6 +505,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         self.slc_counters(out);
         self.suspension_counters(out);
+        self.queue.share_counters(out);
         self.wear_counters(out);
         self.tenant_counters(out);
         if self.streams.is_some() {
@@ -549,6 +556,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.counts_all = self.queue.outstanding() == 0;
         self.lanes.reset_busy();
         self.queue.suspensions = Default::default();
+        self.queue.reset_share_counters();
         self.map.reset_counts();
         self.paging.reset_counters();
         self.leveller.reset_counters();
@@ -566,6 +574,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         }
         self.check_operations()?;
         self.queue.check_suspensions()?;
+        self.queue.check_shares()?;
         if let Some(buffer) = &self.buffer {
             buffer.check()?;
         }

@@ -65,7 +65,7 @@ impl Scheduler for Cffq {
             }
         };
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
-        self.order.sent(board.get(slot));
+        self.order.sent(board.get(slot), board);
         Next::Send(slot)
     }
 

@@ -203,7 +203,7 @@ impl Cfq {
         if full && self.config.slices == Slices::Classic {
             return Next::Until(end);
         }
-        self.order.sent(board.get(slot));
+        self.order.sent(board.get(slot), board);
         Next::Send(slot)
     }
 }

@@ -72,7 +72,7 @@ impl Scheduler for Drr {
             match self.order.pick(board, tenant) {
                 Some(slot) if self.deficit[tenant] >= board.get(slot).cost.0 => {
                     self.deficit[tenant] -= board.get(slot).cost.0;
-                    self.order.sent(board.get(slot));
+                    self.order.sent(board.get(slot), board);
                     return Next::Send(slot);
                 }
                 Some(_) => {}

@@ -124,7 +124,7 @@ impl Scheduler for FlashFq {
         }
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
         let entry = board.get(slot);
-        self.order.sent(entry);
+        self.order.sent(entry, board);
         self.virtual_time = self.virtual_time.max(tag);
         let step = u128::from(entry.cost.0) * 100 / u128::from(self.weights.of(tenant));
         self.tags[tenant] = tag + step.max(1) as u64;

@@ -36,7 +36,7 @@ impl Scheduler for Noop {
 
     fn next(&mut self, board: &Board, _now: Instant) -> Next {
         let slot = self.order.pick(board, 0).expect("a request waits");
-        self.order.sent(board.get(slot));
+        self.order.sent(board.get(slot), board);
         Next::Send(slot)
     }
 }

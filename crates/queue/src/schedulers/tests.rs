@@ -46,7 +46,7 @@ proptest! {
         let unit = nandu_base::ByteLen::kib(64);
         let order = [
             OrderConfig::Fifo,
-            OrderConfig::ReadsFirst,
+            OrderConfig::ReadsFirst { ahead: u32::MAX },
             OrderConfig::Bp { unit, run: 8 },
             OrderConfig::IrbwFifo { unit, run: 8, reads_first: false },
         ][pick];

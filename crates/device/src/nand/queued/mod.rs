@@ -23,6 +23,8 @@
 //! that counts them. When the erase is issued it is that node; when nothing is left to wait for, the node goes and the
 //! time when it went is kept.
 //!
+//! *Tenants*: a die may serve by share instead; see `fair`.
+//!
 //! *Suspension*: an operation that runs may stand still while its die reads; see `suspend`.
 //!
 //! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
@@ -32,17 +34,22 @@
 //! per physical page and 20 per block, where touched; 250 bytes per operation that waits.
 
 mod choose;
+mod fair;
 mod node;
+mod shares;
 mod suspend;
 
+pub(crate) use fair::{Costs, Fair};
 pub(crate) use node::{Job, Node, Order, Page, NONE};
 pub(crate) use suspend::{Running, Suspending};
 
 use super::lanes::SLC_POSITION;
 use super::PageTime;
 use choose::Line;
+use fair::Coming;
 use nandu_base::{Instant, ReqId, Span, TenantId};
 use nandu_ftl::{BlockId, Layout, Ppn};
+use nandu_queue::tally::Tally;
 use node::Nodes;
 
 /// The operation of a die that more pages may join.
@@ -62,9 +69,11 @@ struct GcTime {
 }
 
 /// One die.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Die {
     line: Line,
+    /// In place of the line where tenants have shares.
+    fair: Option<Box<Fair>>,
     open: Open,
     gc: GcTime,
     /// The operation that runs and may be suspended.
@@ -74,7 +83,7 @@ struct Die {
 }
 
 /// All operations that wait.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Queued {
     nodes: Nodes,
     dies: Vec<Die>,
@@ -83,6 +92,10 @@ pub(crate) struct Queued {
     /// Planes of a group whose blocks are erased and opened together.
     together: u32,
     reads_ahead: u32,
+    /// What operations cost, where tenants have shares.
+    costs: Option<Costs>,
+    /// What each tenant was given.
+    tally: Tally,
     suspending: Option<Suspending>,
     pub suspensions: suspend::Counts,
     /// The program of a page that waits.
@@ -114,6 +127,8 @@ pub(crate) struct Queued {
     pub erase_before_reads: bool,
     /// Fault to plant: an erase does not wait for newer versions and records.
     pub erase_too_early: bool,
+    /// Fault to plant: now and then what comes to a die that serves by share is lost.
+    pub forgets: bool,
 }
 
 impl Queued {
@@ -126,6 +141,8 @@ impl Queued {
             plane_bits: 0,
             together: 1,
             reads_ahead: 0,
+            costs: None,
+            tally: Tally::new(0),
             suspending: None,
             suspensions: suspend::Counts::default(),
             writer: Vec::new(),
@@ -143,6 +160,7 @@ impl Queued {
             gc_cause: TenantId::SYSTEM,
             erase_before_reads: false,
             erase_too_early: false,
+            forgets: false,
         }
     }
 
@@ -151,7 +169,7 @@ impl Queued {
     pub fn new(layout: &Layout, plane_bits: u32, together: u32, reads_ahead: u32) -> Queued {
         let blocks = layout.block_end() as usize;
         Queued {
-            dies: vec![Die::default(); (layout.planes >> plane_bits) as usize],
+            dies: (0..layout.planes >> plane_bits).map(|_| Die::default()).collect(),
             layout: Some(*layout),
             plane_bits,
             together,
@@ -198,7 +216,8 @@ impl Queued {
 
     /// Reads and other operations that wait for a die.
     pub fn waiting(&self, die: u32) -> (usize, usize) {
-        self.dies[die as usize].line.waiting()
+        let die = &self.dies[die as usize];
+        die.fair.as_ref().map_or_else(|| die.line.waiting(), |fair| fair.waiting())
     }
 
     /// Nothing is left over where nothing waits.
@@ -478,7 +497,14 @@ impl Queued {
             _ => {
                 let goes_first = job == Job::Erase && self.erase_before_reads;
                 let number = if goes_first { 0 } else { number };
-                self.dies[die as usize].line.push(ready, number, at, job == Job::Read || goes_first);
+                let is_read = job == Job::Read || goes_first;
+                if let Some(costs) = self.costs {
+                    let Node { slc, cause, .. } = self.nodes[at];
+                    let cost = costs.of(job, slc);
+                    self.share_out(die, Coming { ready, number, node: at, tenant: cause, is_read, cost });
+                } else {
+                    self.dies[die as usize].line.push(ready, number, at, is_read);
+                }
                 self.touched.push(die);
             }
         }
@@ -486,7 +512,10 @@ impl Queued {
 
     /// Takes the operation that a free die begins now.
     pub fn next(&mut self, die: u32, now: Instant) -> Option<u32> {
-        let at = self.dies[die as usize].line.next(now, self.reads_ahead)?;
+        let at = match self.costs {
+            None => self.dies[die as usize].line.next(now, self.reads_ahead)?,
+            Some(_) => self.next_by_share(die, now)?,
+        };
         let open = &mut self.dies[die as usize].open;
         if open.node == at {
             open.node = NONE;
@@ -497,7 +526,8 @@ impl Queued {
     /// When the die, free from `free_at`, is to be woken; `None` when that is known already or it has nothing to do.
     pub fn arm(&mut self, die: u32, free_at: Instant) -> Option<Instant> {
         let die = &mut self.dies[die as usize];
-        let at = die.line.earliest()?.later(free_at);
+        let earliest = die.fair.as_ref().map_or_else(|| die.line.earliest(), |fair| fair.earliest());
+        let at = earliest?.later(free_at);
         if die.armed.is_some_and(|armed| armed <= at) {
             return None;
         }
@@ -520,6 +550,9 @@ impl Queued {
     /// An operation has its time: whatever waits for it is told, and the node goes.
     pub fn served(&mut self, at: u32, time: &PageTime) {
         let Node { job, die, block, first_page, .. } = self.nodes[at];
+        if let Some(fair) = &mut self.dies[die as usize].fair {
+            fair.ends(time.end);
+        }
         if job.is_gc() {
             let gc = &mut self.dies[die as usize].gc;
             gc.total += time.end.since(time.start);

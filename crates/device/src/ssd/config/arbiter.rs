@@ -1,10 +1,13 @@
 //! The options of the arbiter.
 
-use super::SsdConfig;
-use crate::nand::queued::{Queued, Suspending};
-use crate::nand::Geometry;
-use nandu_base::{BuildError, Span};
+use super::{timing_of, SsdConfig};
+use crate::nand::queued::{Costs, Queued, Suspending};
+use crate::nand::{Geometry, Profile};
+use nandu_base::{BuildContext, BuildError, Span};
 use nandu_ftl::Units;
+use nandu_queue::config::SchedulerConfig;
+use nandu_queue::order::OrderConfig;
+use nandu_queue::schedulers::{VssdConfig, Weights};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,6 +25,10 @@ pub enum Arbiter {
         reads_ahead: u32,
         /// Programs and erases that run stand still for reads of the host; by default they do not.
         suspension: Option<SuspensionConfig>,
+        /// Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
+        /// order within a tenant stays that of `reads_ahead`, but `fios` and `vssd` have their own. By default tenants are
+        /// not told apart. Not with `suspension`; not `deadline` and `anticipatory`, which walk along addresses.
+        scheduler: Option<SchedulerConfig>,
     },
 }
 
@@ -64,7 +71,13 @@ fn default_reads_ahead() -> u32 {
 
 impl SsdConfig {
     /// The queue of the arbiter `queued`; none for `fcfs`.
-    pub(super) fn queue(&self, units: &Units, geometry: Geometry) -> Result<Option<Queued>, BuildError> {
+    pub(super) fn queue(
+        &self,
+        units: &Units,
+        geometry: Geometry,
+        profile: &Profile,
+        cx: &BuildContext<'_>,
+    ) -> Result<Option<Queued>, BuildError> {
         match self.arbiter {
             Arbiter::Fcfs => Ok(None),
             Arbiter::Queued { reads_ahead: 65_536.., .. } => {
@@ -74,14 +87,53 @@ impl SsdConfig {
             Arbiter::Queued { .. } if !self.gc.separate => {
                 Err(BuildError::at("gc", "separate = false is for the arbiter `fcfs` only"))
             }
-            Arbiter::Queued { reads_ahead, suspension } => {
+            Arbiter::Queued { suspension: Some(_), scheduler: Some(_), .. } => {
+                let why = "`suspension` and `scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
+                Err(BuildError::at("arbiter", why))
+            }
+            Arbiter::Queued { reads_ahead, suspension, scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 let mut queue = Queued::new(units.chips(), plane_bits, units.width(), reads_ahead);
                 if let Some(suspension) = suspension {
                     queue.suspend_with(suspension.plan()?);
                 }
+                if let Some(scheduler) = scheduler {
+                    self.share_dies(&mut queue, scheduler, reads_ahead, profile, cx)?;
+                }
                 Ok(Some(queue))
             }
         }
+    }
+
+    /// Gives every die the scheduler.
+    fn share_dies(
+        &self,
+        queue: &mut Queued,
+        scheduler: SchedulerConfig,
+        ahead: u32,
+        profile: &Profile,
+        cx: &BuildContext<'_>,
+    ) -> Result<(), BuildError> {
+        if let Some(flaw) = scheduler.flaw() {
+            return Err(BuildError::at("arbiter", flaw));
+        }
+        let scheduler = match scheduler {
+            SchedulerConfig::Deadline(_) | SchedulerConfig::Anticipatory(_) => {
+                let why = "a die has no addresses to walk along: `deadline` and `anticipatory` are for a `queue` before the drive";
+                return Err(BuildError::at("arbiter", why));
+            }
+            // A die is one channel of one request.
+            SchedulerConfig::Vssd(config) => {
+                SchedulerConfig::Vssd(VssdConfig { channels: 1, per_channel: 1, ..config })
+            }
+            other => other,
+        };
+        let timing = timing_of(profile, self.gc.copyback);
+        let slc = self.slc_mode(profile, &timing)?.map(|(_, timing)| timing);
+        let weights = Weights(cx.shares.iter().map(|tenant| tenant.weight.max(1)).collect());
+        let order = OrderConfig::ReadsFirst { ahead };
+        let tenants = weights.0.len();
+        queue.share_by(Costs::new(timing, slc), tenants, || scheduler.boxed(weights.clone(), order));
+        Ok(())
     }
 }

@@ -116,6 +116,12 @@ pub(super) const PLANTS: &[Plant] = &[
     .within("ssd-queued"),
     Plant::new("ssd.suspended-too-often", "suspension", "a program or erase is suspended without end")
         .within("ssd-queued"),
+    Plant::new(
+        "ssd.die-forgets",
+        "progress",
+        "now and then an operation is lost at a die that serves by share",
+    )
+    .within("fair-dies"),
     Plant::new("ssd.moves-draw-nothing", "I-13", "moved pages are not in the account of energy"),
     Plant::new(
         "ssd.buffer-forgotten-by-flush",

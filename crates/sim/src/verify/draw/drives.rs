@@ -12,6 +12,17 @@ struct SlcDraft {
     options: String,
 }
 
+/// Schedulers of a die, in turns of a few operations.
+const OF_A_DIE: [&str; 7] = [
+    "kind = \"noop\"",
+    "kind = \"drr\", quantum = \"200 us\"",
+    "kind = \"flashfq\", throttle = \"500 us\", patience = \"100 us\"",
+    "kind = \"fios\", slice = \"1 ms\", patience = \"100 us\"",
+    "kind = \"vssd\", credits = \"300 us\"",
+    "kind = \"cffq\", slice = \"1 ms\"",
+    "kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\"",
+];
+
 impl Draft<'_> {
     /// A few tracks of a hard disk, with little memory, so that segments and cached writes get into each other's way. One that
     /// stops takes seconds to start, which is long beside what else happens in a stack.
@@ -143,10 +154,14 @@ impl Draft<'_> {
         let queued = arbiter.below(2) == 0;
         let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
         let is_open = matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc) || is_buffered;
-        if self.drive == Drive::Queued || (is_open && !paged && queued) {
+        let defers = matches!(self.drive, Drive::Queued | Drive::Shared);
+        if defers || (is_open && !paged && queued) {
             let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
-            let suspension = self.suspension();
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
+            let more = match self.drive {
+                Drive::Shared => format!(", scheduler = {{ {} }}", arbiter.pick(&OF_A_DIE)),
+                _ => self.suspension(),
+            };
+            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
         }
         self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
@@ -154,7 +169,8 @@ impl Draft<'_> {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
         self.put("placement", format!("{axes:?}"));
-        let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Buffered) || unit == "die";
+        let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Shared | Drive::Buffered)
+            || unit == "die";
         if may_aim && self.rng.fork(13).below(4) == 0 {
             self.put_text("allocation", "static");
         }
@@ -187,7 +203,10 @@ impl Draft<'_> {
             "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
             _ => {}
         }
-        let may_mix = !matches!(self.drive, Drive::Queued | Drive::Tenants | Drive::Lending | Drive::Slc);
+        let may_mix = !matches!(
+            self.drive,
+            Drive::Queued | Drive::Shared | Drive::Tenants | Drive::Lending | Drive::Slc
+        );
         if rng.below(3) == 0 && may_mix {
             gc += ", separate = false";
         }
@@ -436,7 +455,10 @@ impl Draft<'_> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     pub(super) fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn | Drive::Slc) {
+        if matches!(
+            self.drive,
+            Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Shared | Drive::Worn | Drive::Slc
+        ) {
             return None;
         }
         let batch = self.rng.between(1, 20);

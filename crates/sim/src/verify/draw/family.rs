@@ -33,6 +33,8 @@ pub enum Family {
     Queue,
     /// Tenants behind a fair queue, and below it a drive that keeps them apart.
     QueueOverTenants,
+    /// Tenants on a drive whose dies serve them by share.
+    FairDies,
     /// A hybrid disk over any members, some of which may fail; with `true` over files only, whose process may also die.
     Hybrid(bool),
     /// A hybrid disk whose rings are areas of one flash chip.
@@ -98,6 +100,8 @@ pub enum Drive {
     Worn,
     /// Units of several blocks, any map on pages.
     Units,
+    /// The same, its dies serve tenants by share.
+    Shared,
     /// Tenants, kept apart in any way.
     Tenants,
     /// Tenants that lend as much as they can.
@@ -143,6 +147,7 @@ impl Family {
         ("cache-write-back", Family::Cache(Caching::Back)),
         ("queue", Family::Queue),
         ("queue-over-tenants", Family::QueueOverTenants),
+        ("fair-dies", Family::FairDies),
         ("mirror", Family::Over("mirror")),
         ("mirror-of-ssds", Family::MirrorOfSsds),
         ("mirror-of-faulty-ssds", Family::MirrorOfFaultySsds),

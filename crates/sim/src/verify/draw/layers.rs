@@ -21,15 +21,12 @@ impl Draft<'_> {
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
-    /// Two or three tenants with a part each of one device behind a fair queue.
-    pub(super) fn shared(mut self) -> String {
-        let depth = self.rng.below(2) as u32;
-        let below = self.device(depth, true, 64 << 10);
-        let queue = self.fair_queue(below);
+    /// Two or three tenants with a part each of one device that tells them apart.
+    pub(super) fn shared(mut self, below: &str) -> String {
         let mut exports = String::new();
         for tenant in 0..self.rng.between(2, 3) {
             let name = self.begin("slice");
-            self.put_text("below", &queue);
+            self.put_text("below", below);
             self.put("offset", tenant * (16 << 10));
             self.put("size", 16 << 10);
             let weight = *self.rng.pick(&[1, 50, 100, 1000]);

@@ -170,7 +170,17 @@ impl<'a> Draft<'a> {
                 let below = self.device(depth, true, 64 << 10);
                 self.block_cache(below, *caching)
             }
-            Shape::Named(Family::Queue) => return self.shared(),
+            Shape::Named(Family::Queue) => {
+                let depth = self.rng.below(2) as u32;
+                let below = self.device(depth, true, 64 << 10);
+                let queue = self.fair_queue(below);
+                return self.shared(&queue);
+            }
+            Shape::Named(Family::FairDies) => {
+                self.drive = Drive::Shared;
+                let drive = self.ssd(64 << 10);
+                return self.shared(&drive);
+            }
             Shape::Named(Family::QueueOverTenants) => return self.queue_over_tenants(),
             Shape::Named(Family::Hybrid(of_files)) => self.hybrid(*of_files),
             Shape::Named(Family::HybridOnOneChip) => self.hybrid_on_one_chip(),

@@ -33,6 +33,31 @@ fn nothing_is_lost_when_operations_are_suspended() {
     assert!(report.failures.is_empty(), "{:?}", report.failures);
 }
 
+fn fair_dies(seeds: u64, plant: Option<&str>) -> VerifyReport {
+    let options = VerifyOptions {
+        shape: Shape::Named(Family::FairDies),
+        seeds,
+        crash: true,
+        plant: plant.map(String::from),
+        failures_max: 1,
+        ..VerifyOptions::default()
+    };
+    verify(&options, |_| {}).expect("a drawn stack can be built")
+}
+
+#[test]
+fn nothing_is_lost_where_dies_serve_tenants_by_share() {
+    let report = fair_dies(300, None);
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+}
+
+#[test]
+fn an_operation_that_a_die_forgets_is_missed() {
+    let report = fair_dies(500, Some("ssd.die-forgets"));
+    let found = report.failures.first().map(|failure| failure.violation.invariant);
+    assert_eq!(found, Some("progress"));
+}
+
 #[test]
 fn every_fault_of_a_suspension_is_found_by_what_it_breaks() {
     for (plant, breaks) in [("ssd.suspended-is-told", "I-1"), ("ssd.suspended-too-often", "suspension")] {

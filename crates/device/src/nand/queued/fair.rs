@@ -1,0 +1,281 @@
+//! A die that serves tenants by share: what [`choose`](super::choose) does where there is one queue for all.
+//!
+//! The same schedulers as in front of a device (`nandu_queue`), one for each die, with what they cannot have there: the die is the
+//! real one, the cost of an operation is the time that it takes, and collection waits in the queue of the tenant that caused it.
+//! A scheduler says whose turn it is. Within a tenant the rule is that without tenants: reads of the host before the
+//! rest, at most `reads_ahead` of them before an older operation, everything else in the order of issue, so that no tenant's
+//! writes overtake the collection that they caused.
+//!
+//! Operations stand on a board of their die from when they may begin, by their numbers. The one that runs counts as on its
+//! way until its end. A scheduler may leave the die idle for a while, as one that awaits a reader does.
+//!
+//! Where tenants share blocks of a plane they still meet: the first program of a block waits for the erases of its plane, whoever
+//! caused them.
+//!
+//! Cost: that of the scheduler, one virtual call, and a step in a heap for each operation. RAM: 100 bytes for an operation that
+//! waits, and the scheduler's own for each die.
+
+use super::node::Job;
+use crate::nand::lanes::Timing;
+use nandu_base::{Instant, ReqId, Span, TenantId};
+use nandu_queue::board::{Board, Class, Entry};
+use nandu_queue::schedulers::{Next, Scheduler};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What operations cost a die, outside and inside SLC mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    plain: Timing,
+    slc: Timing,
+}
+
+impl Costs {
+    /// Costs of a die of this timing; `slc` is that of blocks in SLC mode, if there are any.
+    pub fn new(plain: Timing, slc: Option<Timing>) -> Costs {
+        Costs { plain, slc: slc.unwrap_or(plain) }
+    }
+
+    /// What an operation costs; never 0.
+    pub fn of(&self, job: Job, slc: bool) -> Span {
+        let timing = if slc { &self.slc } else { &self.plain };
+        let cost = match job {
+            Job::Read | Job::PreRead | Job::MoveRead => timing.read + timing.transfer,
+            Job::CopyBack => timing.read + timing.program,
+            Job::Erase => timing.erase,
+            _ => timing.transfer + timing.program,
+        };
+        Span(cost.0.max(1))
+    }
+}
+
+/// An operation that comes to a die.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Coming {
+    /// Not before.
+    pub ready: Instant,
+    /// Place in the order of issue.
+    pub number: u64,
+    pub node: u32,
+    pub tenant: TenantId,
+    pub is_read: bool,
+    pub cost: Span,
+}
+
+/// The queue of one die.
+pub(crate) struct Fair {
+    scheduler: Box<dyn Scheduler>,
+    board: Board,
+    /// What may not begin yet, or has not been looked at.
+    coming: BinaryHeap<Reverse<Coming>>,
+    /// What runs, and its end once that is known.
+    running: Option<(Entry, Instant)>,
+    /// Until when the scheduler leaves the die idle.
+    idle_until: Option<Instant>,
+}
+
+impl std::fmt::Debug for Fair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fair").field("board", &self.board).field("running", &self.running).finish()
+    }
+}
+
+impl Fair {
+    /// A queue for `tenants` tenants, SYSTEM included.
+    pub fn new(scheduler: Box<dyn Scheduler>, tenants: usize) -> Fair {
+        let board = Board::new(scheduler.groups(tenants), tenants, scheduler.by_address());
+        Fair { scheduler, board, coming: BinaryHeap::new(), running: None, idle_until: None }
+    }
+
+    /// Adds an operation.
+    pub fn push(&mut self, coming: Coming) {
+        self.coming.push(Reverse(coming));
+    }
+
+    /// The operation that runs ends at `end`.
+    pub fn ends(&mut self, end: Instant) {
+        if let Some((_, known)) = &mut self.running {
+            *known = end;
+        }
+    }
+
+    /// Tells the scheduler what has happened up to `now`, in the order in which it did.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            let comes = self.coming.peek().map(|Reverse(coming)| coming.ready).filter(|&at| at <= now);
+            let ends = self.running.filter(|&(_, end)| end <= now);
+            match (ends, comes) {
+                (Some((entry, end)), comes) if comes.is_none_or(|at| end <= at) => {
+                    self.running = None;
+                    self.board.came_back(&entry);
+                    self.scheduler.done(&entry, &self.board, end);
+                }
+                (_, Some(_)) => self.put_up(),
+                _ => return,
+            }
+        }
+    }
+
+    fn put_up(&mut self) {
+        let Some(Reverse(coming)) = self.coming.pop() else { return };
+        let Coming { ready, number, node, tenant, is_read, cost } = coming;
+        let slot = self.board.add_numbered(Entry {
+            id: ReqId(node),
+            tenant,
+            class: if is_read { Class::Read } else { Class::Write },
+            start: 0,
+            end: 0,
+            arrived: ready,
+            cost,
+            lane: 0,
+            number,
+            group: self.scheduler.group(tenant, 0),
+        });
+        self.scheduler.arrived(slot, &self.board, ready);
+    }
+
+    /// Takes the operation that the die, free now, begins; with it whether operations of several tenants wait.
+    pub fn next(&mut self, now: Instant) -> Option<(u32, bool)> {
+        self.settle(now);
+        self.idle_until = None;
+        if self.board.waiting() == 0 {
+            return None;
+        }
+        debug_assert!(self.board.out() == 0, "a die that is free runs nothing");
+        match self.scheduler.next(&self.board, now) {
+            Next::Send(slot) => {
+                let is_contended = self.board.is_contended();
+                let entry = self.board.take(slot);
+                self.running = Some((entry, Instant(u64::MAX)));
+                Some((entry.id.0, is_contended))
+            }
+            Next::Until(at) => {
+                self.idle_until = Some(at);
+                None
+            }
+            Next::Nothing => unreachable!("a scheduler waits for an end only while something is on its way"),
+        }
+    }
+
+    /// When the next of them may begin.
+    pub fn earliest(&self) -> Option<Instant> {
+        let comes = self.coming.peek().map(|Reverse(coming)| coming.ready);
+        match (self.board.waiting(), self.idle_until) {
+            (0, _) => comes,
+            (_, None) => Some(Instant::ZERO),
+            (_, Some(until)) => Some(comes.map_or(until, |at| at.min(until))),
+        }
+    }
+
+    /// Reads and other operations that wait.
+    pub fn waiting(&self) -> (usize, usize) {
+        let of = |class| {
+            let tenants = (0..self.board.tenants()).map(|tenant| TenantId(tenant as u16));
+            tenants.map(|tenant| self.board.waiting_of(tenant, class) as usize).sum::<usize>()
+        };
+        (of(Class::Read), of(Class::Write) + self.coming.len())
+    }
+
+    /// The scheduler of the die.
+    pub fn scheduler(&mut self) -> &mut dyn Scheduler {
+        &mut *self.scheduler
+    }
+
+    /// The same, to be asked.
+    pub fn asked(&self) -> &dyn Scheduler {
+        &*self.scheduler
+    }
+
+    /// Whether the counts of its board agree.
+    pub fn is_sound(&self) -> bool {
+        self.board.is_sound()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose::Line;
+    use super::*;
+    use nandu_base::Rng;
+    use nandu_queue::config::SchedulerConfig;
+    use nandu_queue::order::OrderConfig;
+    use nandu_queue::schedulers::{DrrConfig, FiosConfig, FlashFqConfig, VssdConfig, Weights};
+
+    fn fair(scheduler: SchedulerConfig, weights: &[u16], ahead: u32) -> Fair {
+        let order = OrderConfig::ReadsFirst { ahead };
+        Fair::new(scheduler.boxed(Weights(weights.to_vec()), order), weights.len())
+    }
+
+    #[test]
+    fn with_one_queue_for_all_it_chooses_what_the_plain_die_chooses() {
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let reads_ahead = rng.below(4) as u32;
+            let mut fair = fair(SchedulerConfig::Noop, &[100, 100, 300], reads_ahead);
+            let mut line = Line::default();
+            let (mut now, mut number, mut free_at) = (Instant::ZERO, 0, Instant::ZERO);
+            for turn in 0..300 {
+                now.0 += rng.below(5);
+                if rng.below(2) == 0 {
+                    number += 1;
+                    let ready = Instant(now.0 + rng.below(2) * rng.below(20));
+                    let (is_read, tenant) = (rng.below(2) == 0, TenantId(rng.below(3) as u16));
+                    let node = number as u32;
+                    line.push(ready, number, node, is_read);
+                    fair.push(Coming { ready, number, node, tenant, is_read, cost: Span(1) });
+                }
+                if free_at <= now {
+                    let (got, want) = (fair.next(now), line.next(now, reads_ahead));
+                    assert_eq!(got.map(|(node, _)| node), want, "seed {seed}, turn {turn}");
+                    free_at = Instant(now.0 + rng.below(6));
+                    fair.ends(free_at);
+                }
+                assert_eq!(fair.earliest().is_some(), line.earliest().is_some(), "seed {seed}, turn {turn}");
+                assert!(fair.is_sound());
+            }
+        }
+    }
+
+    /// A reader and a writer of whom some operations always wait; thousandths of the die that the first gets.
+    fn share(scheduler: SchedulerConfig, weights: &[u16]) -> u64 {
+        let mut fair = fair(scheduler, weights, 16);
+        let (mut now, mut used) = (Instant::ZERO, [0; 2]);
+        let cost = [Span::from_us(60), Span::from_us(400)];
+        let mut number = 0;
+        let mut add = |fair: &mut Fair, tenant: usize, now| {
+            number += 1;
+            let (node, of) = (tenant as u32, TenantId(tenant as u16));
+            let is_read = tenant == 1;
+            fair.push(Coming { ready: now, number, node, tenant: of, is_read, cost: cost[tenant - 1] });
+        };
+        (0..8).for_each(|_| [1, 2].into_iter().for_each(|tenant| add(&mut fair, tenant, now)));
+        for _ in 0..60_000 {
+            let Some((node, _)) = fair.next(now) else {
+                now = fair.earliest().expect("something waits");
+                continue;
+            };
+            let tenant = node as usize;
+            now += cost[tenant - 1];
+            used[tenant - 1] += cost[tenant - 1].0;
+            fair.ends(now);
+            add(&mut fair, tenant, now);
+        }
+        used[0] * 1000 / (used[0] + used[1])
+    }
+
+    #[test]
+    fn a_die_is_shared_by_weight() {
+        for scheduler in [
+            SchedulerConfig::Drr(DrrConfig::default()),
+            SchedulerConfig::FlashFq(FlashFqConfig::default()),
+            SchedulerConfig::Fios(FiosConfig::default()),
+            SchedulerConfig::Vssd(VssdConfig::default()),
+        ] {
+            let of_three = share(scheduler, &[100, 300, 100]);
+            assert!((735..=765).contains(&of_three), "{scheduler:?}: {of_three} thousandths");
+            let of_one = share(scheduler, &[100, 100, 300]);
+            assert!((235..=265).contains(&of_one), "{scheduler:?}: {of_one} thousandths");
+        }
+        assert!(share(SchedulerConfig::Noop, &[100, 300, 100]) > 600, "reads pass where nobody has a share");
+    }
+}
