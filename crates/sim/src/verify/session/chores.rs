@@ -1,33 +1,33 @@
-//! What operators do meanwhile: they scrub mirrors, swap roles, and replace legs.
+//! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, and replace legs.
 
 use super::{broken, Broken, Session, STALL};
 use nandu_base::{Admin, MediumSpec};
 
 impl Session<'_> {
-    /// Now and then an operator comes. What a mirror refuses has changed nothing.
+    /// Now and then an operator comes. What an array refuses has changed nothing.
     pub(super) fn may_do_chore(&mut self) -> Result<(), Broken> {
         let one_in = self.plan.chore_one_in;
         if one_in == 0 || self.chore_rng.below(one_in) > 0 {
             return Ok(());
         }
-        let mirrors: Vec<(u32, [u32; 2])> = self.watch.mirrors().collect();
-        if mirrors.is_empty() {
+        let arrays = self.watch.looked_after();
+        if arrays.is_empty() {
             return Ok(());
         }
-        let (mirror, legs) = mirrors[self.chore_rng.below(mirrors.len() as u64) as usize];
-        let leg = self.chore_rng.below(2) as u8;
+        let (array, legs) = &arrays[self.chore_rng.below(arrays.len() as u64) as usize];
+        let leg = self.chore_rng.below(legs.len() as u64) as u8;
         let admin = match self.chore_rng.below(8) {
             0..=3 => Admin::Scrub { mends: None },
             4 => Admin::StopScrub,
             5 | 6 => Admin::Lead(leg),
-            _ => return self.replace_leg(mirror, leg, legs),
+            _ => return self.replace_leg(*array, leg, legs),
         };
-        self.do_chore(mirror, admin)?;
+        self.do_chore(*array, admin)?;
         Ok(())
     }
 
-    fn do_chore(&mut self, mirror: u32, admin: Admin) -> Result<bool, Broken> {
-        let result = self.engine.admin(mirror, admin);
+    fn do_chore(&mut self, array: u32, admin: Admin) -> Result<bool, Broken> {
+        let result = self.engine.admin(array, admin);
         let now = self.engine.now();
         self.engine.sink().note(now, || format!("operator: {admin:?}: {result:?}"));
         self.tally.chores += u64::from(result.is_ok());
@@ -35,26 +35,25 @@ impl Session<'_> {
         Ok(result.is_ok())
     }
 
-    /// Puts a blank medium in place of a leg that is a leaf, where the other one is too. Where faults may come in between nobody can
-    /// say how it ends; the tests of the mirror itself do that.
+    /// Puts a blank medium in place of a leg that is a leaf, where the others are too. Where faults may come in between nobody can
+    /// say how it ends; the tests of the arrays themselves do that.
     ///
     /// Starts from then on may find the leg blank and are told that it may be initialised. All of the stack is told so, and
     /// a drive with cells of its own takes it as the word that they are erased: no leg is replaced beside one.
-    fn replace_leg(&mut self, mirror: u32, child: u8, legs: [u32; 2]) -> Result<(), Broken> {
+    fn replace_leg(&mut self, array: u32, child: u8, legs: &[u32]) -> Result<(), Broken> {
         let leg = legs[usize::from(child)];
         let are_leaves = legs.iter().all(|&leg| self.engine.has_block_medium(leg));
         let other = self.replaced.is_some_and(|earlier| earlier != leg);
         if self.watch.has_faults() || other || !are_leaves || self.has_cells() {
             return Ok(());
         }
-        let solos = self.figure(mirror, "solos");
-        let was_member = self.figure(mirror, ["leg_a_is_member", "leg_b_is_member"][usize::from(child)]) == 1;
-        if !was_member || !self.do_chore(mirror, Admin::Replace(child))? {
+        let departures = self.departures(array);
+        if !self.is_member(array, child) || !self.do_chore(array, Admin::Replace(child))? {
             return Ok(());
         }
-        // The old one is pulled out when the other has said durably that it goes on alone.
+        // The old one is pulled out when the others have said durably that they go on alone.
         for _ in 0..STALL {
-            if self.figure(mirror, "solos") > solos && self.engine.is_idle_leaf(leg) {
+            if self.departures(array) > departures && self.engine.is_idle_leaf(leg) {
                 self.replaced = Some(leg);
                 self.engine.replace_medium(leg);
                 return self.look();
@@ -62,6 +61,27 @@ impl Session<'_> {
             self.step()?;
         }
         Err(broken("progress", "a leg that is replaced is still in use"))
+    }
+
+    /// Whether an array uses the leg; of a parity array whether it uses all.
+    fn is_member(&self, array: u32, child: u8) -> bool {
+        match child {
+            _ if self.is_parity(array) => self.figure(array, "legs_missing") == 0,
+            0 => self.figure(array, "leg_a_is_member") == 1,
+            _ => self.figure(array, "leg_b_is_member") == 1,
+        }
+    }
+
+    /// How often an array has said durably that it goes on without a leg; less while that is not durable.
+    fn departures(&self, array: u32) -> u64 {
+        if self.is_parity(array) {
+            return self.figure(array, "legs_lost") * self.figure(array, "legs_on_record");
+        }
+        self.figure(array, "solos")
+    }
+
+    fn is_parity(&self, array: u32) -> bool {
+        self.watch.parities().any(|(at, _)| at == array)
     }
 
     /// Whether a drive of the stack has cells.
