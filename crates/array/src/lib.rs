@@ -2,7 +2,9 @@
 
 pub mod concat;
 mod legs;
+mod locks;
 pub mod mirror;
 pub mod parity;
+mod scrub;
 pub mod slice;
 pub mod stripe;

@@ -36,11 +36,11 @@ impl Health {
 pub enum Notice {
     /// From now on it stands like this.
     Health(Health),
-    /// Two copies were found to differ where they should not.
+    /// Legs were found to disagree where they should not: two copies differ, or a parity is not that of its row.
     Differ {
-        /// First byte that differs.
+        /// First byte that differs; of a parity array that of the row's first chunk.
         at: ByteOffset,
-        /// Bytes in the blocks of 4 KiB that differ.
+        /// Bytes in the blocks of 4 KiB that differ, of one leg.
         len: ByteLen,
         /// Whether one of them is rewritten.
         mends: bool,
@@ -49,7 +49,7 @@ pub enum Notice {
     Scrubbed {
         /// Blocks of 4 KiB that differed.
         differing: u64,
-        /// Blocks that no copy returned.
+        /// Blocks that could not be compared, nor made from the other legs.
         unreadable: u64,
     },
     /// A child that came back is not taken: what it holds does not allow it.
@@ -59,7 +59,7 @@ pub enum Notice {
 /// What an operator asks of one machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admin {
-    /// Compare all copies now.
+    /// Compare all copies, or all parity, now.
     Scrub {
         /// Whether what differs is rewritten, by the machine's rule; `None` as its options say.
         mends: Option<bool>,

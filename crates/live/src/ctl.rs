@@ -7,14 +7,14 @@
 //! | `status` | none | stack, devices, legs, figures |
 //! | `fail LEG` | the leg is given up, as if it had been unplugged | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when its last old request has ended and it is open |
-//! | `replace LEG` | what is in place of the leg is blank, and is filled from the other one | as `add` |
+//! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
 //! | `replace LEG with FILE` | the same with another file, which is made when it is missing | as `add` |
 //! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
-//! | `scrub DEVICE` | the copies of a device are compared, and mended if its options say so | at once |
+//! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and mended if its options say so | at once |
 //! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
 //! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
 //!
-//! A leg that is replaced may be pulled out when the `health` of its mirror is `whole` again. The stack file still names the
+//! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file still names the
 //! old file: put the new one there before the next start.
 //!
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.

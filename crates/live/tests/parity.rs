@@ -181,3 +181,102 @@ fn legs_fail_and_are_added_under_load() {
     process.stop();
     assert_parity(dir.path(), bytes);
 }
+
+/// A parity array without faults above its files, with these options.
+fn plain(array: &str) -> String {
+    let file = |k: usize| {
+        format!("[device.file{k}]\nkind = \"file\"\npath = \"{k}.img\"\nsize = {SIZE}\nsector = \"4 KiB\"\n")
+    };
+    let files: String = (0..LEGS).map(file).collect();
+    format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = [\"file0\", \"file1\", \"file2\"]\n\
+         chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\nscrub = {{ rate = 0 }}\n{array}{files}"
+    )
+}
+
+fn ask(server: &common::Served, command: &str) -> Result<serde_json::Value, String> {
+    let command: nandu_live::ctl::Command = command.parse().expect("a command");
+    nandu_live::ctl::send(&server.control, &command).map_err(|error| error.to_string())
+}
+
+fn array(server: &common::Served) -> serde_json::Value {
+    ask(server, "status").expect("a status")["devices"]["m"].clone()
+}
+
+fn wait_until_whole(server: &common::Served) {
+    common::wait_for("the array to be whole", || (array(server)["health"] == "whole").then_some(()));
+}
+
+#[test]
+fn a_leg_is_replaced_by_another_file_while_it_serves() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Slow enough to be asked while it rebuilds.
+    let stack = plain("rebuild_rate = \"2 MiB\"\n");
+    let server = common::Served::start(common::options(&stack, dir.path()));
+    let mut client = server.connect("data");
+    for block in 0..BLOCKS {
+        client.write(block * BLOCK, &block_of(block, 1));
+    }
+    let no = ask(&server, "replace file1 with 2.img").expect_err("it is another leg");
+    assert!(no.contains("locked"), "{no}");
+    assert!(ask(&server, "lead file1").expect_err("no leg leads").contains("no such command"));
+    assert_eq!(array(&server)["health"], "whole", "what is refused changes nothing");
+    ask(&server, "replace file1 with a new one.img").expect("the others have everything");
+    for block in (0..BLOCKS).step_by(3) {
+        client.write(block * BLOCK, &block_of(block, 2));
+    }
+    let no = ask(&server, "replace file0").expect_err("the new one is not rebuilt");
+    assert!(no.contains("`file0` is needed"), "{no}");
+    wait_until_whole(&server);
+    for block in 0..BLOCKS {
+        assert_eq!(stored(&mut client, block), 1 + u64::from(block % 3 == 0), "block {block}");
+    }
+    let bytes = client.size;
+    client.disconnect();
+    server.stop();
+    // The stack file still names the old file: it is refused, and nothing is lost.
+    let again = || nandu_live::ServeOptions { create: false, ..common::options(&stack, dir.path()) };
+    match common::Served::try_start(again()) {
+        Err(error) => assert!(error.to_string().contains("`file1` is old"), "{error}"),
+        Ok(_) => panic!("an old leg is believed"),
+    }
+    std::fs::rename(dir.path().join("a new one.img"), dir.path().join("1.img")).expect("it is there");
+    let server = common::Served::start(again());
+    wait_until_whole(&server);
+    server.stop();
+    assert_parity(dir.path(), bytes);
+}
+
+#[test]
+fn a_difference_that_nobody_made_is_found_and_the_parity_follows_the_data() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = common::Served::start(common::options(&plain(""), dir.path()));
+    let mut client = server.connect("data");
+    for block in 0..BLOCKS {
+        client.write(block * BLOCK, &block_of(block, 1));
+    }
+    let bytes = client.size;
+    client.disconnect();
+    server.stop();
+    // Row 0 has its parity on the last leg, row 1 on the second.
+    for (leg, at) in [(2, 100), (0, 20_000)] {
+        let path = dir.path().join(format!("{leg}.img"));
+        let mut content = std::fs::read(&path).expect("a leg is a file");
+        content[at] ^= 1;
+        std::fs::write(&path, &content).expect("it is ours");
+    }
+    let byte =
+        |leg: usize, at: usize| std::fs::read(dir.path().join(format!("{leg}.img"))).expect("a file")[at];
+    let changed = byte(0, 20_000);
+    let options = common::options(&plain(""), dir.path());
+    let server = common::Served::start(nandu_live::ServeOptions { create: false, ..options });
+    for (pass, word, differing) in [(1, "report", 2), (2, "mend", 4), (3, "report", 4)] {
+        ask(&server, &format!("scrub m {word}")).expect("a parity array is scrubbed");
+        common::wait_for("the pass", || (array(&server)["counters"]["scrub_passes"] == pass).then_some(()));
+        assert_eq!(array(&server)["counters"]["scrub_differing_blocks"], differing, "pass {pass}");
+    }
+    assert!(ask(&server, "scrub m stop").expect_err("it is over").contains("no scrub"));
+    assert_eq!(byte(0, 20_000), changed, "data are not touched");
+    server.stop();
+    assert_parity(dir.path(), bytes);
+}

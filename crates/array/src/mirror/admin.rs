@@ -36,10 +36,10 @@ impl Mirror {
         }
         match admin {
             Admin::Scrub { mends } => {
-                self.start_scrub(mends.unwrap_or(self.upkeep.scrub_mends), cx.now);
+                self.scrub.course.begin(mends.unwrap_or(self.upkeep.scrub_mends), cx.now);
+                self.stir = true;
             }
-            Admin::StopScrub if self.scrub.is_active() => self.stop_scrub(),
-            Admin::StopScrub => return refuse("no scrub is under way".into(), "start one with `scrub`"),
+            Admin::StopScrub => return self.scrub.course.stop(),
             Admin::Lead(child) => return self.ask_lead(usize::from(child)),
             Admin::Replace(child) => return self.ask_replace(usize::from(child), cx),
         }

@@ -3,6 +3,7 @@
 use super::layout::{Layout, PAGE};
 use super::policy::{Policy, Upkeep};
 use super::Mirror;
+use crate::scrub;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,7 +53,7 @@ pub struct ScrubConfig {
     #[serde(default)]
     pub every: Span,
     /// Bytes a second that are compared at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
-    #[serde(default = "default_scrub_rate")]
+    #[serde(default = "scrub::default_rate")]
     pub rate: ByteLen,
     /// What is done where the legs differ. Default "leader".
     #[serde(default = "default_on_mismatch")]
@@ -61,14 +62,11 @@ pub struct ScrubConfig {
 
 impl Default for ScrubConfig {
     fn default() -> ScrubConfig {
-        let (rate, on_mismatch) = (default_scrub_rate(), default_on_mismatch());
+        let (rate, on_mismatch) = (scrub::default_rate(), default_on_mismatch());
         ScrubConfig { every: Span::ZERO, rate, on_mismatch }
     }
 }
 
-fn default_scrub_rate() -> ByteLen {
-    ByteLen::mib(32)
-}
 fn default_on_mismatch() -> OnMismatch {
     OnMismatch::Leader
 }
@@ -339,17 +337,7 @@ impl MirrorConfig {
             ));
         }
         between("write_retries", u64::from(self.write_retries), 0, 16, "")?;
-        let every = self.scrub.every;
-        if every != Span::ZERO && !(Span::from_ms(1)..=Span::from_secs(366 * 86_400)).contains(&every) {
-            return Err(BuildError::at(
-                "scrub",
-                format!("every {every} is out of bounds: 0, or 1 ms to 366 d"),
-            ));
-        }
-        if self.scrub.rate.0 != 0 && self.scrub.rate.0 < PAGE {
-            let what = "a rate of less than 4 KiB a second would never end; 0 means no limit";
-            return Err(BuildError::at("scrub", what));
-        }
+        scrub::check(self.scrub.every, self.scrub.rate)?;
         between("predeclare", u64::from(self.predeclare), 0, 64, "")?;
         for depth in self.leg_depth {
             between("leg_depth", u64::from(depth), 0, 65_535, "")?;

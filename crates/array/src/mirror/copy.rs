@@ -6,10 +6,10 @@
 //! like any other's, after both legs have flushed. What the leader cannot return stays stale and is tried again after
 //! `clear_after`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
 
-use super::locks::Claim;
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
 use super::{Mirror, Phase, Tag, RESYNC};
+use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
 
 /// Most repairs that wait.

@@ -4,6 +4,7 @@
 use super::leg::Place as Standing;
 use super::ratio::Ratios;
 use super::Mirror;
+use crate::scrub::Scrubbed;
 use nandu_base::Counter;
 
 /// What is counted since the counters were reset.
@@ -48,18 +49,6 @@ pub(super) struct Counts {
     pub(super) depth_waits: [u64; 2],
 }
 
-/// What scrubs have done.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scrubbed {
-    pub(super) passes: u64,
-    pub(super) bytes: u64,
-    /// Blocks of 4 KiB.
-    pub(super) differing: u64,
-    pub(super) unreadable: u64,
-    pub(super) mended_bytes: u64,
-    pub(super) skipped_bytes: u64,
-}
-
 impl Mirror {
     /// Every figure, in a stated order.
     pub(super) fn put_figures(&self, out: &mut Vec<Counter>) {
@@ -92,13 +81,11 @@ impl Mirror {
             ("solos", c.solos),
             ("rejoins", c.rejoins),
             ("rejoins_refused", c.refused),
-            ("scrub_is_active", u64::from(self.scrub.is_active())),
-            ("scrub_passes", c.scrub.passes),
-            ("scrubbed_bytes", c.scrub.bytes),
-            ("scrub_skipped_bytes", c.scrub.skipped_bytes),
-            ("scrub_differing_blocks", c.scrub.differing),
-            ("scrub_unreadable_blocks", c.scrub.unreadable),
-            ("scrub_mended_bytes", c.scrub.mended_bytes),
+        ] {
+            out.push(Counter { name, value });
+        }
+        c.scrub.put(&self.scrub.course, out);
+        for (name, value) in [
             ("regions_predeclared", c.predeclared),
             ("planned_swaps", c.swaps),
             ("leg_a_depth_waits", c.depth_waits[0]),

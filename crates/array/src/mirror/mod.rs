@@ -57,7 +57,6 @@ mod join;
 pub mod lag;
 pub mod layout;
 pub mod leg;
-pub mod locks;
 pub mod lost;
 mod machine;
 mod member;
@@ -78,6 +77,7 @@ pub use config::{
 };
 pub use hetero::{hetero_kind, HeteroConfig};
 
+use crate::locks::{Locks, Pass};
 use config::Planted;
 use delay::{Pace, Waits};
 use expose::Exposure;
@@ -85,7 +85,6 @@ use figures::Counts;
 use lag::Lag;
 use layout::{Gen, Layout, Superblock};
 use leg::{Leg, Place as Standing};
-use locks::{Locks, Pass};
 use lost::Lost;
 use member::Proc;
 use nandu_base::{

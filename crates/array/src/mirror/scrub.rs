@@ -23,72 +23,34 @@
 
 use super::copy::Repair;
 use super::layout::PAGE;
-use super::locks::Claim;
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
 use super::{Mirror, Phase, Tag, SCRUB};
-use nandu_base::{
-    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId, Span,
-};
-
-/// How often a chunk is begun before it is left out of a pass.
-const PATIENCE: u32 = 4;
-
-/// A pass over the device.
-#[derive(Clone, Copy, Debug)]
-struct Pass {
-    /// The next byte to compare.
-    at: u64,
-    mends: bool,
-    /// How often the chunk there was given up.
-    given_up: u32,
-    differing: u64,
-    unreadable: u64,
-}
+use crate::locks::Claim;
+use crate::scrub::{Course, Pass, PATIENCE};
+use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId};
 
 /// The scrub of a mirror.
 #[derive(Debug, Default)]
 pub(super) struct Scrub {
-    pass: Option<Pass>,
-    /// When the last pass began.
-    began: Option<Instant>,
+    pub(super) course: Course,
     /// The chunk under way.
     chunk: Option<u32>,
     /// The chunk is being mended and no longer gives way; whether its region has its place among the active ones.
     mending: bool,
     entered: bool,
-    /// The next chunk is not begun before.
-    not_before: Instant,
-    armed: Option<Instant>,
 }
 
 impl Scrub {
-    /// Whether a pass is under way.
-    pub(super) fn is_active(&self) -> bool {
-        self.pass.is_some()
-    }
-
     /// The mirror begins anew; its timer was cancelled.
     pub(super) fn forget(&mut self) {
-        *self = Scrub { pass: self.pass, began: self.began, ..Scrub::default() };
+        let mut course = std::mem::take(&mut self.course);
+        course.forget();
+        *self = Scrub { course, ..Scrub::default() };
     }
 }
 
 impl Mirror {
-    /// Begins a pass, or changes what the one under way does.
-    pub(super) fn start_scrub(&mut self, mends: bool, now: Instant) {
-        self.scrub.began = Some(now);
-        let fresh = Pass { at: 0, mends, given_up: 0, differing: 0, unreadable: 0 };
-        self.scrub.pass = Some(Pass { mends, ..self.scrub.pass.unwrap_or(fresh) });
-        self.stir = true;
-    }
-
-    /// Ends the pass under way; a chunk that is being compared is the last.
-    pub(super) fn stop_scrub(&mut self) {
-        self.scrub.pass = None;
-        self.stir = true;
-    }
-
     /// Moves the pass on.
     pub(super) fn pump_scrub(&mut self, cx: &mut Cx<'_>) {
         if self.scrub.mending {
@@ -97,17 +59,17 @@ impl Mirror {
         if self.phase != Phase::Running || self.scrub.chunk.is_some() {
             return;
         }
-        if self.scrub.pass.is_none() && !self.scrub_is_due(cx) {
+        if self.scrub.course.pass.is_none() && !self.scrub_is_due(cx) {
             return;
         }
         if self.proc.is_any() || !self.is_pair() || self.stale.count() > 0 {
             return; // comes again when the resync is over
         }
-        while let Some(pass) = self.scrub.pass.filter(|_| self.scrub.chunk.is_none()) {
+        while let Some(pass) = self.scrub.course.pass.filter(|_| self.scrub.chunk.is_none()) {
             if pass.at >= self.limits.capacity.0 {
                 self.pass_over(pass, cx);
-            } else if cx.now < self.scrub.not_before {
-                self.arm_scrub(self.scrub.not_before, cx);
+            } else if let Some(at) = self.scrub.course.rests_until(cx.now) {
+                self.arm_scrub(at, cx);
                 return;
             } else {
                 self.next_chunk(pass, cx);
@@ -117,33 +79,28 @@ impl Mirror {
 
     /// Begins a pass whose time has come.
     fn scrub_is_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let every = self.upkeep.scrub_every;
-        if every == Span::ZERO {
-            return false;
-        }
-        let due = *self.scrub.began.get_or_insert(cx.now) + every;
+        let Some(due) = self.scrub.course.due(self.upkeep.scrub_every, cx.now) else { return false };
         if cx.now < due {
             self.arm_scrub(due, cx);
             return false;
         }
-        self.start_scrub(self.upkeep.scrub_mends, cx.now);
+        self.scrub.course.begin(self.upkeep.scrub_mends, cx.now);
         true
     }
 
     fn arm_scrub(&mut self, at: Instant, cx: &mut Cx<'_>) {
-        if self.scrub.armed.is_none_or(|armed| at < armed) {
-            self.scrub.armed = Some(at);
+        if self.scrub.course.arms(at) {
             cx.wake_at(SCRUB, at);
         }
     }
 
     pub(super) fn scrub_timer(&mut self) {
-        self.scrub.armed = None;
+        self.scrub.course.woke();
         self.stir = true;
     }
 
     fn pass_over(&mut self, pass: Pass, cx: &mut Cx<'_>) {
-        self.scrub.pass = None;
+        self.scrub.course.pass = None;
         self.count.scrub.passes += 1;
         let Pass { differing, unreadable, .. } = pass;
         cx.event(DeviceEvent::Notice(Notice::Scrubbed { differing, unreadable }));
@@ -154,14 +111,10 @@ impl Mirror {
         let start = pass.at;
         let region_end = ((start >> self.shift) + 1) << self.shift;
         let end = region_end.min(start + self.chunk).min(self.limits.capacity.0);
-        let rate = self.upkeep.scrub_rate;
-        if rate > 0 {
-            let span = (u128::from(end - start) * 1_000_000_000).div_ceil(u128::from(rate));
-            self.scrub.not_before = cx.now + Span(span as u64);
-        }
+        self.scrub.course.pay(end - start, self.upkeep.scrub_rate, cx.now);
         if self.lost.touches(start, end) || pass.given_up >= PATIENCE {
             self.count.scrub.skipped_bytes += end - start;
-            self.scrub.pass = Some(Pass { at: end, given_up: 0, ..pass });
+            self.scrub.course.passed(end);
             return;
         }
         let payload = cx.pool.allocate_unfilled(ByteLen(2 * (end - start)));
@@ -187,9 +140,7 @@ impl Mirror {
 
     fn give_up_chunk(&mut self, i: u32, cx: &mut Cx<'_>) {
         self.scrub.chunk = None;
-        if let Some(pass) = &mut self.scrub.pass {
-            pass.given_up += 1;
-        }
+        self.scrub.course.gave_up();
         self.copy_wait.retain(|&waits| waits != i);
         self.end(i, cx);
         self.stir = true;
@@ -257,9 +208,7 @@ impl Mirror {
             (0, 3) if upto - at > PAGE => self.part(i, at, at + PAGE, cx),
             (0, 3) => {
                 self.count.scrub.unreadable += 1;
-                if let Some(pass) = &mut self.scrub.pass {
-                    pass.unreadable += 1;
-                }
+                self.scrub.course.found(0, 1);
                 self.next_part(i, cx);
             }
             (0, failed) => {
@@ -286,9 +235,7 @@ impl Mirror {
         let (start, end) = (op.start, op.end);
         self.scrub.chunk = None;
         self.count.scrub.bytes += end - start;
-        if let Some(pass) = &mut self.scrub.pass {
-            (pass.at, pass.given_up) = (end, 0);
-        }
+        self.scrub.course.passed(end);
         self.end(i, cx);
         self.stir = true;
     }
@@ -313,9 +260,7 @@ impl Mirror {
         };
         let mends = op.waited;
         self.count.scrub.differing += blocks;
-        if let Some(pass) = &mut self.scrub.pass {
-            pass.differing += blocks;
-        }
+        self.scrub.course.found(blocks, 0);
         let (at, len) = (ByteOffset(first), ByteLen(blocks * PAGE));
         cx.event(DeviceEvent::Notice(Notice::Differ { at, len, mends }));
         if !mends {

@@ -10,10 +10,10 @@
 //! to the queue. The request keeps the payload until the answer.
 
 use super::leg::Place;
-use super::locks::Claim;
 use super::op::{Kind, Operation, Part};
 use super::region_map::{D, L};
 use super::{Mirror, Phase, Tag, NONE};
+use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId};
 
 impl Mirror {

@@ -3,7 +3,8 @@
 use super::layout::{Geometry, LegLayout, Rotation, PAGE};
 use super::Parity;
 use crate::legs::narrowest;
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant};
+use crate::scrub;
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -33,6 +34,53 @@ pub enum Fresh {
     Compute,
     /// They read as zeros everywhere, so that the parity is right already.
     Zeros,
+}
+
+/// What a scrub does where the legs do not xor to zero and nothing says why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnMismatch {
+    /// The data win: the parity is written anew.
+    Data,
+    /// Nobody: it is counted and reported.
+    Report,
+}
+
+/// The comparison of all legs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubConfig {
+    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
+    #[serde(default)]
+    pub every: Span,
+    /// Bytes of each leg that are compared in a second at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
+    #[serde(default = "scrub::default_rate")]
+    pub rate: ByteLen,
+    /// What is done where the legs do not xor to zero. Default "data".
+    #[serde(default = "default_on_mismatch")]
+    pub on_mismatch: OnMismatch,
+}
+
+impl Default for ScrubConfig {
+    fn default() -> ScrubConfig {
+        let (rate, on_mismatch) = (scrub::default_rate(), default_on_mismatch());
+        ScrubConfig { every: Span::ZERO, rate, on_mismatch }
+    }
+}
+
+fn default_on_mismatch() -> OnMismatch {
+    OnMismatch::Data
+}
+
+/// What the machine needs of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Upkeep {
+    /// From the beginning of a scrub to that of the next; zero for never.
+    pub(super) every: Span,
+    /// Bytes of each leg a second; zero for no limit.
+    pub(super) rate: u64,
+    /// Whether a scrub that begins by itself mends what differs.
+    pub(super) mends: bool,
 }
 
 /// Options of `parity`.
@@ -70,6 +118,9 @@ pub struct ParityConfig {
     /// What is known of blank legs. Default "compute".
     #[serde(default = "default_fresh")]
     pub fresh: Fresh,
+    /// The comparison of all legs. Default: only by command, 32 MiB of each leg a second.
+    #[serde(default)]
+    pub scrub: ScrubConfig,
 }
 
 fn default_level() -> u8 {
@@ -92,25 +143,26 @@ fn default_fresh() -> Fresh {
 }
 
 macro_rules! plants {
-    ($($field:ident, $name:literal, $breaks:literal, $summary:literal;)*) => {
-        /// Faults that can be planted, one for each rule.
-        pub const PLANTS: &[Plant] = &[$(Plant::new($name, $breaks, $summary)),*];
+    ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal;)*)*) => {
+        $(#[doc = $about]
+        pub const $list: &[Plant] = &[$(Plant::new($name, $breaks, $summary)),*];)*
 
         /// Which faults are planted, read once.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Planted {
-            $(#[doc = $summary] pub $field: bool,)*
+            $($(#[doc = $summary] pub $field: bool,)*)*
         }
 
         impl Planted {
             fn of(cx: &BuildContext<'_>) -> Planted {
-                Planted { $($field: cx.planted($name)),* }
+                Planted { $($($field: cx.planted($name)),*),* }
             }
         }
     };
 }
 
 plants! {
+    [PLANTS, "Faults that can be planted, one for each rule."]
     parity_kept, "parity.parity-not-updated", "parity_is_xor",
         "a small write leaves the parity as it was";
     no_lock, "parity.no-stripe-lock", "one_write_per_stripe",
@@ -123,6 +175,8 @@ plants! {
         "data goes to its place without having been in the journal";
     stale_leg_believed, "parity.stale-leg-believed", "I-1",
         "a leg that was out is taken for a current one at the start";
+    scrub_unlocked, "parity.scrub-without-lock", "scrub_compares_current",
+        "a scrub does not wait for writes of what it compares";
     journal_reused_early, "parity.journal-reused-early", "I-1",
         "room in the journal is used again before the legs were flushed";
     read_unlocked, "parity.degraded-read-unlocked", "I-1",
@@ -139,11 +193,21 @@ plants! {
         "a rebuild goes on past a sector that another leg cannot read and puts nothing on record";
     rebuild_goes_on, "parity.rebuild-goes-on", "parity_is_xor",
         "a rebuild goes on from its mark although its leg has gone and come back in between";
+
+    [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or data that change by themselves."]
+    scrub_mends_data, "parity.scrub-mends-data", "scrub_mends_parity",
+        "a scrub makes data from the parity where the legs differ";
+    lost_compared, "parity.scrub-compares-lost", "scrub_compares_current",
+        "a scrub compares sectors that are lost";
+    needed_leg_replaced, "parity.needed-leg-replaced", "no_replacement_of_what_is_needed",
+        "a leg is replaced while another one is not rebuilt";
+    replaced_believed, "parity.replaced-leg-taken", "replaced_leg_is_blank",
+        "what comes in place of a replaced leg is taken although it holds records";
 }
 
 /// The first so many of [`PLANTS`] are looked for by the verified simulation too. The others have windows so narrow that only
 /// the array's own tests, which cut everywhere, find them soon.
-const SHOWN: usize = 6;
+const SHOWN: usize = 7;
 
 /// The machine kind `parity`.
 pub fn kind() -> Kind {
@@ -165,7 +229,13 @@ impl ParityConfig {
             rebuild_rate: ByteLen::ZERO,
             write_retries: default_write_retries(),
             fresh: default_fresh(),
+            scrub: ScrubConfig::default(),
         }
+    }
+
+    pub(super) fn upkeep(&self) -> Upkeep {
+        let ScrubConfig { every, rate, on_mismatch } = self.scrub;
+        Upkeep { every, rate: rate.0, mends: on_mismatch == OnMismatch::Data }
     }
 
     /// Bytes on one leg before the next one follows.
@@ -206,6 +276,7 @@ impl ParityConfig {
             let why = "less than 4 KiB a second would never end; 0 means no limit";
             return Err(BuildError::at("rebuild_rate", why));
         }
+        scrub::check(self.scrub.every, self.scrub.rate)?;
         between("write_retries", u64::from(self.write_retries), 0, 1, "")
     }
 }

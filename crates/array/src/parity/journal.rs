@@ -9,7 +9,7 @@
 //! oldest that still counts (the *floor*). A superblock is on every leg, so no lost leg takes the floor away.
 
 use super::layout::{Entry, PAGE};
-use super::write::Phase;
+use super::piece::Phase;
 use super::{bits, Parity, Tag};
 use nandu_base::{ByteLen, Content, Cx, Draft, Flags, Op, Payload, PayloadPool, Sector};
 use std::collections::VecDeque;

@@ -11,9 +11,9 @@
 //! cannot go on apart, and one missing leg needs no word from the operator.
 
 use super::layout::{Gen, Superblock, OUT, PAGE};
-use super::write::{Kind, FLUSH};
+use super::piece::{Kind, FLUSH};
 use super::{bits, Parity, Run, Tag};
-use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, ReqId, Rng};
+use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Notice, Op, ReqId, Rng};
 
 /// What the superblocks say, and what they do not say yet.
 #[derive(Debug)]
@@ -340,7 +340,7 @@ impl Parity {
     }
 
     /// A leg that waits to join has shown one slot. It may be stale or blank; one of another set is not touched.
-    pub(super) fn join_seen(&mut self, leg: usize, seen: Seen, epoch: u64) {
+    pub(super) fn join_seen(&mut self, leg: usize, seen: Seen, epoch: u64, cx: &mut Cx<'_>) {
         self.members.epoch = self.members.epoch.max(epoch);
         self.stir = true;
         let Some(joining) = &mut self.members.joining else { return };
@@ -352,9 +352,13 @@ impl Parity {
         if joining.left > 0 {
             return;
         }
-        let able = matches!(joining.seen, Seen::Blank | Seen::Ours) && self.run == Run::Running;
+        let replaced = std::mem::take(&mut self.legs[leg].replaced) && !self.planted.replaced_believed;
+        let fits = joining.seen == Seen::Blank || joining.seen == Seen::Ours && !replaced;
         self.members.joining = None;
-        if able && !self.legs[leg].failed && !self.legs[leg].lost {
+        if !fits {
+            self.count.legs_refused += 1;
+            cx.event(DeviceEvent::Notice(Notice::Refused(leg as u8)));
+        } else if self.run == Run::Running && !self.legs[leg].failed && !self.legs[leg].lost {
             self.legs[leg].upto = 0;
             self.legs[leg].durable = 0;
             self.members.sb.since[leg] = self.members.epoch + 1;

@@ -32,35 +32,42 @@
 //! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
 //! chunks of the row needs neither.
 //!
-//! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync", no scrub. With "resync" a
+//! **Upkeep.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]).
+//!
+//! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync". With "resync" a
 //! rebuild stops at a sector that another leg cannot read, and tries again each second.
 //!
 //! **Bounds.** Work per event: the pieces under way when a leg goes, all slots of the journal at a checkpoint and a start,
 //! otherwise a few. A request has at most [`WINDOW`] pieces under way. RAM: 120 B for each piece under way with one
 //! buffer of its length, 24 B for each slot of the journal.
 
+mod admin;
 pub mod config;
+mod decide;
+mod figures;
 mod journal;
 pub mod layout;
 mod lost;
+mod machine;
 mod member;
 mod open;
+mod piece;
 mod read;
 mod rebuild;
+mod replay;
+mod scrub;
 mod write;
 
-pub use config::{kind, Fresh, ParityConfig, WriteHole, PLANTS};
+pub use config::{kind, Fresh, OnMismatch, ParityConfig, ScrubConfig, WriteHole, PLANTS, STORY_PLANTS};
 
-use crate::mirror::locks::{Locks, Pass};
+use crate::locks::{Locks, Pass};
 use config::Planted;
+use figures::Counts;
 use journal::Journal;
 use layout::{Geometry, LegLayout, OUT};
-use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Limits, Machine, Op, OpenHow,
-    Peek, Place, ReqId, Span, Step, TimerKey, Violation,
-};
+use nandu_base::{BuildContext, Cx, Health, Limits, OpenHow, ReqId, TimerKey};
+use piece::{Job, Piece};
 use std::collections::VecDeque;
-use write::{Job, Kind, Phase, Piece};
 
 /// Marks no job, piece or slot.
 const NONE: u32 = u32::MAX;
@@ -68,6 +75,8 @@ const NONE: u32 = u32::MAX;
 pub const WINDOW: u32 = 64;
 /// The timer that goes on with a rebuild.
 const REBUILD: TimerKey = TimerKey(0);
+/// The timer of scrubs.
+const SCRUB: TimerKey = TimerKey(1);
 
 /// What a child request of the array is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,6 +155,8 @@ struct Leg {
     recorded: u64,
     /// Whether it has come back and waits to be taken in.
     back: bool,
+    /// Whether an operator has replaced it: what comes back must be blank.
+    replaced: bool,
     /// Requests that are not back, stragglers included.
     in_flight: u32,
     /// The superblock slot that was written last.
@@ -157,30 +168,6 @@ impl Leg {
     fn is_in(&self) -> bool {
         self.upto != OUT
     }
-}
-
-#[derive(Clone, Debug, Default)]
-struct Counts {
-    full_stripe_writes: u64,
-    read_modify_writes: u64,
-    reconstruct_writes: u64,
-    parityless_writes: u64,
-    degraded_reads: u64,
-    rebuilt_bytes: u64,
-    rebuild_stops: u64,
-    sectors_lost: u64,
-    sectors_mended: u64,
-    journal_writes: u64,
-    journal_bytes: u64,
-    journal_waits: u64,
-    replays: u64,
-    checkpoints: u64,
-    superblock_writes: u64,
-    repairs: u64,
-    read_errors: u64,
-    write_errors: u64,
-    legs_lost: u64,
-    legs_taken_in: u64,
 }
 
 /// The machine.
@@ -198,6 +185,7 @@ pub struct Parity {
     fresh: Fresh,
     rebuild_chunk: u64,
     rebuild_rate: u64,
+    upkeep: config::Upkeep,
 
     run: Run,
     closing: bool,
@@ -207,6 +195,7 @@ pub struct Parity {
     members: member::Members,
     opening: open::Opening,
     rebuild: rebuild::Rebuild,
+    scrub: scrub::Scrub,
     lost: lost::Lost,
     journal: Journal,
 
@@ -225,6 +214,8 @@ pub struct Parity {
     locks: Locks,
     /// Something changed that procedures or waiters look at.
     stir: bool,
+    /// The health that was said last.
+    told: Health,
     count: Counts,
 }
 
@@ -251,6 +242,7 @@ impl Parity {
             naming: OUT,
             recorded: OUT,
             back: false,
+            replaced: false,
             in_flight: 0,
             slot: 1,
         };
@@ -270,6 +262,7 @@ impl Parity {
             retries: config.write_retries > 0,
             fresh: config.fresh,
             rebuild_rate: config.rebuild_rate.0,
+            upkeep: config.upkeep(),
             run: Run::Closed,
             closing: false,
             how: OpenHow::default(),
@@ -277,6 +270,7 @@ impl Parity {
             members: member::Members::default(),
             opening: open::Opening::default(),
             rebuild: rebuild::Rebuild::default(),
+            scrub: scrub::Scrub::default(),
             journal: Journal::new(slots),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
@@ -288,6 +282,7 @@ impl Parity {
             held: Vec::new(),
             locks: Locks::new(Pass { writes: planted.no_lock, copies: false, reads: planted.read_unlocked }),
             stir: false,
+            told: Health::Whole,
             count: Counts::default(),
         }
     }
@@ -344,6 +339,8 @@ impl Parity {
             self.pump_join(cx);
             self.pump_slots(cx);
             self.pump_rebuild(cx);
+            self.pump_scrub(cx);
+            self.tell_health(cx);
             self.pump_close(cx);
         }
     }
@@ -356,197 +353,4 @@ impl Parity {
 /// The legs of a mask.
 fn bits(mask: u16) -> impl Iterator<Item = usize> {
     (0..16).filter(move |l| mask >> l & 1 != 0)
-}
-
-impl Machine for Parity {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
-    }
-
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        self.how = how;
-        self.run = Run::Opening;
-        self.legs.iter_mut().for_each(|l| (l.failed, l.lost, l.back) = (false, false, false));
-        self.start_open();
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
-        self.start_close(cx);
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if self.run != Run::Running {
-            return cx.fail(id, ErrorKind::Gone);
-        }
-        let request = &cx.requests[id];
-        match request.op {
-            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
-            Op::Flush => self.admit_flush(id, cx),
-            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
-            _ => self.admit(id, cx),
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
-        self.legs[leg].in_flight -= 1;
-        self.stir |= self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
-        match tag {
-            Tag::Part => self.part_done(id, leg, index, cx),
-            Tag::Flush => self.flush_part_done(id, leg, index, cx),
-            Tag::Checkpoint => self.checkpoint_flushed(id, leg, cx),
-            Tag::SbWrite => self.superblock_written(id, leg, cx),
-            Tag::SbRead => self.superblock_read(id, leg, index, cx),
-            Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn timer(&mut self, _: TimerKey, cx: &mut Cx<'_>) -> Step {
-        self.rebuild.waits = false;
-        self.stir = true;
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
-        let leg = usize::from(child);
-        match event {
-            DeviceEvent::Lost => {
-                self.leave(leg, cx);
-                self.legs[leg].lost = true;
-            }
-            DeviceEvent::Back => {
-                // What it held in volatile memory is gone, whether or not it said so.
-                self.leave(leg, cx);
-                (self.legs[leg].failed, self.legs[leg].lost) = (false, false);
-                self.legs[leg].back = true;
-                self.members.reopen = true;
-                self.stir = true;
-            }
-            DeviceEvent::GcPressure(_)
-            | DeviceEvent::Standby(_)
-            | DeviceEvent::Resized(_)
-            | DeviceEvent::Notice(_) => {}
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
-    /// one more write with a journal, of the slowest leg.
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        if op == Op::Flush && self.journaled || len.0 == 0 && op != Op::Flush {
-            return Span::ZERO;
-        }
-        let (row, index, below) = self.geometry.place(offset.0);
-        let len = ByteLen(len.0.min(self.geometry.chunk() - (below & (self.geometry.chunk() - 1))));
-        let slowest = |op| {
-            let spans =
-                bits(self.legs_in()).map(|l| peek.expected_latency(l as u8, op, ByteOffset(below), len));
-            spans.max().unwrap_or(Span::ZERO)
-        };
-        let leg = self.geometry.leg(row, index);
-        match op {
-            Op::Read if self.readable(below + len.0) >> leg & 1 != 0 => {
-                peek.expected_latency(leg as u8, op, ByteOffset(below), len)
-            }
-            Op::Read | Op::Flush => slowest(op),
-            _ => slowest(Op::Read) + slowest(Op::Write) * (1 + u64::from(self.journaled)),
-        }
-    }
-
-    fn is_busy(&self, peek: &Peek<'_>) -> bool {
-        self.is_held() || bits(self.legs_in()).any(|l| peek.is_busy(l as u8))
-    }
-
-    /// The place of the first byte. Lanes of the legs are dealt in turn, so that no two legs share one.
-    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
-        let (row, index, below) = self.geometry.place(offset.0);
-        let leg = self.geometry.leg(row, index);
-        let rest = self.geometry.chunk() - (below & (self.geometry.chunk() - 1));
-        let place = peek.locate(leg as u8, ByteOffset(below), ByteLen(len.0.min(rest)))?;
-        Some(Place { lane: place.lane * u32::from(self.geometry.legs) + leg as u32, ..place })
-    }
-
-    #[inline]
-    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
-        let (row, index, below) = self.geometry.place(offset.0);
-        Some((self.geometry.leg(row, index) as u8, ByteOffset(below)))
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let c = &self.count;
-        let data = self.geometry.data;
-        let full = self.legs.iter().filter(|l| l.durable == data && l.recorded == data).count() as u64;
-        for (name, value) in [
-            // Not while it starts, the first time or anew: the journal may not be replayed yet.
-            ("is_serving", u64::from(self.run == Run::Running)),
-            ("full_legs", full),
-            ("legs_missing", self.legs.iter().filter(|l| !l.is_in()).count() as u64),
-            ("bytes_to_rebuild", self.bytes_to_rebuild()),
-            ("journal_slots", u64::from(self.journal.len())),
-            ("pieces_under_way", (self.pieces.len() - self.free_pieces.len()) as u64),
-            ("full_stripe_writes", c.full_stripe_writes),
-            ("read_modify_writes", c.read_modify_writes),
-            ("reconstruct_writes", c.reconstruct_writes),
-            ("parityless_writes", c.parityless_writes),
-            ("degraded_reads", c.degraded_reads),
-            ("journal_writes", c.journal_writes),
-            ("journal_bytes", c.journal_bytes),
-            ("journal_waits", c.journal_waits),
-            ("journal_replays", c.replays),
-            ("checkpoints", c.checkpoints),
-            ("superblock_writes", c.superblock_writes),
-            ("rebuilt_bytes", c.rebuilt_bytes),
-            ("rebuild_stops", c.rebuild_stops),
-            ("lost_sectors", self.lost.len() as u64),
-            ("sectors_lost", c.sectors_lost),
-            ("sectors_mended", c.sectors_mended),
-            ("repairs", c.repairs),
-            ("leg_read_errors", c.read_errors),
-            ("leg_write_errors", c.write_errors),
-            ("legs_lost", c.legs_lost),
-            ("legs_taken_in", c.legs_taken_in),
-        ] {
-            out.push(Counter { name, value });
-        }
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        let broken = |invariant, what: String| Err(Violation { invariant, what });
-        let active = |p: &&Piece| p.kind == Kind::Write && p.flying > 0;
-        let writes: Vec<&Piece> = self.pieces.iter().filter(active).collect();
-        for (i, a) in writes.iter().enumerate() {
-            if let Some(b) = writes[..i].iter().find(|b| a.start < b.end && b.start < a.end) {
-                let what = format!("{}..{} and {}..{} are written at once", a.start, a.end, b.start, b.end);
-                return broken("one_write_per_stripe", what);
-            }
-            let placed = self.journaled && a.phase == Phase::Place;
-            if placed && a.slot == NONE && !self.planted.journal_skipped {
-                return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
-            }
-        }
-        let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
-        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
-        if flying > requests {
-            return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
-        }
-        Ok(())
-    }
 }

@@ -4,9 +4,9 @@
 //! right. A reconstruction locks its extent against writes, for between two writes of a row its xor is rubbish. What a leg
 //! could not return is written back to it under the same lock, so the read is answered after that.
 
-use super::write::{Phase, Piece};
+use super::piece::{Phase, Piece};
 use super::{bits, Parity, Run, Tag};
-use crate::mirror::locks::Claim;
+use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload};
 
 impl Parity {
@@ -36,7 +36,7 @@ impl Parity {
         } else if p.claims {
             self.ready.push_back(i);
         } else {
-            self.claim(i, Claim::Read);
+            self.claim(i, Claim::Read, cx);
         }
     }
 

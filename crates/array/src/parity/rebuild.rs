@@ -6,9 +6,9 @@
 //! same: the parity of a row is one more leg that is the xor of the others.
 
 use super::layout::PAGE;
-use super::write::{Kind, Phase, Piece};
+use super::piece::{Kind, Phase, Piece};
 use super::{bits, Parity, Run, Tag, NONE, REBUILD};
-use crate::mirror::locks::Claim;
+use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Instant, Op, Span};
 
 /// How long a rebuild waits before it tries again what could not be read.
@@ -76,7 +76,7 @@ impl Parity {
     }
 
     /// Whether a leg or the parity is not rebuilt to the end.
-    fn rebuilds(&self) -> bool {
+    pub(super) fn rebuilds(&self) -> bool {
         let data = self.geometry.data;
         self.rebuild.parity_upto < data || bits(self.legs_in()).any(|l| self.legs[l].upto < data)
     }
@@ -101,7 +101,7 @@ impl Parity {
         let i = self.new_piece(Kind::Rebuild(leg as u8), NONE, start, end, 0, 0);
         self.pieces[i as usize].legs = 1 << leg;
         self.rebuild.piece = i;
-        self.claim(i, Claim::Write);
+        self.claim(i, Claim::Write, cx);
         self.stir = true;
     }
 

@@ -1,8 +1,9 @@
 //! The mirror under test: two drives with volatile caches, cuts, losses, bad sectors, and an oracle.
 
 mod cuts;
-mod disk;
 mod forks;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod hetero;
 mod plants;
 mod random;

@@ -3,7 +3,7 @@
 use crate::world::{Setup, World};
 use nandu_array::parity::layout::Rotation;
 use nandu_array::parity::{Fresh, WriteHole};
-use nandu_base::{ByteLen, Op, OpenHow, Rng};
+use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng};
 
 /// What may happen.
 #[derive(Clone, Copy)]
@@ -15,27 +15,37 @@ pub struct Mix {
     pub two: bool,
     pub bad_sectors: bool,
     pub bad_writes: bool,
+    /// An operator scrubs, and replaces legs.
+    pub operator: bool,
 }
 
-pub const ALL: Mix =
-    Mix { cuts: true, deaths: true, losses: true, two: true, bad_sectors: true, bad_writes: true };
+pub const ALL: Mix = Mix {
+    cuts: true,
+    deaths: true,
+    losses: true,
+    two: true,
+    bad_sectors: true,
+    bad_writes: true,
+    operator: false,
+};
+pub const LOOKED_AFTER: Mix = Mix { operator: true, ..ALL };
 /// What an array without a journal bears.
-const NO_JOURNAL_CUTS: Mix =
-    Mix { cuts: true, deaths: true, losses: false, two: false, bad_sectors: false, bad_writes: false };
-const NO_JOURNAL_LOSSES: Mix =
-    Mix { cuts: false, deaths: false, losses: true, two: false, bad_sectors: true, bad_writes: false };
+const NO_JOURNAL_CUTS: Mix = Mix { losses: false, two: false, bad_sectors: false, bad_writes: false, ..ALL };
+const NO_JOURNAL_LOSSES: Mix = Mix { cuts: false, deaths: false, two: false, bad_writes: false, ..ALL };
 
 struct Life {
     world: World,
     rng: Rng,
     mix: Mix,
     lost: Vec<usize>,
+    /// A leg was replaced: it may be blank at the next start.
+    replaced: bool,
 }
 
 /// One life; the first thing that went wrong.
 pub fn live(setup: Setup, mix: Mix, steps: u32) -> Result<(), String> {
     let rng = Rng::new(setup.seed ^ 0x5EED);
-    let mut life = Life { world: World::new(setup), rng, mix, lost: Vec::new() };
+    let mut life = Life { world: World::new(setup), rng, mix, lost: Vec::new(), replaced: false };
     let create = OpenHow { create: true, ..OpenHow::default() };
     if let Err(e) = life.world.open(create) {
         return Err(format!("the first start fails: {e}"));
@@ -67,7 +77,26 @@ impl Life {
         (first, count.min(sectors - first))
     }
 
+    /// What an operator may ask for. What is refused has changed nothing.
+    fn look_after(&mut self) {
+        if self.world.opened() != Some(Ok(())) {
+            return;
+        }
+        let leg = self.leg();
+        match self.rng.below(8) {
+            0..=4 => drop(self.world.admin(Admin::Scrub { mends: None })),
+            5 => drop(self.world.admin(Admin::StopScrub)),
+            _ if self.lost.is_empty() && self.world.is_full() => {
+                self.replaced |= self.world.replace(leg, "blank").is_ok();
+            }
+            _ => {}
+        }
+    }
+
     fn act(&mut self) {
+        if self.mix.operator && self.rng.below(12) == 0 {
+            self.look_after();
+        }
         let (first, count) = self.extent();
         match self.rng.below(40) {
             0..=11 => drop(self.world.write(first, count)),
@@ -171,7 +200,7 @@ impl Life {
                 self.change_legs();
             }
         }
-        if let Err(error) = self.world.open(OpenHow::default()) {
+        if let Err(error) = self.world.open(OpenHow { create: self.replaced, ..OpenHow::default() }) {
             self.refused(&error.to_string());
         }
         if self.rng.below(2) == 0 {
@@ -304,6 +333,11 @@ fn all_end_well(what: &str, lives: std::ops::Range<u64>, mix: Mix, change: fn(&m
 #[test]
 fn random_lives_end_well() {
     all_end_well("journal", seeds(60), ALL, |_| {});
+}
+
+#[test]
+fn random_lives_with_an_operator_end_well() {
+    all_end_well("with an operator", seeds(40), LOOKED_AFTER, |_| {});
 }
 
 /// A write failed in part beside a read that had seen the old data, and the oracle took its first part for undone.

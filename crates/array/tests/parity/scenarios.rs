@@ -6,7 +6,7 @@ use nandu_base::{ByteLen, ErrorKind, OpenHow};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
 
-fn world(change: impl FnOnce(&mut Setup)) -> World {
+pub fn world(change: impl FnOnce(&mut Setup)) -> World {
     let mut setup = Setup::small(7);
     change(&mut setup);
     let mut w = World::new(setup);
@@ -14,13 +14,13 @@ fn world(change: impl FnOnce(&mut Setup)) -> World {
     w
 }
 
-fn done(w: &mut World, cookie: u64) {
+pub fn done(w: &mut World, cookie: u64) {
     w.wait(&[cookie]);
     assert!(w.is_ok(cookie), "{:?}", w.answers.get(&cookie));
     assert_eq!(w.wrong, None);
 }
 
-fn figures(w: &World, names: &[&str]) -> Vec<u64> {
+pub fn figures(w: &World, names: &[&str]) -> Vec<u64> {
     names.iter().map(|n| w.counter(n)).collect()
 }
 
@@ -306,8 +306,8 @@ fn a_read_that_waited_asks_its_own_leg_once_that_is_rebuilt() {
 
 /// A world of three legs in which leg 1 was rebuilt while leg 0 could not read its sector 50. Row 6 has its parity on leg 2; what lies
 /// there is sector 98 on leg 0 and sector 106 on leg 1.
-fn with_a_lost_sector() -> World {
-    let mut w = world(|_| {});
+pub fn with_a_lost_sector(change: impl FnOnce(&mut Setup)) -> World {
+    let mut w = world(change);
     let a = w.write(0, 256);
     done(&mut w, a);
     w.lose(1);
@@ -329,7 +329,7 @@ fn fails(w: &mut World, sector: u64) {
 
 #[test]
 fn a_rebuild_puts_what_it_cannot_make_on_record_and_goes_on() {
-    let mut w = with_a_lost_sector();
+    let mut w = with_a_lost_sector(|_| {});
     for again in [false, true] {
         if again {
             // The record is durable.
@@ -369,7 +369,7 @@ fn a_rebuild_puts_what_it_cannot_make_on_record_and_goes_on() {
 
 #[test]
 fn a_lost_sector_is_made_once_the_other_leg_reads_again() {
-    let mut w = with_a_lost_sector();
+    let mut w = with_a_lost_sector(|_| {});
     fails(&mut w, 106);
     w.disk(0).bad.clear();
     w.run(2000);

@@ -155,8 +155,8 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
         }
         Notice::Health(Health::Failed) => write!(f, "{device}: FAILED: no leg may serve"),
         Notice::Differ { at, len, mends } => {
-            let what = if mends { "the leader's data are taken" } else { "nothing is changed" };
-            write!(f, "{device}: the copies differ from byte {} on, {len} in all: {what}", at.0)
+            let what = if mends { "rewritten by the rule of its scrub" } else { "nothing is changed" };
+            write!(f, "{device}: its legs disagree from byte {} on, {len} in all: {what}", at.0)
         }
         Notice::Scrubbed { differing, unreadable } => {
             write!(f, "{device}: compared: {differing} blocks differed, {unreadable} could not be read")

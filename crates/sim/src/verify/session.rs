@@ -554,7 +554,8 @@ impl<'a> Session<'a> {
             }
             // The first record of a leg that was replaced was cut in two: the operator wipes it, as he is told.
             Some(Err((_, OpenError::Refused { why, .. })))
-                if self.replaced.is_some() && why.contains("is no leg") =>
+                if self.replaced.is_some()
+                    && (why.contains("is no leg") || why.contains("holds something else")) =>
             {
                 self.wipe = true;
                 Ok(false)

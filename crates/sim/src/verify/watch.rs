@@ -112,6 +112,12 @@ impl Watch {
         mirrors.next().is_none().then_some([only.children[leader], only.children[1 - leader]])
     }
 
+    /// Devices that are looked after while they run, with their legs: mirrors, then parity arrays.
+    pub fn looked_after(&self) -> Vec<(u32, Vec<u32>)> {
+        let mirrors = self.mirrors().map(|(at, legs)| (at, legs.to_vec()));
+        mirrors.chain(self.parities().map(|(at, legs)| (at, legs.to_vec()))).collect()
+    }
+
     /// Parity arrays with their legs.
     pub fn parities(&self) -> impl Iterator<Item = (u32, &[u32])> + '_ {
         (0u32..).zip(&self.nodes).filter(|(_, n)| n.kind == "parity").map(|(at, n)| (at, &n.children[..]))
@@ -167,9 +173,9 @@ impl Watch {
         Ok(())
     }
 
-    /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the mirror.
+    /// Nothing changes by itself here: a scrub that finds a difference has found a fault of the array.
     pub fn check_scrubs(&mut self, graph: &Graph) -> Result<(), Violation> {
-        for (at, _) in (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror()) {
+        for (at, _) in (0u32..).zip(&self.nodes).filter(|(_, n)| n.is_mirror() || n.kind == "parity") {
             self.counters.clear();
             graph.machine(at).counters(&mut self.counters);
             let differing = figure(&self.counters, "scrub_differing_blocks");
@@ -321,7 +327,7 @@ impl Watch {
         let mut counters = Vec::new();
         graph.machine(parity).counters(&mut counters);
         let writes = ["full_stripe_writes", "read_modify_writes", "reconstruct_writes", "parityless_writes"];
-        let others = ["repairs", "rebuilt_bytes", "legs_lost"];
+        let others = ["repairs", "rebuilt_bytes", "legs_lost", "scrub_mended_bytes"];
         writes.iter().chain(&others).map(|name| figure(&counters, name)).sum()
     }
 

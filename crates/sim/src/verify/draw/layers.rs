@@ -286,20 +286,30 @@ impl Draft<'_> {
 
     /// How the mirror is looked after: drawn from what is drawn already, so that what else a seed draws stays as it was.
     fn upkeep(&mut self) {
-        let sum =
-            self.text.bytes().fold(0u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
-        let mut own = Rng::new(sum);
+        let mut own = self.own();
         let lead = *own.pick(&["last", "last", "first"]);
         self.put_text("lead", lead);
         let predeclare = *own.pick(&[0, 1, 8]);
         self.put("predeclare", predeclare);
         let depth = *own.pick(&["[0, 0]", "[0, 0]", "[1, 1]", "[8, 2]"]);
         self.put("leg_depth", depth);
+        self.scrub(&mut own, "leader");
+    }
+
+    /// Now and then an array is scrubbed from time to time, and the side `wins` where it differs.
+    fn scrub(&mut self, own: &mut Rng, wins: &str) {
         if own.below(6) == 0 {
             let every = *own.pick(&[20, 200]);
-            let on = *own.pick(&["leader", "report"]);
+            let on = *own.pick(&[wins, "report"]);
             self.put("scrub", format!("{{ every = \"{every} ms\", rate = 0, on_mismatch = \"{on}\" }}"));
         }
+    }
+
+    /// Draws from what stands there already: other choices stay what they were.
+    fn own(&self) -> Rng {
+        let sum =
+            self.text.bytes().fold(0u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+        Rng::new(sum)
     }
 
     /// An array of leaves, or with a `depth` above 1 of such arrays too.
@@ -360,6 +370,8 @@ impl Draft<'_> {
         self.put("write_retries", retries);
         let fresh = *self.rng.pick(&["compute", "zeros"]);
         self.put_text("fresh", fresh);
+        let mut own = self.own();
+        self.scrub(&mut own, "data");
         name
     }
 }

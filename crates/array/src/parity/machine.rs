@@ -1,0 +1,185 @@
+//! The array as a machine: what the driver calls.
+
+use super::figures::Counts;
+use super::piece::{Kind, Phase, Piece};
+use super::{bits, Parity, Run, Tag, NONE, SCRUB};
+use nandu_base::{
+    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits, Machine, Op,
+    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+};
+
+impl Machine for Parity {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        self.how = how;
+        self.run = Run::Opening;
+        for l in &mut self.legs {
+            (l.failed, l.lost, l.back, l.replaced) = (false, false, false, false);
+        }
+        cx.cancel_wake(SCRUB);
+        self.scrub.forget();
+        self.start_open();
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.start_close(cx);
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.run != Run::Running {
+            return cx.fail(id, ErrorKind::Gone);
+        }
+        let request = &cx.requests[id];
+        match request.op {
+            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
+            Op::Flush => self.admit_flush(id, cx),
+            _ if request.len == ByteLen::ZERO => return Step::Finish(id),
+            _ => self.admit(id, cx),
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
+        self.legs[leg].in_flight -= 1;
+        self.stir |= self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
+        match tag {
+            Tag::Part => self.part_done(id, leg, index, cx),
+            Tag::Flush => self.flush_part_done(id, leg, index, cx),
+            Tag::Checkpoint => self.checkpoint_flushed(id, leg, cx),
+            Tag::SbWrite => self.superblock_written(id, leg, cx),
+            Tag::SbRead => self.superblock_read(id, leg, index, cx),
+            Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        match key {
+            SCRUB => self.scrub.course.woke(),
+            _ => self.rebuild.waits = false,
+        }
+        self.stir = true;
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        let leg = usize::from(child);
+        match event {
+            DeviceEvent::Lost => {
+                self.leave(leg, cx);
+                self.legs[leg].lost = true;
+            }
+            DeviceEvent::Back => {
+                // What it held in volatile memory is gone, whether or not it said so.
+                self.leave(leg, cx);
+                (self.legs[leg].failed, self.legs[leg].lost) = (false, false);
+                self.legs[leg].back = true;
+                self.members.reopen = true;
+                self.stir = true;
+            }
+            DeviceEvent::GcPressure(_)
+            | DeviceEvent::Standby(_)
+            | DeviceEvent::Resized(_)
+            | DeviceEvent::Notice(_) => {}
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn admin(&mut self, admin: Admin, cx: &mut Cx<'_>) -> Result<(), AdminError> {
+        let result = self.obey(admin, cx);
+        self.advance(cx);
+        result
+    }
+
+    fn health(&self) -> Option<Health> {
+        self.standing()
+    }
+
+    /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and
+    /// one more write with a journal, of the slowest leg.
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op == Op::Flush && self.journaled || len.0 == 0 && op != Op::Flush {
+            return Span::ZERO;
+        }
+        let (row, index, below) = self.geometry.place(offset.0);
+        let len = ByteLen(len.0.min(self.geometry.chunk() - (below & (self.geometry.chunk() - 1))));
+        let slowest = |op| {
+            let spans =
+                bits(self.legs_in()).map(|l| peek.expected_latency(l as u8, op, ByteOffset(below), len));
+            spans.max().unwrap_or(Span::ZERO)
+        };
+        let leg = self.geometry.leg(row, index);
+        match op {
+            Op::Read if self.readable(below + len.0) >> leg & 1 != 0 => {
+                peek.expected_latency(leg as u8, op, ByteOffset(below), len)
+            }
+            Op::Read | Op::Flush => slowest(op),
+            _ => slowest(Op::Read) + slowest(Op::Write) * (1 + u64::from(self.journaled)),
+        }
+    }
+
+    fn is_busy(&self, peek: &Peek<'_>) -> bool {
+        self.is_held() || bits(self.legs_in()).any(|l| peek.is_busy(l as u8))
+    }
+
+    /// The place of the first byte. Lanes of the legs are dealt in turn, so that no two legs share one.
+    fn locate(&self, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Option<Place> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        let leg = self.geometry.leg(row, index);
+        let rest = self.geometry.chunk() - (below & (self.geometry.chunk() - 1));
+        let place = peek.locate(leg as u8, ByteOffset(below), ByteLen(len.0.min(rest)))?;
+        Some(Place { lane: place.lane * u32::from(self.geometry.legs) + leg as u32, ..place })
+    }
+
+    #[inline]
+    fn prepare(&self, _op: Op, offset: ByteOffset, _len: ByteLen) -> Option<(u8, ByteOffset)> {
+        let (row, index, below) = self.geometry.place(offset.0);
+        Some((self.geometry.leg(row, index) as u8, ByteOffset(below)))
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        self.put_figures(out);
+    }
+
+    fn reset_counters(&mut self) {
+        self.count = Counts::default();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let broken = |invariant, what: String| Err(Violation { invariant, what });
+        let active = |p: &&Piece| p.kind == Kind::Write && p.flying > 0;
+        let writes: Vec<&Piece> = self.pieces.iter().filter(active).collect();
+        for (i, a) in writes.iter().enumerate() {
+            if let Some(b) = writes[..i].iter().find(|b| a.start < b.end && b.start < a.end) {
+                let what = format!("{}..{} and {}..{} are written at once", a.start, a.end, b.start, b.end);
+                return broken("one_write_per_stripe", what);
+            }
+            let placed = self.journaled && a.phase == Phase::Place;
+            if placed && a.slot == NONE && !self.planted.journal_skipped {
+                return broken("journal_before_place", format!("{}..{} is in no journal", a.start, a.end));
+            }
+        }
+        let flying: u32 = self.pieces.iter().map(|p| u32::from(p.flying)).sum();
+        let requests: u32 = self.legs.iter().map(|l| l.in_flight).sum();
+        if flying > requests {
+            return broken("one_write_per_stripe", format!("{flying} parts under way, {requests} requests"));
+        }
+        Ok(())
+    }
+}

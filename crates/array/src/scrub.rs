@@ -1,0 +1,159 @@
+//! What the scrubs of all arrays share: the pass over a device, its pace, and its figures.
+//!
+//! A pass goes from the front to the end, one chunk at a time, at most `rate` bytes a second. It begins by command, or
+//! `every` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
+//! chunk is compared with, and what is done about a difference, is the array's own.
+
+use nandu_base::{AdminError, BuildError, ByteLen, Counter, Instant, Span};
+
+/// How often a chunk is begun before it is left out of a pass.
+pub(crate) const PATIENCE: u32 = 4;
+
+/// A pass over the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    /// The next byte to compare.
+    pub(crate) at: u64,
+    pub(crate) mends: bool,
+    /// How often the chunk there was given up.
+    pub(crate) given_up: u32,
+    pub(crate) differing: u64,
+    pub(crate) unreadable: u64,
+}
+
+/// Where the scrub of a device stands.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    pub(crate) pass: Option<Pass>,
+    /// When the last pass began.
+    began: Option<Instant>,
+    /// The next chunk is not begun before.
+    not_before: Instant,
+    armed: Option<Instant>,
+}
+
+impl Course {
+    /// Begins a pass, or changes what the one under way does.
+    pub(crate) fn begin(&mut self, mends: bool, now: Instant) {
+        self.began = Some(now);
+        let fresh = Pass { at: 0, mends, given_up: 0, differing: 0, unreadable: 0 };
+        self.pass = Some(Pass { mends, ..self.pass.unwrap_or(fresh) });
+    }
+
+    /// Ends the pass under way; a chunk that is being compared is the last.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn stop(&mut self) -> Result<(), AdminError> {
+        let (why, remedy) = ("no scrub is under way".into(), "start one with `scrub`");
+        self.pass.take().map(drop).ok_or(AdminError::Refused { why, remedy })
+    }
+
+    /// When the pass after the last one begins by itself.
+    pub(crate) fn due(&mut self, every: Span, now: Instant) -> Option<Instant> {
+        (every > Span::ZERO).then(|| *self.began.get_or_insert(now) + every)
+    }
+
+    /// When the pace allows the next chunk, unless it does now.
+    pub(crate) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        (now < self.not_before).then_some(self.not_before)
+    }
+
+    /// A chunk of so many bytes is begun.
+    pub(crate) fn pay(&mut self, bytes: u64, rate: u64, now: Instant) {
+        if rate > 0 {
+            let span = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate));
+            self.not_before = now + Span(span as u64);
+        }
+    }
+
+    /// Whether a timer for `at` is to be set.
+    pub(crate) fn arms(&mut self, at: Instant) -> bool {
+        let sooner = self.armed.is_none_or(|armed| at < armed);
+        if sooner {
+            self.armed = Some(at);
+        }
+        sooner
+    }
+
+    /// The timer has come.
+    pub(crate) fn woke(&mut self) {
+        self.armed = None;
+    }
+
+    /// The device begins anew, and its timer was cancelled: the pass goes on where it was.
+    pub(crate) fn forget(&mut self) {
+        *self = Course { pass: self.pass, began: self.began, ..Course::default() };
+    }
+
+    /// The chunk up to `end` is done with.
+    pub(crate) fn passed(&mut self, end: u64) {
+        if let Some(pass) = &mut self.pass {
+            (pass.at, pass.given_up) = (end, 0);
+        }
+    }
+
+    /// The chunk under way was given up.
+    pub(crate) fn gave_up(&mut self) {
+        if let Some(pass) = &mut self.pass {
+            pass.given_up += 1;
+        }
+    }
+
+    /// So many blocks were found to differ, and so many could not be read.
+    pub(crate) fn found(&mut self, differing: u64, unreadable: u64) {
+        if let Some(pass) = &mut self.pass {
+            pass.differing += differing;
+            pass.unreadable += unreadable;
+        }
+    }
+}
+
+/// What scrubs have done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrubbed {
+    pub(crate) passes: u64,
+    pub(crate) bytes: u64,
+    /// Blocks of 4 KiB.
+    pub(crate) differing: u64,
+    pub(crate) unreadable: u64,
+    pub(crate) mended_bytes: u64,
+    pub(crate) skipped_bytes: u64,
+}
+
+impl Scrubbed {
+    /// The figures, in a stated order.
+    pub(crate) fn put(&self, course: &Course, out: &mut Vec<Counter>) {
+        for (name, value) in [
+            ("scrub_is_active", u64::from(course.pass.is_some())),
+            ("scrub_passes", self.passes),
+            ("scrubbed_bytes", self.bytes),
+            ("scrub_skipped_bytes", self.skipped_bytes),
+            ("scrub_differing_blocks", self.differing),
+            ("scrub_unreadable_blocks", self.unreadable),
+            ("scrub_mended_bytes", self.mended_bytes),
+        ] {
+            out.push(Counter { name, value });
+        }
+    }
+}
+
+/// Bytes a second where nothing is said.
+pub(crate) fn default_rate() -> ByteLen {
+    ByteLen::mib(32)
+}
+
+/// Whether a pass may come `every` so often, at `rate`.
+///
+/// # Errors
+/// What is out of bounds.
+pub(crate) fn check(every: Span, rate: ByteLen) -> Result<(), BuildError> {
+    if every.0 != 0 && !(1_000_000..=366 * 86_400_000_000_000).contains(&every.0) {
+        return Err(BuildError::at("scrub", format!("every {every} is out of bounds: 1 ms to 366 d, or 0")));
+    }
+    if rate.0 != 0 && rate.0 < 4096 {
+        let what = "a rate of less than 4 KiB a second would never end; 0 means no limit";
+        return Err(BuildError::at("scrub", what));
+    }
+    Ok(())
+}
