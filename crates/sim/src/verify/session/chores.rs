@@ -63,9 +63,27 @@ impl Session<'_> {
         Err(broken("progress", "a leg that is replaced is still in use"))
     }
 
-    /// Starts from then on may find the leg blank and are told that it may be initialised. All of the stack is told so: a
-    /// drive with cells of its own that hold something is started as ever.
-    fn replace_leg(&mut self, array: u32, child: u8, legs: &[u32]) -> Result<(), Broken> {
+    /// Whether an array uses the leg; of a parity array whether it uses all.
+    fn is_member(&self, array: u32, child: u8) -> bool {
+        match child {
+            _ if self.is_parity(array) => self.figure(array, "legs_missing") == 0,
+            0 => self.figure(array, "leg_a_is_member") == 1,
+            _ => self.figure(array, "leg_b_is_member") == 1,
+        }
+    }
+
+    /// How often an array has said durably that it goes on without a leg; less while that is not durable.
+    fn departures(&self, array: u32) -> u64 {
+        if self.is_parity(array) {
+            return self.figure(array, "legs_lost") * self.figure(array, "legs_on_record");
+        }
+        self.figure(array, "solos")
+    }
+
+    fn is_parity(&self, array: u32) -> bool {
+        self.watch.parities().any(|(at, _)| at == array)
+    }
+
     fn figure(&self, node: u32, name: &str) -> u64 {
         let mut counters = Vec::new();
         self.engine.graph.machine(node).counters(&mut counters);
