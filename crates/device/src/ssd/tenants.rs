@@ -304,7 +304,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let least = self.start_of(pool).max(self.host.urgent) + 1;
         let demands = self.tenants_mut().policy.demands_when_low();
         while self.blocks.planes[pool as usize].free <= least {
-            if !(demands && self.demand(pool, cx)) && !self.borrow(pool) {
+            let has_come = demands && self.demand(pool, cx) || self.borrow(pool);
+            if !has_come {
                 return;
             }
         }
