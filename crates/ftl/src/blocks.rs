@@ -8,6 +8,7 @@
 
 mod content;
 mod cursor;
+mod ends;
 mod modes;
 mod moves;
 mod shares;

@@ -13,7 +13,8 @@
 //! *Tenants* with units of their own level their own data when they clear. All erased units of a group lie in one list, so that units that are
 //! written often go round among all tenants; but one that only keeps data keeps its units from it. With `across_tenants` the turn goes to the least worn
 //! unit of another tenant where there is none of one's own: pages of one tenant move because another has written, which S3-15 rules out, at most
-//! once in `every` units. It is charged to the one who wrote.
+//! once in `every` units. Cold is then what was opened before as many programs as the drive has pages: units that come from others are little worn
+//! and hot. It is charged to the one who wrote.
 //!
 //! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once
 //! as if all blocks wore alike, and once at the measured spread, the most worn block being the first to go. A short run knows
@@ -26,7 +27,7 @@ use super::Ssd;
 use nandu_base::{Counter, Cx, TenantId, Violation, WearRegion};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::BlockId;
+use nandu_ftl::{BlockId, Cursor};
 
 /// When static levelling acts.
 #[derive(Clone, Debug)]
@@ -103,7 +104,9 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             let is_stream = || self.blocks.open_streams(plane).any(|open| open == block);
             open.contains(&block) || paging.is_anchor(block) || paging.area.is_open(block) || is_stream()
         };
-        let own = self.blocks.coldest(plane, self.leveller.spread, is_open);
+        // Across tenants units that nobody has worn come to those that write: little worn does not mean cold there.
+        let is_hot = |block: BlockId| self.leveller.is_across && self.is_young(block);
+        let own = self.blocks.coldest(plane, self.leveller.spread, |block| is_open(block) || is_hot(block));
         if own.is_none() && self.leveller.is_across {
             self.level_another(plane, cause, cx);
         }
@@ -116,22 +119,35 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         Some(block)
     }
 
+    /// Whether less was programmed since a block was opened than the drive has.
+    fn is_young(&self, block: BlockId) -> bool {
+        self.seq.saturating_sub(self.blocks.oldest(block)) < self.blocks.layout().real_pages()
+    }
+
     /// Clears the least worn unit of another tenant of the same planes, at once, so that it takes part in the wear. It must have two erased
     /// units, owe nothing and not be clearing anything.
     fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
         let is_open = |block: BlockId| {
             let p = &self.blocks.planes[self.blocks.pool_of_block(block) as usize];
-            p.host.block(&layout) == block || p.moved.block(&layout) == block
+            [p.host, p.moved].iter().any(|open| !open.is_full() && open.block(&layout) == block)
         };
+        let may_not = |block: BlockId| is_open(block) || self.is_young(block);
         let may = |other: u32| {
             let p = &self.blocks.planes[other as usize];
             p.free >= 2 && !p.clearing && !self.is_debtor(other)
         };
-        let Some(block) = self.blocks.coldest_of_others(pool, self.leveller.spread, is_open, may) else {
+        let Some(block) = self.blocks.coldest_of_others(pool, self.leveller.spread, may_not, may) else {
             return;
         };
         let other = self.blocks.pool_of_block(block);
+        // One that is full is open no more.
+        let p = &mut self.blocks.planes[other as usize];
+        for open in [&mut p.host, &mut p.moved] {
+            if open.is_full() {
+                *open = Cursor::CLOSED;
+            }
+        }
         self.leveller.count += 1;
         self.leveller.others += 1;
         self.begin_clearing(other, block);

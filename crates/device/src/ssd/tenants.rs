@@ -1,6 +1,6 @@
 //! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
 //!
-//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `going` what is given up, `returns` what comes back from who is idle, `ends` who has fewer units when one wears out), and a page belongs to the tenant whose range it lies in, not to
+//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `loans` who asks whom, `going` what is given up, `returns` what comes back from who is idle, `ends` who has fewer units when one wears out), and a page belongs to the tenant whose range it lies in, not to
 //! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
 //! request causes is charged to the one that caused it, as everywhere.
 //!
@@ -21,6 +21,7 @@ mod ahead;
 mod deal;
 mod ends;
 mod going;
+mod loans;
 mod report;
 mod restart;
 mod returns;
@@ -34,11 +35,11 @@ use nandu_base::{Cx, TenantId};
 use nandu_ftl::aged::Aged;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::{room, Books, Isolation, Table, TENANTS_MAX};
+use nandu_ftl::isolation::{Books, Isolation, Table, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::Extent;
-use nandu_ftl::{BlockId, Lpn, Ppn};
+use nandu_ftl::{Lpn, Ppn};
 use victims::Victims;
 
 /// What happened to a tenant since the counters were reset.
@@ -274,204 +275,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return p.host.take();
         }
         panic!("I-5: no unit of a tenant whose space was checked has room for another valid page");
-    }
-
-    /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
-    fn open_tenant_block(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        // Each turn gains a page at least, here or with who owes a unit.
-        for _ in 0..self.blocks.layout().real_pages() {
-            self.fill_up(pool, cx);
-            let p = &self.blocks.planes[pool as usize];
-            if !p.host.is_full() {
-                return;
-            }
-            if p.free > self.host.urgent && self.may_open(pool) {
-                let cursor = self.blocks.open_free(pool, self.seq + 1).expect("there is an erased unit");
-                self.note_opened(cursor);
-                self.blocks.planes[pool as usize].host = cursor;
-                self.look_ahead(pool);
-                return;
-            }
-            // Who has lent so much that it has nothing to clear waits for what is owed to it.
-            if self.has_victim(pool) || !self.is_creditor(pool) {
-                self.count.clears_forced += 1;
-                self.clear_whole_block(pool, cause, cx);
-            } else {
-                self.demand(pool, cx);
-            }
-        }
-        panic!("I-8: pool {pool} gets no erased unit, neither by clearing nor back from who owes it");
-    }
-
-    /// Gets erased units from others, until opening one does not begin a collection.
-    fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        if self.tenants_mut().planted.others_collect {
-            self.clear_of_another(pool, cx);
-        }
-        let least = self.tenants_mut().own_start_of(pool).max(self.host.urgent) + 1;
-        let demands = self.tenants_mut().policy.demands_when_low();
-        while self.blocks.planes[pool as usize].free <= least {
-            if !(demands && self.demand(pool, cx)) && !self.borrow(pool) {
-                return;
-            }
-        }
-    }
-
-    /// The owner of `pool` is about to collect, for others have borrowed what it had: it asks back before.
-    pub(super) fn ask_back_before_clearing(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        if !self.is_creditor(pool) || !self.tenants_mut().policy.demands_when_low() {
-            return;
-        }
-        while self.blocks.planes[pool as usize].free <= self.start_of(pool) {
-            if !self.demand(pool, cx) {
-                return;
-            }
-        }
-    }
-
-    /// Borrows an erased unit; false when nobody lends one.
-    fn borrow(&mut self, pool: u32) -> bool {
-        let Some(tenants) = self.tenants.as_deref_mut() else { return false };
-        let (group, borrower) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-        let (count, first) = (tenants.len(), group * tenants.len());
-        let Some(books) = tenants.books.get_mut(group) else { return false };
-        tenants.free.clear();
-        tenants.free.extend(self.blocks.planes[first..first + count].iter().map(|p| p.free));
-        if tenants.planted.lends_unallocated && self.seq.is_multiple_of(2) {
-            self.blocks.planes[pool as usize].free += 1;
-            return true;
-        }
-        let Some(lender) = tenants.policy.lender(books, &tenants.free, borrower) else { return false };
-        books.lend(lender, borrower);
-        tenants.counts[borrower].borrowed += 1;
-        tenants.counts[lender].lent += 1;
-        self.blocks.hand_over((first + lender) as u32, pool);
-        let spared = self.room_needed(pool, 1).saturating_sub(1) as u32;
-        let tenants = self.tenants_mut();
-        let account = tenants.books[group].accounts()[lender];
-        if let Some(units) = tenants.policy.lent(lender, &account, spared) {
-            tenants.books[group].set_contribution(lender, units);
-        }
-        self.look_ahead(pool);
-        true
-    }
-
-    /// Demands a unit back that the owner of `pool` has lent: an erased one, or what one collection of the debtor gains. False when
-    /// nothing is owed to it.
-    fn demand(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
-        let Some(tenants) = self.tenants.as_deref_mut() else { return false };
-        let (group, lender) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-        let Some(books) = tenants.books.get(group) else { return false };
-        let Some(debtor) = books.largest_debtor(lender) else { return false };
-        tenants.demands += 1;
-        let keeps = tenants.planted.keeps_what_it_owes && tenants.demands % 2 == 1;
-        let from = tenants.pool(group as u32, debtor);
-        if !self.may_give(from) && !keeps {
-            let tenants = self.tenants_mut();
-            tenants.is_demanded = true;
-            let (cause, before) = (tenants.writers[debtor], tenants.counts[debtor].moved);
-            let turns = if tenants.planted.clears_twice { 2 } else { 1 };
-            for _ in 0..turns {
-                if self.has_victim(from) {
-                    self.tenants_mut().counts[debtor].forced += 1;
-                    self.clear_whole_block(from, cause, cx);
-                }
-            }
-            let tenants = self.tenants_mut();
-            tenants.is_demanded = false;
-            let moved = tenants.counts[debtor].moved - before;
-            tenants.moved_most = tenants.moved_most.max(moved);
-        }
-        let may_give = self.may_give(from) && !keeps;
-        let tenants = self.tenants_mut();
-        let inherited = &mut tenants.inherited[from as usize];
-        if !may_give {
-            // What was owed at a power cut may take longer.
-            tenants.late += u64::from(*inherited == 0);
-            return false;
-        }
-        *inherited = inherited.saturating_sub(1);
-        self.give(from, pool);
-        true
-    }
-
-    /// Planted: a tenant that owes nothing clears a unit because another one opens one.
-    #[cold]
-    fn clear_of_another(&mut self, pool: u32, cx: &mut Cx<'_>) {
-        let tenants = self.tenants_mut();
-        let (group, other) = (pool as usize / tenants.len(), (tenants.of_pool(pool) + 1) % tenants.len());
-        let other = tenants.pool(group as u32, other);
-        let has_room = self.blocks.planes[other as usize].free > 2 && !self.is_debtor(other);
-        if other != pool && has_room && self.has_victim(other) {
-            self.clear_whole_block(other, TenantId::SYSTEM, cx);
-        }
-    }
-
-    /// Whether the owner of `pool` can give an erased unit back and still give back what else it owes.
-    fn may_give(&mut self, pool: u32) -> bool {
-        let debt = self.tenants_mut().debt(pool);
-        let pages = u64::from(self.blocks.layout().pages);
-        self.blocks.planes[pool as usize].free > 0
-            && self.blocks.room_of(pool) >= pages + self.room_needed(pool, debt)
-    }
-
-    /// Whether the owner of `pool` may open a unit for its host.
-    fn may_open(&mut self, pool: u32) -> bool {
-        let debt = self.tenants_mut().debt(pool);
-        if debt == 0 || self.tenants_mut().planted.room_not_kept {
-            return true;
-        }
-        let pages = u64::from(self.blocks.layout().pages);
-        self.blocks.room_of(pool) >= pages + self.room_needed(pool, debt + 1)
-    }
-
-    /// The room that so many collections of a pool take at most.
-    fn room_needed(&mut self, pool: u32, victims: u32) -> u64 {
-        let pages = self.blocks.layout().pages;
-        let begun = self.victim_of(pool);
-        let left = begun.map(|victim| pages - u32::from(self.blocks.invalid(victim)));
-        let full = self.blocks.valid_of_full(pool, begun.unwrap_or(BlockId(u32::MAX)));
-        let mut scratch = std::mem::take(
-            &mut self.tenants.as_deref_mut().expect("only asked for on a drive with tenants").scratch,
-        );
-        let needed = room::needed(full, left, victims, pages, &mut scratch);
-        self.tenants_mut().scratch = scratch;
-        needed
-    }
-
-    /// A unit goes back to the pool that it was lent from.
-    fn give(&mut self, from: u32, to: u32) {
-        let tenants = self.tenants_mut();
-        let (debtor, lender) = (tenants.of_pool(from), tenants.of_pool(to));
-        let group = from as usize / tenants.len();
-        tenants.books[group].give_back(debtor, lender);
-        self.blocks.hand_over(from, to);
-        self.look_ahead(from);
-    }
-
-    /// The owner of `pool` has erased a unit: it counts for its wear, and may give one back.
-    pub(super) fn tenant_erased(&mut self, pool: u32) {
-        let Some(tenants) = self.tenants.as_deref_mut() else { return };
-        let debtor = tenants.of_pool(pool);
-        tenants.counts[debtor].erases += 1;
-        tenants.victims.erased(pool, debtor, self.blocks.layout().pages);
-        if tenants.debt(pool) == 0 {
-            return;
-        }
-        let stays = tenants.is_demanded || !tenants.policy.gives_back_at_erase();
-        self.look_ahead(pool);
-        if stays {
-            return;
-        }
-        let tenants = self.tenants_mut();
-        let group = pool as usize / tenants.len();
-        let Some(lender) = tenants.books[group].largest_creditor(debtor) else { return };
-        let to = tenants.pool(group as u32, lender);
-        if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_give(pool) {
-            let inherited = &mut self.tenants_mut().inherited[pool as usize];
-            *inherited = inherited.saturating_sub(1);
-            self.give(pool, to);
-        }
     }
 
     /// A page of `lpn` is written for the host.

@@ -9,6 +9,7 @@ use nandu_base::{
 use std::collections::BTreeSet;
 
 mod collection;
+mod ends;
 mod filled;
 mod maps;
 mod slc;

@@ -122,15 +122,15 @@ pub(super) struct Wear {
     /// Whether each block is bad.
     pub bad: Vec<bool>,
     /// Bad blocks by plane.
-    bad_in: Vec<u32>,
+    pub bad_in: Vec<u32>,
     /// Valid pages that the planes together must be able to hold.
     pub needed: u64,
     pub worn_out: bool,
-    retired: u32,
+    pub retired: u32,
     /// Who owns each plane, where planes have owners that end one by one.
-    owners: Vec<u16>,
+    pub owners: Vec<u16>,
     /// Of each owner, the valid pages that its planes must be able to hold, and whether they cannot any more.
-    ends: Vec<(u64, bool)>,
+    pub ends: Vec<(u64, bool)>,
 }
 
 impl Wear {
@@ -152,14 +152,6 @@ impl Wear {
             }
         }
         wear
-    }
-}
-
-impl Wear {
-    /// Takes over who owns planes, none of whom has ended.
-    pub fn owners_as(&mut self, other: &Wear) {
-        self.owners = other.owners.clone();
-        self.ends = other.ends.iter().map(|&(needed, _)| (needed, false)).collect();
     }
 }
 
@@ -185,52 +177,6 @@ impl BlockTable {
         self.wear.retired
     }
 
-    /// Gives planes owners, each of which needs room for so many valid pages and ends alone.
-    pub fn set_owners(&mut self, owners: Vec<u16>, needed: &[u64]) {
-        self.wear.owners = owners;
-        self.wear.ends = needed.iter().map(|&needed| (needed, false)).collect();
-    }
-
-    /// Whether an owner of planes has too few blocks left to take more writes.
-    pub fn has_owner_ended(&self, owner: usize) -> bool {
-        self.wear.ends.get(owner).is_some_and(|&(_, has_ended)| has_ended)
-    }
-
-    /// Whether the drive, or an owner of planes, has too few blocks left to take more writes.
-    #[inline]
-    pub fn has_ended(&self) -> bool {
-        self.wear.worn_out || self.wear.ends.iter().any(|&(_, has_ended)| has_ended)
-    }
-
-    /// The drive takes no more writes.
-    pub fn end(&mut self) {
-        self.wear.worn_out = true;
-    }
-
-    /// Whether a block that is not bad has come to its number of erases.
-    pub fn is_at_its_end(&self, block: BlockId) -> bool {
-        self.wear.rules.endurance > 0
-            && !self.is_bad(block)
-            && self.cycles(block) >= self.wear.rules.limit(block)
-    }
-
-    /// Takes an erased block out of use, where tenants have blocks of their own. Who has one less is the caller's to say.
-    pub fn retire_erased(&mut self, block: BlockId) {
-        let plane = self.layout.plane_of_block(block) as usize;
-        self.wear.bad[block.0 as usize] = true;
-        self.wear.bad_in[plane] += 1;
-        self.wear.retired += 1;
-        self.oldest[block.0 as usize] = u64::MAX;
-        if self.wear.rules.keeps_worn {
-            return;
-        }
-        let kept: Vec<BlockId> = self.free_in(plane as u32).filter(|&free| free != block).collect();
-        self.free[plane] = FreeList::EMPTY;
-        for free in kept {
-            self.link_free(free);
-        }
-    }
-
     /// Whether too few blocks are left to take more writes.
     pub fn is_worn_out(&self) -> bool {
         self.wear.worn_out
@@ -251,12 +197,6 @@ impl BlockTable {
     /// Valid pages that all planes together may hold.
     pub fn room(&self) -> u64 {
         self.planes.iter().map(|p| u64::from(p.valid_max)).sum()
-    }
-
-    /// Valid pages that the planes of an owner may hold.
-    fn room_of_owner(&self, owner: usize) -> u64 {
-        let owned = self.planes.iter().zip(&self.wear.owners).filter(|(_, of)| usize::from(**of) == owner);
-        owned.map(|(p, _)| u64::from(p.valid_max)).sum()
     }
 
     /// Cycles of a block: its erases, those of SLC mode weighed.
@@ -366,28 +306,6 @@ impl BlockTable {
         }
         self.planes[pool as usize].free -= 1;
         Some(block)
-    }
-
-    /// The same of all other pools of its plane; only blocks of pools that `may` says.
-    pub fn coldest_of_others(
-        &self,
-        pool: u32,
-        spread: u32,
-        is_open: impl Fn(BlockId) -> bool,
-        may: impl Fn(u32) -> bool,
-    ) -> Option<BlockId> {
-        let good = || self.layout.plane_blocks(self.plane_of_pool(pool)).filter(|&block| !self.is_bad(block));
-        let most = good().map(|block| self.erases(block)).max()?;
-        let is_written = |block: &BlockId| {
-            let owner = self.pool_of_block(*block);
-            let first = self.layout.first_page(*block);
-            owner != pool
-                && most - self.erases(*block) > spread
-                && self.is_written(first)
-                && !is_open(*block)
-                && may(owner)
-        };
-        good().filter(is_written).min_by_key(|&block| self.erases(block))
     }
 
     /// The written block of a pool with the fewest erases, when the most worn block of its plane has more than `spread` more;

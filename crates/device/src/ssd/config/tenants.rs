@@ -53,9 +53,10 @@ pub enum IsolationConfig {
         /// When a borrowed unit comes back.
         #[serde(default)]
         give_back: GiveBack,
-        /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0 for never. By
-        /// default 1/2 with `at-erase`, else 0.
-        return_below: Option<Ratio>,
+        /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
+        /// never.
+        #[serde(default = "nothing")]
+        return_below: Ratio,
         /// How long no request must have come for a tenant's range before the tenant counts as idle.
         #[serde(default = "default_return_after")]
         return_after: Span,
@@ -85,6 +86,10 @@ fn one() -> u32 {
 
 fn all() -> Ratio {
     Ratio::new(1, 1)
+}
+
+fn nothing() -> Ratio {
+    Ratio::ZERO
 }
 
 fn default_return_after() -> Span {
@@ -128,7 +133,10 @@ impl SsdConfig {
             ));
         }
         if self.mapping != super::MapConfig::Page {
-            return refuse("tenants are kept apart on drives with `mapping.kind = \"page\"` only");
+            return refuse(
+                "tenants are kept apart with `mapping.kind = \"page\"` only: a translation page on the flash names pages of several tenants, and \
+                 its units, erases and collection would be nobody's",
+            );
         }
         if !self.gc.separate {
             return refuse("a tenant's moved pages need units of their own: `gc.separate` must be true");
@@ -139,7 +147,9 @@ impl SsdConfig {
             );
         }
         if self.allocation == super::Allocation::Static {
-            return refuse("tenants are kept apart with `allocation = \"dynamic\"` only");
+            return refuse(
+                "a page's number would say its plane, whatever its tenant has there: take `allocation = \"dynamic\"`",
+            );
         }
         self.check_slots()?;
         for tenant in &self.tenants {
@@ -169,7 +179,7 @@ impl SsdConfig {
             IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
                 refuse("limit is a share of what the others contribute, at most 1")
             }
-            IsolationConfig::SharedSpace { return_below: Some(below), .. } if below.num > below.den => {
+            IsolationConfig::SharedSpace { return_below: below, .. } if below.num > below.den => {
                 refuse("return_below is a share of what all contribute, at most 1")
             }
             IsolationConfig::SharedSpace { return_after: Span::ZERO, .. } => {
@@ -197,11 +207,16 @@ impl SsdConfig {
         }
         if !matches!(self.isolation, IsolationConfig::Vssd | IsolationConfig::SharedSpace { .. }) {
             return refuse(
-                "tenants come and go with `vssd` and `shared-space`, where units go by space".into(),
+                "tenants come and go with `vssd` and `shared-space`, where units go by space: with `ops` each deal would change what all \
+                 others have, and channels and dies cannot be cut"
+                    .into(),
             );
         }
         if self.arbiter != super::Arbiter::Fcfs {
-            return refuse("tenants come and go with the arbiter `fcfs` only".into());
+            return refuse(
+                "tenants come and go with the arbiter `fcfs` only: `queued` does not know when the record of a deal will be complete"
+                    .into(),
+            );
         }
         Ok(())
     }
@@ -316,13 +331,12 @@ impl SsdConfig {
 
     /// When idle borrowers give back, if they do: the share that is left to lend, and the time without a request.
     pub(super) fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
-        let IsolationConfig::SharedSpace { give_back, return_below, return_after, .. } = self.isolation
-        else {
-            return None;
-        };
-        let by_default = if give_back == GiveBack::AtErase { Ratio::new(1, 2) } else { Ratio::ZERO };
-        let below = return_below.unwrap_or(by_default);
-        (below.num > 0).then_some((below, return_after))
+        match self.isolation {
+            IsolationConfig::SharedSpace { return_below, return_after, .. } if return_below.num > 0 => {
+                Some((return_below, return_after))
+            }
+            _ => None,
+        }
     }
 
     /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.

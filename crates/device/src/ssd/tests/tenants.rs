@@ -3,7 +3,7 @@
 use super::*;
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
-const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 100\npages_per_block = 2\n\
+pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 100\npages_per_block = 2\n\
                       over_provisioning = 0.5\n\
                       tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
 
@@ -20,18 +20,20 @@ const KINDS: [&str; 8] = [
     "unit = \"die\"\nisolation = { kind = \"die\" }\n",
 ];
 
-const WAYS: [&str; 4] = [
+const WAYS: [&str; 5] = [
     "",
     "gc = { kind = \"fifo\", pace = \"foreground\" }\n",
     "gc = { background = 8, idle_after = \"20 us\" }\nwear = { spread = 1, every = 1 }\n",
     "gc = { kind = \"cost-benefit\", urgent = 2 }\nwear = { order = \"least-worn\", factory_bad = \"1/50\" }\n",
+    "wear = { endurance = 12, variation = \"1/4\", spread = 1, every = 2, across_tenants = true }\n",
 ];
 
 #[test]
 fn every_isolation_agrees_with_the_model() {
     for kind in KINDS {
         for (place, way) in WAYS.iter().enumerate() {
-            for seed in [0, 1, 2, 3, 4, 8, 9] {
+            // Some of them start aged.
+            for seed in 0..10 {
                 let drive = match kind.contains("channel") || kind.contains("die") {
                     // Each plane has as many pages as a superblock has otherwise.
                     true => SHARED
@@ -48,17 +50,22 @@ fn every_isolation_agrees_with_the_model() {
     }
 }
 
-fn counter(bench: &Bench, name: &str) -> u64 {
+pub(super) fn counter(bench: &Bench, name: &str) -> u64 {
     let mut counters = Vec::new();
     bench.machine.counters(&mut counters);
     counters.iter().find(|c| c.name == name).unwrap_or_else(|| panic!("no counter {name}")).value
 }
 
-const A: (u64, u64) = (0, 200);
-const B: (u64, u64) = (200, 320);
+pub(super) const A: (u64, u64) = (0, 200);
+pub(super) const B: (u64, u64) = (200, 320);
 
 /// Writes pages at random within a tenant's range; the drive is checked now and then.
-fn burst(bench: &mut Bench, (first, end): (u64, u64), pages: u64, rng: &mut Rng) -> Result<(), String> {
+pub(super) fn burst(
+    bench: &mut Bench,
+    (first, end): (u64, u64),
+    pages: u64,
+    rng: &mut Rng,
+) -> Result<(), String> {
     for at in 0..pages {
         bench.now += Span(2_000_000);
         let page = rng.between(first, end - 1);
@@ -147,6 +154,74 @@ fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
 }
 
 #[test]
+fn an_idle_borrower_fills_the_shared_space_again() {
+    let run = |options: &str| {
+        let options = format!(
+            "unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\"{options} }}\n"
+        );
+        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+        bench.cells = None;
+        burst(&mut bench, B, 900, &mut Rng::new(2)).unwrap();
+        let lent = counter(&bench, "tenant_1_units_lent_now");
+        assert!(lent > 4, "{lent} units are lent after the burst");
+        let now = bench.now;
+        collection::idle(&mut bench, vec![(TimerKey(1), now + Span::from_ms(20))]);
+        bench.machine.check().unwrap();
+        assert!(bench.charges_match(), "I-13");
+        (lent, counter(&bench, "tenant_1_units_lent_now"), counter(&bench, "units_returned_while_idle"))
+    };
+    let (lent, left, returned) = run(", return_below = 1");
+    println!("of {lent} units lent after a burst {left} are after a rest, {returned} came back");
+    assert!(left < lent && returned == lent - left);
+    // 37 and 22 units are contributed; three quarters of them are left after a rest, and not more.
+    let (lent, left, _) = run(", return_below = \"3/4\"");
+    assert!(left < lent && left == 59 - 45, "of {lent} units {left}");
+    let (lent, left, _) = run("");
+    assert_eq!(left, lent, "by default nothing comes back but what is demanded");
+}
+
+#[test]
+fn who_has_lent_asks_back_before_it_begins_to_collect() {
+    for give_back in ["on-demand", "at-erase"] {
+        let options = format!(
+            "unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"9/10\", keep = 1, give_back = \"{give_back}\" }}\n"
+        );
+        let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+        bench.cells = None;
+        let rng = &mut Rng::new(2);
+        burst(&mut bench, B, 900, rng).unwrap();
+        let mut demanded = 0;
+        for _ in 0..400 {
+            burst(&mut bench, A, 1, rng).unwrap();
+            if counter(&bench, "tenant_1_units_lent_now") == 0 {
+                break;
+            }
+            demanded = counter(&bench, "units_demanded");
+            assert_eq!(counter(&bench, "tenant_1_gc_pages_moved"), 0, "{give_back}: it is still owed units");
+        }
+        assert!(demanded > 0 || give_back == "at-erase");
+    }
+}
+
+#[test]
+fn a_paper_that_knows_no_way_back_is_followed() {
+    let mut bench = Bench::new(
+        &format!(
+            "{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"1/4\", keep = 1, give_back = \"never\" }}\n"
+        ),
+        None,
+        Precondition::Filled,
+    );
+    bench.cells = None;
+    let mut rng = Rng::new(3);
+    burst(&mut bench, B, 900, &mut rng).unwrap();
+    let lent = counter(&bench, "tenant_1_units_lent_now");
+    burst(&mut bench, A, 400, &mut rng).unwrap();
+    assert!(lent > 0);
+    assert_eq!(counter(&bench, "tenant_1_units_lent_now"), lent, "the lender collects instead");
+}
+
+#[test]
 fn faults_of_lending_are_found() {
     for (plant, options) in [
         ("ssd.tenant-page-misplaced", LENDING),
@@ -208,6 +283,9 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }", "isolation"),
         ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"", "isolation"),
         ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1", "tenant_trigger"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_below = 2 }", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_after = \"0 ns\" }", "isolation"),
+        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_slots = 2\nwear = { endurance = 5 }", "isolation"),
     ];
     for (text, key) in cases {
         let text = format!(

@@ -225,7 +225,7 @@ impl Draft<'_> {
     }
 
     /// Whether programs and erases stand still for reads. A generator of its own: what else a seed draws stays as it was.
-    fn suspension(&mut self) -> String {
+    pub(super) fn suspension(&mut self) -> String {
         let mut rng = self.rng.fork(13);
         if rng.below(2) == 0 {
             return String::new();
@@ -238,7 +238,7 @@ impl Draft<'_> {
     }
 
     /// A write buffer of a few pages. A generator of its own: what else a seed draws stays as it was.
-    fn write_buffer(&mut self, page: u64) {
+    pub(super) fn write_buffer(&mut self, page: u64) {
         let mut rng = self.rng.fork(12);
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
@@ -314,99 +314,6 @@ impl Draft<'_> {
         if rng.below(2) == 0 || wears_out {
             self.put("wear", format!("{{ {wear} }}"));
         }
-    }
-
-    /// A drive that tenants share, each with hardly more units than it needs.
-    fn tenants_ssd(&mut self, mut rng: Rng) -> String {
-        // Collection must not mix what tenants write.
-        let drive = std::mem::replace(&mut self.drive, Drive::Tenants);
-        let (page, pages) = (512u64 << rng.below(3), 1u64 << rng.between(1, 3));
-        let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1u64 << rng.below(2));
-        let row = pages * channels * dies * planes;
-        let start = rng.between(2, 4);
-        let kind = match drive {
-            Drive::Lending => 3,
-            Drive::Dealing => rng.between(2, 3),
-            _ => rng.below(5),
-        };
-        let own_channels = kind == 0 && channels == 2;
-        let tenants = if own_channels { 2 } else { rng.between(1 + u64::from(kind == 3), 3) };
-        let base = rng.between(8, 30) * 4;
-        let sizes: Vec<u64> =
-            (0..tenants).map(|_| if kind == 1 { base } else { base + rng.below(base) }).collect();
-        let given: u64 = sizes.iter().sum();
-        let is_dealt = drive == Drive::Dealing;
-        let more = if is_dealt { given / 2 } else { 0 };
-        let logical = given + more + rng.below(2) * rng.below(given);
-        let extents = (page - 8) / 16;
-        let units = |&size: &u64| {
-            let records = 2 * (size / (2 * extents) + 2) + 16 * (tenants + 2 * u64::from(is_dealt));
-            let needed = start + 4 + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
-            (logical * needed).div_ceil(size)
-        };
-        let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
-        let raw = blocks * row;
-        let name = self.begin("ssd");
-        self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
-        for (key, value) in [
-            ("channels", channels),
-            ("dies", dies),
-            ("planes", planes),
-            ("blocks", blocks),
-            ("page", page),
-            ("pages_per_block", pages),
-        ] {
-            self.put(key, value);
-        }
-        self.put("over_provisioning", format!("\"{}/{raw}\"", raw - logical));
-        let unit = if own_channels {
-            *rng.pick(&["plane", "die"])
-        } else {
-            *rng.pick(&["plane", "die", "superblock"])
-        };
-        self.put_text("unit", unit);
-        self.tenant_bytes = sizes.iter().map(|size| size * page).collect();
-        let tenant =
-            |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
-        let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
-        self.put("tenants", format!("[{}]", list.join(", ")));
-        if is_dealt {
-            self.put("tenant_slots", tenants + rng.below(3));
-        }
-        let isolation = match kind {
-            0 if own_channels => "kind = \"channel\"".to_string(),
-            1 => "kind = \"ops\"".to_string(),
-            2 => "kind = \"vssd\"".to_string(),
-            _ => {
-                let (beta, back) =
-                    (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
-                let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
-                let most = if rng.below(3) == 0 { ", beta_most = \"19/20\"" } else { "" };
-                let (back, more) = lending(back, rng.fork(20));
-                format!(
-                    "kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}{more}"
-                )
-            }
-        };
-        self.put("isolation", format!("{{ {isolation} }}"));
-        // Generators of their own, here and below: what else a seed draws stays as it was.
-        if rng.fork(21).below(4) == 0 {
-            self.put_text("tenant_trigger", *rng.fork(22).pick(&["1/20", "1/8"]));
-        }
-        let copyback = unit == "plane" && rng.below(2) == 0;
-        self.collection(start, copyback, blocks);
-        let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
-        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {}", rng.between(1, 4));
-        wear += &wear_of_tenants(rng.fork(23), is_dealt);
-        self.put("wear", format!("{{ {wear} }}"));
-        if rng.below(2) == 0 && !is_dealt {
-            let reads_ahead = rng.below(20);
-            let suspension = self.suspension();
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
-        }
-        self.write_buffer(page);
-        self.drive = drive;
-        name
     }
 
     /// A drive with a log-block map whose log blocks are few and small.
@@ -505,36 +412,6 @@ impl Draft<'_> {
             _ => None,
         }
     }
-}
-
-/// Whether data of one tenant moves for the wear of another, and whether units end.
-fn wear_of_tenants(mut rng: Rng, is_dealt: bool) -> String {
-    let mut wear = String::new();
-    if rng.below(3) == 0 {
-        wear += ", across_tenants = true";
-    }
-    if rng.below(4) == 0 {
-        wear += ", factory_bad = \"1/20\"";
-    }
-    if rng.below(4) == 0 && !is_dealt {
-        let variation = *rng.pick(&["0", "1/2"]);
-        let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 12));
-    }
-    wear
-}
-
-/// When loans come back, and what else is said of them beside beta.
-fn lending(back: &'static str, mut rng: Rng) -> (&'static str, String) {
-    let back = if rng.below(6) == 0 { "never" } else { back };
-    let mut more = String::new();
-    if rng.below(3) == 0 {
-        let _ = write!(more, ", limit = \"{}\"", *rng.pick(&["1/4", "1/2", "3/4"]));
-    }
-    if rng.below(3) > 0 {
-        let (below, after) = (*rng.pick(&["0", "1/2", "1"]), *rng.pick(&[20, 500, 20_000]));
-        let _ = write!(more, ", return_below = \"{below}\", return_after = \"{after} us\"");
-    }
-    (back, more)
 }
 
 /// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.

@@ -11,6 +11,7 @@ mod family;
 mod hybrid;
 mod layers;
 mod stacked;
+mod tenants;
 
 pub use family::{Caching, Drive, Family, Legs};
 

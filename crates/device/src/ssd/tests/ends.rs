@@ -1,0 +1,127 @@
+//! Tenants and wear: whose end it is, how alike their units wear, and drives with tenants that begin aged or fragmented.
+
+use super::tenants::{burst, counter, A, B, SHARED};
+use super::*;
+
+/// Writes pages of a range at random until the drive refuses one; the newest version of each page.
+fn wear_out(bench: &mut Bench, (first, end): (u64, u64), newest: &mut [Stamp], rng: &mut Rng) -> u64 {
+    for serial in 1..400_000 {
+        let page = rng.between(first, end - 1);
+        let stamp = Stamp::new(serial, page * 4);
+        bench.now += Span(20_000_000);
+        match bench.try_issue(Op::Write, page * 4, 4, Payload::run(stamp), Flags::NONE) {
+            Ok((id, _)) => {
+                bench.end(id);
+                newest[page as usize] = stamp;
+            }
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::ReadOnly);
+                return u64::from(serial) - 1;
+            }
+        }
+        if serial % 512 == 0 {
+            bench.machine.check().unwrap();
+        }
+    }
+    panic!("it does not wear out");
+}
+
+fn writes(bench: &mut Bench, page: u64) -> bool {
+    bench.now += Span(20_000_000);
+    let answer = bench.try_issue(Op::Write, page * 4, 4, Payload::run(Stamp::new(1, page * 4)), Flags::NONE);
+    answer.map(|(id, _)| bench.end(id)).is_ok()
+}
+
+fn keeps(bench: &mut Bench, newest: &[Stamp], rng: &mut Rng) {
+    bench.machine.check().unwrap();
+    for _ in 0..2 {
+        for (page, &stamp) in (0..).zip(newest) {
+            assert_eq!(bench.stamps(page * 4, 1)[0], stamp, "page {page}");
+        }
+        bench.now += Span(1_000_000_000);
+        bench.cut(rng);
+        bench.machine.check().unwrap();
+    }
+}
+
+#[test]
+fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
+    for isolation in [
+        "isolation = { kind = \"vssd\" }",
+        "isolation = { kind = \"ops\" }",
+        "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1 }",
+        "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1, give_back = \"on-demand\" }",
+    ] {
+        let options = format!("{SHARED}unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, variation = 0.2, spread = 2 }}\n");
+        let mut bench = Bench::new(&options, None, Precondition::Empty);
+        let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 320]);
+        let written = wear_out(&mut bench, B, &mut newest, rng);
+        let bad = counter(&bench, "bad_blocks");
+        println!("{isolation}: {bad} units of 100 end before the drive, after {written} pages");
+        assert!(bad > 20, "{isolation}: {bad} units were spared");
+        assert_eq!(counter(&bench, "is_worn_out"), 1);
+        assert!(!writes(&mut bench, A.0), "all have worn the same units");
+        keeps(&mut bench, &newest, rng);
+    }
+}
+
+#[test]
+fn with_dies_of_its_own_a_tenant_ends_alone() {
+    let drive = SHARED.replace("pages_per_block = 2", "pages_per_block = 8").replace("400 KiB", "1600 KiB");
+    let drive = drive.replace("240 KiB", "960 KiB");
+    for own in ["kind = \"channel\"", "kind = \"die\""] {
+        let options =
+            format!("{drive}isolation = {{ {own} }}\nwear = {{ endurance = 12, variation = 0.2 }}\n");
+        let mut bench = Bench::new(&options, None, Precondition::Empty);
+        let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 1280]);
+        wear_out(&mut bench, (800, 1280), &mut newest, rng);
+        assert!(!writes(&mut bench, 800) && writes(&mut bench, 0), "{own}: the other goes on");
+        newest[0] = Stamp::new(1, 0);
+        keeps(&mut bench, &newest, rng);
+    }
+}
+
+/// Erases of the most and of the least worn unit after one tenant has written long and the other nothing, and pages of that one moved.
+fn spread(spread: u32, across: bool) -> (u64, u64, u64) {
+    let wear = format!("wear = {{ spread = {spread}, every = 4, across_tenants = {across} }}\n");
+    let options = format!("{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n{wear}");
+    let mut bench = Bench::new(&options, None, Precondition::Filled);
+    bench.cells = None;
+    burst(&mut bench, B, 40_000, &mut Rng::new(7)).unwrap();
+    assert!(bench.charges_match(), "I-13");
+    let names = ["block_erases_most", "block_erases_least", "tenant_1_gc_pages_moved"];
+    let [most, least, others] = names.map(|name| counter(&bench, name));
+    (most, least, others)
+}
+
+#[test]
+fn units_go_round_among_tenants_and_cold_data_joins_when_it_may() {
+    for erases in [20, 40] {
+        let [own, across] = [false, true].map(|across| spread(erases, across));
+        println!("spread {erases}: own {own:?}, across {across:?} (most, least, pages of the other moved)");
+        assert_eq!((own.1, own.2), (0, 0), "who writes nothing keeps its units");
+        assert!(across.2 > 0 && across.0 < own.0, "{own:?} {across:?}");
+        assert!(across.0 - across.1 <= u64::from(erases) * 5 / 4, "{across:?}");
+    }
+}
+
+#[test]
+fn tenants_begin_aged_in_units_of_their_own() {
+    let options = format!("{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n");
+    let moves = |precondition, tenant: (u64, u64), name| {
+        let mut bench = Bench::new(&options, None, precondition);
+        bench.machine.check().unwrap();
+        burst(&mut bench, tenant, 64, &mut Rng::new(3)).unwrap();
+        counter(&bench, name)
+    };
+    for (tenant, name) in [(A, "tenant_1_gc_pages_moved"), (B, "tenant_2_gc_pages_moved")] {
+        assert_eq!(moves(Precondition::Filled, tenant, name), 0, "a new drive has erased units");
+        assert!(moves(Precondition::Aged, tenant, name) > 10, "an aged one collects at once");
+    }
+    let broken = Precondition::Fragmented(Ratio::new(1, 1));
+    let mut bench = Bench::new(&options, None, broken);
+    bench.machine.check().unwrap();
+    let rng = &mut Rng::new(1);
+    bench.cut(rng);
+    bench.machine.check().unwrap();
+}
