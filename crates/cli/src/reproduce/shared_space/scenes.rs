@@ -122,7 +122,25 @@ fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::talk::Talk;
     use nandu_base::{Instant, Work};
+
+    /// The scenes do not depend on the length of other loads.
+    #[test]
+    fn the_examples_of_the_paper_come_out() {
+        let lab = Lab { seed: 1, requests: 1_000, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) };
+        let mut found = Findings::default();
+        measure(&lab, &mut found).expect("the stacks are well formed");
+        let value = |id: &str, case: &str| {
+            let mut all = found.measured.iter();
+            all.find(|m| m.id == id && m.case == case).and_then(|m| m.value).expect("it is measured")
+        };
+        assert!(value("C3-5", "block 0") >= 1.0 && value("C3-5", "free blocks lent") >= 2.0);
+        assert_eq!(value("C3-6", "example"), 8.0);
+        for case in ["reads", "programs", "erases"] {
+            assert_eq!(value("C3-8", case), 16.0, "{case}");
+        }
+    }
 
     #[test]
     fn spans_that_touch_are_not_at_once() {
