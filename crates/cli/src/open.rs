@@ -35,6 +35,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("hetero-mirror-of-files", include_str!("../../../stacks/hetero-mirror-of-files.toml")),
     ("raid5", include_str!("../../../stacks/raid5.toml")),
     ("fair-queue", include_str!("../../../stacks/fair-queue.toml")),
+    ("served-drive", include_str!("../../../stacks/served-drive.toml")),
     ("served-tenants", include_str!("../../../stacks/served-tenants.toml")),
     ("cached-mirror", include_str!("../../../stacks/cached-mirror.toml")),
     ("segments-over-tpc", include_str!("../../../stacks/segments-over-tpc.toml")),
