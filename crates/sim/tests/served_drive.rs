@@ -16,7 +16,7 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
     let stack = stack.replace(line, &format!("scheduler = {{ {scheduler} }}"));
     let stack = Stack::parse(&stack).unwrap_or_else(|error| panic!("{error}"));
     let workload = |(export, write): (usize, f64)| {
-        let params = serde_json::json!({ "requests": 60_000, "space": 32 << 20, "write": write });
+        let params = serde_json::json!({ "requests": 60_000, "space": 8 << 20, "write": write });
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
             export,
@@ -30,7 +30,7 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
     let options = RunOptions {
         workloads: [0.0, 1.0].into_iter().enumerate().map(workload).collect(),
         seed: 1,
-        precondition: Precondition::Empty,
+        precondition: Precondition::Filled,
         warm_up: 0,
         stack_name: "served-drive".into(),
     };
