@@ -36,6 +36,7 @@ pub const BUILTIN: &[(&str, &str)] = &[
     ("raid5", include_str!("../../../stacks/raid5.toml")),
     ("fair-queue", include_str!("../../../stacks/fair-queue.toml")),
     ("fair-dies", include_str!("../../../stacks/fair-dies.toml")),
+    ("served-drive", include_str!("../../../stacks/served-drive.toml")),
     ("served-tenants", include_str!("../../../stacks/served-tenants.toml")),
     ("cached-mirror", include_str!("../../../stacks/cached-mirror.toml")),
     ("segments-over-tpc", include_str!("../../../stacks/segments-over-tpc.toml")),

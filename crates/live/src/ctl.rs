@@ -13,6 +13,9 @@
 //! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and mended if its options say so | at once |
 //! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
 //! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
+//! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `tenant_slots` | when it holds, power cuts included: its number |
+//! | `tenant resize DEVICE NUMBER size=SIZE` | it has so much space from here on; what lay behind is gone | as `tenant add` |
+//! | `tenant remove DEVICE NUMBER` | it goes with all it had | as `tenant add` |
 //!
 //! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file still names the
 //! old file: put the new one there before the next start.
@@ -20,7 +23,7 @@
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.
 
 use nandu_base::units::{parse_size, parse_span};
-use nandu_base::{ByteLen, Span, TenantShare};
+use nandu_base::{ByteLen, Deal, Span, TenantShare};
 use serde_json::Value;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -48,6 +51,8 @@ pub enum Command {
     Scrub(String, Scrub),
     /// Change what a tenant may ask for.
     Set(String, Vec<Setting>),
+    /// Change the space that tenants have inside a drive.
+    Tenant(String, Deal),
 }
 
 /// What a scrub is to do.
@@ -141,7 +146,8 @@ impl fmt::Display for Setting {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "`{line}` is no command; use `status`, `fail LEG`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
-     `scrub DEVICE [mend|report|stop]` or `set TENANT weight=300 rbps=max`"
+     `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
+     `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
 )]
 pub struct NoCommand {
     /// The line.
@@ -173,9 +179,26 @@ impl FromStr for Command {
                 let settings = settings.map(|settings| Command::Set(tenant.into(), settings));
                 settings.map_err(|()| NoCommand { line: line.trim().chars().take(80).collect() })
             }
+            ["tenant", ref words @ ..] => {
+                tenant(words).ok_or_else(|| NoCommand { line: line.trim().chars().take(80).collect() })
+            }
             _ => Err(NoCommand { line: line.trim().chars().take(80).collect() }),
         }
     }
+}
+
+/// The words behind `tenant`.
+fn tenant(words: &[&str]) -> Option<Command> {
+    let size = |word: &str| parse_size(word.strip_prefix("size=")?).ok();
+    let (device, deal) = match *words {
+        ["add", device, word] => (device, Deal::Add { size: size(word)? }),
+        ["resize", device, number, word] => {
+            (device, Deal::Resize { number: number.parse().ok()?, size: size(word)? })
+        }
+        ["remove", device, number] => (device, Deal::Remove { number: number.parse().ok()? }),
+        _ => return None,
+    };
+    Some(Command::Tenant(device.into(), deal))
 }
 
 impl fmt::Display for Command {
@@ -191,6 +214,11 @@ impl fmt::Display for Command {
             Command::Scrub(device, Scrub::Mend) => write!(f, "scrub {device} mend"),
             Command::Scrub(device, Scrub::Report) => write!(f, "scrub {device} report"),
             Command::Scrub(device, Scrub::Stop) => write!(f, "scrub {device} stop"),
+            Command::Tenant(device, Deal::Add { size }) => write!(f, "tenant add {device} size={}", size.0),
+            Command::Tenant(device, Deal::Resize { number, size }) => {
+                write!(f, "tenant resize {device} {number} size={}", size.0)
+            }
+            Command::Tenant(device, Deal::Remove { number }) => write!(f, "tenant remove {device} {number}"),
             Command::Set(tenant, settings) => {
                 write!(f, "set {tenant}")?;
                 settings.iter().try_for_each(|setting| write!(f, " {setting}"))
@@ -245,13 +273,23 @@ mod tests {
         let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
         let others = ["status", "fail ssd", "add ssd", "replace ssd", "replace a with my new.img", "lead b"];
         let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";
-        for text in others.iter().chain(&scrubs).chain(&["set a weight=300", limits]) {
+        let tenants = ["tenant add ssd size=1048576", "tenant resize ssd 2 size=4096", "tenant remove ssd 2"];
+        for text in others.iter().chain(&scrubs).chain(&["set a weight=300", limits]).chain(&tenants) {
             assert_eq!(text.parse::<Command>().unwrap().to_string(), *text);
         }
         let set = "set a rbps=2MiB target_latency=5ms".parse::<Command>().unwrap();
         assert_eq!(set.to_string(), "set a rbps=2097152 target_latency=5000000ns");
         let error = "fail".parse::<Command>().unwrap_err();
         assert!(error.to_string().starts_with("`fail` is no command"));
+        for text in [
+            "tenant",
+            "tenant add ssd",
+            "tenant add ssd 4096",
+            "tenant resize ssd x size=1",
+            "tenant remove ssd",
+        ] {
+            assert!(text.parse::<Command>().is_err(), "{text}");
+        }
         for text in ["set", "set a", "set a weight", "set a weight=x", "set a colour=red", "set a weight=max"]
         {
             assert!(text.parse::<Command>().is_err(), "{text}");

@@ -216,3 +216,40 @@ fn a_drive_in_memory_says_so_and_is_pulled_out_and_put_back() {
     client.disconnect();
     served.stop();
 }
+
+/// Everything in `stacks/` is served as it is: a block is written, flushed and read at each export.
+#[test]
+fn every_stack_of_the_folder_is_served() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stacks");
+    let mut served = 0;
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    for file in files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "toml")) {
+        let text = std::fs::read_to_string(&file).expect("a stack file");
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack =
+            nandu_stack::Stack::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let exports: Vec<String> = stack.exports.iter().map(|export| export.name.clone()).collect();
+        let server = Served::try_start(options(&text, dir.path()));
+        let server = server.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for export in &exports {
+            let mut client = server.connect(export);
+            let block = vec![0x5A; 64 << 10];
+            let command = nandu_live::nbd::wire::cmd::WRITE;
+            client.send(command, 0, 0, block.len() as u32, &block);
+            let wrote = client.receive().1;
+            // A stack with planted errors may refuse.
+            let is_faulty = text.contains("errors") || text.contains("fault");
+            assert!(wrote.is_ok() || is_faulty, "{}: {wrote:?}", file.display());
+            if wrote.is_ok() {
+                client.flush();
+                assert!(client.read(0, block.len() as u32) == block, "{}", file.display());
+            }
+            client.disconnect();
+        }
+        server.stop();
+        served += 1;
+    }
+    assert!(served > 30, "only {served} stacks");
+}

@@ -132,7 +132,7 @@ impl Reactor {
     }
 
     /// Has a connection looked at in the next turn.
-    fn list(&mut self, key: Key) {
+    pub(super) fn list(&mut self, key: Key) {
         if let Some(conn) = self.clients.get_mut(key) {
             if !std::mem::replace(&mut conn.listed, true) {
                 self.listed.push(key);
@@ -150,6 +150,9 @@ impl Reactor {
 
     /// Reads and starts requests of every connection that was listed. Those that are not done stay listed.
     pub(super) fn serve_listed(&mut self, now: Instant) {
+        if self.deal_is_due() {
+            return; // every client is listed again when the deal is made
+        }
         for at in 0..self.listed.len() {
             self.serve_client(self.listed[at], now);
         }
@@ -284,6 +287,9 @@ impl Reactor {
     }
 
     fn await_client(&mut self, key: Key) {
+        if self.deal_is_due() {
+            return self.set_interest(key, false);
+        }
         let Some(conn) = self.clients.get_mut(key) else { return };
         let next = conn.next(&self.caps, &mut self.graph.pool);
         let wants_read = match next {

@@ -5,7 +5,7 @@ use super::poll::{Interest, Source};
 use super::slab::Key;
 use super::Reactor;
 use crate::ctl::{Command, Scrub, Setting, LINE_MAX};
-use nandu_base::{Admin, AdminError, Counter, Op, TenantId};
+use nandu_base::{Admin, AdminError, Counter, Op, TenantId, TenantSpace};
 use rustix::io::Errno;
 use rustix::net::{send, SendFlags};
 use serde_json::{json, Map, Value};
@@ -27,12 +27,14 @@ pub(crate) struct Conn {
     out: Vec<u8>,
     /// The leg whose return the client waits for.
     waits_for: Option<u32>,
+    /// The client waits for a deal.
+    pub deals: bool,
     over: bool,
     interest: Interest,
 }
 
 impl Conn {
-    fn say(&mut self, answer: &Value) {
+    pub fn say(&mut self, answer: &Value) {
         self.out.extend_from_slice(answer.to_string().as_bytes());
         self.out.push(b'\n');
     }
@@ -56,7 +58,7 @@ impl Conn {
 
     /// The next whole line, unless an earlier command is not answered yet.
     fn line(&mut self) -> Option<String> {
-        if self.waits_for.is_some() || self.out.len() > OUT_MAX {
+        if self.waits_for.is_some() || self.deals || self.out.len() > OUT_MAX {
             return None;
         }
         let Some(end) = self.input.iter().position(|&byte| byte == b'\n') else {
@@ -108,8 +110,15 @@ impl Reactor {
                 continue; // dropped: the client sees the end of the stream
             }
             let interest = Interest::READ;
-            let conn =
-                Conn { socket, input: Vec::new(), out: Vec::new(), waits_for: None, over: false, interest };
+            let conn = Conn {
+                socket,
+                input: Vec::new(),
+                out: Vec::new(),
+                waits_for: None,
+                deals: false,
+                over: false,
+                interest,
+            };
             let key = self.controls.insert(conn);
             let conn = self.controls.get(key).expect("just inserted");
             if self.poll.add(&conn.socket, Source::Control(key), interest).is_err() {
@@ -134,6 +143,7 @@ impl Reactor {
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
                 Ok(Command::Scrub(device, what)) => Some(self.scrub(&device, what)),
+                Ok(Command::Tenant(device, deal)) => self.begin_deal(&device, deal, key),
                 Ok(Command::Set(tenant, settings)) => Some(self.set_share(&tenant, &settings)),
             };
             if let (Some(answer), Some(conn)) = (answer, self.controls.get_mut(key)) {
@@ -148,7 +158,7 @@ impl Reactor {
             self.obey(key);
             let Some(conn) = self.controls.get_mut(key) else { continue };
             conn.send();
-            if conn.over && conn.out.is_empty() && conn.waits_for.is_none() {
+            if conn.over && conn.out.is_empty() && conn.waits_for.is_none() && !conn.deals {
                 if let Some(conn) = self.controls.remove(key) {
                     self.poll.remove(&conn.socket);
                 }
@@ -380,6 +390,12 @@ impl Reactor {
         });
         if let Some(health) = self.graph.machine(node).health() {
             status["health"] = json!(health.word());
+        }
+        let mut spaces = Vec::new();
+        self.graph.machine(node).spaces(&mut spaces);
+        if !spaces.is_empty() {
+            let space = |space: &TenantSpace| json!({ "number": space.number, "first": space.first.0, "bytes": space.size.0 });
+            status["spaces"] = spaces.iter().map(space).collect();
         }
         if let Some(leg) = &self.host.legs[node as usize] {
             status["state"] = json!(leg.state.word());

@@ -9,6 +9,7 @@
 mod clients;
 mod conn;
 mod control;
+mod deals;
 mod host;
 mod legs;
 mod ops;
@@ -33,6 +34,7 @@ use ops::Target;
 use pace::Pace;
 use poll::{Interest, Poll, Ready, Source};
 use slab::{Key, Slab};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
@@ -121,6 +123,8 @@ pub struct Reactor {
     next_sweep: Instant,
     /// Machines that are opened again because a leg came back.
     reopening: Vec<u32>,
+    /// Changes of tenants' space that are not answered yet.
+    deals: VecDeque<deals::Dealing>,
     outside: Vec<u32>,
     news: Vec<News>,
     spare: Vec<Done>,
@@ -164,6 +168,7 @@ impl Reactor {
             draining: false,
             next_sweep: Instant::ZERO + SWEEP,
             reopening: Vec::new(),
+            deals: VecDeque::new(),
             outside: Vec::new(),
             news: Vec::new(),
             spare: Vec::new(),
@@ -252,6 +257,7 @@ impl Reactor {
         self.settle(now);
         self.serve_listed(now);
         self.settle(now);
+        self.go_on_with_deals(now);
         self.store(now);
         self.kick();
         self.send_listed();
@@ -326,13 +332,14 @@ impl Reactor {
         let to_do =
             !self.listed.is_empty() || !self.host.done.is_empty() || !self.host.ops.touched.is_empty();
         if to_do
+            || self.deal_is_due() && self.host.ops.alive() == 0
             || !self.host.held.is_empty()
             || self.reopening.iter().any(|&n| self.graph.open_result(n).is_some())
         {
             return Some(Span::ZERO);
         }
         let sweep = (self.full || self.clients.len() > 0).then_some(self.next_sweep);
-        let next = [self.host.next_due(), sweep].into_iter().flatten().min()?;
+        let next = [self.host.next_due(), sweep, self.deal_holds_at()].into_iter().flatten().min()?;
         let now = self.clock.now();
         let wait = if next > now { next.since(now) } else { Span::ZERO };
         Some(self.pace.as_ref().map_or(wait, |pace| pace.sleep(wait)))
