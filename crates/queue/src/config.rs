@@ -5,7 +5,7 @@ use crate::machine::{Parts, Queue};
 use crate::order::OrderConfig;
 use crate::schedulers::{
     Anticipatory, AnticipatoryConfig, Cffq, CffqConfig, Cfq, CfqConfig, Deadline, DeadlineConfig, Drr,
-    DrrConfig, Fios, FiosConfig, FlashFq, FlashFqConfig, Noop, Scheduler, Vssd, VssdConfig, Weights,
+    DrrConfig, Fios, FiosConfig, FlashFq, FlashFqConfig, Noop, Scheduler, Slices, Vssd, VssdConfig, Weights,
 };
 use nandu_base::{BuildContext, BuildError, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
@@ -108,7 +108,6 @@ impl QueueConfig {
 
     /// Whether the scheduler asks the knob `order`.
     fn takes_order(&self) -> bool {
-        use crate::schedulers::Slices;
         match &self.scheduler {
             SchedulerConfig::Noop
             | SchedulerConfig::Cffq(_)
@@ -129,6 +128,12 @@ impl SchedulerConfig {
                 "`slice_sync` and `slice_async` are longer than nothing"
             }
             SchedulerConfig::Cfq(c) if c.quantum == 0 => "`quantum` is at least 1",
+            SchedulerConfig::Cfq(c) if c.async_requests == Some(0) => "`async_requests` is at least 1",
+            SchedulerConfig::Cfq(c)
+                if c.slices == Slices::Slo && (c.sync_first || c.async_requests.is_some()) =>
+            {
+                "`sync_first` and `async_requests` are of classic slices: with `slo` a tenant has one queue"
+            }
             SchedulerConfig::Cffq(c) if c.slice == Span::ZERO => "`slice` is longer than nothing",
             SchedulerConfig::Deadline(c) if c.batch == 0 => "`batch` is at least 1",
             SchedulerConfig::Fios(c) if c.slice < least => "`slice` is at least 10 us",

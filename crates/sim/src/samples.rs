@@ -1,7 +1,8 @@
 //! A run over time: what the machines count, read off as the run goes on.
 //!
 //! Samples are taken every so many requests, so that a run has about [`SAMPLES`] of them, and the blocks of flash devices
-//! about [`MAPS`] times.
+//! about [`MAPS`] times. Where nobody knows how many requests there will be, they begin close together; whenever there are twice as many
+//! as wanted, every second one is given up and the next come half as often.
 
 use nandu_base::{Counter, FlashMap, Instant, Resource, Span, Work};
 use nandu_stack::Graph;
@@ -40,8 +41,9 @@ impl Samples {
         (total / SAMPLES).max(1)
     }
 
-    /// Reads the machines off. Counters count since the start of the measurement: a warm-up sets them back.
-    pub fn take(&mut self, graph: &Graph, start: Instant, now: Instant) {
+    /// Reads the machines off. Counters count since the start of the measurement: a warm-up sets them back. True when samples
+    /// became too many: every second one is gone, and the next should come half as often.
+    pub fn take(&mut self, graph: &Graph, start: Instant, now: Instant) -> bool {
         let number = self.times.len();
         let maps_too = (number as u64).is_multiple_of(SAMPLES / MAPS);
         self.times.push(now.since(start));
@@ -64,7 +66,31 @@ impl Samples {
                 device.maps.extend(machine.flash_map().map(|map| (number, map)));
             }
         }
+        let are_too_many = self.times.len() as u64 == 2 * SAMPLES;
+        if are_too_many {
+            self.thin_out();
+        }
+        are_too_many
     }
+
+    /// Gives up every second sample.
+    fn thin_out(&mut self) {
+        thin_out(&mut self.times);
+        thin_out(&mut self.used);
+        for device in &mut self.devices {
+            device.counters.iter_mut().for_each(|(_, values)| thin_out(values));
+            device.maps.retain(|(number, _)| number.is_multiple_of(2));
+            device.maps.iter_mut().for_each(|(number, _)| *number /= 2);
+        }
+    }
+}
+
+fn thin_out<T>(values: &mut Vec<T>) {
+    let mut place = 0;
+    values.retain(|_| {
+        place += 1;
+        place % 2 == 1
+    });
 }
 
 /// Device time of each tenant so far, and the part of it that was collection; a channel is busy while its die is.

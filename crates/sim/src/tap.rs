@@ -243,8 +243,8 @@ impl<T: Tap> Host for Tapped<T> {
         }
     }
 
-    fn sample(&mut self, graph: &Graph, now: Instant) {
-        self.samples.take(graph, self.start, now);
+    fn sample(&mut self, graph: &Graph, now: Instant) -> bool {
+        self.samples.take(graph, self.start, now)
     }
 
     fn watched(&mut self, graph: &Graph) {

@@ -65,3 +65,42 @@ fn samples_agree_with_the_result() {
         }
     }
 }
+
+/// A run that ends by its runtime is sampled as often as one whose requests are known, whatever the length of its trace.
+#[test]
+fn a_runtime_is_sampled_all_along() {
+    for (runtime, least) in [(3, 10), (100, 190)] {
+        let stack = Stack::parse(DRIVE).expect("the stack is right");
+        let params = serde_json::json!({ "requests": 200_000, "space": 16 << 20 });
+        let trace = synth::by_name("mixed-zipf").and_then(|s| s.trace(&params, 1)).expect("a trace");
+        let runtime = nandu_base::Span::from_ms(runtime);
+        let workload = RunWorkload {
+            export: 0,
+            trace: Arc::new(trace),
+            trace_hash: String::new(),
+            fit: String::new(),
+            pace: Some(Pace::ClosedFor { outstanding: 4, runtime }),
+            passes: 1,
+        };
+        let options = RunOptions {
+            workloads: vec![workload],
+            seed: 1,
+            precondition: Precondition::Filled,
+            warm_up: 0,
+            stack_name: "test".into(),
+        };
+        let look = Look { samples: true, ..Look::default() };
+        let seen = run_tapped(&stack, &options, (), look, |_| {}).expect("the stack runs");
+        let times = &seen.samples.times;
+        assert!(seen.result.all.requests < 100_000, "the trace is longer");
+        assert!((least..400).contains(&times.len()), "{} samples in {runtime}", times.len());
+        assert!(times.is_sorted() && times.last().is_some_and(|&last| last * 10 > runtime * 9));
+        let values = seen.samples.devices[0].counter("host_pages_written").expect("it is counted");
+        assert!(values.len() == times.len() && values.is_sorted());
+        let maps = &seen.samples.devices[0].maps;
+        assert!(
+            maps.iter().all(|(number, _)| number % 5 == 0 && *number < times.len()),
+            "a picture every fifth"
+        );
+    }
+}

@@ -89,6 +89,16 @@ impl Chart {
         self.svg.polyline(class, &places);
     }
 
+    /// A moment with its name, at the top.
+    pub fn mark(&mut self, x: f64, name: &str) {
+        let at = self.at_x(x);
+        self.svg.line("moment", (at, TOP), (at, self.height - BOTTOM));
+        // Near the right edge the name stands before its line.
+        let is_late = at > WIDTH - RIGHT - 120.0;
+        let (place, anchor) = if is_late { (at - 5.0, Anchor::End) } else { (at + 5.0, Anchor::Start) };
+        self.svg.text("tick", (place, TOP + 10.0), anchor, name);
+    }
+
     /// A point that says `title`.
     pub fn dot(&mut self, class: &str, point: (f64, f64), radius: f64, title: &str) {
         let place = self.at(point);

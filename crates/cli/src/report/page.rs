@@ -17,7 +17,7 @@ pub fn page(title: &str, rows: &[Row]) -> String {
         ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
         ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
         ("Tenants over time", "What each tenant got. Its device time, its share and the collection it caused stand in the summary.", lines::tenants(rows)),
-        ("Shares, collection, lending and wear", "What each tenant used of the devices, and what happened to it inside drives that tell tenants apart.", tenants::plots(rows)),
+        ("Shares, collection, lending and wear", "What each tenant used of the devices, and what happened to it inside drives that tell tenants apart. A share is that of the device time from one sample to the next; a dashed upright is a change of tenants. Work counts when the drive settles it: a whole unit that is cleared shows at one moment, though its dies are at it for longer.", tenants::plots(rows)),
         ("Inside the drives", "What the drives count, read off about two hundred times as the run goes on.", inside::drives(rows)),
         ("Layers", "What each layer saw and counted, the top first.", details.concat()),
         ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),

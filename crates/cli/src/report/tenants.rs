@@ -1,7 +1,8 @@
 //! Tenants over time: shares of device time, the collection each caused, and in drives that tell tenants apart lending, wear, and how full units
 //! were that collection cleared.
 //!
-//! For one stack only: with several there would be too many lines.
+//! For one stack only: with several there would be too many lines. A tenant has the same colour in all of them; of more than
+//! eight the smallest are one line. Changes of tenants are marked where they began to hold.
 
 use super::chart::{legend, series, short, Axis, Chart};
 use super::scale::Scale;
@@ -43,7 +44,30 @@ fn moments(at: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
     at.iter().zip(values).map(|(&at, &value)| (at as f64, value as f64)).collect()
 }
 
-fn plot(title: &str, label: &str, lines: &[Line], show: fn(f64) -> String) -> String {
+/// Lines that can be told apart in a plot.
+const LINES: usize = 8;
+
+/// What is drawn: class, name and points of each line. Of many lines the smallest are added up to one.
+fn drawn(lines: &[Line]) -> Vec<(String, String, Vec<(f64, f64)>)> {
+    let line = |i: usize| (series(i), lines[i].0.clone(), lines[i].1.clone());
+    if lines.len() <= LINES {
+        return (0..lines.len()).map(line).collect();
+    }
+    let sum = |i: usize| lines[i].1.iter().map(|p| p.1).sum::<f64>();
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by(|&a, &b| sum(b).total_cmp(&sum(a)).then(a.cmp(&b)));
+    let (own, rest) = order.split_at_mut(LINES - 1);
+    own.sort_unstable();
+    let mut added: Vec<(f64, f64)> = Vec::new();
+    for &i in rest.iter() {
+        added.resize(added.len().max(lines[i].1.len()), (0.0, 0.0));
+        added.iter_mut().zip(&lines[i].1).for_each(|(sum, p)| *sum = (p.0, sum.1 + p.1));
+    }
+    let name = format!("the other {} together", rest.len());
+    own.iter().map(|&i| line(i)).chain([("line rest".into(), name, added)]).collect()
+}
+
+fn plot(title: &str, label: &str, lines: &[Line], marks: &[(f64, &str)], show: fn(f64) -> String) -> String {
     let all = || lines.iter().flat_map(|(_, points)| points);
     let (end, most) = all().fold((0.0f64, 0.0f64), |(t, v), p| (t.max(p.0), v.max(p.1)));
     if end == 0.0 || most == 0.0 {
@@ -52,11 +76,15 @@ fn plot(title: &str, label: &str, lines: &[Line], show: fn(f64) -> String) -> St
     let axis_time = |ns: f64| if ns == 0.0 { "0".into() } else { short(&time(ns as u64)) };
     let x = Axis::new(Scale::Linear { lo: 0.0, hi: end }, "simulated time", axis_time);
     let y = Axis::new(Scale::from_zero(most), label, show);
-    let mut chart = Chart::new(230.0, &x, &y);
-    for (i, (_, points)) in lines.iter().enumerate() {
-        chart.line(&format!("{} thin", series(i)), points);
+    let mut chart = Chart::new(260.0, &x, &y);
+    for (at, text) in marks.iter().filter(|(at, _)| *at <= end) {
+        chart.mark(*at, text);
     }
-    let names: Vec<_> = lines.iter().enumerate().map(|(i, (name, _))| (series(i), name.clone())).collect();
+    let drawn = drawn(lines);
+    for (class, _, points) in &drawn {
+        chart.line(&format!("{class} thin"), points);
+    }
+    let names: Vec<_> = drawn.into_iter().map(|(class, name, _)| (class, name)).collect();
     let drawn = chart.svg.finish(&format!("{label} over time, by tenant"));
     format!("<h3>{title}</h3>\n{}{drawn}", legend(&names))
 }
@@ -114,26 +142,44 @@ pub fn plots(rows: &[Row]) -> String {
     let inside = |points: &dyn Fn(&Inside) -> Vec<(f64, f64)>| -> Vec<Line> {
         over.drives.iter().map(|inside| (name(inside), points(inside))).collect()
     };
+    let changes = result.changes.iter().filter_map(|change| Some((change.holds_at_ns? as f64, change)));
+    let marks: Vec<(f64, &str)> = changes.map(|(at, change)| (at, change.name.as_str())).collect();
+    let plot = |title: &str, label: &str, lines: &[Line], show: fn(f64) -> String| {
+        plot(title, label, lines, &marks, show)
+    };
     let mut out = String::new();
     if over.tenants.len() > 1 {
-        out += &plot("Share of device time", "percent of device time", &shares(over), whole);
+        out += &plot("Share of device time", "percent", &shares(over), whole);
         let gc = used(|used| &used.gc_ns);
-        out += &plot("Collection caused", "dies at work with collection", &gc, some);
+        out += &plot("Collection caused", "dies at work with it", &gc, some);
     }
     let moved = inside(&|drive| rates(at, &drive.gc_pages_moved, 1e9));
-    out += &plot("Pages moved", "pages moved per second", &moved, whole);
+    out += &plot("Pages moved by collection", "pages per second", &moved, whole);
     let lent = inside(&|drive| moments(at, &drive.units_lent));
-    out += &plot("Units lent", "units lent to others", &lent, whole);
+    out += &plot("Lent to other tenants at the moment", "units", &lent, whole);
     let borrowed = inside(&|drive| moments(at, &drive.units_borrowed));
-    out += &plot("Units borrowed", "units borrowed from others", &borrowed, whole);
+    out += &plot("Borrowed from other tenants at the moment", "units", &borrowed, whole);
     let wear = inside(&|drive| moments(at, &drive.block_erases));
-    out += &plot("Wear", "blocks erased so far", &wear, whole);
+    out += &plot("Wear: erases so far of what the tenant had filled", "blocks erased", &wear, whole);
     out + &cleared(&over.drives, result)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_tenants_the_smallest_are_one_line() {
+        let lines: Vec<Line> =
+            (0..16).map(|i| (format!("t{i}"), vec![(1.0, f64::from(i)), (2.0, 1.0)])).collect();
+        let drawn = drawn(&lines);
+        let names: Vec<&str> = drawn.iter().map(|(_, name, _)| name.as_str()).collect();
+        assert_eq!(names, ["t9", "t10", "t11", "t12", "t13", "t14", "t15", "the other 9 together"]);
+        // A line keeps its colour; the rest is 0 + 1 + ... + 8.
+        assert_eq!(drawn[0].0, series(9));
+        assert_eq!(drawn[7].2, [(1.0, 36.0), (2.0, 9.0)]);
+        assert_eq!(super::drawn(&lines[..8]).len(), 8);
+    }
 
     #[test]
     fn shares_add_up_between_samples() {

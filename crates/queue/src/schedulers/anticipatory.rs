@@ -9,8 +9,9 @@
 //!
 //! Sources: Iyer and Druschel, "Anticipatory scheduling", SOSP 2001; block/as-iosched.c of Linux 2.6 for the defaults:
 //! antic_expire 6.7 ms, read_expire 125 ms, write_expire 250 ms, read_batch_expire 500 ms, write_batch_expire 125 ms. Where
-//! we differ: `near` is a distance; Linux compares with the mean distance of the process. It is meant for one request at a
-//! time (`depth = 1`).
+//! we differ: `near` is a distance; Linux compares with the mean distance of the process, and the paper weighs the time that a
+//! seek would cost against the time that it expects to wait. A think time is a mean that forgets; the paper keeps a
+//! distribution and waits for its 95th percentile. It is meant for one request at a time (`depth = 1`).
 //!
 //! Cost: O(log n) for a request. RAM: 24 bytes for a tenant.
 

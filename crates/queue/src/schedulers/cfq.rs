@@ -11,9 +11,16 @@
 //!
 //! Time beyond the end of a slice is taken off the next one.
 //!
-//! Sources: block/cfq-iosched.c of Linux 2.6 and its documentation for the defaults (slice_sync 100 ms, slice_async 40 ms,
-//! slice_idle 8 ms, quantum 8); spec S3-6, B3-1. Where we differ: requests of a queue go in the order of arrival and not by
-//! sector, asynchronous requests belong to their tenant and not to everybody, and there are no priority classes.
+//! *Async below sync* (`sync_first`, classic only; off by default). The rest waits until no read is on its way, and a read that comes ends
+//! the turn of the rest once it has sent one request. `async_requests` bounds what such a turn sends.
+//!
+//! Sources: block/cfq-iosched.c of Linux 2.6 and 3.x and Documentation/block/cfq-iosched.txt for the defaults (slice_sync 100 ms,
+//! slice_async 40 ms, slice_idle 8 ms, quantum 8); spec S3-6, B3-1. There: cfq_may_dispatch (async waits for sync in flight),
+//! cfq_should_preempt with the one request that async may always send, cfq_prio_to_maxrq (slice_async_rq 2, which is 16 requests
+//! of a turn at the usual priority). Where we differ: requests of a queue go in the order of arrival and not by sector with
+//! fifo_expire, which is for heads; asynchronous requests belong to their tenant and not to everybody; `quantum` is a fixed
+//! depth, where Linux lets a lone queue go beyond it; there are no priority classes and no slices shortened to
+//! target_latency. A read is what Linux calls sync; synchronous writes are not told apart.
 //!
 //! Cost: O(1) for a request, O(tenants) for a change of turn. RAM: 48 bytes for a tenant.
 
@@ -51,6 +58,10 @@ pub struct CfqConfig {
     pub slice_idle: Option<Span>,
     /// Requests of one turn on their way. Default 8; at least 1. Not with `slo`.
     pub quantum: u32,
+    /// Whether all else waits for reads on their way, and its turns end when a read comes. Default false. Not with `slo`.
+    pub sync_first: bool,
+    /// Requests that a turn of all else may send; 16 in Linux, by default any number. At least 1. Not with `slo`.
+    pub async_requests: Option<u32>,
 }
 
 impl Default for CfqConfig {
@@ -61,6 +72,8 @@ impl Default for CfqConfig {
             slice_async: Span::from_ms(40),
             slice_idle: None,
             quantum: 8,
+            sync_first: false,
+            async_requests: None,
         }
     }
 }
@@ -76,7 +89,10 @@ pub struct Cfq {
     think: ThinkTimes,
     order: Order,
     by_address: bool,
+    /// Requests sent in this turn.
+    sent: u32,
     idled: u64,
+    preempted: u64,
 }
 
 impl Cfq {
@@ -96,7 +112,9 @@ impl Cfq {
             order: Order::new(order, tenants),
             by_address: order.by_address(),
             weights,
+            sent: 0,
             idled: 0,
+            preempted: 0,
         }
     }
 
@@ -159,6 +177,10 @@ impl Scheduler for Cfq {
 
     fn next(&mut self, board: &Board, now: Instant) -> Next {
         if let Some((player, end)) = self.turns.current(now) {
+            if self.is_over(player, board) {
+                self.turns.pass();
+                return self.next(board, now);
+            }
             match self.head(player, board) {
                 Some(slot) => return self.send(player, slot, end, board),
                 None => match self.idle_until(player, end, board, now) {
@@ -172,7 +194,7 @@ impl Scheduler for Cfq {
         }
         let mut turns = std::mem::replace(&mut self.turns, Turns::new(1));
         let player = turns.give(now, |p| self.head(p, board).is_some(), |p| self.slice(p));
-        self.turns = turns;
+        (self.turns, self.sent) = (turns, 0);
         let (_, end) = self.turns.current(now).expect("a turn has just begun");
         let slot = self.head(player, board).expect("it was chosen for that");
         self.send(player, slot, end, board)
@@ -190,20 +212,47 @@ impl Scheduler for Cfq {
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "turns", value: self.turns.given });
         out.push(Counter { name: "idle_waits", value: self.idled });
+        out.push(Counter { name: "turns_preempted", value: self.preempted });
     }
 
     fn reset_counters(&mut self) {
-        (self.turns.given, self.idled) = (0, 0);
+        (self.turns.given, self.idled, self.preempted) = (0, 0, 0);
     }
 }
 
 impl Cfq {
+    fn is_async(&self, player: usize) -> bool {
+        self.config.slices == Slices::Classic && player % 2 == 1
+    }
+
+    fn any_read(&self, of: impl Fn(TenantId) -> u32) -> bool {
+        (0..self.weights.0.len()).any(|tenant| of(TenantId(tenant as u16)) > 0)
+    }
+
+    /// Whether a turn of what is not read ends before its time, having sent something.
+    fn is_over(&mut self, player: usize, board: &Board) -> bool {
+        if !self.is_async(player) || self.sent == 0 {
+            return false;
+        }
+        let is_preempted =
+            self.config.sync_first && self.any_read(|tenant| board.waiting_of(tenant, Class::Read));
+        self.preempted += u64::from(is_preempted);
+        is_preempted || self.config.async_requests.is_some_and(|most| self.sent >= most)
+    }
+
     fn send(&mut self, player: usize, slot: u32, end: Instant, board: &Board) -> Next {
+        if self.config.sync_first
+            && self.is_async(player)
+            && self.any_read(|tenant| board.out_of_class(tenant, Class::Read))
+        {
+            return Next::Nothing;
+        }
         let full = self.on_their_way(player, board) >= self.config.quantum;
         if full && self.config.slices == Slices::Classic {
             return Next::Until(end);
         }
         self.order.sent(board.get(slot), board);
+        self.sent += 1;
         Next::Send(slot)
     }
 }
@@ -236,6 +285,28 @@ mod tests {
         let cfq = Cfq::new(CfqConfig::default(), Weights(vec![100, 100, 100]), OrderConfig::Fifo);
         let shares = Rig::new(cfq, &[100, 100]).run(&[Load::reads(16), Load::writes(16)], 200_000);
         assert!(in_proportion(&shares, &[100, 40], 8), "{shares:?}");
+    }
+
+    #[test]
+    fn async_stands_below_sync_as_in_linux() {
+        let of = |config: CfqConfig| {
+            let cfq = Cfq::new(config, Weights(vec![100, 100, 100]), OrderConfig::Fifo);
+            let mut rig = Rig::new(cfq, &[100, 100]);
+            rig.run(&[Load::reads(4), Load::writes(16)], 40_000);
+            rig
+        };
+        let mixed = |rig: &Rig<Cfq>| rig.mixed;
+        let plain = of(CfqConfig::default());
+        assert!(mixed(&plain) > 0);
+        let below = of(CfqConfig { sync_first: true, ..CfqConfig::default() });
+        assert_eq!(mixed(&below), 0, "no write goes while a read is on its way");
+        // Each turn of the writer sends what is let through before the reader asks again.
+        let writes = |rig: &Rig<Cfq>| rig.sent.iter().filter(|sent| sent.1 == Class::Write).count();
+        assert!(writes(&below) > 0 && writes(&below) * 4 < writes(&plain), "{}", writes(&below));
+        assert!(below.scheduler().preempted > 0);
+        let bounded = of(CfqConfig { async_requests: Some(16), ..CfqConfig::default() });
+        let runs = bounded.sent.split(|sent| sent.1 == Class::Read).map(<[_]>::len).max();
+        assert_eq!(runs, Some(16));
     }
 
     #[test]

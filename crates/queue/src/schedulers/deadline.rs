@@ -6,7 +6,8 @@
 //!
 //! Source: the deadline scheduler of Linux (block/deadline-iosched.c of 2.6 to 4.20, then block/mq-deadline.c), its
 //! documentation and defaults: read_expire 500 ms, write_expire 5 s, fifo_batch 16, writes_starved 2. Tenants are not told
-//! apart.
+//! apart. Where we differ: nothing is merged (front_merges), and there are no priority classes with prio_aging_expire, which
+//! mq-deadline has since Linux 5.14.
 //!
 //! Cost: O(log n) for a request. RAM: none of its own beside the tree.
 

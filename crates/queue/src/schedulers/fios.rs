@@ -8,7 +8,8 @@
 //!
 //! Source: Park and Shen, "FIOS: a fair, efficient flash I/O scheduler", FAST 2012: timeslice management with fragmented
 //! use, read preference (3.2), linear cost (3.3), I/O anticipation for fairness (3.4). Where we differ: cost is charged when
-//! a request is sent, by the model, and not measured at its end.
+//! a request is sent, by the model, and not measured at its end. Writes are passed by reads that wait; they do not wait
+//! for reads that are on their way.
 //!
 //! Cost: O(tenants) for a request. RAM: 40 bytes for a tenant.
 

@@ -7,6 +7,8 @@ mod deadline;
 mod drr;
 mod fios;
 mod flashfq;
+#[cfg(test)]
+mod models;
 mod noop;
 #[cfg(test)]
 pub(crate) mod rig;

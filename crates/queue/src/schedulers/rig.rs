@@ -53,6 +53,8 @@ pub struct Rig<S> {
     change: Option<(u64, Vec<u16>)>,
     /// Longest wait of each tenant.
     pub longest: Vec<Span>,
+    /// Writes that were sent while a read was on its way.
+    pub mixed: u64,
     /// Requests sent, in order: tenant, class, first byte.
     pub sent: Vec<(u16, Class, u64)>,
 }
@@ -82,6 +84,7 @@ impl<S: Scheduler> Rig<S> {
             tenants,
             change: None,
             longest: vec![Span::ZERO; weights.len()],
+            mixed: 0,
             sent: Vec::new(),
         }
     }
@@ -171,7 +174,10 @@ impl<S: Scheduler> Rig<S> {
             while self.board.out() < self.depth && self.board.waiting() > 0 {
                 match self.scheduler.next(&self.board, now) {
                     Next::Send(slot) => {
+                        let reads = |t| self.board.out_of_class(TenantId(t), Class::Read);
+                        let reads_on_their_way = (0..self.tenants as u16).any(|t| reads(t) > 0);
                         let entry = self.board.take(slot);
+                        self.mixed += u64::from(reads_on_their_way && entry.class == Class::Write);
                         let tenant = usize::from(entry.tenant.0) - 1;
                         let waited = now.since(entry.arrived);
                         self.longest[tenant] = self.longest[tenant].longer(waited);
