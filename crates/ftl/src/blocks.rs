@@ -88,6 +88,8 @@ pub struct BlockTable {
     /// The pool of each block: its plane, or the tenant's part of it that opened the block.
     pool_of: Vec<u32>,
     pools_per_plane: u32,
+    /// The blocks of each pool, a bit for each of its plane; empty where tenants have no blocks of their own.
+    owned: Vec<u64>,
     /// What each tenant has in each plane; empty where tenants have no blocks of their own.
     shares: Vec<Share>,
     /// Open blocks of streams beside the first one, pool after pool.
@@ -124,6 +126,7 @@ impl BlockTable {
             wear: Wear::new(&layout, rules),
             pool_of: vec![0; blocks],
             pools_per_plane: 1,
+            owned: Vec::new(),
             shares: Vec::new(),
             streams: Vec::new(),
             modes: None,
@@ -319,7 +322,7 @@ impl BlockTable {
 
     fn open(&mut self, plane: u32, seq: u64, choice: Choice) -> Option<Cursor> {
         let block = self.take_free(plane, choice)?;
-        self.pool_of[block as usize] = plane;
+        self.restore_owner(BlockId(block), plane);
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor::over(first, first + self.layout.pages))

@@ -13,6 +13,7 @@ pub mod cost;
 pub mod machine;
 pub mod order;
 pub mod schedulers;
+pub mod set;
 pub mod sorted;
 pub mod tally;
 pub mod throttle;

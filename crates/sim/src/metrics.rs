@@ -146,6 +146,8 @@ pub struct Metrics {
     first: u64,
     /// Requests done and when the last one was, by workload; warm-up included.
     ended: Vec<(u64, Instant)>,
+    /// Workloads of which one has ended lately; see [`Host::touched`].
+    touched: u64,
     /// When the measurement began.
     pub start: Instant,
     /// When the last request ended.
@@ -167,6 +169,7 @@ impl Metrics {
             tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
             first: 0,
             ended: vec![(0, start); workloads],
+            touched: u64::MAX,
             start,
             last_done: start,
         }
@@ -186,8 +189,10 @@ impl Metrics {
 impl Sink for Metrics {
     #[inline(always)]
     fn done(&mut self, request: &Request, now: Instant, _pool: &mut PayloadPool) {
-        let ended = &mut self.ended[source_of(request.cookie)];
+        let source = source_of(request.cookie);
+        let ended = &mut self.ended[source];
         *ended = (ended.0 + 1, now);
+        self.touched |= 1u64.wrapping_shl(source as u32);
         if number_of(request.cookie) < self.first {
             return;
         }
@@ -220,6 +225,11 @@ impl Host for Metrics {
     #[inline]
     fn last_end(&self, source: usize) -> Instant {
         self.ended[source].1
+    }
+
+    #[inline]
+    fn touched(&mut self) -> u64 {
+        std::mem::take(&mut self.touched)
     }
 
     fn begin(&mut self, first: u64, now: Instant) {

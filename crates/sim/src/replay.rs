@@ -9,7 +9,10 @@
 //! Open loop and rate have a cap on outstanding requests. An arrival beyond it waits in front of the stack, its wait
 //! counts as latency, and the result says that the stack was saturated.
 
+mod arrivals;
+
 use crate::engine::{Engine, Sink, Submission};
+use arrivals::{Arrivals, NEVER};
 use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
 use nandu_stack::Graph;
 use nandu_trace::{Arrival, Record, Trace};
@@ -81,6 +84,11 @@ pub trait Host: Sink {
 
     /// When a request of workload `source` ended last.
     fn last_end(&self, source: usize) -> Instant;
+
+    /// The workloads of which a request has ended since this was asked last: for workload `n` bit `n` modulo 64. May name too many.
+    fn touched(&mut self) -> u64 {
+        u64::MAX
+    }
 
     /// The warm-up is over: requests numbered from `first` on count.
     fn begin(&mut self, first: u64, now: Instant);
@@ -250,9 +258,6 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The arrival time of a request that cannot arrive yet.
-const NEVER: Instant = Instant(u64::MAX);
-
 /// How a replay went.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
@@ -340,91 +345,6 @@ pub fn replay<S: Host>(
     outcome.capped = players.iter().any(|p| p.capped);
     outcome.outstanding_max = engine.graph.requests.peak();
     outcome
-}
-
-/// When the next request of each player arrives.
-struct Arrivals {
-    due: Vec<Instant>,
-    /// The earliest of them, and whose it is. Ties go to the first player.
-    first: (usize, Instant),
-    /// Some player may wait for a request to end: after each event it is asked again.
-    waiting: bool,
-}
-
-impl Arrivals {
-    fn new<S: Host>(players: &mut [Player<'_>], sink: &S) -> Arrivals {
-        let mut arrivals = Arrivals { due: Vec::new(), first: (0, NEVER), waiting: false };
-        arrivals.ask_all(players, sink);
-        arrivals
-    }
-
-    /// Asks every player.
-    fn ask_all<S: Host>(&mut self, players: &mut [Player<'_>], sink: &S) {
-        self.due.clear();
-        self.due.extend(players.iter_mut().enumerate().map(|(who, player)| player.due(who, sink)));
-        self.waiting = players.iter().zip(&self.due).any(|(p, &due)| due == NEVER && !p.is_over());
-        self.find_first();
-    }
-
-    /// Player `who` has sent a request in.
-    #[inline(always)]
-    fn sent<S: Host>(&mut self, who: usize, player: &mut Player<'_>, sink: &S) {
-        let due = player.due(who, sink);
-        self.waiting |= due == NEVER;
-        if self.due.len() == 1 {
-            self.first.1 = due;
-        } else {
-            self.due[who] = due;
-            self.find_first();
-        }
-    }
-
-    #[inline(never)]
-    fn find_first(&mut self) {
-        self.first = (0, NEVER);
-        for (who, &due) in self.due.iter().enumerate() {
-            if due < self.first.1 {
-                self.first = (who, due);
-            }
-        }
-    }
-
-    /// The earliest arrival, once all events that come before it have passed; `None` when there is none.
-    #[inline(always)]
-    fn next<S: Host>(
-        &mut self,
-        players: &mut [Player<'_>],
-        engine: &mut Engine<S>,
-    ) -> Option<(usize, Instant)> {
-        while self.waiting && self.wait(players, engine) {}
-        let (who, at) = self.first;
-        if at == NEVER {
-            return None;
-        }
-        // No event can bring an arrival forward unless some workload waits for one.
-        while engine.is_due(at) {
-            engine.step_here();
-        }
-        Some((who, at))
-    }
-
-    /// Lets one event pass that comes before the earliest arrival, and asks the players again. False when there is
-    /// nothing to wait for.
-    #[inline(never)]
-    fn wait<S: Host>(&mut self, players: &mut [Player<'_>], engine: &mut Engine<S>) -> bool {
-        let at = self.first.1;
-        if at == NEVER && players.iter().all(Player::is_over) {
-            self.waiting = false;
-            return false;
-        }
-        if !engine.is_due(at) {
-            assert!(at != NEVER, "requests are outstanding but nothing will happen");
-            return false;
-        }
-        engine.step();
-        self.ask_all(players, engine.sink());
-        true
-    }
 }
 
 #[inline(always)]

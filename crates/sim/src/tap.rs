@@ -223,6 +223,10 @@ impl<T: Tap> Host for Tapped<T> {
         self.metrics.last_end(source)
     }
 
+    fn touched(&mut self) -> u64 {
+        self.metrics.touched()
+    }
+
     fn begin(&mut self, first: u64, now: Instant) {
         if first == 0 {
             self.start = now;

@@ -4,7 +4,7 @@
 //! are all alike and lie in one list, which spreads the wear of all tenants over all blocks; a pool has a number of them, and a
 //! loan is a change of two numbers. A block belongs to the pool that opened it until it is erased.
 //!
-//! RAM: 4 bytes per block, as much for each pool as for a plane.
+//! RAM: 4 bytes per block, as much for each pool as for a plane, and a bit for each of its blocks.
 
 use super::{BlockTable, Cursor, Plane};
 use crate::address::{BlockId, Ppn};
@@ -32,8 +32,13 @@ impl BlockTable {
         };
         self.planes = (0..self.layout.planes).flat_map(|_| shares.iter().map(pool)).collect();
         self.pools_per_plane = shares.len() as u32;
+        let words = self.words();
+        self.owned = vec![0; self.planes.len() * words];
         for block in self.layout.all_blocks() {
-            self.pool_of[block.0 as usize] = self.layout.plane_of_block(block) * self.pools_per_plane;
+            let plane = self.layout.plane_of_block(block);
+            let (pool, at) = (plane * self.pools_per_plane, block.0 - self.layout.first_block(plane).0);
+            self.pool_of[block.0 as usize] = pool;
+            self.owned[pool as usize * words + at as usize / 64] |= 1 << (at % 64);
         }
         self.shares = shares;
     }
@@ -100,9 +105,35 @@ impl BlockTable {
         self.pool_of[block.0 as usize]
     }
 
-    /// Says, after a scan, which pool a block belongs to.
+    /// Says which pool a block belongs to: when it is opened, or after a scan.
     pub fn restore_owner(&mut self, block: BlockId, pool: u32) {
-        self.pool_of[block.0 as usize] = pool;
+        let before = std::mem::replace(&mut self.pool_of[block.0 as usize], pool);
+        if !self.owned.is_empty() {
+            let at = block.0 - self.layout.first_block(self.layout.plane_of_block(block)).0;
+            let (words, word, bit) = (self.words(), at as usize / 64, 1 << (at % 64));
+            self.owned[before as usize * words + word] &= !bit;
+            self.owned[pool as usize * words + word] |= bit;
+        }
+    }
+
+    /// Words that say which blocks of its plane a pool has.
+    fn words(&self) -> usize {
+        (self.layout.blocks as usize).div_ceil(64)
+    }
+
+    /// The blocks that belong to a pool, in order, as numbers in their plane; an erased one belongs to the pool that had it last.
+    fn own_blocks(&self, pool: u32) -> impl Iterator<Item = u32> + '_ {
+        // Without tenants, or with planes of their own, a pool is a plane.
+        let (all, own) = match self.owned.is_empty() {
+            true => (0..self.layout.blocks, &[][..]),
+            false => (0..0, &self.owned[pool as usize * self.words()..][..self.words()]),
+        };
+        let marked = own.iter().zip((0u32..).step_by(64)).flat_map(|(&word, first)| {
+            let next = |left: &u64| Some(left & (left - 1)).filter(|&left| left != 0);
+            let bits = std::iter::successors(Some(word).filter(|&word| word != 0), next);
+            bits.map(move |left| first + left.trailing_zeros())
+        });
+        all.chain(marked)
     }
 
     /// Says, after a scan, how many erased blocks a pool has.
@@ -146,12 +177,11 @@ impl BlockTable {
     pub fn valid_of_full<'a>(&'a self, pool: u32, but: BlockId) -> impl Iterator<Item = u32> + 'a {
         let p = self.planes[pool as usize];
         let open = [p.host.block(&self.layout), p.moved.block(&self.layout), but];
+        let (pages, plane) = (self.layout.pages, self.layout.first_block(self.plane_of_pool(pool)).0);
         let is_full = move |block: &BlockId| {
-            let first = self.layout.first_page(*block).0 as usize;
-            self.pool_of_block(*block) == pool && self.owners[first] != 0 && !open.contains(block)
+            self.owners[self.layout.first_page(*block).0 as usize] != 0 && !open.contains(block)
         };
-        let pages = self.layout.pages;
-        let blocks = self.layout.plane_blocks(self.plane_of_pool(pool)).filter(is_full);
+        let blocks = self.own_blocks(pool).map(move |block| BlockId(plane + block)).filter(is_full);
         blocks.map(move |block| pages - u32::from(self.invalid(block)))
     }
 

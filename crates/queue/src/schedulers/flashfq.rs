@@ -16,7 +16,7 @@
 //! Cost: O(tenants) for a request. RAM: 40 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::{Next, Scheduler, Weights};
+use super::{scaled, Next, Scheduler, Weights};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
 use nandu_base::{Counter, Instant, Span, TenantId};
@@ -103,17 +103,16 @@ impl Scheduler for FlashFq {
         let mut first: Option<usize> = None;
         let mut slowest = u64::MAX;
         let mut wake: Option<Instant> = None;
-        for tenant in 0..self.tags.len() {
-            let awaited = self.awaited(tenant, board, now);
-            if awaited.is_some() || board.held_of(TenantId(tenant as u16)) > 0 {
-                slowest = slowest.min(self.tags[tenant]);
-            }
-            wake = match (wake, awaited) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            if board.waiting_in(tenant) > 0 && first.is_none_or(|f| self.tags[tenant] < self.tags[f]) {
-                first = Some(tenant);
+        for (tenant, &tag) in self.tags.iter().enumerate() {
+            if board.held_of(TenantId(tenant as u16)) > 0 {
+                slowest = slowest.min(tag);
+                if board.waiting_in(tenant) > 0 && first.is_none_or(|f| tag < self.tags[f]) {
+                    first = Some(tenant);
+                }
+            } else if let Some(until) = self.awaited(tenant, board, now) {
+                // Only one who has nothing here is waited for.
+                slowest = slowest.min(tag);
+                wake = Some(wake.map_or(until, |wake| wake.min(until)));
             }
         }
         let tenant = first.expect("a request waits");
@@ -126,8 +125,8 @@ impl Scheduler for FlashFq {
         let entry = board.get(slot);
         self.order.sent(entry, board);
         self.virtual_time = self.virtual_time.max(tag);
-        let step = u128::from(entry.cost.0) * 100 / u128::from(self.weights.of(tenant));
-        self.tags[tenant] = tag + step.max(1) as u64;
+        let step = scaled(entry.cost.0, 100, self.weights.of(tenant));
+        self.tags[tenant] = tag + step.max(1);
         self.reader[tenant] = entry.class == Class::Read;
         Next::Send(slot)
     }

@@ -19,10 +19,11 @@
 //! Where a request will be served is asked of the device below (`locate`). Where it does not know, as for a page not yet
 //! written, the channel is that of the address striped over `channels`.
 //!
-//! Cost: O(channels) for a request, O(tenants) for a change of turn. RAM: 8 bytes for each channel and tenant.
+//! Cost: O(channels) for a request, O(tenants) for a renewal. RAM: 8 bytes and two bits for each channel and tenant.
 
 use super::{Next, Scheduler, Weights};
 use crate::board::{Board, Entry};
+use crate::set::Set;
 use nandu_base::{Counter, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +60,9 @@ pub struct Vssd {
     channels: Vec<Channel>,
     /// By channel and tenant; below zero when the last request cost more.
     credits: Vec<i64>,
+    /// By channel, the tenants that have a request waiting, and those that have credits.
+    waiting: Vec<Set>,
+    funded: Vec<Set>,
     /// The channel that is asked first.
     first: usize,
     renewals: u64,
@@ -72,6 +76,8 @@ impl Vssd {
             config,
             channels: vec![Channel::default(); channels],
             credits: vec![0; channels * weights.0.len()],
+            waiting: vec![Set::new(weights.0.len()); channels],
+            funded: vec![Set::new(weights.0.len()); channels],
             weights,
             first: 0,
             renewals: 0,
@@ -84,24 +90,22 @@ impl Vssd {
 
     /// The request that goes next to `channel`.
     fn head(&mut self, channel: usize, board: &Board) -> Option<u32> {
-        let tenants = self.weights.0.len();
-        if !(0..tenants).any(|t| board.waiting_in(self.place(channel, t)) > 0) {
+        if self.waiting[channel].is_empty() {
             return None;
         }
+        let tenants = self.weights.0.len();
         loop {
-            for step in 0..tenants {
-                let tenant = (self.channels[channel].turn as usize + step) % tenants;
-                let place = self.place(channel, tenant);
-                if self.credits[place] > 0 && board.waiting_in(place) > 0 {
-                    self.channels[channel].turn = tenant as u32;
-                    return board.first(place);
-                }
+            let turn = self.channels[channel].turn as usize;
+            if let Some(tenant) = self.waiting[channel].next_in_both(&self.funded[channel], turn) {
+                self.channels[channel].turn = tenant as u32;
+                return board.first(self.place(channel, tenant));
             }
             self.renewals += 1;
             for tenant in 0..tenants {
                 let place = self.place(channel, tenant);
                 let share = self.weights.share(tenant, self.config.credits.0) as i64;
                 self.credits[place] = self.credits[place].min(0) + share;
+                self.funded[channel].put(tenant, self.credits[place] > 0);
             }
             // Whose turn ended by the renewal is behind the others now.
             self.channels[channel].turn = (self.channels[channel].turn + 1) % tenants as u32;
@@ -118,6 +122,12 @@ impl Scheduler for Vssd {
         self.place(lane as usize % self.channels.len(), usize::from(tenant.0)) as u32
     }
 
+    fn arrived(&mut self, slot: u32, board: &Board, _now: Instant) {
+        let entry = board.get(slot);
+        let channel = entry.lane as usize % self.channels.len();
+        self.waiting[channel].put(usize::from(entry.tenant.0), true);
+    }
+
     fn next(&mut self, board: &Board, _now: Instant) -> Next {
         let channels = self.channels.len();
         for step in 0..channels {
@@ -127,8 +137,11 @@ impl Scheduler for Vssd {
             }
             if let Some(slot) = self.head(channel, board) {
                 let entry = board.get(slot);
-                let place = self.place(channel, usize::from(entry.tenant.0));
+                let tenant = usize::from(entry.tenant.0);
+                let place = self.place(channel, tenant);
                 self.credits[place] -= entry.cost.0 as i64;
+                self.funded[channel].put(tenant, self.credits[place] > 0);
+                self.waiting[channel].put(tenant, board.waiting_in(place) > 1);
                 self.channels[channel].out += 1;
                 self.first = (channel + 1) % channels;
                 return Next::Send(slot);

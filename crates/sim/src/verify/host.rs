@@ -85,6 +85,10 @@ impl Host for Verified {
         self.metrics.last_end(source)
     }
 
+    fn touched(&mut self) -> u64 {
+        self.metrics.touched()
+    }
+
     fn begin(&mut self, first: u64, now: Instant) {
         self.metrics.begin(first, now);
     }
