@@ -14,6 +14,7 @@ mod legs;
 mod ops;
 mod poll;
 mod slab;
+mod upkeep;
 
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
@@ -113,6 +114,10 @@ pub struct Reactor {
     next_sweep: Instant,
     /// Machines that are opened again because a leg came back.
     reopening: Vec<u32>,
+    /// Files that are looked at before they become legs.
+    looks: upkeep::Looks,
+    /// Legs that are open and wait to be used.
+    joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
     news: Vec<News>,
     spare: Vec<Done>,
@@ -155,6 +160,8 @@ impl Reactor {
             draining: false,
             next_sweep: Instant::ZERO + SWEEP,
             reopening: Vec::new(),
+            looks: upkeep::Looks::new(),
+            joining: Vec::new(),
             outside: Vec::new(),
             news: Vec::new(),
             spare: Vec::new(),
@@ -347,24 +354,17 @@ impl Reactor {
     fn try_return(&mut self, node: u32, now: Instant) {
         let Some(opened) = self.host.leg(node).try_return() else { return };
         let name = self.graph.name(node).to_string();
-        let answer = match &opened {
-            Ok(()) => {
-                self.news.push(News::Leg(name, LegNews::Back));
-                Ok(())
-            }
-            Err(error) => {
-                self.news.push(News::Leg(name, LegNews::StillGone(error.to_string())));
-                Err(error.to_string())
-            }
-        };
-        if opened.is_ok() {
-            if self.graph.is_open(node) {
-                self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
-            } else {
-                self.reopen(node, now);
-            }
+        if let Err(error) = &opened {
+            self.news.push(News::Leg(name, LegNews::StillGone(error.to_string())));
+            return self.leg_answer(node, Err(error.to_string()));
         }
-        self.leg_answer(node, answer);
+        self.news.push(News::Leg(name, LegNews::Back));
+        if self.graph.is_open(node) {
+            self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
+        } else {
+            self.reopen(node, now);
+        }
+        self.leg_opened(node);
     }
 
     fn reopen(&mut self, node: u32, now: Instant) {
