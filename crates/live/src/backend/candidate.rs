@@ -396,7 +396,7 @@ mod tests {
         assert!(parts[2..].windows(2).all(|pair| pair[0].end <= pair[1].start && pair[1].end <= len));
         let largest = parts[2..].windows(2).map(|pair| pair[1].start - pair[0].end).max();
         assert!(largest < Some(len / 250));
-        assert_eq!(samples(0..MIB).collect::<Vec<_>>(), [0..MIB], "a small one is read in full");
+        assert!(samples(0..MIB).eq(std::iter::once(0..MIB)), "a small one is read in full");
     }
 
     #[test]

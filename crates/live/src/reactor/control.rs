@@ -321,8 +321,8 @@ impl Reactor {
             "counters": counters,
         });
         // A device that hands requests on sees no end of them: it has no latency of its own to tell.
-        if stats.finished > 0 {
-            status["latency_ns_mean"] = json!(stats.latency_total.0 / stats.finished);
+        if let Some(mean) = stats.latency_total.0.checked_div(stats.finished) {
+            status["latency_ns_mean"] = json!(mean);
             status["latency_ns_max"] = json!(stats.latency_max.0);
         }
         if let Some(health) = self.graph.machine(node).health() {
