@@ -56,6 +56,17 @@ pub enum Notice {
     Refused(u8),
 }
 
+/// What a machine does with one of its children.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChildUse {
+    /// It is a member.
+    Used,
+    /// That is being found out: it has come, or the machine starts.
+    Coming,
+    /// It is left out.
+    Out,
+}
+
 /// What an operator asks of one machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admin {

@@ -27,7 +27,7 @@ pub mod rng;
 pub mod tenancy;
 pub mod units;
 
-pub use admin::{Admin, AdminError, Health, Notice};
+pub use admin::{Admin, AdminError, ChildUse, Health, Notice};
 pub use charge::{ChargeTable, Resource, Work};
 pub use context::{Cx, Draft};
 pub use energy::{EnergyPart, MicroWatts, NanoJoules, RamPower, WearRegion};

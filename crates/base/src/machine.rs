@@ -19,7 +19,7 @@
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
-use crate::admin::{Admin, AdminError, Health, Notice};
+use crate::admin::{Admin, AdminError, ChildUse, Health, Notice};
 use crate::charge::Resource;
 use crate::context::Cx;
 use crate::energy::{EnergyPart, WearRegion};
@@ -93,9 +93,9 @@ pub enum DeviceEvent {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
     /// A child that is needed is not there.
-    #[error("{device} is not there")]
+    #[error("{device} {} not there", if .device.contains(" and ") { "are" } else { "is" })]
     Gone {
-        /// The missing device or leg.
+        /// The missing device or leg, or several of them with "and".
         device: String,
     },
     /// As [`OpenError::Gone`], from a machine, which knows its children by number; the graph puts the name in.
@@ -281,6 +281,16 @@ pub trait Machine: Send {
     /// How safely it holds its data, if it is built to bear a loss.
     fn health(&self) -> Option<Health> {
         None
+    }
+
+    /// What it does with a child, if it is built to do without some.
+    fn child_use(&self, _child: u8) -> Option<ChildUse> {
+        None
+    }
+
+    /// Whether it serves now and could not without this child.
+    fn needs_child(&self, _child: u8) -> bool {
+        false
     }
 
     /// From here on `tenant` may ask for this. Every machine of a stack hears of it.

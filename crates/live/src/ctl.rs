@@ -5,8 +5,9 @@
 //! | command | effect | answer |
 //! |---|---|---|
 //! | `status` | none | stack, devices, legs, figures |
-//! | `fail LEG` | the leg is given up, as if it had been unplugged | at once |
-//! | `add LEG` | the leg is opened again and goes back to work | when its last old request has ended and it is open |
+//! | `fail LEG` | the leg is given up, as if it had been unplugged; refused where a device could not serve without it | at once |
+//! | `fail LEG anyway` | the same without that question | at once |
+//! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
 //! | `replace LEG` | what is in place of the leg is blank, and is filled from the others | as `add` |
 //! | `replace LEG with FILE` | the same with another file, which is made when it is missing | as `add` |
 //! | `lead LEG` | the leg leads its mirror from now on | at once; it is done when `leader_leg` says so |
@@ -39,8 +40,8 @@ pub const LINE_MAX: usize = 4096;
 pub enum Command {
     /// Tell how everything stands.
     Status,
-    /// Give a leg up.
-    Fail(String),
+    /// Give a leg up; `true`: also one that is needed.
+    Fail(String, bool),
     /// Take a leg back.
     Add(String),
     /// Fill a blank leg, in the file of the old one or in another.
@@ -99,29 +100,50 @@ impl Setting {
     }
 }
 
+/// What is wrong with `KEY=VALUE`.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{text}`: {why}")]
+pub struct NoSetting {
+    text: String,
+    why: String,
+}
+
 /// A value, or `max` for none.
-fn limit<T, E>(text: &str, parse: fn(&str) -> Result<T, E>) -> Option<Option<T>> {
-    if text == "max" {
-        return Some(None);
+fn limit<T, E>(text: &str, parse: fn(&str) -> Result<T, E>, wanted: &str) -> Result<Option<T>, String> {
+    match text {
+        "max" => Ok(None),
+        text => parse(text).map(Some).map_err(|_| format!("{wanted} is wanted, or `max` for no limit")),
     }
-    parse(text).ok().map(Some)
+}
+
+/// What is a number is judged by whoever sets it.
+fn weight(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a weight is a whole number within 1 to 10000".into())
 }
 
 impl FromStr for Setting {
-    type Err = ();
+    type Err = NoSetting;
 
-    fn from_str(text: &str) -> Result<Setting, ()> {
-        let (key, value) = text.split_once('=').ok_or(())?;
-        match key {
-            "weight" => value.parse().ok().map(Setting::Weight),
-            "rbps" => limit(value, parse_size).map(Setting::Rbps),
-            "wbps" => limit(value, parse_size).map(Setting::Wbps),
-            "riops" => limit(value, str::parse).map(Setting::Riops),
-            "wiops" => limit(value, str::parse).map(Setting::Wiops),
-            "target_latency" => limit(value, parse_span).map(Setting::TargetLatency),
-            _ => None,
-        }
-        .ok_or(())
+    fn from_str(text: &str) -> Result<Setting, NoSetting> {
+        let (rate, count) = ("a size in a second, such as 2MiB,", "a whole number");
+        let parsed = match text.split_once('=') {
+            None => Err("a setting is KEY=VALUE".into()),
+            Some(("weight", value)) => weight(value).map(Setting::Weight),
+            Some(("rbps", value)) => limit(value, parse_size, rate).map(Setting::Rbps),
+            Some(("wbps", value)) => limit(value, parse_size, rate).map(Setting::Wbps),
+            Some(("riops", value)) => limit(value, str::parse, count).map(Setting::Riops),
+            Some(("wiops", value)) => limit(value, str::parse, count).map(Setting::Wiops),
+            Some(("target_latency", value)) => match limit(value, parse_span, "a time such as 5ms") {
+                Ok(Some(Span::ZERO)) => {
+                    Err("no request is answered in no time; `max` takes the target away".into())
+                }
+                target => target.map(Setting::TargetLatency),
+            },
+            Some((key, _)) => Err(format!(
+                "there is no setting `{key}`; there are: weight, rbps, wbps, riops, wiops, target_latency"
+            )),
+        };
+        parsed.map_err(|why| NoSetting { text: text.chars().take(80).collect(), why })
     }
 }
 
@@ -144,14 +166,20 @@ impl fmt::Display for Setting {
 
 /// A line that is no command.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "`{line}` is no command; use `status`, `fail LEG`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
-     `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
-     `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
-)]
-pub struct NoCommand {
-    /// The line.
-    pub line: String,
+pub enum NoCommand {
+    /// None begins so, or it has other words behind it.
+    #[error(
+        "`{line}` is no command; use `status`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
+         `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
+         `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
+    )]
+    Unknown {
+        /// The line.
+        line: String,
+    },
+    /// A setting of `set` is wrong.
+    #[error(transparent)]
+    Setting(#[from] NoSetting),
 }
 
 impl FromStr for Command {
@@ -161,7 +189,8 @@ impl FromStr for Command {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["status"] => Ok(Command::Status),
-            ["fail", leg] => Ok(Command::Fail(leg.into())),
+            ["fail", leg] => Ok(Command::Fail(leg.into(), false)),
+            ["fail", leg, "anyway"] => Ok(Command::Fail(leg.into(), true)),
             ["add", leg] => Ok(Command::Add(leg.into())),
             ["replace", leg] => Ok(Command::Replace(leg.into(), None)),
             ["replace", leg, "with", _, ..] => {
@@ -175,14 +204,13 @@ impl FromStr for Command {
             ["scrub", device, "report"] => Ok(Command::Scrub(device.into(), Scrub::Report)),
             ["scrub", device, "stop"] => Ok(Command::Scrub(device.into(), Scrub::Stop)),
             ["set", tenant, ref settings @ ..] if !settings.is_empty() => {
-                let settings: Result<Vec<Setting>, ()> = settings.iter().map(|word| word.parse()).collect();
-                let settings = settings.map(|settings| Command::Set(tenant.into(), settings));
-                settings.map_err(|()| NoCommand { line: line.trim().chars().take(80).collect() })
+                let settings: Result<Vec<Setting>, NoSetting> =
+                    settings.iter().map(|word| word.parse()).collect();
+                Ok(Command::Set(tenant.into(), settings?))
             }
-            ["tenant", ref words @ ..] => {
-                tenant(words).ok_or_else(|| NoCommand { line: line.trim().chars().take(80).collect() })
-            }
-            _ => Err(NoCommand { line: line.trim().chars().take(80).collect() }),
+            ["tenant", ref words @ ..] => tenant(words)
+                .ok_or_else(|| NoCommand::Unknown { line: line.trim().chars().take(80).collect() }),
+            _ => Err(NoCommand::Unknown { line: line.trim().chars().take(80).collect() }),
         }
     }
 }
@@ -205,7 +233,8 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Command::Status => f.write_str("status"),
-            Command::Fail(leg) => write!(f, "fail {leg}"),
+            Command::Fail(leg, false) => write!(f, "fail {leg}"),
+            Command::Fail(leg, true) => write!(f, "fail {leg} anyway"),
             Command::Add(leg) => write!(f, "add {leg}"),
             Command::Replace(leg, None) => write!(f, "replace {leg}"),
             Command::Replace(leg, Some(file)) => write!(f, "replace {leg} with {}", file.display()),
@@ -271,7 +300,15 @@ mod tests {
     #[test]
     fn commands_read_as_they_are_written_and_others_are_named() {
         let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
-        let others = ["status", "fail ssd", "add ssd", "replace ssd", "replace a with my new.img", "lead b"];
+        let others = [
+            "status",
+            "fail ssd",
+            "fail ssd anyway",
+            "add ssd",
+            "replace ssd",
+            "replace a with my new.img",
+            "lead b",
+        ];
         let limits = "set a rbps=2097153 wbps=max riops=70 wiops=max target_latency=5000000ns";
         let tenants = ["tenant add ssd size=1048576", "tenant resize ssd 2 size=4096", "tenant remove ssd 2"];
         for text in others.iter().chain(&scrubs).chain(&["set a weight=300", limits]).chain(&tenants) {
@@ -289,6 +326,19 @@ mod tests {
             "tenant remove ssd",
         ] {
             assert!(text.parse::<Command>().is_err(), "{text}");
+        }
+        let settings = [
+            ("weight=99999", "within 1 to 10000"),
+            ("weight=-1", "within 1 to 10000"),
+            ("rbps=NaN", "a size in a second"),
+            ("rbps=-1", "a size in a second"),
+            ("riops=1.5", "a whole number"),
+            ("target_latency=0s", "`max` takes the target away"),
+            ("foo=1", "no setting `foo`; there are: weight"),
+        ];
+        for (setting, why) in settings {
+            let error = format!("set a {setting}").parse::<Command>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{setting}`: ")) && error.contains(why), "{error}");
         }
         for text in ["set", "set a", "set a weight", "set a weight=x", "set a colour=red", "set a weight=max"]
         {

@@ -29,7 +29,7 @@ fn a_missing_or_short_file_is_named_with_what_would_help() {
     let dir = dir();
     let (text, code) = refused(without_create(dir.path()));
     assert!(text.contains("leg.img") && text.contains("--create"), "{text}");
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     std::fs::write(dir.path().join("leg.img"), [0; 512]).expect("a file");
     let (text, code) = refused(without_create(dir.path()));
     assert!(text.contains("it has 512 bytes, but the leaf has 1048576"), "{text}");

@@ -1,12 +1,13 @@
 //! The mirror as a machine: what the driver calls.
 
 use super::figures::Counts;
+use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
 use super::{Mirror, Phase, Tag, CLEAR, EXPOSE, HEDGE, REST, SCRUB, WAIT};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits, Machine, Op,
-    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Mirror {
@@ -118,6 +119,22 @@ impl Machine for Mirror {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn child_use(&self, child: u8) -> Option<ChildUse> {
+        let leg = &self.legs[usize::from(child)];
+        Some(match leg.place {
+            Standing::Member => ChildUse::Used,
+            Standing::Joining | Standing::Opening => ChildUse::Coming,
+            Standing::Out if leg.back || !matches!(self.proc, Proc::None) => ChildUse::Coming,
+            Standing::Out => ChildUse::Out,
+        })
+    }
+
+    fn needs_child(&self, child: u8) -> bool {
+        let x = usize::from(child);
+        let lacks = x == self.leader && self.stale.count() > 0;
+        self.phase == Phase::Running && self.is_member(x) && (!self.is_member(1 - x) || lacks)
     }
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {

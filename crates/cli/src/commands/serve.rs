@@ -6,6 +6,7 @@ use crate::open::open;
 use crate::talk::Talk;
 use nandu_live::{Report, ServeError, ServeOptions};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
@@ -21,6 +22,7 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         assume_clean: args.assume_clean,
         exports: args.export,
         read_only: args.read_only,
+        stack_file: Some(PathBuf::from(&opened.source)),
         ..ServeOptions::new(opened.stack)
     };
     options.seed = args.seed.unwrap_or(options.seed);

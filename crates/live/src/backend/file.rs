@@ -15,17 +15,18 @@
 //! that succeeds proves nothing. So is a file that was deleted under us (seen at the next flush), and an error that says
 //! that the device is gone. Such a device fails everything until it is opened again.
 
+use super::candidate::{look, look_at_return, Candidate, FileId, Undo};
 use super::file_io::OpenFile;
 use super::workers::{Job, Workers};
-use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError};
+use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob};
 use nandu_base::{BlockSpec, ByteLen};
-use rustix::fs::{flock, FlockOperation, OFlags};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, flock, FlockOperation, OFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Threads for one leaf that uses the page cache: its operations are short and seldom sleep.
@@ -45,8 +46,12 @@ pub struct FileBackend {
     /// Where relative paths start.
     base: PathBuf,
     path: PathBuf,
+    /// Which file was open last.
+    id: Option<FileId>,
+    /// What was looked at and found fit to take its place.
+    looked: Arc<Mutex<Option<(PathBuf, Candidate)>>>,
     /// What takes its place when it is opened again.
-    next: Option<(PathBuf, Arc<OpenFile>)>,
+    next: Option<Next>,
     capacity: ByteLen,
     direct: bool,
     /// `None` after a reopening that failed.
@@ -57,9 +62,17 @@ pub struct FileBackend {
     detour: u32,
 }
 
+/// What takes the place of a file.
+#[derive(Debug)]
+struct Next {
+    path: PathBuf,
+    file: Arc<OpenFile>,
+    id: FileId,
+    undo: Option<Undo>,
+}
+
 impl FileBackend {
-    /// Opens and locks the file of `spec` for leaf `node`. A relative path starts at `base`. With `create` a file that is
-    /// missing or too short is made, sparse, of the size of the leaf.
+    /// Opens and locks the file of `spec` for leaf `node`. A relative path starts at `base`.
     ///
     /// # Errors
     /// Why the file cannot be used. [`LegError::missing`] is set when it is not there.
@@ -67,24 +80,12 @@ impl FileBackend {
         node: u32,
         spec: &BlockSpec,
         base: &Path,
-        create: bool,
         completions: Arc<Completions>,
     ) -> Result<FileBackend, LegError> {
         let path = base.join(spec.path.as_deref().unwrap_or_default());
-        let file = open(&path, spec.capacity, spec.direct, create)?;
-        let threads = if spec.direct { DIRECT_THREADS } else { BUFFERED_THREADS };
-        Ok(FileBackend {
-            node,
-            base: base.into(),
-            path,
-            next: None,
-            capacity: spec.capacity,
-            direct: spec.direct,
-            file: Some(Arc::new(file)),
-            workers: Workers::new(node, threads, completions),
-            alone: false,
-            detour: 0,
-        })
+        let (file, id) = open(&path, spec.capacity, spec.direct)?;
+        let absent = FileBackend::absent(node, spec, base, completions);
+        Ok(FileBackend { file: Some(Arc::new(file)), id: Some(id), ..absent })
     }
 
     /// Says that no other leg depends on the reactor being awake.
@@ -115,6 +116,8 @@ impl FileBackend {
             node,
             base: base.into(),
             path,
+            id: None,
+            looked: Arc::default(),
             next: None,
             capacity: spec.capacity,
             direct: spec.direct,
@@ -150,47 +153,117 @@ impl BlockBackend for FileBackend {
         }
     }
 
-    fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError> {
-        if let Some(path) = with {
-            let path = self.base.join(path);
-            let file = open(&path, self.capacity, self.direct, true)?;
-            self.next = Some((path, Arc::new(file)));
+    fn file_id(&self) -> Option<FileId> {
+        self.file.as_ref().and(self.id)
+    }
+
+    fn id_of(&self, path: &Path) -> Option<FileId> {
+        FileId::of(&self.base.join(path))
+    }
+
+    fn look_at(&self, why: &Look) -> Option<LookJob> {
+        let (capacity, looked) = (self.capacity, Arc::clone(&self.looked));
+        match why {
+            Look::Replacement(with) => {
+                let path = self.path_of(with.as_deref());
+                let is_open = self.is_open_here(&path);
+                Some(Box::new(move |stop| {
+                    let candidate = look(&path, capacity, is_open, stop)?;
+                    *looked.lock().unwrap_or_else(PoisonError::into_inner) = Some((path, candidate));
+                    Ok(())
+                }))
+            }
+            Look::Return => {
+                let path = self.path.clone();
+                let found = FileId::of(&path).filter(|found| self.id != Some(*found))?;
+                let same = move |path: &Path| FileId::of(path) == Some(found);
+                Some(Box::new(move |stop| match same(&path) {
+                    true => look_at_return(&path, capacity, stop),
+                    false => Ok(()), // gone again: opening it says so
+                }))
+            }
         }
+    }
+
+    fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError> {
+        let path = self.path_of(with);
+        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let candidate = match looked {
+            Some((of, candidate)) if of == path => candidate,
+            _ => look(&path, self.capacity, self.is_open_here(&path), &AtomicBool::new(false))?,
+        };
+        if with.is_none() {
+            return self.must_be_there(&candidate);
+        }
+        let (file, undo) = candidate.make(self.capacity)?;
+        let unusable = |error| cannot_open(&path, &error, self.direct);
+        let id = FileId::from_metadata(&file.metadata().map_err(unusable)?);
+        if self.direct {
+            let flags = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags | OFlags::DIRECT));
+            flags.map_err(|error| unusable(error.into()))?;
+        }
+        let file = Arc::new(OpenFile::new(file.into(), self.direct));
+        self.next = Some(Next { path, file, id, undo });
         Ok(())
     }
 
     fn forget_prepared(&mut self) {
         self.next = None;
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn reopen(&mut self) -> Result<(), LegError> {
-        if let Some((path, file)) = self.next.take() {
-            (self.path, self.file) = (path, Some(file));
+        if let Some(Next { path, file, id, undo }) = self.next.take() {
+            undo.into_iter().for_each(Undo::keep);
+            (self.path, self.file, self.id) = (path, Some(file), Some(id));
             return Ok(());
         }
         self.file = None; // its lock must go before the next one is taken
-        self.file = Some(Arc::new(open(&self.path, self.capacity, self.direct, false)?));
+        let (file, id) = open(&self.path, self.capacity, self.direct)?;
+        (self.file, self.id) = (Some(Arc::new(file)), Some(id));
         Ok(())
     }
 }
 
-fn open(path: &Path, capacity: ByteLen, direct: bool, create: bool) -> Result<OpenFile, LegError> {
+impl FileBackend {
+    /// Where a replacement lies.
+    fn path_of(&self, with: Option<&Path>) -> PathBuf {
+        with.map_or_else(|| self.path.clone(), |with| self.base.join(with))
+    }
+
+    fn is_open_here(&self, path: &Path) -> bool {
+        self.file_id().is_some() && FileId::of(path) == self.file_id()
+    }
+
+    /// What lies in the leg's own place is not made or lengthened: without it there is nothing to replace the leg by.
+    fn must_be_there(&self, candidate: &Candidate) -> Result<(), LegError> {
+        let why = match candidate.exists() {
+            true if candidate.len() >= self.capacity.0 => return Ok(()),
+            true => format!("it has {} bytes, but the leaf has {}", candidate.len(), self.capacity.0),
+            false => "it is not there".into(),
+        };
+        let remedy = "put a blank file of that size there, or name one: `replace LEG with FILE`";
+        Err(LegError { path: self.path.display().to_string(), why, remedy, missing: false })
+    }
+}
+
+/// Opens and locks a file that is there and long enough.
+fn open(path: &Path, capacity: ByteLen, direct: bool) -> Result<(OpenFile, FileId), LegError> {
     let flags = if direct { OFlags::DIRECT } else { OFlags::empty() };
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(create).custom_flags(flags.bits() as i32);
+    options.read(true).write(true).custom_flags(flags.bits() as i32);
     let mut file = options.open(path).map_err(|error| cannot_open(path, &error, direct))?;
     let fail =
         |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
     lock(&file, path)?;
     let unusable = |error: std::io::Error| fail(error.to_string(), "use a regular file or a block device");
     let size = file.seek(SeekFrom::End(0)).map_err(unusable)?;
-    if size < capacity.0 && create {
-        grow(&file, capacity).map_err(|error| fail(error.to_string(), "make room on its file system"))?;
-    } else if size < capacity.0 {
+    if size < capacity.0 {
         let why = format!("it has {size} bytes, but the leaf has {}", capacity.0);
         return Err(fail(why, "correct `size`, or start with --create to make the file longer"));
     }
-    Ok(OpenFile::new(file.into(), direct))
+    let id = FileId::from_metadata(&file.metadata().map_err(unusable)?);
+    Ok((OpenFile::new(file.into(), direct), id))
 }
 
 /// Locks a file for exclusive use, as long as it is open.
@@ -209,13 +282,23 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), LegError> {
     Err(LegError { path: path.display().to_string(), why, remedy, missing: false })
 }
 
-/// The new length is made durable, so that a power cut does not shorten a file that holds data.
-fn grow(file: &File, capacity: ByteLen) -> std::io::Result<()> {
-    file.set_len(capacity.0)?;
-    file.sync_all()
+/// Gives the lock back, whoever else has the file from us: a child process that has just begun has all of them.
+pub(crate) fn unlock(file: &File) {
+    let _ = flock(file, FlockOperation::Unlock); // closing it does that too
 }
 
-fn cannot_open(path: &Path, error: &std::io::Error, direct: bool) -> LegError {
+/// Why a new file cannot be made.
+pub(super) fn cannot_make(path: &Path, error: &std::io::Error) -> LegError {
+    let remedy = match error.kind() {
+        Kind::NotFound => "make its directory first",
+        Kind::PermissionDenied => "give this user the right to make files there",
+        Kind::AlreadyExists => "somebody has made it meanwhile: look at it",
+        _ => "make room on its file system",
+    };
+    LegError { path: path.display().to_string(), why: error.to_string(), remedy, missing: false }
+}
+
+pub(super) fn cannot_open(path: &Path, error: &std::io::Error, direct: bool) -> LegError {
     let no_device = [rustix::io::Errno::NXIO, rustix::io::Errno::NODEV, rustix::io::Errno::IO];
     let missing = error.kind() == Kind::NotFound
         || error.raw_os_error().is_some_and(|n| no_device.iter().any(|e| e.raw_os_error() == n));

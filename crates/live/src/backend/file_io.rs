@@ -3,7 +3,7 @@
 use super::{BlockIo, Failure};
 use nandu_base::bytebuf::ByteBuf;
 use nandu_base::{ByteLen, ErrorKind, IoError, Op};
-use rustix::fs::{fallocate, fdatasync, fstat, FallocateFlags};
+use rustix::fs::{fallocate, fdatasync, flock, fstat, FallocateFlags, FlockOperation};
 use rustix::io::{preadv2, pwrite, pwritev2, Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -201,6 +201,13 @@ impl OpenFile {
         } else {
             Ok(())
         }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // A child process that has just begun has the file too, and with it the lock, until it is what it was started to be.
+        let _ = flock(&self.fd, FlockOperation::Unlock); // closing it does that too
     }
 }
 

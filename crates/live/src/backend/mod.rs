@@ -7,16 +7,19 @@
 //! Two backends exist: [`mod@memory`] and [`mod@file`], which uses [`workers`]. One on io_uring has the same seam: `submit`
 //! fills the ring, `kick` enters the kernel, and completions come back through [`Completions`].
 
+pub mod candidate;
 pub mod file;
 mod file_io;
 pub mod memory;
 pub mod workers;
 
+use candidate::FileId;
 use nandu_base::bytebuf::ByteRegion;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
 use rustix::event::{eventfd, EventfdFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 
 /// One request to a medium.
@@ -65,6 +68,18 @@ impl Failure {
     }
 }
 
+/// Why a file is looked at before it is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Look {
+    /// It is to take the place of a leg: the file named, or what lies in the leg's own place.
+    Replacement(Option<PathBuf>),
+    /// It lies where the leg was, and is to be taken back by a device that fills what is blank.
+    Return,
+}
+
+/// Looks at a file, however long that takes, unless the flag is set meanwhile.
+pub type LookJob = Box<dyn FnOnce(&AtomicBool) -> Result<(), LegError> + Send>;
+
 /// The medium of one leaf. Used by the reactor alone.
 pub trait BlockBackend: Send {
     /// Begins `io`. It ends by an entry in `done`, or later by one in [`Completions`].
@@ -95,14 +110,29 @@ pub trait BlockBackend: Send {
     /// has begun cannot be stopped; it ends by itself.
     fn give_up(&mut self);
 
+    /// Which file it has open.
+    fn file_id(&self) -> Option<FileId> {
+        None
+    }
+
+    /// Which file `path` names, as this leg understands it. `None`: there is none.
+    fn id_of(&self, _path: &Path) -> Option<FileId> {
+        None
+    }
+
+    /// What must be done, on another thread, before [`BlockBackend::prepare`] or [`BlockBackend::reopen`]. `None`: nothing.
+    fn look_at(&self, _why: &Look) -> Option<LookJob> {
+        None
+    }
+
     /// The next [`BlockBackend::reopen`] takes what is in place of the device: another file, or a blank one where the old
-    /// one was. Nothing changes before.
+    /// one was. Nothing changes before, but that a file which is missing or short is made.
     ///
     /// # Errors
     /// Why it cannot be used.
     fn prepare(&mut self, with: Option<&Path>) -> Result<(), LegError>;
 
-    /// Forgets what was prepared.
+    /// Forgets what was prepared, and undoes it.
     fn forget_prepared(&mut self);
 
     /// Opens the device again after [`BlockBackend::give_up`]. Called when nothing is in flight any more.

@@ -91,7 +91,8 @@ impl Shared {
         let mut start = Instant::now();
         for Job { io, file } in batch.drain(..) {
             let (id, result) = (io.id, file.perform(&io));
-            drop(io); // the buffer is the request's alone again before anybody hears of the end
+            // The buffer is the request's alone again, and the file may be free, before anybody hears of the end.
+            drop((io, file));
             done.push(Done { node: self.node, id, result });
             if start.elapsed() > REPORT_AFTER {
                 self.completions.push(done);

@@ -12,7 +12,6 @@ use serde_json::{json, Map, Value};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 
 /// Control connections at once.
 const CONNECTIONS: usize = 16;
@@ -26,7 +25,7 @@ pub(crate) struct Conn {
     input: Vec<u8>,
     out: Vec<u8>,
     /// The leg whose return the client waits for.
-    waits_for: Option<u32>,
+    pub(super) waits_for: Option<u32>,
     /// The client waits for a deal.
     pub deals: bool,
     over: bool,
@@ -34,7 +33,7 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub fn say(&mut self, answer: &Value) {
+    pub(super) fn say(&mut self, answer: &Value) {
         self.out.extend_from_slice(answer.to_string().as_bytes());
         self.out.push(b'\n');
     }
@@ -88,7 +87,7 @@ impl Conn {
     }
 }
 
-fn refusal(why: &str) -> Value {
+pub(super) fn refusal(why: &str) -> Value {
     json!({ "ok": false, "error": why })
 }
 
@@ -138,7 +137,7 @@ impl Reactor {
             let answer = match line.parse::<Command>() {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => Some(self.status()),
-                Ok(Command::Fail(leg)) => Some(self.fail_leg(&leg)),
+                Ok(Command::Fail(leg, anyway)) => Some(self.fail_leg(&leg, anyway)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
                 Ok(Command::Lead(leg)) => Some(self.lead(&leg)),
@@ -154,8 +153,12 @@ impl Reactor {
 
     /// Sends answers and ends connections that are over.
     pub(super) fn serve_controls(&mut self) {
+        self.finish_looks();
         for key in self.controls.keys() {
             self.obey(key);
+        }
+        self.answer_joined();
+        for key in self.controls.keys() {
             let Some(conn) = self.controls.get_mut(key) else { continue };
             conn.send();
             if conn.over && conn.out.is_empty() && conn.waits_for.is_none() && !conn.deals {
@@ -175,7 +178,7 @@ impl Reactor {
         }
     }
 
-    fn leg_number(&self, name: &str) -> Result<u32, Value> {
+    pub(super) fn leg_number(&self, name: &str) -> Result<u32, Value> {
         let legs = (0..self.graph.len() as u32).filter(|&n| self.host.legs[n as usize].is_some());
         let names: Vec<(u32, &str)> = legs.map(|n| (n, self.graph.name(n))).collect();
         let found = names.iter().find(|(_, known)| *known == name);
@@ -185,78 +188,28 @@ impl Reactor {
         })
     }
 
-    fn fail_leg(&mut self, name: &str) -> Value {
-        let node = match self.leg_number(name) {
-            Ok(node) => node,
-            Err(refusal) => return refusal,
-        };
-        let leg = self.host.leg(node);
-        let was = leg.state;
-        if !leg.give_up(0) {
-            if was == LegState::Returning {
-                self.leg_answer(node, Err("it was failed again before it was back".into()));
-                return json!({ "ok": true, "leg": name, "state": "faulty" });
-            }
-            return refusal(&format!("`{name}` is {} already", was.word()));
+    /// The one device that stands on `node`, and as which child it knows it.
+    pub(super) fn only_parent(&self, node: u32) -> Option<(u32, u8)> {
+        let place = |children: &Vec<u32>| children.iter().position(|&child| child == node);
+        let mut above =
+            (0u32..).zip(&self.children).filter_map(|(at, children)| Some((at, place(children)?)));
+        match (above.next(), above.next()) {
+            (Some((parent, child)), None) => Some((parent, child as u8)),
+            _ => None,
         }
-        self.leg_lost(node, 0, self.clock.now());
-        json!({ "ok": true, "leg": name, "state": "faulty" })
-    }
-
-    /// Begins to take a leg back. The answer comes when it is known.
-    fn add_leg(&mut self, name: &str, client: Key) -> Option<Value> {
-        let node = match self.leg_number(name) {
-            Ok(node) => node,
-            Err(refusal) => return Some(refusal),
-        };
-        let leg = self.host.leg(node);
-        if matches!(leg.state, LegState::Active | LegState::Returning) {
-            return Some(refusal(&format!("`{name}` is {} already", leg.state.word())));
-        }
-        self.await_leg(node, client);
-        None
     }
 
     /// Asks the nearest device above a leg that knows such a command.
-    fn ask_above(&mut self, leg: u32, admin: impl Fn(u8) -> Admin) -> Result<(), AdminError> {
+    pub(super) fn ask_above(&mut self, leg: u32, admin: impl Fn(u8) -> Admin) -> Result<(), AdminError> {
         let now = self.clock.now();
         let mut node = leg;
         loop {
-            let place = |children: &Vec<u32>| children.iter().position(|&child| child == node);
-            let mut above =
-                (0u32..).zip(&self.children).filter_map(|(at, children)| Some((at, place(children)?)));
-            let (Some((parent, child)), None) = (above.next(), above.next()) else {
-                return Err(AdminError::Unknown);
-            };
-            match self.graph.admin(parent, admin(child as u8), now, &mut self.host) {
+            let (parent, child) = self.only_parent(node).ok_or(AdminError::Unknown)?;
+            match self.graph.admin(parent, admin(child), now, &mut self.host) {
                 Err(AdminError::Unknown) => node = parent,
                 result => return result,
             }
         }
-    }
-
-    /// Begins to put something blank in place of a leg. The answer comes when it is open.
-    fn replace_leg(&mut self, name: &str, with: Option<&Path>, client: Key) -> Option<Value> {
-        let node = match self.leg_number(name) {
-            Ok(node) => node,
-            Err(refusal) => return Some(refusal),
-        };
-        let leg = self.host.leg(node);
-        if leg.state == LegState::Returning {
-            return Some(refusal(&format!("`{name}` is {} already", leg.state.word())));
-        }
-        if let Err(error) = leg.backend.prepare(with) {
-            return Some(refusal(&error.to_string()));
-        }
-        if let Err(error) = self.ask_above(node, Admin::Replace) {
-            self.host.leg(node).backend.forget_prepared();
-            return Some(refusal(&format!("`{name}` is not replaced: {error}")));
-        }
-        if self.host.leg(node).give_up(0) {
-            self.leg_lost(node, 0, self.clock.now());
-        }
-        self.await_leg(node, client);
-        None
     }
 
     fn lead(&mut self, name: &str) -> Value {
@@ -286,21 +239,17 @@ impl Reactor {
         }
     }
 
-    /// Takes a leg back as soon as that can be, and lets a client wait for it.
-    fn await_leg(&mut self, node: u32, client: Key) {
-        self.host.leg(node).state = LegState::Returning;
-        if let Some(conn) = self.controls.get_mut(client) {
-            conn.waits_for = Some(node);
-        }
-        self.try_return(node, self.clock.now());
-    }
-
     /// Changes what a tenant may ask for. All settings hold, or none.
     fn set_share(&mut self, name: &str, settings: &[Setting]) -> Value {
         let Some(place) = self.shares.iter().skip(1).position(|share| share.name == name) else {
             let known: Vec<&str> = self.shares.iter().skip(1).map(|share| share.name.as_str()).collect();
             return refusal(&format!("`{name}` is no tenant; there are: {}", known.join(", ")));
         };
+        if !self.is_queued(TenantId((place + 1) as u16)) {
+            return refusal(&format!(
+                "no `queue` serves the exports of `{name}`, so nothing weighs or limits its requests; put one above what they share"
+            ));
+        }
         let mut share = self.shares[place + 1].clone();
         settings.iter().for_each(|setting| setting.apply(&mut share));
         if let Some(flaw) = share.flaw() {
@@ -312,6 +261,19 @@ impl Reactor {
         let mut answer = self.tenant_status(place + 1);
         answer["ok"] = json!(true);
         answer
+    }
+
+    /// Whether requests of a tenant pass a queue.
+    fn is_queued(&self, tenant: TenantId) -> bool {
+        let mut nodes: Vec<u32> =
+            self.targets.iter().filter(|t| t.tenant == tenant).map(|t| t.node).collect();
+        while let Some(node) = nodes.pop() {
+            if self.kinds[node as usize] == "queue" {
+                return true;
+            }
+            nodes.extend(&self.children[node as usize]);
+        }
+        false
     }
 
     fn tenant_status(&self, tenant: usize) -> Value {
@@ -326,20 +288,6 @@ impl Reactor {
             "wiops": share.wiops,
             "target_latency_ns": share.target_latency.map(|target| target.0),
         })
-    }
-
-    /// Tells whoever waits for the return of a leg how it went.
-    pub(super) fn leg_answer(&mut self, node: u32, result: Result<(), String>) {
-        let answer = match result {
-            Ok(()) => json!({ "ok": true, "leg": self.graph.name(node), "state": "active" }),
-            Err(why) => refusal(&why),
-        };
-        for key in self.controls.keys() {
-            if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
-                conn.waits_for = None;
-                conn.say(&answer);
-            }
-        }
     }
 
     /// How everything stands.
@@ -384,10 +332,13 @@ impl Reactor {
             "requests": by_op(&|op| stats.requests[op]),
             "bytes": by_op(&|op| stats.bytes[op]),
             "failed": stats.failed,
-            "latency_ns_mean": stats.latency_total.0.checked_div(stats.finished).unwrap_or(0),
-            "latency_ns_max": stats.latency_max.0,
             "counters": counters,
         });
+        // A device that hands requests on sees no end of them: it has no latency of its own to tell.
+        if let Some(mean) = stats.latency_total.0.checked_div(stats.finished) {
+            status["latency_ns_mean"] = json!(mean);
+            status["latency_ns_max"] = json!(stats.latency_max.0);
+        }
         if let Some(health) = self.graph.machine(node).health() {
             status["health"] = json!(health.word());
         }

@@ -16,6 +16,7 @@ mod ops;
 mod pace;
 mod poll;
 mod slab;
+mod upkeep;
 
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
@@ -125,6 +126,10 @@ pub struct Reactor {
     reopening: Vec<u32>,
     /// Changes of tenants' space that are not answered yet.
     deals: VecDeque<deals::Dealing>,
+    /// Files that are looked at before they become legs.
+    looks: upkeep::Looks,
+    /// Legs that are open and wait to be used.
+    joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
     news: Vec<News>,
     spare: Vec<Done>,
@@ -169,6 +174,8 @@ impl Reactor {
             next_sweep: Instant::ZERO + SWEEP,
             reopening: Vec::new(),
             deals: VecDeque::new(),
+            looks: upkeep::Looks::new(),
+            joining: Vec::new(),
             outside: Vec::new(),
             news: Vec::new(),
             spare: Vec::new(),
@@ -422,24 +429,17 @@ impl Reactor {
     fn try_return(&mut self, node: u32, now: Instant) {
         let Some(opened) = self.host.leg(node).try_return() else { return };
         let name = self.graph.name(node).to_string();
-        let answer = match &opened {
-            Ok(()) => {
-                self.news.push(News::Leg(name, LegNews::Back));
-                Ok(())
-            }
-            Err(error) => {
-                self.news.push(News::Leg(name, LegNews::StillGone(error.to_string())));
-                Err(error.to_string())
-            }
-        };
-        if opened.is_ok() {
-            if self.graph.is_open(node) {
-                self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
-            } else {
-                self.reopen(node, now);
-            }
+        if let Err(error) = &opened {
+            self.news.push(News::Leg(name, LegNews::StillGone(error.to_string())));
+            return self.leg_answer(node, Err(error.to_string()));
         }
-        self.leg_answer(node, answer);
+        self.news.push(News::Leg(name, LegNews::Back));
+        if self.graph.is_open(node) {
+            self.graph.device_event(node, DeviceEvent::Back, now, &mut self.host);
+        } else {
+            self.reopen(node, now);
+        }
+        self.leg_opened(node);
     }
 
     fn reopen(&mut self, node: u32, now: Instant) {

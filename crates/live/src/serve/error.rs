@@ -79,6 +79,14 @@ pub enum ServeError {
         /// What the operating system says.
         error: io::Error,
     },
+    /// What lies there is no file for the process number.
+    #[error("{path}: {why}; name another file with --pidfile, or move this one away")]
+    NoPidFile {
+        /// The file.
+        path: String,
+        /// What was found.
+        why: &'static str,
+    },
     /// A second signal, or a signal before the start was complete: the end was not clean.
     #[error("interrupted before a clean end; the next start recovers as after a crash")]
     Interrupted,
@@ -101,9 +109,12 @@ impl ServeError {
             | ServeError::Address { .. }
             | ServeError::Leg { .. }
             | ServeError::Offer(OfferError::Export(_))
+            | ServeError::NoPidFile { .. }
             | ServeError::PidFile { .. } => 2,
-            ServeError::Open { .. }
-            | ServeError::Offer(OfferError::System(_))
+            // What is found on the legs, or that they are not there, is input; that they cannot be read is not.
+            ServeError::Open { error: OpenError::Records(_), missing, .. } if missing.is_empty() => 1,
+            ServeError::Open { .. } => 2,
+            ServeError::Offer(OfferError::System(_))
             | ServeError::Run { .. }
             | ServeError::Store { .. }
             | ServeError::Interrupted

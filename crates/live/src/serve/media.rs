@@ -87,7 +87,7 @@ fn block(
         return Ok((Box::new(Memory::new(node)), None));
     }
     let base = &options.base;
-    match FileBackend::open(node, spec, base, options.create, Arc::clone(completions)) {
+    match FileBackend::open(node, spec, base, Arc::clone(completions)) {
         Ok(mut backend) => {
             if alone {
                 backend.alone();

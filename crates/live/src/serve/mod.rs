@@ -1,7 +1,8 @@
 //! `serve`: a stack from its start to its clean end.
 //!
 //! *Start.* Addresses are taken first, then the files are opened and locked, then the machines are opened children
-//! first, each awaited before the next. A file that is missing does not stop the start: the machine above decides
+//! first, each awaited before the next. With `create` files are made before, when all that are there have been looked at
+//! ([`members`]); a start that fails takes them away again. A file that is missing does not stop the start: the machine above decides
 //! whether it can do without. Clients are accepted once every export is open.
 //!
 //! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
@@ -10,6 +11,7 @@
 
 mod error;
 mod media;
+mod members;
 mod options;
 mod stop;
 
@@ -36,15 +38,17 @@ pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<E
     let planted = options.planted.clone();
     let build = BuildOptions { seed: options.seed, planted, ..BuildOptions::default() };
     let built = options.stack.build(&build)?;
+    options.pidfile.as_deref().map(stop::PidFile::check).transpose()?;
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;
+    let made = members::make(&options, &built)?;
     let Assembled { reactor, missing, drives } = assemble(&options, built)?;
     for (device, what) in drives {
         report(&Report::Holds { device, what });
     }
     let server =
         Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
-    server.run(exports, addresses, missing)
+    server.run(exports, addresses, missing, made)
 }
 
 /// An export of the stack file that is to be offered.
@@ -175,6 +179,7 @@ impl Server<'_> {
         exports: Vec<Chosen>,
         mut addresses: Addresses,
         missing: Vec<String>,
+        made: members::Made,
     ) -> Result<Ended, ServeError> {
         if self.options.signals {
             let signals = Signals::new()?;
@@ -195,6 +200,10 @@ impl Server<'_> {
             self.reactor.control(listener)?;
         }
         let _pidfile = self.options.pidfile.as_deref().map(stop::PidFile::write).transpose()?;
+        made.keep();
+        if let Some(path) = &self.options.stack_file {
+            self.reactor.keep_off(path, "the stack file");
+        }
         (self.report)(&Report::Ready { uris: uris.clone() });
         if let Some(command) = &self.options.run {
             let child = Child::start(command, &uris, &addresses)?;

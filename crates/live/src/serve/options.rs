@@ -37,6 +37,8 @@ pub struct ServeOptions {
     pub exports: Vec<String>,
     /// Refuse all changes by clients. The machines still write their own records.
     pub read_only: bool,
+    /// The file that the stack was read from: it never becomes a leg.
+    pub stack_file: Option<PathBuf>,
     /// Where relative paths of files start.
     pub base: PathBuf,
     /// The seed of the machines' random choices. A server should have one of its own: the ids of new sets come from it.
@@ -66,6 +68,7 @@ impl ServeOptions {
             alone: false,
             exports: Vec::new(),
             read_only: false,
+            stack_file: None,
             base: PathBuf::from("."),
             seed: fresh_seed(),
             caps: Caps::default(),
@@ -135,7 +138,10 @@ impl fmt::Display for Report {
             Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
             Report::News(News::Device(device, notice)) => say(f, device, *notice),
             Report::News(News::NotTaken(device, child)) => {
-                write!(f, "{device}: {child} is not taken: its records are not those of the other leg; see `replace`")
+                write!(
+                    f,
+                    "{device}: {child} is not taken: its records are not those of the others; see `replace`"
+                )
             }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
             Report::Draining => f.write_str("finishing what is under way"),
@@ -153,7 +159,7 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
         Notice::Health(Health::Degraded) => {
             write!(f, "{device}: DEGRADED: a leg is out or lacks data; one more failure may lose some")
         }
-        Notice::Health(Health::Failed) => write!(f, "{device}: FAILED: no leg may serve"),
+        Notice::Health(Health::Failed) => write!(f, "{device}: FAILED: too few legs may serve"),
         Notice::Differ { at, len, mends } => {
             let what = if mends { "rewritten by the rule of its scrub" } else { "nothing is changed" };
             write!(f, "{device}: its legs disagree from byte {} on, {len} in all: {what}", at.0)

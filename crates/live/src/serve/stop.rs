@@ -140,21 +140,55 @@ impl Child {
 }
 
 /// A file with the number of this process, removed when it is dropped.
+///
+/// A file that lies there is replaced only if it is empty or holds the number of a process and nothing else, as one that a dead server left does.
 pub(super) struct PidFile {
     path: PathBuf,
 }
 
+/// Longest file that may hold a number: ten digits, and how a line ends.
+const PID_FILE_MAX: u64 = 16;
+
+fn own_pid() -> String {
+    format!("{}\n", std::process::id())
+}
+
 impl PidFile {
+    /// Whether the number may be written to `path`.
+    ///
+    /// # Errors
+    /// Something else lies there.
+    pub fn check(path: &Path) -> Result<(), ServeError> {
+        let refused = |why| Err(ServeError::NoPidFile { path: path.display().to_string(), why });
+        match std::fs::symlink_metadata(path) {
+            Err(_) => return Ok(()), // not there, or writing it says why not
+            Ok(meta) if !meta.is_file() => return refused("it is no regular file"),
+            Ok(meta) if meta.len() > PID_FILE_MAX => {
+                return refused("it holds something that is no process number")
+            }
+            Ok(_) => {}
+        }
+        let text = std::fs::read(path).unwrap_or_default();
+        match text.trim_ascii().iter().all(u8::is_ascii_digit) {
+            true => Ok(()),
+            false => refused("it holds something that is no process number"),
+        }
+    }
+
     pub fn write(path: &Path) -> Result<PidFile, ServeError> {
+        PidFile::check(path)?;
         let fail = |error| ServeError::PidFile { path: path.display().to_string(), error };
-        std::fs::write(path, format!("{}\n", std::process::id())).map_err(fail)?;
+        std::fs::write(path, own_pid()).map_err(fail)?;
         Ok(PidFile { path: path.into() })
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path); // gone already is what was wanted
+        let ours = std::fs::read_to_string(&self.path).is_ok_and(|text| text == own_pid());
+        if ours {
+            let _ = std::fs::remove_file(&self.path); // gone already is what was wanted
+        }
     }
 }
 

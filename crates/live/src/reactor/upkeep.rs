@@ -1,0 +1,307 @@
+//! What an operator does to legs while they serve: giving up, taking back, replacing.
+//!
+//! *Looking first.* A file that is to become a leg is looked at on a thread of its own, for that may take long
+//! ([`crate::backend::candidate`]); nothing changes before, and the command goes on when that is over.
+//!
+//! *The answer* to `add` and `replace` says what became of the leg: it comes when the device above has taken the leg, or has refused it,
+//! or cannot use it for now. A device that does not say ([`nandu_base::Machine::child_use`]) is believed to use what is open.
+
+use super::control::refusal;
+use super::legs::LegState;
+use super::slab::Key;
+use super::Reactor;
+use crate::backend::candidate::FileId;
+use crate::backend::{LegError, Look};
+use nandu_base::{Admin, AdminError, ChildUse, Notice};
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::Arc;
+
+/// A file that was looked at, and for what.
+struct Looked {
+    leg: u32,
+    client: Key,
+    why: Look,
+    result: Result<(), LegError>,
+}
+
+/// Files that are being looked at.
+pub(super) struct Looks {
+    sender: Sender<Looked>,
+    receiver: Receiver<Looked>,
+    /// The legs they are for.
+    legs: Vec<u32>,
+    stop: Arc<AtomicBool>,
+    /// Files that never become legs, and what they are.
+    kept_off: Vec<(FileId, String)>,
+}
+
+impl Looks {
+    pub fn new() -> Looks {
+        let (sender, receiver) = channel();
+        Looks { sender, receiver, legs: Vec::new(), stop: Arc::default(), kept_off: Vec::new() }
+    }
+}
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A leg that is open and waits to be taken by a device.
+pub(super) struct Joining {
+    leg: u32,
+    device: u32,
+    child: u8,
+}
+
+impl Reactor {
+    /// Has `path` refused as a leg: it is `what`.
+    pub fn keep_off(&mut self, path: &Path, what: &str) {
+        self.looks.kept_off.extend(FileId::of(path).map(|id| (id, what.into())));
+    }
+
+    /// Begins to look at a file for a leg. False: there is nothing to look at.
+    fn look(&mut self, leg: u32, client: Key, why: Look) -> Result<bool, Value> {
+        let Some(job) = self.host.leg(leg).backend.look_at(&why) else { return Ok(false) };
+        let (sender, stop) = (self.looks.sender.clone(), Arc::clone(&self.looks.stop));
+        let completions = Arc::clone(&self.completions);
+        let thread = std::thread::Builder::new().name("nandu-look".into());
+        let begun = thread.spawn(move || {
+            let result = job(&stop);
+            let _ = sender.send(Looked { leg, client, why, result }); // nobody listens any more: the server has ended
+            completions.wake();
+        });
+        begun.map_err(|error| refusal(&format!("the file cannot be looked at: {error}")))?;
+        self.looks.legs.push(leg);
+        self.wait_for_leg(leg, client);
+        Ok(true)
+    }
+
+    /// Goes on with the commands whose files were looked at.
+    pub(super) fn finish_looks(&mut self) {
+        while let Ok(Looked { leg, client, why, result }) = self.looks.receiver.try_recv() {
+            self.looks.legs.retain(|&other| other != leg);
+            let refused = match (result, why) {
+                (Err(error), _) => {
+                    self.host.leg(leg).backend.forget_prepared();
+                    Some(refusal(&error.to_string()))
+                }
+                (Ok(()), Look::Return) => self.await_leg(leg, client),
+                (Ok(()), Look::Replacement(with)) => self.put_in_place(leg, with.as_deref(), client),
+            };
+            if let Some(answer) = refused {
+                self.answer_leg(leg, &answer);
+            }
+        }
+    }
+
+    /// Gives a leg up. Unless told `anyway`, not the one without which a device above could not serve.
+    pub(super) fn fail_leg(&mut self, name: &str, anyway: bool) -> Value {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return refusal,
+        };
+        let (is_active, was) = (self.host.leg(node).state == LegState::Active, self.host.leg(node).state);
+        if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !anyway) {
+            if self.graph.machine(device).needs_child(child) {
+                let device = self.graph.name(device);
+                return refusal(&format!(
+                    "`{device}` cannot serve without `{name}`: the others are out or not brought up to date; \
+                     wait until its health is whole, or say `fail {name} anyway`"
+                ));
+            }
+        }
+        if !self.host.leg(node).give_up(0) {
+            if was == LegState::Returning {
+                self.leg_answer(node, Err("it was failed again before it was back".into()));
+                return json!({ "ok": true, "leg": name, "state": "faulty" });
+            }
+            return refusal(&format!("`{name}` is {} already", was.word()));
+        }
+        self.leg_lost(node, 0, self.clock.now());
+        json!({ "ok": true, "leg": name, "state": "faulty" })
+    }
+
+    /// Begins to take a leg back. The answer comes when it is known.
+    pub(super) fn add_leg(&mut self, name: &str, client: Key) -> Option<Value> {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return Some(refusal),
+        };
+        let state = self.host.leg(node).state;
+        if matches!(state, LegState::Active | LegState::Returning) {
+            return Some(refusal(&format!("`{name}` is {} already", state.word())));
+        }
+        if self.looks.legs.contains(&node) {
+            return Some(refusal(&format!("a file for `{name}` is being looked at already")));
+        }
+        // Only a start with `create` lets devices fill what is blank.
+        if self.how.create && self.user_of(node).is_some() {
+            match self.look(node, client, Look::Return) {
+                Ok(true) => return None,
+                Ok(false) => {}
+                Err(refusal) => return Some(refusal),
+            }
+        }
+        self.await_leg(node, client)
+    }
+
+    /// Begins to put something blank in place of a leg. The answer comes when the device above has taken it.
+    pub(super) fn replace_leg(&mut self, name: &str, with: Option<&Path>, client: Key) -> Option<Value> {
+        let node = match self.leg_number(name) {
+            Ok(node) => node,
+            Err(refusal) => return Some(refusal),
+        };
+        let state = self.host.leg(node).state;
+        if state == LegState::Returning {
+            return Some(refusal(&format!("`{name}` is {} already", state.word())));
+        }
+        if self.looks.legs.contains(&node) {
+            return Some(refusal(&format!("a file for `{name}` is being looked at already")));
+        }
+        if let Some(what) = with.and_then(|path| self.who_has(node, path)) {
+            let path = with.unwrap_or(Path::new("")).display();
+            return Some(refusal(&format!("{path}: it is {what}; name another file")));
+        }
+        match self.look(node, client, Look::Replacement(with.map(PathBuf::from))) {
+            Ok(true) => None,
+            Ok(false) => self.put_in_place(node, with, client),
+            Err(refusal) => Some(refusal),
+        }
+    }
+
+    /// What a file is to this server already.
+    fn who_has(&mut self, node: u32, path: &Path) -> Option<String> {
+        let id = self.host.leg(node).backend.id_of(path)?;
+        let legs = (0u32..).zip(&self.host.legs);
+        let mut in_use =
+            legs.filter(|(_, leg)| leg.as_ref().is_some_and(|leg| leg.backend.file_id() == Some(id)));
+        if let Some((leg, _)) = in_use.next() {
+            return Some(format!("leg `{}` of this server already", self.graph.name(leg)));
+        }
+        self.looks.kept_off.iter().find(|(other, _)| *other == id).map(|(_, what)| what.clone())
+    }
+
+    /// Replaces a leg by what was looked at. Says why not; then nothing has changed.
+    fn put_in_place(&mut self, node: u32, with: Option<&Path>, client: Key) -> Option<Value> {
+        let leg = self.host.leg(node);
+        if leg.state == LegState::Returning {
+            leg.backend.forget_prepared();
+            return Some(refusal("it is returning already"));
+        }
+        if let Err(error) = leg.backend.prepare(with) {
+            return Some(refusal(&error.to_string()));
+        }
+        if let Err(error) = self.ask_above(node, Admin::Replace) {
+            self.host.leg(node).backend.forget_prepared();
+            let name = self.graph.name(node);
+            return Some(refusal(&match error {
+                AdminError::Unknown => {
+                    format!("`{name}` is not replaced: no device above it can fill another leg")
+                }
+                error => format!("`{name}` is not replaced: {error}"),
+            }));
+        }
+        if self.host.leg(node).give_up(0) {
+            self.leg_lost(node, 0, self.clock.now());
+        }
+        self.await_leg(node, client)
+    }
+
+    fn wait_for_leg(&mut self, node: u32, client: Key) {
+        if let Some(conn) = self.controls.get_mut(client) {
+            conn.waits_for = Some(node);
+        }
+    }
+
+    /// Takes a leg back as soon as that can be, and lets a client wait for it.
+    fn await_leg(&mut self, node: u32, client: Key) -> Option<Value> {
+        self.host.leg(node).state = LegState::Returning;
+        self.wait_for_leg(node, client);
+        self.try_return(node, self.clock.now());
+        None
+    }
+
+    /// The device above a leg that says what it does with it, and as which child it knows it.
+    fn user_of(&self, leg: u32) -> Option<(u32, u8)> {
+        let mut node = leg;
+        loop {
+            let (parent, child) = self.only_parent(node)?;
+            if self.graph.machine(parent).child_use(child).is_some() {
+                return Some((parent, child));
+            }
+            node = parent;
+        }
+    }
+
+    /// A leg is open again: who waits for it hears so when it is used.
+    pub(super) fn leg_opened(&mut self, leg: u32) {
+        match self.user_of(leg) {
+            None => self.leg_answer(leg, Ok(())),
+            Some((device, child)) => {
+                self.joining.retain(|joining| joining.leg != leg);
+                self.joining.push(Joining { leg, device, child });
+            }
+        }
+    }
+
+    /// Answers those whose legs were taken, refused, or are left waiting.
+    pub(super) fn answer_joined(&mut self) {
+        let mut at = 0;
+        while at < self.joining.len() {
+            let Joining { leg, device, child } = self.joining[at];
+            match self.became(leg, device, child) {
+                None => at += 1,
+                Some(answer) => {
+                    self.joining.swap_remove(at);
+                    self.answer_leg(leg, &answer);
+                }
+            }
+        }
+    }
+
+    /// What became of a leg. `None` while that is not known.
+    fn became(&self, leg: u32, device: u32, child: u8) -> Option<Value> {
+        let (name, above) = (self.graph.name(leg), self.graph.name(device));
+        let is_refused = self.host.notices.contains(&(device, Notice::Refused(child)));
+        let state = self.host.legs[leg as usize].as_ref().map(|leg| leg.state);
+        if state != Some(LegState::Active) {
+            return Some(refusal(&format!("`{name}` was lost again before `{above}` took it")));
+        }
+        if is_refused {
+            return Some(refusal(&format!(
+                "`{above}` does not take `{name}`: its records are not those of the others; see `replace`"
+            )));
+        }
+        match self.graph.machine(device).child_use(child) {
+            Some(ChildUse::Used) => Some(json!({ "ok": true, "leg": name, "state": "active" })),
+            Some(ChildUse::Out) if self.reopening.is_empty() => {
+                let why = format!("`{name}` is open, but `{above}` cannot use it before others are back");
+                Some(json!({ "ok": true, "leg": name, "state": "waiting", "why": why }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells whoever waits for the return of a leg how it went.
+    pub(super) fn leg_answer(&mut self, node: u32, result: Result<(), String>) {
+        let answer = match result {
+            Ok(()) => json!({ "ok": true, "leg": self.graph.name(node), "state": "active" }),
+            Err(why) => refusal(&why),
+        };
+        self.answer_leg(node, &answer);
+    }
+
+    fn answer_leg(&mut self, node: u32, answer: &Value) {
+        for key in self.controls.keys() {
+            if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for == Some(node)) {
+                conn.waits_for = None;
+                conn.say(answer);
+            }
+        }
+    }
+}
