@@ -3,6 +3,7 @@
 use super::svg::escape;
 use crate::format::{count, percent, plural, shares, size, thousandths, three, time, words};
 use crate::life;
+use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::Latency;
@@ -110,7 +111,7 @@ fn classes(r: &RunResult) -> String {
 
 fn tenants(r: &RunResult) -> String {
     if r.tenants.len() < 2 {
-        return String::new();
+        return tenancy::changes(r).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     }
     let latencies =
         table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))));
@@ -128,7 +129,9 @@ fn tenants(r: &RunResult) -> String {
         ];
         (false, cells)
     });
-    latencies + &table(&heads, &[0], shares)
+    let said = tenancy::evenness(r).into_iter().chain(tenancy::changes(r));
+    let said: String = said.map(|line| format!("<p>{}</p>\n", escape(&line))).collect();
+    latencies + &table(&heads, &[0], shares) + &said
 }
 
 fn layers(r: &RunResult) -> String {
