@@ -94,6 +94,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Stack(error) => error.into(),
+            error @ RunError::NothingCounts { .. } => Failure::input(error.to_string()),
             other => Failure::failed(other.to_string()),
         }
     }

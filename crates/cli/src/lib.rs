@@ -23,6 +23,7 @@ pub mod reproduce;
 pub mod source;
 pub mod table;
 pub mod talk;
+pub mod tenancy;
 pub mod verdict;
 
 pub use failure::Failure;

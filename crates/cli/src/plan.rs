@@ -9,6 +9,7 @@ use nandu_base::{ByteLen, Precondition, Ratio, Span};
 use nandu_sim::replay::CAP_DEFAULT;
 use nandu_sim::{Pace, RunOptions, RunWorkload};
 use nandu_stack::load::WorkloadTable;
+use nandu_stack::Built;
 use nandu_trace::fit::{self, Fit, FitError, FitReport};
 use nandu_trace::{Arrival, Trace};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub fn plan(stacks: Vec<Opened>, load: &LoadArgs, common: Common) -> Result<Vec<
         None => stacks.into_iter().map(|s| with_own_workloads(s, load, common)).collect::<Result<_, _>>()?,
     };
     for plan in &plans {
+        own_warm_ups(plan)?;
         let (warm_up, total) = (plan.options.warm_up, plan.requests());
         if warm_up >= total {
             let message =
@@ -60,6 +62,21 @@ pub fn plan(stacks: Vec<Opened>, load: &LoadArgs, common: Common) -> Result<Vec<
         }
     }
     Ok(plans)
+}
+
+/// Each workload must have something left to measure.
+fn own_warm_ups(plan: &Plan) -> Result<(), Failure> {
+    let names = &plan.opened.stack.workloads;
+    for (workload, name) in plan.options.workloads.iter().zip(names) {
+        let (warm_up, total) = (workload.warm_up, requests_of(workload));
+        if warm_up >= total {
+            return Err(Failure::input(format!(
+                "[workload.{}]: warmup_ios = {warm_up} leaves nothing to measure: it has {total} requests",
+                name.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn with_trace(
@@ -162,7 +179,15 @@ fn fitted(
         talk.note(format!("{source}: {n} cut at the end of the device"));
     }
     let fit = in_words(&report);
-    Ok(RunWorkload { export: 0, trace: Arc::new(trace), trace_hash: hash, fit, pace: None, passes: 1 })
+    Ok(RunWorkload {
+        export: 0,
+        trace: Arc::new(trace),
+        trace_hash: hash,
+        fit,
+        pace: None,
+        passes: 1,
+        warm_up: 0,
+    })
 }
 
 fn in_words(report: &FitReport) -> String {
@@ -213,6 +238,26 @@ fn pace(load: &LoadArgs, trace: &Trace) -> Result<Option<Pace>, Failure> {
     }
 }
 
+/// Whether the workloads of `opened` can be made: one request of each is.
+pub fn check_own(opened: &Opened, built: &Built) -> Result<(), Failure> {
+    let common = Common { seed: 1, precondition: Precondition::Empty, talk: Talk::new(true) };
+    let mut problems = Vec::new();
+    for workload in &opened.stack.workloads {
+        let table = WorkloadTable { number_ios: Some(1), runtime: None, ..workload.table.clone() };
+        let made = opened
+            .export(table.export.as_deref())
+            .and_then(|export| own_workload(opened, &table, capacity(built, export), common));
+        if let Err(failure) = made {
+            problems.push(format!("{}: [workload.{}]: {}", opened.source, workload.name, failure.message));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::input(problems.join("\n")))
+    }
+}
+
 /// The workloads that the stack file brings.
 fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result<Plan, Failure> {
     if opened.stack.workloads.is_empty() {
@@ -225,19 +270,34 @@ fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result
     refuse_trace_options(load)?;
     let built = opened.built(common.seed)?;
     let mut workloads = Vec::new();
-    let mut warm_up = 0;
     for workload in &opened.stack.workloads {
         let place =
             |f: Failure| Failure { message: format!("[workload.{}]: {}", workload.name, f.message), ..f };
         let export = opened.export(workload.table.export.as_deref())?;
         let planned =
             own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
-        workloads.push(RunWorkload { export, passes: load.repeat.unwrap_or(1), ..planned });
-        warm_up += workload.table.warmup_ios;
+        // What the command line says is of all workloads together, and takes the place of their own.
+        let warm_up = if load.warm_up.is_none() { workload.table.warmup_ios } else { 0 };
+        workloads.push(RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..planned });
     }
-    let total = workloads.iter().map(requests_of).sum();
-    let warm_up = load.warm_up.map_or(warm_up, |w: WarmUp| w.requests(total));
+    let warm_up = match load.warm_up {
+        Some(share @ WarmUp::Share(_)) => share.requests(countable(&opened, &workloads)?),
+        Some(WarmUp::Requests(n)) => n,
+        None => 0,
+    };
     Ok(Plan { options: options(&opened, workloads, warm_up, common), opened })
+}
+
+/// How many requests `workloads` have, where that is known before they run.
+fn countable(opened: &Opened, workloads: &[RunWorkload]) -> Result<u64, Failure> {
+    let names = opened.stack.workloads.iter().map(|w| &w.name);
+    match workloads.iter().zip(names).find(|(w, _)| matches!(w.pace, Some(Pace::ClosedFor { .. }))) {
+        None => Ok(workloads.iter().map(requests_of).sum()),
+        Some((_, name)) => Err(Failure::input(format!(
+            "--warm-up as a share: [workload.{name}] runs for a time, so nobody knows how many requests it will send"
+        ))
+        .with_help("give a number of requests, or the workload `number_ios` in place of `runtime`")),
+    }
 }
 
 /// Options that say something about a trace that is not there.
@@ -282,6 +342,11 @@ fn own_workload(
         name
     };
     let how = table.fit;
+    for (key, len) in [("size", table.size), ("bs", table.bs)] {
+        if let Some(len) = len.filter(|&len| len > room && (key == "bs" || how == Fit::Error)) {
+            return Err(Failure::input(format!("{key} = {len} is more than the export has: {room}")));
+        }
+    }
     let wanted = Wanted {
         name,
         settings: settings(table),
@@ -291,6 +356,14 @@ fn own_workload(
         ..Wanted::default()
     };
     let trace = source::read(&wanted, common.talk)?;
+    if let (None, Some(file)) = (&table.generator, &table.trace) {
+        let many = table.number_ios.filter(|&n| n > trace.records.len() as u64);
+        if let Some(n) = many {
+            common
+                .talk
+                .note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.records.len()));
+        }
+    }
     let load = LoadArgs {
         time_scale: table.time_scale,
         closed: table.iodepth,
@@ -305,6 +378,9 @@ fn own_workload(
         (Some(runtime), _) => (cut(trace, runtime, pace)?, pace),
         (None, _) => (trace, pace),
     };
+    if trace.records.is_empty() {
+        return Err(Failure::input("no request comes within its `runtime`"));
+    }
     let workload = fitted(trace, room, how, None, common.talk)?;
     Ok(RunWorkload { pace, ..workload })
 }
@@ -316,6 +392,12 @@ fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
     let ratio = |num: u64, den: u64| format!("{num}/{den}").into();
     if let Some(reads) = table.read_share {
         put("write", ratio(reads.den.saturating_sub(reads.num), reads.den));
+    }
+    // A generator is asked for more than it would make by itself; fewer are the first of those.
+    let own = table.generator.as_deref().and_then(source::generator).map(|synth| (synth.defaults)());
+    let own = own.and_then(|defaults| defaults.get("requests").and_then(serde_json::Value::as_u64));
+    if let Some(n) = table.number_ios.filter(|&n| own.is_some_and(|own| n > own)) {
+        put("requests", n.into());
     }
     if let Some(bs) = table.bs {
         put("size", bs.0.into());

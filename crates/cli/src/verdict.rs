@@ -52,7 +52,7 @@ fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String 
     let mine = &results[index].1;
     let mut parts: Vec<String> = Vec::new();
     if mine.all.failed > 0 {
-        parts.push(format!("{} of {} requests failed", count(mine.all.failed), count(mine.all.requests)));
+        parts.push(failed_words(mine));
     }
     if index == 0 {
         parts.push("baseline".into());
@@ -71,6 +71,11 @@ fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String 
         parts.push("other requests than the baseline".into());
     }
     parts.join("; ")
+}
+
+fn failed_words(result: &RunResult) -> String {
+    let all = result.all.requests + result.all.failed;
+    format!("{} of {} requests failed", count(result.all.failed), count(all))
 }
 
 /// Whether some other row has practically the same mean, so that "best" would say too much.
@@ -126,7 +131,7 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
         out.push(Caution { text: text.into(), serious: true });
     }
     if result.all.failed > 0 {
-        let text = format!("{} of {} requests failed", count(result.all.failed), count(result.all.requests));
+        let text = format!("{}; they are in no latency and no rate", failed_words(result));
         out.push(Caution { text, serious: true });
     }
     if has_flash(result) && erases(result) == 0 && result.writes.requests > 0 {
@@ -219,6 +224,7 @@ mod tests {
             writes: Latency::default(),
             others: Latency::default(),
             waf_thousandths: None,
+            drive_waf_thousandths: None,
             saturated,
             steady: None,
             energy: None,

@@ -187,3 +187,80 @@ fn a_recorded_trace_of_several_streams_asks_for_a_fit() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("6 streams") && ran.err.contains("--fit compact"), "{}", ran.err);
 }
+
+/// A stack with one workload, which has these lines.
+fn with_workload(lines: &str) -> String {
+    format!(
+        "[export.d]\ndevice = \"queue\"\n[device.queue]\nkind = \"queue\"\nbelow = \"m\"\n\
+         [device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[workload.w]\n{lines}"
+    )
+}
+
+#[test]
+fn a_workload_that_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let uniform = "generator = \"uniform\"\n";
+    for (lines, expected) in [
+        ("read_share = 2", "a share is at most 1"),
+        ("time_scale = 0", "more than 0"),
+        ("iodepth = 4\nrate_iops = 100", "either `iodepth`"),
+        ("iodepth = 4\ntime_scale = 2", "arrival times do not count"),
+        ("runtime = \"0 s\"", "more than 0 s"),
+        ("size = \"2 MiB\"", "size = 2 MiB is more than the export has: 1 MiB"),
+        ("bs = \"2 MiB\"", "bs = 2 MiB is more than the export has: 1 MiB"),
+        ("bs = 513", "size: a request is 512 B"),
+        ("number_ios = 10\nwarmup_ios = 10", "leaves nothing to measure"),
+    ] {
+        std::fs::write(folder.path().join("bad.toml"), with_workload(&format!("{uniform}{lines}\n")))
+            .unwrap();
+        for command in ["check", "run"] {
+            // A warm-up is a matter of the run.
+            if command == "check" && lines.contains("warmup_ios") {
+                continue;
+            }
+            let ran = nandu_in(folder.path(), &[command, "bad.toml"]);
+            assert_eq!(ran.code, 2, "{command}: {lines}\n{}{}", ran.out, ran.err);
+            assert!(ran.err.contains(expected), "{command}: {lines}\n{}", ran.err);
+        }
+    }
+    for (source, expected) in [
+        ("trace = \"none.csv\"\n", "none.csv"),
+        ("generator = \"unifrom\"\n", "unifrom"),
+        ("trace = \"none.csv\"\nbs = 512\n", "a trace has its own"),
+    ] {
+        std::fs::write(folder.path().join("bad.toml"), with_workload(source)).unwrap();
+        for command in ["check", "run"] {
+            let ran = nandu_in(folder.path(), &[command, "bad.toml"]);
+            assert!(
+                ran.code == 2 && ran.err.contains(expected),
+                "{command}: {source}\n{}{}",
+                ran.out,
+                ran.err
+            );
+        }
+    }
+}
+
+#[test]
+fn a_share_of_a_run_that_ends_by_time_is_refused_as_a_warm_up() {
+    refused(
+        &["run", "fair-queue", "--warm-up", "90%"],
+        &["--warm-up as a share", "[workload.reader]", "number_ios"],
+    );
+    refused(&["run", "fair-queue", "--warm-up", "90000000"], &["nothing to measure"]);
+}
+
+#[test]
+fn what_would_be_ignored_or_misread_is_refused() {
+    refused(&["reproduce", "shared-space", "--quick", "--recorded", "foo=x"], &["no load is called `foo`"]);
+    refused(&["reproduce", "tpc-ftl", "--recorded", "financial1=nowhere"], &["there is no file `nowhere`"]);
+    refused(&["run", "memory", "--trace", "uniform", "--log", "-"], &["/dev/stdout"]);
+    refused(&["trace", "mrc", "uniform", "--jobs", "0"], &["--jobs"]);
+    for size in ["size=0", "size=513"] {
+        refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
+    }
+    for (cost, expected) in [("\"0 s\"", "more than 0"), ("\"1000 h\"", "at most 1 s")] {
+        let set = format!("device.queue.cost={{ kind = \"linear\", read = {cost} }}");
+        refused(&["check", "fair-queue", "--set", &set], &["cost", expected]);
+    }
+}

@@ -327,3 +327,55 @@ fn a_report_that_cannot_be_written_is_a_failed_run() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(ran.err.contains("error: /proc/x.html: cannot be written"), "{}", ran.err);
 }
+
+#[test]
+fn tenants_have_their_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stack = "[export.x]\ndevice = \"sx\"\n[export.y]\ndevice = \"sy\"\n[tenant.x]\nmax = { wiops = 10 }\n\
+        [device.sx]\nkind = \"slice\"\nbelow = \"ssd\"\nsize = \"16 MiB\"\n\
+        [device.sy]\nkind = \"slice\"\nbelow = \"ssd\"\noffset = \"16 MiB\"\nsize = \"8 MiB\"\n\
+        [workload.x]\nexport = \"x\"\ngenerator = \"uniform\"\nread_share = 0\nbs = 512\nrate_iops = 1000\nnumber_ios = 200\n\
+        [workload.y]\nexport = \"y\"\ngenerator = \"uniform\"\nread_share = 0\niodepth = 4\nnumber_ios = 200\nwarmup_ios = 50\n\
+        [change.go]\nat = \"20 ms\"\ndevice = \"ssd\"\nremove = 2\n\
+        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
+        over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+        tenants = [{ name = \"x\", size = \"16 MiB\" }, { name = \"y\", size = \"8 MiB\" }]\n";
+    std::fs::write(folder.path().join("two.toml"), stack).expect("the file can be written");
+    let good = |args: &[&str]| {
+        let ran = nandu_in(folder.path(), args);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran
+    };
+    let unheeded = "note: [tenant.x]: max has no effect: there is no `queue` under its export";
+    assert!(good(&["check", "two.toml"]).out.contains(unheeded));
+    let ran = good(&["run", "two.toml", "--log", "log.csv", "--report", "r.html"]);
+    assert!(ran.err.contains(unheeded), "{}", ran.err);
+    assert!(ran.out.contains("no Jain's index") && ran.out.contains("change go at"), "{}", ran.out);
+    assert!(ran.out.contains("WAF ") && ran.out.contains("drive WAF 1."), "{}", ran.out);
+    assert!(ran.out.contains("warm-up 50 requests"), "{}", ran.out);
+    let page = std::fs::read_to_string(folder.path().join("r.html")).expect("a report");
+    assert!(page.contains("no Jain's index") && page.contains("change go at"));
+    // Offsets are those of the export, whatever lies between it and the drive.
+    let log = std::fs::read_to_string(folder.path().join("log.csv")).expect("a log");
+    let offsets: Vec<u64> = log
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .filter(|cells| cells[1] == "y")
+        .map(|cells| cells[3].parse().expect("a number"))
+        .collect();
+    assert!(offsets.len() == 150 && offsets.iter().all(|&at| at < 8 << 20), "{offsets:?}");
+    let table = good(&["compare", "two.toml", "b=two.toml"]).out;
+    let rows =
+        table.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|w| w == "x" || w == "y"));
+    assert_eq!(rows.count(), 4, "{table}");
+}
+
+#[test]
+fn a_number_of_requests_beyond_the_generators_own_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stack = "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
+        [workload.w]\ngenerator = \"uniform\"\nnumber_ios = 1000001\niodepth = 1\n";
+    std::fs::write(folder.path().join("many.toml"), stack).expect("the file can be written");
+    let ran = nandu_in(folder.path(), &["run", "many.toml"]);
+    assert!(ran.out.contains("1,000,001 requests"), "{}{}", ran.out, ran.err);
+}

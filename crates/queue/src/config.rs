@@ -100,6 +100,9 @@ impl QueueConfig {
         if self.window == Span::ZERO {
             return Err(BuildError::at("window", "is longer than nothing"));
         }
+        if let Some(flaw) = self.cost.flaw() {
+            return Err(BuildError::at("cost", flaw));
+        }
         if let Some(flaw) = self.order.flaw() {
             return Err(BuildError::at("order", flaw));
         }

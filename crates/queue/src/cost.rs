@@ -19,16 +19,16 @@ use serde::Deserialize;
 pub enum CostConfig {
     /// A base and a time for each 4 KiB beyond the first.
     Linear {
-        /// A read of up to 4 KiB. Default 52 us; more than 0.
+        /// A read of up to 4 KiB. Default 52 us; more than 0, at most 1 s.
         #[serde(default = "read")]
         read: Span,
-        /// A write of up to 4 KiB. Default 412 us; more than 0.
+        /// A write of up to 4 KiB. Default 412 us; more than 0, at most 1 s.
         #[serde(default = "write")]
         write: Span,
-        /// Each further 4 KiB read. Default 52 us.
+        /// Each further 4 KiB read. Default 52 us; at most 1 s.
         #[serde(default = "read")]
         read_more: Span,
-        /// Each further 4 KiB written. Default 412 us.
+        /// Each further 4 KiB written. Default 412 us; at most 1 s.
         #[serde(default = "write")]
         write_more: Span,
     },
@@ -52,7 +52,25 @@ impl Default for CostConfig {
 
 const PAGE: u64 = 4096;
 
+/// Longest cost of 4 KiB: a turn is made of many.
+const MOST: Span = Span::from_secs(1);
+
 impl CostConfig {
+    /// What is wrong with its options, if anything is.
+    pub fn flaw(&self) -> Option<&'static str> {
+        match *self {
+            CostConfig::Linear { read, write, .. } if read == Span::ZERO || write == Span::ZERO => {
+                Some("`read` and `write` are more than 0")
+            }
+            CostConfig::Linear { read, write, read_more, write_more }
+                if [read, write, read_more, write_more].iter().any(|&cost| cost > MOST) =>
+            {
+                Some("4 KiB cost at most 1 s")
+            }
+            _ => None,
+        }
+    }
+
     /// The cost of a request of `len` bytes; never 0.
     pub fn of(&self, class: Class, len: u64) -> Span {
         match *self {
@@ -79,6 +97,11 @@ mod tests {
         assert_eq!(cost.of(Class::Read, 4096), Span::from_us(52));
         assert_eq!(cost.of(Class::Write, 4097), Span::from_us(824));
         assert_eq!(cost.of(Class::Write, 0), Span::from_us(412));
+        let linear =
+            |read, write_more| CostConfig::Linear { read, write: write(), read_more: Span::ZERO, write_more };
+        assert_eq!(linear(read(), Span::ZERO).flaw(), None);
+        assert!(linear(Span::ZERO, Span::ZERO).flaw().is_some_and(|f| f.contains("more than 0")));
+        assert!(linear(read(), Span::from_secs(3600)).flaw().is_some_and(|f| f.contains("1 s")));
         assert_eq!(CostConfig::Bytes.of(Class::Read, 65_536), Span(65_536));
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! *Jain's index* of x is (sum x)^2 / (n sum x^2), here of device time over weight: 1 when all are served by their
 //! weights, 1/n when one has everything. (Jain, Chiu, Hawe, DEC-TR-301, 1984.) It says something about a scheduler only
-//! while every tenant always has something to ask for.
+//! while tenants have something to ask for, so it is taken over those that were *backlogged*: one that asks for little uses
+//! little, and no scheduler is unfair for that.
 
 use crate::result::LayerResult;
 use nandu_base::{ChargeTable, Resource, Span, TenantId, Work};
@@ -25,10 +26,12 @@ pub struct DeviceTime {
     pub gc_ns: u64,
     /// Its part of the device time of all tenants, in thousandths.
     pub share_thousandths: u64,
-    /// The part that its weight stands for, in thousandths.
+    /// The part that its weight stands for while all ask, in thousandths.
     pub wanted_thousandths: u64,
     /// The share less what its weight stands for, over that, in thousandths: 50 for a twentieth too much.
     pub error_thousandths: i64,
+    /// Whether it had requests waiting all the time.
+    pub backlogged: bool,
 }
 
 /// Resources whose busy time is device time; a channel is busy while its die is.
@@ -72,17 +75,19 @@ pub fn device_times(tenants: &[(&str, u16)], layers: &[LayerResult]) -> Vec<Devi
     out
 }
 
-/// Jain's index of device time over weight, in thousandths; `None` for fewer than two tenants, or when nothing was used.
+/// Jain's index of device time over weight of the tenants that were backlogged, in thousandths; `None` for fewer than two, or when
+/// nothing was used.
 pub fn jain(times: &[DeviceTime]) -> Option<u64> {
+    let times: Vec<&DeviceTime> = times.iter().filter(|t| t.backlogged).collect();
     if times.len() < 2 {
         return None;
     }
     // Microseconds at weight 10,000: the squares of a year of them fit.
     let scaled = |t: &DeviceTime| u128::from(t.busy_ns / 1000) * 10_000 / u128::from(t.weight.max(1));
-    let sum: u128 = times.iter().map(scaled).sum();
+    let sum: u128 = times.iter().copied().map(scaled).sum();
     let squares: u128 = times.iter().map(|t| scaled(t) * scaled(t)).sum();
     let below = squares * times.len() as u128;
-    Some((sum * sum).checked_mul(1000)?.checked_div(below)? as u64)
+    Some(((sum * sum).checked_mul(1000)? + below / 2).checked_div(below)? as u64)
 }
 
 #[cfg(test)]
@@ -91,7 +96,7 @@ mod tests {
     use crate::result::Charge;
 
     fn time(weight: u16, busy_ns: u64) -> DeviceTime {
-        DeviceTime { weight, busy_ns, ..DeviceTime::default() }
+        DeviceTime { weight, busy_ns, backlogged: true, ..DeviceTime::default() }
     }
 
     #[test]
@@ -119,5 +124,14 @@ mod tests {
         assert_eq!(jain(&[time(100, 1_000_000), time(100, 2_000_000), time(100, 3_000_000)]), Some(857));
         assert_eq!(jain(&[time(100, 0), time(100, 0)]), None);
         assert_eq!(jain(&[time(100, 5)]), None);
+        // 0.99996 is 1.000 and not 0.999.
+        assert_eq!(jain(&[time(100, 1_006_000), time(100, 994_000)]), Some(1000));
+    }
+
+    #[test]
+    fn who_asks_for_little_is_no_sign_of_unfairness() {
+        let idle = DeviceTime { backlogged: false, ..time(400, 7_000) };
+        assert_eq!(jain(&[time(100, 1_000_000), idle, time(300, 3_000_000)]), Some(1000));
+        assert_eq!(jain(&[time(100, 1_000_000), idle]), None);
     }
 }

@@ -1,7 +1,8 @@
 //! What a run measures, kept while it runs.
 //!
-//! Latency counts from arrival to completion, in nanoseconds, in histograms of three significant digits (error below
-//! 0.1 %). The history of a run is a list of windows of equal length; when there are too many, neighbours are joined, so
+//! Latency counts from arrival to completion, in nanoseconds. Count, sum, sum of squares, least and most are exact; percentiles
+//! are those of histograms of three significant digits (error below 0.1 %). A request that failed is counted as such, and is in
+//! no latency and no sum of bytes: it was not served. The history of a run is a list of windows of equal length; when there are too many, neighbours are joined, so
 //! that memory stays bounded however long the run is.
 
 use crate::engine::Sink;
@@ -13,8 +14,8 @@ use nandu_trace::Record;
 const WINDOWS_MAX: usize = 512;
 /// Length of the first windows in nanoseconds; doubled as needed.
 const WINDOW_START: u64 = 1_000_000;
-/// Longest latency that is told apart: two hours. Longer ones count as this.
-const LATENCY_MAX: u64 = 7_200_000_000_000;
+/// Longest latency that percentiles tell apart: a year of 365.25 days. Longer ones count as this.
+const LATENCY_MAX: u64 = 31_557_600_000_000_000;
 
 /// One stretch of a run.
 #[derive(Clone, Copy, Default, Debug)]
@@ -99,13 +100,19 @@ impl History {
     }
 }
 
-/// Counts and latencies of one tenant and kind of request.
+/// Counts and latencies of one tenant and kind of request: of those that did not fail, unless said otherwise.
 #[derive(Clone)]
 pub struct Class {
     /// Arrival to completion.
     pub latency: Histogram,
     /// Sum of latencies, exact.
     pub latency_total: u128,
+    /// Sum of their squares, exact.
+    pub latency_squares: u128,
+    /// The shortest; the largest number there is where there is none.
+    pub latency_min: u64,
+    /// The longest.
+    pub latency_max: u64,
     /// Bytes.
     pub bytes: u64,
     /// Requests that failed.
@@ -119,6 +126,9 @@ impl Class {
         Class {
             latency: Histogram::new(LATENCY_MAX),
             latency_total: 0,
+            latency_squares: 0,
+            latency_min: u64::MAX,
+            latency_max: 0,
             bytes: 0,
             failed: 0,
             path: CriticalPath::EMPTY,
@@ -129,6 +139,13 @@ impl Class {
     fn add(&mut self, latency: u64, bytes: u64, path: &CriticalPath) {
         self.latency.record(latency);
         self.latency_total += u128::from(latency);
+        self.latency_squares += u128::from(latency) * u128::from(latency);
+        if latency < self.latency_min {
+            self.latency_min = latency;
+        }
+        if latency > self.latency_max {
+            self.latency_max = latency;
+        }
         self.bytes += bytes;
         self.path.accumulate(path);
     }
@@ -142,12 +159,12 @@ pub struct Metrics {
     pub history: History,
     /// The same of each tenant, SYSTEM included; empty where one tenant is all there is.
     pub tenant_histories: Vec<History>,
-    /// Requests with a smaller cookie arrived before the measurement began.
-    first: u64,
-    /// Requests done and when the last one was, by workload; warm-up included.
-    ended: Vec<(u64, Instant)>,
+    /// By workload: requests done and when the last one was, warm-up included; and the number of the first that counts.
+    ended: Vec<(u64, Instant, u64)>,
     /// Workloads of which one has ended lately; see [`Host::touched`].
     touched: u64,
+    /// Bytes written since the measurement began by requests that do not count: one workload may warm up while another counts.
+    written_uncounted: u64,
     /// When the measurement began.
     pub start: Instant,
     /// When the last request ended.
@@ -167,9 +184,9 @@ impl Metrics {
             classes: (0..tenants).map(|_| [Class::new(), Class::new(), Class::new()]).collect(),
             history: History::new(start),
             tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
-            first: 0,
-            ended: vec![(0, start); workloads],
+            ended: vec![(0, start, 0); workloads],
             touched: u64::MAX,
+            written_uncounted: 0,
             start,
             last_done: start,
         }
@@ -180,9 +197,29 @@ impl Metrics {
         &self.classes[tenant]
     }
 
+    /// Bytes that hosts wrote since the measurement began, warm-ups that went on meanwhile included.
+    pub fn bytes_written(&self) -> u64 {
+        self.classes.iter().map(|classes| classes[Op::Write as usize].bytes).sum::<u64>()
+            + self.written_uncounted
+    }
+
+    /// Whether the request with this cookie counts.
+    pub fn counts(&self, cookie: u64) -> bool {
+        number_of(cookie) >= self.ended[source_of(cookie)].2
+    }
+
     /// Tenants, SYSTEM included.
     pub fn tenants(&self) -> usize {
         self.classes.len()
+    }
+}
+
+impl Metrics {
+    #[cold]
+    fn warms_up(&mut self, request: &Request) {
+        if request.op == Op::Write && request.error.is_none() {
+            self.written_uncounted += request.len.0;
+        }
     }
 }
 
@@ -191,19 +228,21 @@ impl Sink for Metrics {
     fn done(&mut self, request: &Request, now: Instant, _pool: &mut PayloadPool) {
         let source = source_of(request.cookie);
         let ended = &mut self.ended[source];
-        *ended = (ended.0 + 1, now);
+        *ended = (ended.0 + 1, now, ended.2);
         self.touched |= 1u64.wrapping_shl(source as u32);
-        if number_of(request.cookie) < self.first {
+        if number_of(request.cookie) < ended.2 {
+            self.warms_up(request);
             return;
         }
         self.last_done = now;
         let latency = now.since(request.arrival).0;
         let bytes = if matches!(request.op, Op::Read | Op::Write) { request.len.0 } else { 0 };
         let class = &mut self.classes[usize::from(request.tenant.0)][class_of(request.op)];
-        class.add(latency, bytes, &request.path);
         if request.error.is_some() {
             class.failed += 1;
+            return;
         }
+        class.add(latency, bytes, &request.path);
         self.history.add(now, bytes, latency);
         if let Some(history) = self.tenant_histories.get_mut(usize::from(request.tenant.0)) {
             history.add(now, bytes, latency);
@@ -235,7 +274,12 @@ impl Host for Metrics {
     fn begin(&mut self, first: u64, now: Instant) {
         let ended = std::mem::take(&mut self.ended);
         *self = Metrics::new(self.classes.len(), ended.len(), now);
-        (self.first, self.ended) = (first, ended);
+        self.ended = ended;
+        self.ended.iter_mut().for_each(|source| source.2 = first);
+    }
+
+    fn count_from(&mut self, source: usize, first: u64) {
+        self.ended[source].2 = first;
     }
 }
 

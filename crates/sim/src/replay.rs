@@ -10,6 +10,7 @@
 //! counts as latency, and the result says that the stack was saturated.
 
 mod arrivals;
+mod warming;
 
 use crate::engine::{Engine, Sink, Submission};
 use arrivals::{Arrivals, NEVER};
@@ -17,6 +18,7 @@ use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId
 use nandu_stack::Graph;
 use nandu_trace::{Arrival, Record, Trace};
 use std::sync::Arc;
+use warming::Warming;
 
 /// How a workload's requests arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +70,8 @@ pub struct Source {
     pub passes: u32,
     /// When requests arrive.
     pub pace: Pace,
+    /// Requests of it at the start that do not count.
+    pub warm_up: u64,
     /// The machine of the export.
     pub node: u32,
     /// Whose requests they are.
@@ -90,8 +94,11 @@ pub trait Host: Sink {
         u64::MAX
     }
 
-    /// The warm-up is over: requests numbered from `first` on count.
+    /// The measurement begins: requests numbered from `first` on count.
     fn begin(&mut self, first: u64, now: Instant);
+
+    /// Of workload `source` requests numbered from `first` on count.
+    fn count_from(&mut self, source: usize, first: u64);
 
     /// The window of the replay in which the lanes of all devices are watched.
     fn watch(&self) -> Option<(Span, Span)> {
@@ -150,6 +157,8 @@ struct Player<'a> {
     cap: u64,
     /// The stack held arrivals back.
     capped: bool,
+    /// Requests outstanding once the last was sent in.
+    backlog: u64,
     gaps: bool,
     /// How far ahead the stack is told what comes, in requests; 0 when no machine asks.
     foresight: usize,
@@ -177,6 +186,7 @@ impl<'a> Player<'a> {
             planned: start,
             cap: u64::from(cap),
             capped: false,
+            backlog: 0,
             gaps,
             foresight,
         };
@@ -209,6 +219,7 @@ impl<'a> Player<'a> {
     #[inline(always)]
     fn due<S: Host>(&mut self, who: usize, sink: &S) -> Instant {
         if self.is_over() {
+            self.over(sink.ended(who));
             return NEVER;
         }
         if self.issued - sink.ended(who) >= self.cap {
@@ -227,6 +238,30 @@ impl<'a> Player<'a> {
             }
             _ => self.planned,
         }
+    }
+
+    /// The last request has been sent in, and `ended` have ended: they only become more.
+    #[cold]
+    fn over(&mut self, ended: u64) {
+        self.backlog = self.backlog.max(self.issued - ended);
+    }
+
+    /// Whether requests came faster than the stack could serve them, in a measurement from `begun` on. `last_end` is when the last
+    /// one ended.
+    fn is_saturated(&self, begun: Instant, last_end: Instant) -> bool {
+        if self.source.pace.is_closed() || self.issued == 0 {
+            return false;
+        }
+        let last = match self.source.pace {
+            Pace::Rate { interval, .. } => self.start + interval * (self.issued - 1),
+            Pace::Open { time_scale, .. } => {
+                let recorded = self.source.trace.span().0 + u64::from(self.source.passes - 1) * self.period;
+                self.start + Span(time_scale.of(recorded))
+            }
+            Pace::Closed { .. } | Pace::ClosedFor { .. } => return false,
+        };
+        let (late, replayed) = (last_end.0.saturating_sub(last.0), last.0.saturating_sub(begun.0));
+        self.capped || self.backlog > BACKLOG_LEAST && late > replayed / 20
     }
 
     /// The recorded gap before the next request.
@@ -258,15 +293,21 @@ impl<'a> Player<'a> {
     }
 }
 
+/// Fewer requests outstanding at the end of a load are no sign that the stack did not keep up.
+const BACKLOG_LEAST: u64 = 64;
+
 /// How a replay went.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Requests sent in.
     pub issued: u64,
-    /// When the last one arrived.
-    pub last_arrival: Instant,
-    /// Whether a cap held arrivals back.
-    pub capped: bool,
+    /// Whether the measurement began: whether any request counts.
+    pub begun: bool,
+    /// Whether some workload's requests came faster than the stack could serve them.
+    pub saturated: bool,
+    /// By workload: whether it had requests waiting all the time, so that what it got is what the stack gave it. One that does not
+    /// wait for the stack had if it was saturated; one that does if it did not end early.
+    pub backlogged: Vec<bool>,
     /// Whether every pace has times that do not depend on the stack.
     pub open_loop: bool,
     /// Most requests outstanding.
@@ -286,7 +327,8 @@ pub fn total_requests(sources: &[Source]) -> u64 {
     sources.iter().map(|s| s.trace.records.len() as u64 * u64::from(s.passes)).sum()
 }
 
-/// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count.
+/// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count, nor does the
+/// warm-up of each workload: the measurement begins with the first request that counts, and so do the counters of the machines.
 /// `progress` is called every 65,536 requests.
 pub fn replay<S: Host>(
     engine: &mut Engine<S>,
@@ -296,16 +338,13 @@ pub fn replay<S: Host>(
 ) -> Outcome {
     let total = total_requests(sources);
     let start = engine.now();
-    let mut outcome = Outcome {
-        open_loop: sources.iter().all(|s| !s.pace.is_closed()),
-        last_arrival: start,
-        ..Outcome::default()
-    };
-    let mut players: Vec<Player<'_>> = sources
-        .iter()
-        .filter(|s| s.passes > 0 && !s.trace.records.is_empty())
-        .map(|s| Player::new(s, start, engine.graph.foresight() as usize))
-        .collect();
+    let mut outcome =
+        Outcome { open_loop: sources.iter().all(|s| !s.pace.is_closed()), ..Outcome::default() };
+    let mut warming = Warming::new(sources, warm_up);
+    let asks = |s: &Source| s.passes > 0 && !s.trace.records.is_empty();
+    assert!(sources.iter().all(asks), "a workload has requests");
+    let mut players: Vec<Player<'_>> =
+        sources.iter().map(|s| Player::new(s, start, engine.graph.foresight() as usize)).collect();
     for player in &players {
         let coming = player.records.iter().take(player.foresight);
         coming.for_each(|r| engine.graph.foresee(player.source.node, r.op(), r.offset(), r.len()));
@@ -314,19 +353,16 @@ pub fn replay<S: Host>(
     // A runtime ends a run long before its trace.
     let is_known = sources.iter().all(|source| !matches!(source.pace, Pace::ClosedFor { .. }));
     let mut every = engine.sink().sample_every(if is_known { total } else { 0 });
-    let mut next_sample = if every > 0 { warm_up } else { u64::MAX };
+    let mut next_sample = u64::MAX;
     while let Some((who, at)) = arrivals.next(&mut players, engine) {
-        if outcome.issued == warm_up && warm_up > 0 {
-            engine.graph.reset_counters();
-            let now = engine.now();
-            engine.sink().begin(warm_up, now);
+        if warming.is_on && warming.ends(engine, who, players[who].issued, outcome.issued) {
+            next_sample = if every > 0 { outcome.issued } else { u64::MAX };
         }
         engine.advance(at.later(engine.now()));
         let player = &mut players[who];
         submit(engine, player, who, outcome.issued, at);
         arrivals.sent(who, player, engine.sink());
         outcome.issued += 1;
-        outcome.last_arrival = at;
         if outcome.issued > next_sample {
             next_sample += every;
             let now = engine.now();
@@ -342,9 +378,22 @@ pub fn replay<S: Host>(
     }
     progress(Progress { issued: outcome.issued, total });
     drain(engine, &players.iter().map(|p| p.issued).collect::<Vec<_>>());
-    outcome.capped = players.iter().any(|p| p.capped);
+    outcome.begun = warming.begun.is_some();
+    settle(&mut outcome, &players, warming.begun.unwrap_or(start), engine.sink());
     outcome.outstanding_max = engine.graph.requests.peak();
     outcome
+}
+
+/// Which workloads the stack held back, in a measurement from `begun` on.
+fn settle<S: Host>(outcome: &mut Outcome, players: &[Player<'_>], begun: Instant, sink: &S) {
+    let ends: Vec<Instant> = (0..players.len()).map(|who| sink.last_end(who)).collect();
+    let end = ends.iter().copied().max().unwrap_or(begun);
+    let to_the_end = |at: Instant| end.0.saturating_sub(at.0) <= end.0.saturating_sub(begun.0) / 20;
+    for (player, &last) in players.iter().zip(&ends) {
+        let saturated = player.is_saturated(begun, last);
+        outcome.saturated |= saturated;
+        outcome.backlogged.push((saturated || player.source.pace.is_closed()) && to_the_end(last));
+    }
 }
 
 #[inline(always)]

@@ -64,19 +64,19 @@ pub struct WorkloadProvenance {
 /// Latency of a class of requests in nanoseconds: arrival to completion, fio's `lat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// Requests.
+    /// Requests that were served.
     pub requests: u64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: u64,
-    /// Requests that failed.
+    /// Requests that failed: they are in none of the other figures.
     pub failed: u64,
-    /// Shortest.
+    /// Shortest, exact.
     pub min_ns: u64,
-    /// Mean.
+    /// Mean, exact.
     pub mean_ns: u64,
-    /// Standard deviation, from the histogram.
+    /// Standard deviation, exact.
     pub stddev_ns: u64,
-    /// Half are not longer.
+    /// Half are not longer. Percentiles are rounded up by at most 0.1 %, and never beyond the longest.
     pub p50_ns: u64,
     /// Nine in ten are not longer.
     pub p90_ns: u64,
@@ -88,7 +88,7 @@ pub struct Latency {
     pub p99_9_ns: u64,
     /// 9,999 in 10,000 are not longer.
     pub p99_99_ns: u64,
-    /// Longest.
+    /// Longest, exact.
     pub max_ns: u64,
     /// Mean time by phase of the critical path; the phases add up to the mean latency, up to rounding.
     pub path_mean_ns: BTreeMap<&'static str, u64>,
@@ -256,11 +256,15 @@ pub struct RunResult {
     pub writes: Latency,
     /// Flushes, trims and the rest.
     pub others: Latency,
-    /// Bytes that flash programmed for each byte the host wrote, in thousandths: all drives of the stack together.
-    /// Absent when nothing was written or there is no drive.
+    /// Write amplification: bytes that flash programmed for each byte that hosts wrote to the exports, in thousandths, all flash of
+    /// the stack together. Absent when nothing was written or there is no flash.
     pub waf_thousandths: Option<u64>,
-    /// Whether arrivals came faster than the stack could serve them, so that latencies measure the queue and not the
-    /// stack: a cap held arrivals back, or after the last arrival the stack needed more than 5 % of the replayed time.
+    /// What the drives make of what reaches them: pages programmed for each page written to a drive, in thousandths. It leaves out what
+    /// layers above write more or less than the host did, and that a request may fill a page in part.
+    pub drive_waf_thousandths: Option<u64>,
+    /// Whether requests of some workload that does not wait for the stack came faster than they could be served, so that its latencies
+    /// measure the queue and not the stack: a cap held arrivals back, or when the last arrived more than 64 were outstanding, and it
+    /// took more than 5 % of the replayed time to serve them.
     pub saturated: bool,
     /// Whether it was in steady state by SNIA's rule; absent when the run was too short to say.
     pub steady: Option<SteadyState>,
@@ -272,7 +276,7 @@ pub struct RunResult {
     pub outstanding_max: u64,
     /// By tenant.
     pub tenants: Vec<TenantResult>,
-    /// Jain's index of the tenants' device time over their weights, in thousandths; absent for one tenant.
+    /// Jain's index of device time over weight, in thousandths, over the tenants that were backlogged; absent for fewer than two.
     pub jain_thousandths: Option<u64>,
     /// The tenants over time, where the run was sampled and there are several, or a drive tells them apart.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,19 +298,18 @@ fn path_map(path: &CriticalPath) -> BTreeMap<&'static str, u64> {
     Phase::ALL.iter().map(|&p| (p.name(), path.get(p).0)).filter(|&(_, ns)| ns > 0).collect()
 }
 
-/// Standard deviation from the bins of a histogram, in whole numbers: the same on every machine.
-fn deviation(histogram: &Histogram, mean: u128) -> u64 {
-    let squares = histogram.bins().fold(0u128, |sum, (value, count)| {
-        let distance = mean.abs_diff(u128::from(value));
-        sum + distance * distance * u128::from(count)
-    });
-    (squares / u128::from(histogram.len())).isqrt() as u64
+/// Standard deviation of `n` values with these sums, in whole numbers: the same on every machine.
+fn deviation(n: u128, total: u128, squares: u128) -> u64 {
+    // The sum of (x - mean)^2 with the mean rounded down: no product is larger than the sum of squares.
+    let (mean, rest) = (total / n, total % n);
+    ((squares - mean * (total + rest)) / n).isqrt() as u64
 }
 
 /// The figures of several classes together.
 fn latency(classes: &[&Class]) -> Latency {
     let mut all: Option<Histogram> = None;
-    let (mut total, mut bytes, mut failed) = (0u128, 0, 0);
+    let (mut total, mut squares, mut bytes, mut failed) = (0u128, 0u128, 0, 0);
+    let (mut min, mut max) = (u64::MAX, 0);
     let mut path = CriticalPath::EMPTY;
     for class in classes {
         match &mut all {
@@ -314,29 +317,33 @@ fn latency(classes: &[&Class]) -> Latency {
             Some(histogram) => histogram.add(&class.latency),
         }
         total += class.latency_total;
+        squares += class.latency_squares;
+        (min, max) = (min.min(class.latency_min), max.max(class.latency_max));
         bytes += class.bytes;
         failed += class.failed;
         path.accumulate(&class.path);
     }
-    let Some(histogram) = all.filter(|h| !h.is_empty()) else { return Latency::default() };
+    let Some(histogram) = all.filter(|h| !h.is_empty()) else {
+        return Latency { failed, ..Latency::default() };
+    };
     let n = u128::from(histogram.len());
     let mean = total / n;
-    let at = |quantile: f64| histogram.value_at_quantile(quantile);
+    let at = |quantile: f64| histogram.value_at_quantile(quantile).min(max);
     let path_total_ns = path_map(&path);
     Latency {
         requests: histogram.len(),
         bytes,
         failed,
-        min_ns: histogram.min(),
+        min_ns: min,
         mean_ns: mean as u64,
-        stddev_ns: deviation(&histogram, mean),
+        stddev_ns: deviation(n, total, squares),
         p50_ns: at(0.5),
         p90_ns: at(0.9),
         p95_ns: at(0.95),
         p99_ns: at(0.99),
         p99_9_ns: at(0.999),
         p99_99_ns: at(0.9999),
-        max_ns: histogram.max(),
+        max_ns: max,
         path_mean_ns: path_total_ns.iter().map(|(&k, &v)| (k, (u128::from(v) / n) as u64)).collect(),
         path_total_ns,
     }
@@ -414,14 +421,14 @@ fn tenant_name(stack: &Stack, tenant: TenantId) -> String {
     }
 }
 
-/// Puts a result together.
+/// Puts a result together; `owners` has the tenant of each workload.
 pub fn result(
     graph: &Graph,
     stack: &Stack,
     metrics: &Metrics,
     outcome: &Outcome,
     provenance: Provenance,
-    end: Instant,
+    owners: &[usize],
 ) -> RunResult {
     let classes = |which: &[usize]| -> Vec<&Class> {
         (0..metrics.tenants()).flat_map(|t| which.iter().map(move |&w| &metrics.classes(t)[w])).collect()
@@ -431,15 +438,17 @@ pub fn result(
     let span_ns = last.since(metrics.start).0;
     let per_second =
         |n: u64| (u128::from(n) * 1_000_000_000).checked_div(u128::from(span_ns)).unwrap_or(0) as u64;
-    let late = end.0.saturating_sub(outcome.last_arrival.0);
-    let replayed = outcome.last_arrival.0.saturating_sub(metrics.start.0);
     let measured = (metrics.start, last);
     let layers: Vec<LayerResult> =
         (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
     let writes = latency(&classes(&[1]));
     let history = &metrics.history;
     let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
-    let device = fairness::device_times(&weights, &layers);
+    let mut device = fairness::device_times(&weights, &layers);
+    for (&owner, &backlogged) in owners.iter().zip(&outcome.backlogged) {
+        device[owner - 1].backlogged |= backlogged;
+    }
+    let written = metrics.bytes_written();
     RunResult {
         schema: 1,
         provenance,
@@ -448,12 +457,12 @@ pub fn result(
         bytes_per_second: per_second(all.bytes),
         reads: latency(&classes(&[0])),
         others: latency(&classes(&[2])),
-        waf_thousandths: waf(&layers),
-        saturated: outcome.capped
-            || (outcome.open_loop && late > replayed / 20 && outcome.outstanding_max > 64),
+        waf_thousandths: ratio(&layers, "nand_bytes_written", Some(written)),
+        drive_waf_thousandths: ratio(&layers, "nand_pages_programmed", total(&layers, "host_pages_written")),
+        saturated: outcome.saturated,
         steady: steady::of_history(&history.windows, history.window().0, span_ns, outcome.open_loop),
-        energy: energy::energy(layers.iter().map(|l| &l.energy[..]), all.requests, writes.bytes, span_ns),
-        lifetime: energy::lifetime(graph, writes.bytes, span_ns),
+        energy: energy::energy(layers.iter().map(|l| &l.energy[..]), all.requests, written, span_ns),
+        lifetime: energy::lifetime(graph, written, span_ns),
         outstanding_max: outcome.outstanding_max as u64,
         jain_thousandths: fairness::jain(&device),
         over_time: None,
@@ -487,11 +496,17 @@ fn tenants(metrics: &Metrics, stack: &Stack, device: Vec<DeviceTime>) -> Vec<Ten
         .collect()
 }
 
-/// Programmed pages for each page the host wrote, over all drives.
-fn waf(layers: &[LayerResult]) -> Option<u64> {
-    let sum = |name: &str| layers.iter().filter_map(|l| l.counters.get(name)).sum::<u64>();
-    let (programmed, written) = (sum("nand_pages_programmed"), sum("host_pages_written"));
-    (u128::from(programmed) * 1000).checked_div(u128::from(written)).map(|w| w as u64)
+/// A counter of all layers together; `None` where no layer has it.
+fn total(layers: &[LayerResult], name: &str) -> Option<u64> {
+    let mut found = layers.iter().filter_map(|l| l.counters.get(name)).peekable();
+    found.peek()?;
+    Some(found.sum())
+}
+
+/// A counter of all layers for each of `over`, in thousandths.
+fn ratio(layers: &[LayerResult], name: &str, over: Option<u64>) -> Option<u64> {
+    let programmed = total(layers, name)?;
+    (u128::from(programmed) * 1000).checked_div(u128::from(over?)).map(|w| w as u64)
 }
 
 fn windows(history: &History) -> Vec<WindowResult> {

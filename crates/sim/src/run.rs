@@ -25,6 +25,8 @@ pub struct RunWorkload {
     pub pace: Option<Pace>,
     /// How often it is replayed, at least once.
     pub passes: u32,
+    /// Requests of it at the start that do not count. What the devices do counts from the first request of any workload that does.
+    pub warm_up: u64,
 }
 
 /// What to run.
@@ -36,7 +38,7 @@ pub struct RunOptions {
     pub seed: u64,
     /// The state of every drive when the run begins.
     pub precondition: Precondition,
-    /// Requests at the start that do not count.
+    /// Requests at the start that do not count, of all workloads together; none of them need be a workload's own warm-up.
     pub warm_up: u64,
     /// Path or name of the stack, for the result.
     pub stack_name: String,
@@ -55,6 +57,14 @@ pub enum RunError {
         device: String,
         /// Why.
         error: OpenError,
+    },
+    /// A workload ends by time, and before that the warm-up had not.
+    #[error("a warm-up of {warm_up} requests leaves nothing to measure: the run was over after {issued}")]
+    NothingCounts {
+        /// Requests that were not to count.
+        warm_up: u64,
+        /// Requests that there were.
+        issued: u64,
     },
 }
 
@@ -75,8 +85,12 @@ impl RunWorkload {
                 "open loop, recorded times".into()
             }
             Pace::Open { time_scale: Ratio { num, den: 1 }, .. } => format!("open loop, times x {num}"),
-            Pace::Open { time_scale, .. } => {
-                format!("open loop, times x {}/{}", time_scale.num, time_scale.den)
+            Pace::Open { time_scale: Ratio { num, den }, .. } => {
+                let common = (1..=num.min(den).min(1 << 16))
+                    .rev()
+                    .find(|&n| num.is_multiple_of(n) && den.is_multiple_of(n));
+                let by = common.unwrap_or(1);
+                format!("open loop, times x {}/{}", num / by, den / by)
             }
             Pace::Closed { outstanding } => format!("closed loop, {outstanding} outstanding"),
             Pace::ClosedFor { outstanding, runtime } => {
@@ -162,13 +176,17 @@ pub fn run_with<H: Host>(
             trace: Arc::clone(&w.trace),
             passes: w.passes,
             pace: w.pace(),
+            warm_up: w.warm_up,
             node: stack.exports[w.export].node,
             tenant: stack.exports[w.export].tenant,
         })
         .collect();
     engine.plan_changes(&stack.changes);
     let outcome = replay(&mut engine, &sources, options.warm_up, progress);
-    let end = metrics(engine.sink()).last_done;
+    let warm_up = options.warm_up + options.workloads.iter().map(|w| w.warm_up).sum::<u64>();
+    if !outcome.begun && outcome.issued > 0 {
+        return Err(RunError::NothingCounts { warm_up, issued: outcome.issued });
+    }
     if content == Content::Stamps {
         let checked = engine.graph.check().and_then(|()| check_charges(&engine.graph));
         engine.sink().checked(checked);
@@ -180,14 +198,16 @@ pub fn run_with<H: Host>(
         workloads: options.workloads.iter().map(|w| w.provenance(stack)).collect(),
         precondition: precondition_name(options.precondition),
         seed: options.seed,
-        warm_up_requests: options.warm_up,
+        warm_up_requests: warm_up,
         verified: content == Content::Stamps,
         reads_checked: 0,
     };
     let changes =
         engine.changes().iter().map(|(change, outcome)| change_result(change, outcome, start)).collect();
+    let owners: Vec<usize> =
+        options.workloads.iter().map(|w| usize::from(stack.exports[w.export].tenant.0)).collect();
     let (graph, sink) = engine.graph_and_sink();
-    let result = RunResult { changes, ..result(graph, stack, metrics(sink), &outcome, provenance, end) };
+    let result = RunResult { changes, ..result(graph, stack, metrics(sink), &outcome, provenance, &owners) };
     let (graph, sink) = engine.graph_and_sink_mut();
     sink.watched(graph);
     let (_, host) = engine.into_parts();

@@ -41,6 +41,13 @@ impl Samples {
         (total / SAMPLES).max(1)
     }
 
+    /// Reads the machines off at the end of a run, unless that was the last sample.
+    pub fn end(&mut self, graph: &Graph, start: Instant, now: Instant) {
+        if self.times.last().is_some_and(|&last| last < now.since(start)) {
+            self.take(graph, start, now);
+        }
+    }
+
     /// Reads the machines off. Counters count since the start of the measurement: a warm-up sets them back. True when samples
     /// became too many: every second one is gone, and the next should come half as often.
     pub fn take(&mut self, graph: &Graph, start: Instant, now: Instant) -> bool {

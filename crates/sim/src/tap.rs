@@ -17,7 +17,7 @@ use nandu_base::{
 use nandu_stack::{Graph, Stack};
 use nandu_trace::Record;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A request that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,8 +166,8 @@ pub fn run_tapped<T: Tap>(
         look,
         lanes: Vec::new(),
         samples: Samples::default(),
-        first: 0,
         start,
+        offsets: BTreeMap::new(),
     };
     let (mut result, host) =
         run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
@@ -183,23 +183,23 @@ struct Tapped<T> {
     look: Look,
     lanes: Vec<DeviceLanes>,
     samples: Samples,
-    /// Requests with a smaller number arrived before the measurement began.
-    first: u64,
     /// When the replay began.
     start: Instant,
+    /// Where on its export each request under way begins: layers that pass a request on move it.
+    offsets: BTreeMap<u64, ByteOffset>,
 }
 
 impl<T: Tap> Sink for Tapped<T> {
     fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         self.metrics.done(request, now, pool);
-        let number = number_of(request.cookie);
-        if number >= self.first {
+        let offset = self.offsets.remove(&request.cookie).unwrap_or(request.offset);
+        if self.metrics.counts(request.cookie) {
             self.tap.ended(&Ended {
-                number,
+                number: number_of(request.cookie),
                 source: source_of(request.cookie),
                 tenant: request.tenant,
                 op: request.op,
-                offset: request.offset,
+                offset,
                 len: request.len,
                 arrival: request.arrival.since(self.start),
                 end: now.since(self.start),
@@ -212,6 +212,7 @@ impl<T: Tap> Sink for Tapped<T> {
 
 impl<T: Tap> Host for Tapped<T> {
     fn payload(&mut self, record: &Record, cookie: u64, pool: &mut PayloadPool) -> Payload {
+        self.offsets.insert(cookie, record.offset());
         self.metrics.payload(record, cookie, pool)
     }
 
@@ -231,8 +232,11 @@ impl<T: Tap> Host for Tapped<T> {
         if first == 0 {
             self.start = now;
         }
-        self.first = first;
         self.metrics.begin(first, now);
+    }
+
+    fn count_from(&mut self, source: usize, first: u64) {
+        self.metrics.count_from(source, first);
     }
 
     fn watch(&self) -> Option<(Span, Span)> {
@@ -252,6 +256,9 @@ impl<T: Tap> Host for Tapped<T> {
     }
 
     fn watched(&mut self, graph: &Graph) {
+        if self.look.samples {
+            self.samples.end(graph, self.start, self.metrics.last_done);
+        }
         let nodes = 0..graph.len() as u32;
         let taped = nodes.filter_map(|node| Some((node, graph.machine(node).lanes()?)));
         let start = self.start;

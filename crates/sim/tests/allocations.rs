@@ -54,6 +54,7 @@ fn calls_by_mark(stack: &str) -> Vec<u64> {
         fit: String::new(),
         pace: Some(Pace::Closed { outstanding: 16 }),
         passes: 12,
+        warm_up: 0,
     };
     let options = RunOptions {
         workloads: vec![workload],

@@ -22,6 +22,7 @@ fn run(toml: &str, reads: &[f64]) -> RunResult {
             fit: String::new(),
             pace: Some(Pace::ClosedFor { outstanding: 32, runtime: Span::from_ms(500) }),
             passes: 1,
+            warm_up: 0,
         }
     };
     let options = RunOptions {
@@ -101,11 +102,16 @@ fn a_weight_changes_at_its_time() {
 
 #[test]
 fn a_tenant_that_comes_too_late_or_does_not_fit_is_told_so() {
-    let late = "[change.late]\nat = \"1 h\"\ntenant = \"a\"\nweight = 5\n[change.none]\nat = \"0 s\"\ndevice = \"ssd\"\nremove = 1\n";
+    let late = "[change.late]\nat = \"1 h\"\ntenant = \"a\"\nweight = 5\n";
     let result = run(&format!("{QUEUE}{late}"), &[0.0, 0.0]);
     let why = |at: usize| result.changes[at].refused.as_deref().unwrap_or("nothing");
-    assert!(why(0).contains("tenant_slots"), "{}", why(0));
-    assert!(why(1).contains("over before"), "{}", why(1));
+    assert!(why(0).contains("over before"), "{}", why(0));
+    // Space of what deals none out is refused before anything runs.
+    for device in ["ssd", "as", "queue"] {
+        let none = format!("{QUEUE}[change.none]\nat = \"0 s\"\ndevice = \"{device}\"\nremove = 1\n");
+        let error = Stack::parse(&none).err().expect("it is refused").to_string();
+        assert!(error.contains("tenant_slots") && error.contains(device), "{error}");
+    }
 }
 
 #[test]

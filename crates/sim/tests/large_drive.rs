@@ -31,6 +31,7 @@ fn a_filled_terabyte_takes_200_mib() {
             fit: String::new(),
             pace: Some(Pace::Closed { outstanding: 16 }),
             passes: 1,
+            warm_up: 0,
         };
         let options = RunOptions {
             workloads: vec![workload],

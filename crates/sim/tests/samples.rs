@@ -24,6 +24,7 @@ fn samples_agree_with_the_result() {
             fit: String::new(),
             pace: Some(Pace::Closed { outstanding: 4 }),
             passes: 1,
+            warm_up: 0,
         };
         let options = RunOptions {
             workloads: vec![workload],
@@ -35,8 +36,8 @@ fn samples_agree_with_the_result() {
         let look = Look { samples: true, ..Look::default() };
         let seen = run_tapped(&stack, &options, (), look, |_| {}).expect("the stack runs");
         let samples = seen.samples;
-        // Every 30 requests behind the warm-up.
-        assert_eq!(samples.times.len(), 167);
+        // Every 30 requests behind the warm-up, and at the end.
+        assert_eq!(samples.times.len(), 168);
         assert!(samples.times.is_sorted());
         let device = &samples.devices[0];
         let counters = &seen.result.layers[0].counters;

@@ -25,6 +25,7 @@ fn shares(scheduler: &str) -> [u64; 2] {
             fit: String::new(),
             pace: Some(Pace::ClosedFor { outstanding: 64, runtime: Span::from_secs(10) }),
             passes: 1,
+            warm_up: 0,
         }
     };
     let options = RunOptions {

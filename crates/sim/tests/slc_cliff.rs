@@ -42,6 +42,10 @@ impl Host for Ends {
     fn begin(&mut self, first: u64, now: Instant) {
         self.metrics.begin(first, now);
     }
+
+    fn count_from(&mut self, source: usize, first: u64) {
+        self.metrics.count_from(source, first);
+    }
 }
 
 /// Bytes of a request: a page on every plane.
@@ -59,8 +63,15 @@ fn write(cache: &str) -> (Vec<Instant>, RunResult) {
         json!({"requests": REQUESTS, "write": "1", "size": REQUEST, "space": 12u64 << 30, "sequential": "1"});
     let trace = Arc::new(synth::by_name("uniform").unwrap().trace(&params, 1).unwrap());
     let pace = Some(Pace::Closed { outstanding: 8 });
-    let workload =
-        RunWorkload { export: 0, trace, trace_hash: String::new(), fit: String::new(), pace, passes: 1 };
+    let workload = RunWorkload {
+        export: 0,
+        trace,
+        trace_hash: String::new(),
+        fit: String::new(),
+        pace,
+        passes: 1,
+        warm_up: 0,
+    };
     let options = RunOptions {
         workloads: vec![workload],
         seed: 1,

@@ -43,6 +43,13 @@ pub struct Device {
     pub(crate) node: Node,
 }
 
+impl Device {
+    /// Whether its table has this key.
+    pub fn has_option(&self, key: &str) -> bool {
+        self.node.entry(key).is_some()
+    }
+}
+
 /// A way into a stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {

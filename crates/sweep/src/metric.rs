@@ -195,7 +195,7 @@ const PLAIN: [Plain; 14] = [
     Plain {
         name: "waf",
         kind: Kind::Factor,
-        summary: "bytes programmed for each byte written",
+        summary: "bytes that flash programmed for each byte the host wrote",
         of: |r| r.waf_thousandths.map(Figure::Value),
     },
     Plain { name: "erases", kind: Kind::Count, summary: "blocks erased, where there is flash", of: erases },

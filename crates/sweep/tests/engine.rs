@@ -56,6 +56,7 @@ fn options() -> RunOptions {
         fit: "error".into(),
         pace: Some(Pace::Closed { outstanding: 2 }),
         passes: 1,
+        warm_up: 0,
     };
     RunOptions {
         workloads: vec![workload],

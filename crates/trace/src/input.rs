@@ -66,8 +66,13 @@ pub struct Blocks<'r> {
     used: usize,
     /// Lines handed out before the current block.
     lines: u64,
+    /// Something was read: a mark of byte order can no longer come.
+    begun: bool,
     ended: bool,
 }
+
+/// What some programs put before text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl<'r> Blocks<'r> {
     /// Opens `raw`, whose first bytes tell the compression. `source_name` appears in errors.
@@ -101,6 +106,7 @@ impl<'r> Blocks<'r> {
             filled: 0,
             used: 0,
             lines: 0,
+            begun: false,
             ended: false,
         })
     }
@@ -198,6 +204,11 @@ impl<'r> Blocks<'r> {
                 Err(error) => return Err(self.read_error(error)),
             }
         }
+        if !self.begun && self.buffer[..self.filled].starts_with(BYTE_ORDER_MARK) {
+            self.buffer.copy_within(BYTE_ORDER_MARK.len()..self.filled, 0);
+            self.filled -= BYTE_ORDER_MARK.len();
+        }
+        self.begun = true;
         Ok(())
     }
 
@@ -242,6 +253,16 @@ mod tests {
         let mut bz = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
         bz.write_all(text).unwrap();
         [zstd::encode_all(text, 1).unwrap(), gz.finish().unwrap(), bz.finish().unwrap()]
+    }
+
+    #[test]
+    fn a_mark_of_byte_order_is_no_text() {
+        let marked = [BYTE_ORDER_MARK, b"1 2\n", BYTE_ORDER_MARK, b"3\n"].concat();
+        assert_eq!(text_of(&marked).unwrap(), marked[3..]);
+        for raw in packed(&marked) {
+            assert_eq!(text_of(&raw).unwrap(), marked[3..]);
+        }
+        assert_eq!(text_of(BYTE_ORDER_MARK).unwrap(), b"");
     }
 
     #[test]

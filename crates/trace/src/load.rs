@@ -136,9 +136,10 @@ pub fn parse_reader(
 
 fn unknown_format(source_name: &str, sample: &[u8]) -> TraceError {
     let first = sample.split(|&b| b == b'\n').find(|l| !l.trim_ascii().is_empty()).unwrap_or_default();
+    // Blanks before a line keep every parser from it: they are shown.
     TraceError::UnknownFormat {
         source_name: source_name.into(),
-        first_line: excerpt(first.trim_ascii(), 80),
+        first_line: excerpt(first.trim_ascii_end(), 80),
         known: formats::names(),
     }
 }

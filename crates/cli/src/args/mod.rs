@@ -16,7 +16,7 @@ use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
 pub(crate) use values::precondition;
-use values::{fit_parser, format_parser, rate, set, time_scale, window};
+use values::{fit_parser, format_parser, jobs, rate, set, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -294,7 +294,7 @@ pub struct CompareArgs {
     #[allow(missing_docs)]
     pub out: OutArgs,
     /// Runs at the same time [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
 }
 
@@ -316,7 +316,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Runs at the same time [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -348,7 +348,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub log: bool,
     /// Seeds run at the same time [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
     /// Print JSON with stable field names
     #[arg(long, conflicts_with = "log")]

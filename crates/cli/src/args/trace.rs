@@ -1,6 +1,6 @@
 //! `nandu trace`: what can be typed.
 
-use super::values::{format_parser, BadLinesArg};
+use super::values::{format_parser, jobs, BadLinesArg};
 use crate::commands::mrc::{CacheSize, Policy};
 use crate::source::GenSetting;
 use clap::{Args, Subcommand};
@@ -55,7 +55,7 @@ pub struct MrcArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Sizes and policies at the same time; all cores without it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
     #[command(flatten)]
     #[allow(missing_docs)]

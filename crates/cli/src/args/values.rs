@@ -1,5 +1,6 @@
 //! Values of options: words that mean one of several things, numbers with a unit.
 
+use clap::builder::RangedU64ValueParser;
 use clap::ValueEnum;
 use nandu_base::units::{parse_ratio, parse_span};
 use nandu_base::{Precondition, Ratio, Span};
@@ -89,6 +90,11 @@ pub(super) fn set(text: &str) -> Result<(String, String), String> {
         Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().into(), value.trim().into())),
         _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy".into()),
     }
+}
+
+/// A number of threads.
+pub(super) fn jobs() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::format::{short_hash, size};
 use crate::open::{self, open, Opened};
 use crate::output;
+use crate::plan;
 use crate::table::Table;
+use crate::tenancy;
 use nandu_stack::Built;
 use serde::Serialize;
 use std::fmt::Write;
@@ -20,7 +22,12 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     let mut checked = Vec::new();
     let mut problems: Vec<String> = Vec::new();
     for name in &args.stacks {
-        match open(name, &args.set).and_then(|opened| opened.built(0).map(|built| (opened, built))) {
+        let built = |opened: Opened| {
+            let built = opened.built(0)?;
+            plan::check_own(&opened, &built)?;
+            Ok((opened, built))
+        };
+        match open(name, &args.set).and_then(built) {
             Ok(good) => checked.push(good),
             Err(failure) => problems.push(failure.message),
         }
@@ -61,6 +68,9 @@ fn show(opened: &Opened, built: &Built) -> String {
     for workload in &opened.stack.workloads {
         let what = workload.table.trace.as_ref().or(workload.table.generator.as_ref());
         let _ = writeln!(out, "workload {}: {}", workload.name, what.map_or("", String::as_str));
+    }
+    for line in tenancy::unheeded(&opened.stack) {
+        let _ = writeln!(out, "note: {line}");
     }
     out
 }

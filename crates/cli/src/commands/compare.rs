@@ -2,7 +2,7 @@
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
-use crate::format::{count, short_hash, thousandths, time};
+use crate::format::{count, percent, short_hash, thousandths, time};
 use crate::open::{open, Opened};
 use crate::output;
 use crate::parallel;
@@ -10,6 +10,7 @@ use crate::plan::{plan, Common, Plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
+use crate::tenancy;
 use crate::verdict::{self, all_cautions, Row};
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{run_tapped, Look};
@@ -24,13 +25,16 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
     let mut stacks: Vec<Opened> =
         args.stacks.iter().map(|name| open(name, &args.stack.set)).collect::<Result<_, _>>()?;
     tell_apart(&mut stacks);
+    for stack in &stacks {
+        tenancy::unheeded(&stack.stack).iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
+    }
     let common = Common { seed: args.stack.seed, precondition: args.stack.precondition, talk };
     let plans = plan(stacks, &args.load, common)?;
     let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), args.out.report.is_some(), talk)?;
     if args.out.json {
         output::print_json(&Race::of(&rows))?;
     } else {
-        output::print(&format!("{}\n{}", table(&rows), load_line(&rows)))?;
+        output::print(&format!("{}\n{}{}", table(&rows), tenants(&rows), load_line(&rows)))?;
     }
     warn(&rows, talk);
     if let Some(path) = &args.out.report {
@@ -103,6 +107,27 @@ pub fn table(rows: &[Row]) -> Table {
         table.row(cells.chain([verdict::busy_words(r), row.verdict.clone()]));
     }
     table
+}
+
+/// A row for each tenant of each stack that has several, with an empty line behind; nothing where no stack has.
+fn tenants(rows: &[Row]) -> String {
+    let heads =
+        ["<stack", "<tenant", "requests", "mean", "p50", "p99", "p99.9", "max", "its share", "wanted"];
+    let mut table = Table::new(heads);
+    let several = || rows.iter().filter(|row| row.result.tenants.len() > 1);
+    if several().next().is_none() {
+        return String::new();
+    }
+    for row in several() {
+        for tenant in &row.result.tenants {
+            let (l, device) = (&tenant.all, &tenant.device);
+            let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
+            let shares = [device.share_thousandths, device.wanted_thousandths].map(percent);
+            let names = [row.label.clone(), tenant.name.clone(), count(l.requests)];
+            table.row(names.into_iter().chain(times).chain(shares));
+        }
+    }
+    format!("{table}\n")
 }
 
 /// What all rows share, once; what differs, with the rows it is about.

@@ -18,6 +18,7 @@ use nandu_trace::pages::{page_range, PageSet};
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::{Record, Trace};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// Bytes of a block.
@@ -124,7 +125,7 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
     let segment = args.segment.map_or(Ok(SEGMENT_BLOCKS), segment_blocks)?;
     let sizes = match args.sizes.is_empty() {
         true => default_sizes(footprint),
-        false => args.sizes.iter().map(|s| s.0).collect(),
+        false => args.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
     let cases: Vec<(&Policy, u64)> =
         sizes.iter().flat_map(|&size| args.policy.iter().map(move |policy| (policy, size))).collect();

@@ -10,7 +10,10 @@ use crate::reproduce::lab::Lab;
 use crate::reproduce::{self, Figure, Outcome, Paper, Reproduction, Sheet, PAPERS};
 use crate::table::Table;
 use crate::talk::Talk;
+use nandu_base::registry::nearest;
+use nandu_trace::synth::SYNTHS;
 use serde::Serialize;
+use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
 pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
@@ -21,6 +24,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         Some(name) => vec![reproduce::paper(name)?],
         None => PAPERS.iter().collect(),
     };
+    recorded_exist(&args.recorded)?;
     let lab = |paper: &Paper| Lab {
         seed: args.seed,
         requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
@@ -39,6 +43,27 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
     if let Some(path) = &args.out.report {
         reproduce::page::write(path, &done)?;
         talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Loads that some paper has and no generator stands for.
+const RECORDED_ONLY: [&str; 2] = ["websearch2", "websearch3"];
+
+/// Each recorded trace must stand for a load that there is, and be there.
+fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
+    let known = || SYNTHS.iter().map(|s| s.name).chain(RECORDED_ONLY);
+    for (name, file) in recorded {
+        if !known().any(|k| k == name) {
+            let hint = nearest(name, known()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            return Err(Failure::input(format!(
+                "--recorded {name}={file}: no load is called `{name}`{hint}"
+            ))
+            .with_help("`nandu list generators` shows those that a recorded trace can stand for"));
+        }
+        if !Path::new(file).is_file() {
+            return Err(Failure::input(format!("--recorded {name}={file}: there is no file `{file}`")));
+        }
     }
     Ok(())
 }

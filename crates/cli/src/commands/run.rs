@@ -15,11 +15,12 @@ use crate::plan::{plan, Common, Plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
+use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::verify::{run_verified, VerifiedError};
-use nandu_sim::{RunOptions, RunResult};
+use nandu_sim::{RunOptions, RunResult, RunWorkload};
 use std::fmt::Write;
 
 /// Replays a trace on one stack.
@@ -29,6 +30,7 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     }
     explain::check_writable(&args.explain)?;
     let opened = open(&args.stack, &args.stacks.set)?;
+    tenancy::unheeded(&opened.stack).into_iter().for_each(|line| talk.note(line));
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
     let plans = plan(vec![opened], &args.load, common)?;
     // Tenants over time are part of the record.
@@ -70,9 +72,10 @@ fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure>
     let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
     let bar = talk.bar(plan.requests(), "requests");
     for workload in &plan.options.workloads {
-        let options = RunOptions { workloads: vec![workload.clone()], warm_up: 0, ..plan.options.clone() };
-        let result = nandu_sim::run(stack, &options, bar.follow())?;
+        let workload = RunWorkload { warm_up: 0, ..workload.clone() };
         let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
+        let options = RunOptions { workloads: vec![workload], warm_up: 0, ..plan.options.clone() };
+        let result = nandu_sim::run(stack, &options, bar.follow())?;
         seen[tenant].0 += u128::from(result.all.mean_ns) * u128::from(result.all.requests);
         seen[tenant].1 += u128::from(result.all.requests);
     }
@@ -108,16 +111,9 @@ pub fn summary(label: &str, result: &RunResult) -> String {
     let tenants = tenants(result);
     if !tenants.is_empty() {
         let _ = write!(out, "\n{tenants}");
-        if let Some(jain) = result.jain_thousandths {
-            let _ = writeln!(out, "Jain's index of device time by weight: {}", thousandths(jain));
-        }
     }
-    for change in &result.changes {
-        let what = match (&change.refused, change.holds_at_ns) {
-            (Some(why), _) => format!("not made: {why}"),
-            (None, at) => format!("holds from {}", time(at.unwrap_or(change.at_ns))),
-        };
-        let _ = writeln!(out, "change {} at {}: {what}", change.name, time(change.at_ns));
+    for line in tenancy::evenness(result).into_iter().chain(tenancy::changes(result)) {
+        let _ = writeln!(out, "{line}");
     }
     let _ = write!(out, "\n{}", layers(result));
     let _ = write!(out, "{}", tenants_of_layers(result));
@@ -136,6 +132,11 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
     ];
     if let Some(waf) = result.waf_thousandths {
         facts.push(format!("WAF {}", thousandths(waf)));
+    }
+    if let Some(drive) =
+        result.drive_waf_thousandths.filter(|_| result.drive_waf_thousandths != result.waf_thousandths)
+    {
+        facts.push(format!("drive WAF {}", thousandths(drive)));
     }
     if verdict::has_flash(result) {
         facts.push(plural(verdict::erases(result), "erase"));

@@ -71,6 +71,7 @@ fn reads(
         fit: "error".into(),
         pace: Some(Pace::Closed { outstanding }),
         passes: 1,
+        warm_up: 0,
     };
     let options = RunOptions {
         workloads: vec![workload],

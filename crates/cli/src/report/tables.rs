@@ -3,6 +3,7 @@
 use super::svg::escape;
 use crate::format::{count, percent, plural, shares, signed_percent, size, thousandths, three, time, words};
 use crate::life;
+use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::Latency;
@@ -111,7 +112,7 @@ fn classes(r: &RunResult) -> String {
 
 fn tenants(r: &RunResult) -> String {
     if r.tenants.len() < 2 {
-        return String::new();
+        return tenancy::changes(r).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     }
     let latencies =
         table(&LATENCY_HEADS, &[0], r.tenants.iter().map(|t| (false, latency_cells(&t.name, &t.all))));
@@ -131,11 +132,9 @@ fn tenants(r: &RunResult) -> String {
         ];
         (false, cells)
     });
-    let jain = r.jain_thousandths.map_or_else(String::new, |jain| {
-        let said = "1 where all have device time by their weights, 1/n where one of n has all.";
-        format!("<p>Jain's index of device time by weight: {}; {said}</p>\n", thousandths(jain))
-    });
-    latencies + &table(&heads, &[0], shares) + &jain
+    let said = tenancy::evenness(r).into_iter().chain(tenancy::changes(r));
+    let said: String = said.map(|line| format!("<p>{}</p>\n", escape(&line))).collect();
+    latencies + &table(&heads, &[0], shares) + &said
 }
 
 /// What each tenant caused in each layer, the top first.

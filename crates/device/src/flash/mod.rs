@@ -354,6 +354,9 @@ impl Machine for Flash {
         put("page_reads", sum(|c| c.reads));
         put("page_programs", sum(|c| c.programs));
         put("unit_erases", sum(|c| c.erases));
+        let programmed = sum(|c| c.programs);
+        put("nand_bytes_written", programmed * self.chip.page);
+        put("nand_pages_programmed", programmed);
         put("refused", self.refused);
         put("erases_max", u64::from(self.wear.iter().copied().max().unwrap_or(0)));
         put("erases_total", self.wear.iter().map(|&n| u64::from(n)).sum());

@@ -9,9 +9,10 @@ use crate::replay::{number_of, source_of, Host, Progress};
 use crate::result::RunResult;
 use crate::run::{run_with, RunError, RunOptions};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Flags, Instant, Op, Payload, PayloadPool, Request, Stamp, Violation, SECTOR,
+    ByteLen, ByteOffset, Content, Deal, ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, Stamp,
+    Violation, SECTOR,
 };
-use nandu_stack::{BuildOptions, Stack};
+use nandu_stack::{BuildOptions, Change, Changed, Stack};
 use nandu_trace::Record;
 
 /// Why a verified run has no result.
@@ -35,6 +36,10 @@ pub struct Verified {
     bases: Vec<u64>,
     /// Whether a request may fail.
     may_fail: bool,
+    /// Whether space goes while the workloads run: what is asked of it fails.
+    space_goes: bool,
+    /// Names of the tenants, SYSTEM first.
+    tenants: Vec<String>,
     reads_checked: u64,
     violation: Option<Violation>,
 }
@@ -50,7 +55,11 @@ impl Sink for Verified {
             self.violation.get_or_insert(violation);
         }
         if let (Some(error), false) = (request.error, self.may_fail) {
-            let what = format!("a {} failed without cause: {error}", request.op.name());
+            if self.space_goes && matches!(error.kind, ErrorKind::NoSpace | ErrorKind::BadExtent) {
+                return;
+            }
+            let tenant = &self.tenants[usize::from(request.tenant.0)];
+            let what = format!("a {} of tenant `{tenant}` failed without cause: {error}", request.op.name());
             self.violation.get_or_insert(Violation { invariant: "failures", what });
         }
     }
@@ -93,6 +102,10 @@ impl Host for Verified {
         self.metrics.begin(first, now);
     }
 
+    fn count_from(&mut self, source: usize, first: u64) {
+        self.metrics.count_from(source, first);
+    }
+
     fn checked(&mut self, result: Result<(), Violation>) {
         if let Err(violation) = result {
             self.violation.get_or_insert(violation);
@@ -101,7 +114,8 @@ impl Host for Verified {
 }
 
 /// Runs `stack` with every read checked, and the machines' own invariants at the end. A `fault` that loses its device
-/// loses data by right: such stacks are for [`verify`](super::verify), here it counts as a violation.
+/// loses data by right: such stacks are for [`verify`](super::verify), here it counts as a violation. Where a `[change]` takes space away
+/// from a tenant of a drive, requests for it may fail.
 pub fn run_verified(
     stack: &Stack,
     options: &RunOptions,
@@ -120,12 +134,21 @@ pub fn run_verified(
     let bases = options.workloads.iter().map(|w| starts[w.export]).collect();
     let may_fail = built.parts.iter().any(|p| p.kind == "fault");
     drop(built);
+    let goes =
+        |change: &Change| matches!(change.what, Changed::Space(_, Deal::Resize { .. } | Deal::Remove { .. }));
+    let space_goes = stack.changes.iter().any(goes);
+    let names: Vec<String> = std::iter::once("system")
+        .chain(stack.tenants.iter().map(|t| t.name.as_str()))
+        .map(str::to_string)
+        .collect();
     let (tenants, workloads) = (stack.tenants.len() + 1, options.workloads.len());
     let host = |start| Verified {
         metrics: Metrics::new(tenants, workloads, start),
         ledger: Ledger::new(ByteLen(capacity)),
         bases,
         may_fail,
+        space_goes,
+        tenants: names,
         reads_checked: 0,
         violation: None,
     };

@@ -113,6 +113,13 @@ impl Loader<'_> {
                         }
                         continue;
                     };
+                    if devices[at].entry.node.entry("tenant_slots").is_none() {
+                        let message = format!(
+                            "`{device}` deals no space out while it runs; a drive with `tenant_slots` does"
+                        );
+                        self.bad_value(entry.origin, "device", &place, &message);
+                        continue;
+                    }
                     Changed::Space(at as u32, deal)
                 }
                 _ => {

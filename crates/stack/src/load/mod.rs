@@ -405,6 +405,10 @@ impl Loader<'_> {
                 }
                 _ => {}
             }
+            if let Some((key, message)) = table.flaw() {
+                let origin = entry.node.entry(key).map_or(entry.origin, |e| e.node.origin);
+                self.bad_value(origin, key, &place, message);
+            }
             match (&table.trace, &table.generator) {
                 (None, None) => {
                     self.push(entry.origin, Reason::MissingKey { key: "trace` or `generator".into(), place });

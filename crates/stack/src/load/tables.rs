@@ -77,24 +77,25 @@ pub struct WorkloadTable {
     /// How addresses of the trace are brought onto the device. Default `error`.
     #[serde(default)]
     pub fit: Fit,
-    /// Factor on the times between arrivals: 0.5 sends twice as fast. Default 1.
+    /// Factor on the times between arrivals: 0.5 sends twice as fast. Default 1; more than 0, not with `iodepth` or `rate_iops`.
     pub time_scale: Option<Ratio>,
     /// Requests kept outstanding, whatever the arrival times (a closed loop). Default: arrival times count. From 1 to
     /// 65536.
     #[schemars(range(min = 1, max = 65_536))]
     pub iodepth: Option<u32>,
-    /// Arrivals per second, instead of the trace's own. At least 1.
+    /// Arrivals per second, instead of the trace's own. At least 1; not with `iodepth`.
     #[schemars(range(min = 1))]
     pub rate_iops: Option<u64>,
-    /// Requests after which the workload ends. Default: the end of the trace. At least 1.
+    /// Requests after which the workload ends. Default: the end of the trace, or as many as the generator makes. At least 1.
     #[schemars(range(min = 1))]
     pub number_ios: Option<u64>,
-    /// Time after which no more requests come. Default: the end of the trace, which ends the workload in any case.
+    /// Time after which no more requests come. Default: the end of the trace, which ends the workload in any case. More than 0.
     pub runtime: Option<Span>,
-    /// Requests at the start that warm the stack and are not counted. Default 0.
+    /// Requests at the start of this workload that warm the stack and are not counted. What devices do counts from the first request of
+    /// any workload that is counted. Default 0.
     #[serde(default)]
     pub warmup_ios: u64,
-    /// Generators: share of reads. Default: the generator's own.
+    /// Generators: share of reads, at most 1. Default: the generator's own.
     pub read_share: Option<Ratio>,
     /// Generators: length of a request. Default: the generator's own.
     pub bs: Option<ByteLen>,
@@ -102,4 +103,38 @@ pub struct WorkloadTable {
     pub size: Option<ByteLen>,
     /// Generators: skew of a Zipf distribution; 0 is uniform. Default: the generator's own.
     pub zipf: Option<Ratio>,
+}
+
+impl WorkloadTable {
+    /// The first key whose value cannot be, and why.
+    pub(super) fn flaw(&self) -> Option<(&'static str, &'static str)> {
+        let generator_only = [
+            ("read_share", self.read_share.is_some()),
+            ("bs", self.bs.is_some()),
+            ("size", self.size.is_some()),
+            ("zipf", self.zipf.is_some()),
+        ];
+        if self.read_share.is_some_and(|share| share.num > share.den) {
+            return Some(("read_share", "a share is at most 1"));
+        }
+        if self.time_scale.is_some_and(|scale| scale.num == 0) {
+            return Some(("time_scale", "a factor on times is more than 0"));
+        }
+        if self.runtime == Some(Span::ZERO) {
+            return Some(("runtime", "a workload runs for more than 0 s"));
+        }
+        if self.iodepth.is_some() && self.rate_iops.is_some() {
+            return Some((
+                "rate_iops",
+                "a workload has either `iodepth`, and waits for the stack, or `rate_iops`",
+            ));
+        }
+        if self.time_scale.is_some() && (self.iodepth.is_some() || self.rate_iops.is_some()) {
+            return Some(("time_scale", "with `iodepth` or `rate_iops` arrival times do not count"));
+        }
+        match generator_only.iter().find(|(_, given)| *given && self.trace.is_some()) {
+            Some(&(key, _)) => Some((key, "says how a generator makes requests; a trace has its own")),
+            None => None,
+        }
+    }
 }

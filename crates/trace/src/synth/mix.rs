@@ -235,7 +235,6 @@ fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
         }
     }
     check_times(p)?;
-    check_places(p)?;
     let longest = p.sizes.iter().map(|&(len, _)| len.0).max().unwrap_or(0);
     let bad = |&(len, _): &(ByteLen, u64)| len.0 == 0 || !len.0.is_multiple_of(SECTOR);
     if p.write_space.0 > 0 && longest > p.write_space.0 {
@@ -247,6 +246,7 @@ fn check(p: &MixParams) -> Result<(), (&'static str, String)> {
             "a request is 512 B to 2 GiB - 512 B, a multiple of 512 B, and fits the space".into(),
         );
     }
+    check_places(p)?;
     let weights = p.sizes.iter().try_fold(0u64, |sum, &(_, w)| sum.checked_add(w));
     if weights.is_none_or(|w| w == 0) {
         return fail("size", "at least one length needs a weight above 0".into());
@@ -277,7 +277,10 @@ fn check_times(p: &MixParams) -> Result<(), (&'static str, String)> {
 fn check_places(p: &MixParams) -> Result<(), (&'static str, String)> {
     let whole = |n: u64, of: u64| of != 0 && n != 0 && n.is_multiple_of(of);
     if !whole(p.grain.0, SECTOR) || !whole(p.piece.0, p.grain.0) || !whole(p.space.0, p.piece.0) {
-        let why = format!("a positive multiple of {} bytes", p.piece.0.max(p.grain.0).max(SECTOR));
+        let unit = p.piece.0.max(p.grain.0).max(SECTOR);
+        let why = format!(
+            "a positive multiple of {unit} bytes, the unit of places: a `size` that divides the space fits"
+        );
         return Err(("space", why));
     }
     if !whole(p.hot.0, p.piece.0) || p.hot.0 > p.space.0 {

@@ -1,0 +1,202 @@
+//! What the figures of a run mean: which requests count, what is exact, and what bytes are held against what bytes.
+
+use nandu_base::{Precondition, Span};
+use nandu_sim::replay::CAP_DEFAULT;
+use nandu_sim::run::RunError;
+use nandu_sim::tap::{run_tapped, Look, Tap};
+use nandu_sim::verify::run_verified;
+use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
+use nandu_stack::Stack;
+use nandu_trace::synth;
+use serde_json::{json, Value};
+use std::sync::Arc;
+
+fn workload(export: usize, params: Value, pace: Option<Pace>) -> RunWorkload {
+    let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, 1 + export as u64)).expect("a trace");
+    RunWorkload {
+        export,
+        trace: Arc::new(trace),
+        trace_hash: String::new(),
+        fit: String::new(),
+        pace,
+        passes: 1,
+        warm_up: 0,
+    }
+}
+
+fn options(workloads: Vec<RunWorkload>) -> RunOptions {
+    let (precondition, stack_name) = (Precondition::Empty, "test".into());
+    RunOptions { workloads, seed: 1, precondition, warm_up: 0, stack_name }
+}
+
+fn run(toml: &str, options: &RunOptions) -> RunResult {
+    let stack = Stack::parse(toml).unwrap_or_else(|error| panic!("{error}"));
+    nandu_sim::run(&stack, options, |_| {}).expect("the stack runs")
+}
+
+fn rate(per_second: u64) -> Option<Pace> {
+    Some(Pace::Rate { interval: Span(1_000_000_000 / per_second), cap: CAP_DEFAULT })
+}
+
+const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
+    over_provisioning = 0.25\n";
+
+/// Two exports on one device that takes 100 us for each request of 4 KiB, one at a time.
+const SLOW: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n\
+    [device.as]\nkind = \"slice\"\nbelow = \"m\"\nsize = \"4 MiB\"\n\
+    [device.bs]\nkind = \"slice\"\nbelow = \"m\"\noffset = \"4 MiB\"\nsize = \"4 MiB\"\n\
+    [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nbandwidth = \"40 MB\"\n";
+
+fn small(requests: u64) -> Value {
+    json!({ "requests": requests, "space": 1 << 20, "write": 1 })
+}
+
+#[test]
+fn each_workload_has_its_own_warm_up() {
+    let mut warm = workload(0, small(600), rate(800));
+    warm.warm_up = 300;
+    let result = run(SLOW, &options(vec![warm.clone(), workload(1, small(300), rate(500))]));
+    let measured: Vec<u64> = result.tenants.iter().map(|t| t.all.requests).collect();
+    assert_eq!((measured, result.all.requests), (vec![300, 300], 600));
+    assert_eq!(result.provenance.warm_up_requests, 300);
+    assert_eq!(result.layers[0].requests["write"], 899, "the disk counts from the first request that does");
+    // All warm up: the disk counts from the first that does, too.
+    let mut other = workload(1, small(300), rate(500));
+    other.warm_up = 299;
+    let result = run(SLOW, &options(vec![warm, other]));
+    let measured: Vec<u64> = result.tenants.iter().map(|t| t.all.requests).collect();
+    assert_eq!(measured, [300, 1]);
+    assert!((400..700).contains(&result.layers[0].requests["write"]), "{:?}", result.layers[0].requests);
+}
+
+#[test]
+fn a_warm_up_that_never_ends_is_no_measurement() {
+    let pace = Pace::ClosedFor { outstanding: 1, runtime: Span::from_ms(10) };
+    let mut options = options(vec![workload(0, small(10_000), Some(pace))]);
+    options.warm_up = 5_000;
+    let stack = Stack::parse(SLOW).expect("a stack");
+    let error = nandu_sim::run(&stack, &options, |_| {}).expect_err("nothing counts");
+    assert!(matches!(error, RunError::NothingCounts { warm_up: 5_000, issued: 50..=150 }), "{error}");
+}
+
+#[test]
+fn saturation_is_seen_beside_a_workload_that_waits() {
+    let idle = || workload(1, small(1), Some(Pace::Closed { outstanding: 1 }));
+    let result = run(SLOW, &options(vec![workload(0, small(2_000), rate(50_000)), idle()]));
+    assert!(result.saturated);
+    assert!(result.tenants[0].device.backlogged && !result.tenants[1].device.backlogged);
+    assert_eq!(result.jain_thousandths, None, "one tenant asks all the time: there is nothing to compare");
+    let result = run(SLOW, &options(vec![workload(0, small(2_000), rate(5_000)), idle()]));
+    assert!(!result.saturated);
+    // Many children of few requests are no backlog.
+    let stripe = "[export.data]\ndevice = \"s\"\n[device.s]\nkind = \"stripe\"\nlegs = [\"m\", \"n\"]\nchunk = \"4 KiB\"\n\
+        [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nlatency = \"100 ms\"\n\
+        [device.n]\nkind = \"memory\"\nsize = \"8 MiB\"\nlatency = \"100 ms\"\n";
+    let large = json!({ "requests": 40, "space": 4 << 20, "write": 1, "size": 1 << 20 });
+    let result = run(stripe, &options(vec![workload(0, large, rate(1_000))]));
+    assert!(!result.saturated);
+}
+
+#[test]
+fn least_most_and_deviation_are_exact() {
+    let one = run(SSD, &options(vec![workload(0, small(1), None)]));
+    let (all, layer) = (&one.all, &one.layers[0]);
+    assert_eq!((all.min_ns, all.max_ns, all.stddev_ns), (layer.latency_max_ns, layer.latency_max_ns, 0));
+    assert_eq!((all.p50_ns, all.p99_99_ns), (all.max_ns, all.max_ns));
+    let many = run(SSD, &options(vec![workload(0, small(100), rate(100))]));
+    assert_eq!((many.all.min_ns, many.all.stddev_ns), (many.all.max_ns, 0), "all alike");
+
+    /// Latencies in the order of the ends.
+    struct All(Vec<u64>);
+    impl Tap for All {
+        fn ended(&mut self, request: &nandu_sim::tap::Ended) {
+            self.0.push(request.latency().0);
+        }
+    }
+    let stack = Stack::parse(SSD).expect("a stack");
+    let mixed = json!({ "requests": 5_000, "space": 1 << 20, "write": 0.5 });
+    let options = options(vec![workload(0, mixed, rate(20_000))]);
+    let seen = run_tapped(&stack, &options, All(Vec::new()), Look::default(), |_| {}).expect("it runs");
+    let (all, times) = (&seen.result.all, seen.tap.0);
+    assert_eq!((times.iter().min(), times.iter().max()), (Some(&all.min_ns), Some(&all.max_ns)));
+    let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
+    let variance = times.iter().map(|&t| (t as f64 - mean).powi(2)).sum::<f64>() / times.len() as f64;
+    assert!((variance.sqrt() - all.stddev_ns as f64).abs() < 2.0, "{variance} {}", all.stddev_ns);
+}
+
+#[test]
+fn latencies_beyond_hours_are_told_apart() {
+    let slow = "[export.data]\ndevice = \"queue\"\n[tenant.data]\nmax = { wbps = \"1 B\" }\n\
+        [device.queue]\nkind = \"queue\"\nbelow = \"m\"\n\
+        [device.m]\nkind = \"memory\"\nsize = \"8 MiB\"\nlatency = \"1 us\"\n";
+    let result = run(slow, &options(vec![workload(0, small(40), Some(Pace::Closed { outstanding: 40 }))]));
+    let hours = |ns: u64| ns / 3_600_000_000_000;
+    let all = &result.all;
+    assert!(hours(all.p50_ns) > 15 && hours(all.max_ns) > 40 && all.p99_ns <= all.max_ns, "{all:?}");
+}
+
+#[test]
+fn write_amplification_is_bytes_over_bytes_of_the_host() {
+    let filled =
+        |result: &RunResult| (result.waf_thousandths.unwrap(), result.drive_waf_thousandths.unwrap());
+    // Whole pages, a drive alone: both are the same.
+    let page = json!({ "requests": 20_000, "space": 8 << 20, "write": 1 });
+    let mut aged = options(vec![workload(0, page, Some(Pace::Closed { outstanding: 8 }))]);
+    aged.precondition = Precondition::Filled;
+    let (waf, drive) = filled(&run(SSD, &aged));
+    assert!(waf == drive && waf > 1_000, "{waf} {drive}");
+    // Sectors: a page is programmed for each.
+    let sectors = json!({ "requests": 500, "space": 1 << 20, "write": 1, "size": 512 });
+    let (waf, drive) = filled(&run(SSD, &options(vec![workload(0, sectors, rate(100))])));
+    let page = 4096 * 1000 / 512;
+    assert!(drive < 1_100 && waf.is_multiple_of(page) && waf >= page, "{waf} {drive}");
+    // A mirror writes everything twice.
+    let mirror = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n";
+    let leg = |name: &str| {
+        SSD.split_once("[device.ssd]")
+            .unwrap()
+            .1
+            .to_string()
+            .replace("kind", &format!("[device.{name}]\nkind"))
+    };
+    let mirror = format!("{mirror}{}{}", leg("a"), leg("b"));
+    let (waf, drive) = filled(&run(&mirror, &options(vec![workload(0, small(500), rate(100))])));
+    assert!(waf >= 2 * drive && drive < 1_100, "{waf} {drive}");
+}
+
+#[test]
+fn flash_under_a_hybrid_counts() {
+    let hybrid = include_str!("../../../stacks/hybrid.toml");
+    let load = json!({ "requests": 3_000, "space": 64 << 20, "write": 1 });
+    let result = run(hybrid, &options(vec![workload(0, load, Some(Pace::Closed { outstanding: 4 }))]));
+    let figure = |name: &str| result.layers.iter().filter_map(|l| l.counters.get(name)).sum::<u64>();
+    let programmed = figure("slc_bytes_written") + figure("mlc_bytes_written");
+    assert!(programmed > 4 << 20, "{programmed}");
+    // The rings' own count is of pages that were sent, the chips' of pages that were programmed.
+    assert!(figure("nand_bytes_written").abs_diff(programmed) < 1 << 20);
+    let waf = u128::from(figure("nand_bytes_written")) * 1000 / u128::from(result.writes.bytes);
+    assert_eq!(result.waf_thousandths, Some(waf as u64));
+}
+
+const LEAVES: &str = "[export.data]\ndevice = \"ssd\"\n\
+    [change.leave]\nat = \"50 ms\"\ndevice = \"ssd\"\nremove = 1\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
+    over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+    tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
+
+#[test]
+fn what_failed_was_not_served() {
+    let options = options(vec![workload(0, small(100), rate(1_000))]);
+    let result = run(LEAVES, &options);
+    let all = &result.all;
+    assert!(all.failed > 40 && all.requests + all.failed == 100, "{} and {}", all.requests, all.failed);
+    assert!(all.min_ns > 1_000 && all.p50_ns > 1_000, "{all:?}");
+    assert_eq!(all.bytes, all.requests * 4096);
+    assert_eq!(result.lifetime.expect("there is flash").host_bytes_written, all.bytes);
+    assert_eq!(result.iops, all.requests * 1_000_000_000 / result.span_ns);
+    // A tenant that leaves is a cause; a verified run takes its failures for what they are.
+    let stack = Stack::parse(LEAVES).expect("a stack");
+    let verified = run_verified(&stack, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(verified.all.failed, all.failed);
+}
