@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_nothing_heeds_is_said() {
         let unused = "[tenant.zzz]: no export has this tenant".to_string();
-        assert_eq!(unheeded(&stack(true, "")), [unused.clone()]);
+        assert_eq!(unheeded(&stack(true, "")), std::slice::from_ref(&unused));
         let said = unheeded(&stack(false, ""));
         assert!(said[0].starts_with("[tenant.a]: weight, max, target_latency has no effect"), "{said:?}");
         assert_eq!(said[1], unused);

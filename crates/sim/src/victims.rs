@@ -45,6 +45,7 @@ mod tests {
             charges: Vec::new(),
             busy_ns: BTreeMap::new(),
             energy: Vec::new(),
+            tenants: Vec::new(),
         }
     }
 

@@ -30,6 +30,7 @@ fn result() -> RunResult {
             trace: Arc::new(trace),
             trace_hash: String::new(),
             fit: String::new(),
+            warm_up: 0,
             pace: Some(Pace::ClosedFor { outstanding: 16, runtime: Span::from_secs(2) }),
             passes: 1,
         }

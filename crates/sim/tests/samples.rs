@@ -22,9 +22,9 @@ fn samples_agree_with_the_result() {
             trace: Arc::new(trace),
             trace_hash: String::new(),
             fit: String::new(),
+            warm_up: 0,
             pace: Some(Pace::Closed { outstanding: 4 }),
             passes: 1,
-            warm_up: 0,
         };
         let options = RunOptions {
             workloads: vec![workload],
@@ -80,6 +80,7 @@ fn a_runtime_is_sampled_all_along() {
             trace: Arc::new(trace),
             trace_hash: String::new(),
             fit: String::new(),
+            warm_up: 0,
             pace: Some(Pace::ClosedFor { outstanding: 4, runtime }),
             passes: 1,
         };

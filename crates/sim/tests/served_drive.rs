@@ -23,6 +23,7 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
             trace: Arc::new(trace),
             trace_hash: String::new(),
             fit: String::new(),
+            warm_up: 0,
             pace: Some(Pace::ClosedFor { outstanding: 64, runtime: Span::from_secs(10) }),
             passes: 4,
         }

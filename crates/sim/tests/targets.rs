@@ -27,6 +27,7 @@ fn result(target: &str) -> RunResult {
             trace: Arc::new(trace),
             trace_hash: String::new(),
             fit: String::new(),
+            warm_up: 0,
             pace: Some(Pace::ClosedFor { outstanding, runtime: Span::from_ms(500) }),
             passes: 1,
         }

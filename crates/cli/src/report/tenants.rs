@@ -47,8 +47,11 @@ fn moments(at: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
 /// Lines that can be told apart in a plot.
 const LINES: usize = 8;
 
-/// What is drawn: class, name and points of each line. Of many lines the smallest are added up to one.
-fn drawn(lines: &[Line]) -> Vec<(String, String, Vec<(f64, f64)>)> {
+/// Class, name and points of a line as it is drawn.
+type Drawn = (String, String, Vec<(f64, f64)>);
+
+/// What is drawn. Of many lines the smallest are added up to one.
+fn drawn(lines: &[Line]) -> Vec<Drawn> {
     let line = |i: usize| (series(i), lines[i].0.clone(), lines[i].1.clone());
     if lines.len() <= LINES {
         return (0..lines.len()).map(line).collect();
