@@ -142,7 +142,10 @@ impl Reactor {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new(setup: Setup) -> io::Result<Reactor> {
-        let poll = Poll::new()?;
+        let mut poll = Poll::new()?;
+        if setup.emulated.contains(&true) {
+            poll.be_precise()?;
+        }
         poll.add(setup.completions.fd(), Source::Wake, Interest::READ)?;
         let legs = setup.media.into_iter().zip(&setup.emulated).map(|(medium, &is_emulated)| {
             medium.map(|(backend, there)| {
@@ -360,6 +363,7 @@ impl Reactor {
             Source::Client(key) => self.client_ready(key, event),
             Source::Control(key) => self.control_ready(key),
             Source::Outside(number) => self.outside.push(number),
+            Source::Alarm => {}
         }
     }
 

@@ -4,6 +4,9 @@ use super::slab::Key;
 use nandu_base::Span;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::time::{
+    timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags,
+};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -22,6 +25,8 @@ pub(crate) enum Source {
     Control(Key),
     /// Something the caller of the reactor watches, by its own number.
     Outside(u32),
+    /// The alarm of a [`Poll`] that is precise; nobody else hears of it.
+    Alarm,
 }
 
 impl Source {
@@ -34,6 +39,7 @@ impl Source {
             Source::Client(key) => pack(3, key),
             Source::Control(key) => pack(4, key),
             Source::Outside(n) => 5 << 56 | u64::from(n),
+            Source::Alarm => 6 << 56,
         }
     }
 
@@ -45,7 +51,8 @@ impl Source {
             2 => Source::ControlListener,
             3 => Source::Client(key),
             4 => Source::Control(key),
-            _ => Source::Outside(key.slot),
+            5 => Source::Outside(key.slot),
+            _ => Source::Alarm,
         }
     }
 }
@@ -76,15 +83,25 @@ pub(crate) struct Ready {
     pub broken: bool,
 }
 
-/// An epoll instance.
+/// An epoll instance. Its own timeouts are in whole milliseconds; one that is precise has a timer of the system beside it.
 pub(crate) struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
+    alarm: Option<OwnedFd>,
 }
 
 impl Poll {
     pub fn new() -> io::Result<Poll> {
-        Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(64) })
+        Ok(Poll { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(64), alarm: None })
+    }
+
+    /// From here on timeouts are in nanoseconds, for a system call more each.
+    pub fn be_precise(&mut self) -> io::Result<()> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let alarm = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        self.add(&alarm, Source::Alarm, Interest::READ)?;
+        self.alarm = Some(alarm);
+        Ok(())
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
@@ -106,16 +123,32 @@ impl Poll {
             tv_sec: (span.0 / 1_000_000_000) as i64,
             tv_nsec: (span.0 % 1_000_000_000) as i64,
         });
+        let timeout = match (&self.alarm, timeout) {
+            (Some(alarm), Some(at)) if at.tv_sec > 0 || at.tv_nsec > 0 => {
+                let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+                timerfd_settime(alarm, TimerfdTimerFlags::empty(), &once)?;
+                None
+            }
+            (_, timeout) => timeout,
+        };
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        ready.extend(self.events.iter().map(|event| Ready {
-            source: Source::decode(event.data.u64()),
-            broken: { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR),
-        }));
+        for event in &self.events {
+            let source = Source::decode(event.data.u64());
+            match (source, &self.alarm) {
+                (Source::Alarm, Some(alarm)) => {
+                    let _ = rustix::io::read(alarm, &mut [0; 8]); // it may have been set anew since
+                }
+                _ => {
+                    let broken = { event.flags }.intersects(EventFlags::HUP | EventFlags::ERR);
+                    ready.push(Ready { source, broken });
+                }
+            }
+        }
         Ok(())
     }
 }
