@@ -350,7 +350,7 @@ mod tests {
             let (mut board, mut plain) = (Board::new(2, 2, false), Vec::new());
             for number in 0..30 {
                 // Each number once, in an order that is a little out of order.
-                let number = number ^ rng.below(2) * 3;
+                let number = number ^ (rng.below(2) * 3);
                 if plain.iter().any(|&(n, _)| n == number) {
                     continue;
                 }
