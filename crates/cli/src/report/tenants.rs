@@ -47,12 +47,9 @@ fn moments(at: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
 /// Lines that can be told apart in a plot.
 const LINES: usize = 8;
 
-/// Class, name and points of a line as it is drawn.
-type Drawn = (String, String, Vec<(f64, f64)>);
-
-/// What is drawn. Of many lines the smallest are added up to one.
-fn drawn(lines: &[Line]) -> Vec<Drawn> {
-    let line = |i: usize| (series(i), lines[i].0.clone(), lines[i].1.clone());
+/// What is drawn: class and line. Of many lines the smallest are added up to one.
+fn drawn(lines: &[Line]) -> Vec<(String, Line)> {
+    let line = |i: usize| (series(i), lines[i].clone());
     if lines.len() <= LINES {
         return (0..lines.len()).map(line).collect();
     }
@@ -67,7 +64,7 @@ fn drawn(lines: &[Line]) -> Vec<Drawn> {
         added.iter_mut().zip(&lines[i].1).for_each(|(sum, p)| *sum = (p.0, sum.1 + p.1));
     }
     let name = format!("the other {} together", rest.len());
-    own.iter().map(|&i| line(i)).chain([("line rest".into(), name, added)]).collect()
+    own.iter().map(|&i| line(i)).chain([("line rest".into(), (name, added))]).collect()
 }
 
 fn plot(title: &str, label: &str, lines: &[Line], marks: &[(f64, &str)], show: fn(f64) -> String) -> String {
@@ -84,10 +81,10 @@ fn plot(title: &str, label: &str, lines: &[Line], marks: &[(f64, &str)], show: f
         chart.mark(*at, text);
     }
     let drawn = drawn(lines);
-    for (class, _, points) in &drawn {
+    for (class, (_, points)) in &drawn {
         chart.line(&format!("{class} thin"), points);
     }
-    let names: Vec<_> = drawn.into_iter().map(|(class, name, _)| (class, name)).collect();
+    let names: Vec<_> = drawn.into_iter().map(|(class, (name, _))| (class, name)).collect();
     let drawn = chart.svg.finish(&format!("{label} over time, by tenant"));
     format!("<h3>{title}</h3>\n{}{drawn}", legend(&names))
 }
@@ -176,11 +173,11 @@ mod tests {
         let lines: Vec<Line> =
             (0..16).map(|i| (format!("t{i}"), vec![(1.0, f64::from(i)), (2.0, 1.0)])).collect();
         let drawn = drawn(&lines);
-        let names: Vec<&str> = drawn.iter().map(|(_, name, _)| name.as_str()).collect();
+        let names: Vec<&str> = drawn.iter().map(|(_, (name, _))| name.as_str()).collect();
         assert_eq!(names, ["t9", "t10", "t11", "t12", "t13", "t14", "t15", "the other 9 together"]);
         // A line keeps its colour; the rest is 0 + 1 + ... + 8.
         assert_eq!(drawn[0].0, series(9));
-        assert_eq!(drawn[7].2, [(1.0, 36.0), (2.0, 9.0)]);
+        assert_eq!(drawn[7].1 .1, [(1.0, 36.0), (2.0, 9.0)]);
         assert_eq!(super::drawn(&lines[..8]).len(), 8);
     }
 

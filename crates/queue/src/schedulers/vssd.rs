@@ -13,8 +13,8 @@
 //! *Why credits are few.* Turns of different channels do not agree. While a tenant has its turn at one channel and another has
 //! it at the next, what the first asks for there piles up until all it may have outstanding lies at the channel that does not
 //! serve it; the other then takes both. With credits worth many more requests than a tenant keeps outstanding that costs a
-//! share: in stacks/served-tenants.toml, 64 outstanding, 73.3 to 76.1 % (four seeds) with turns of 488 requests at weight
-//! 100, 74.7 to 75.1 % with turns of 24. So the default is two reads, as with `drr`.
+//! share: in stacks/served-tenants.toml with cost in bytes, 64 outstanding, 73.3 to 76.1 % (four seeds) with turns of 488
+//! requests at weight 100, 74.7 to 75.1 % with turns of 24. So the default is two reads, as with `drr`.
 //!
 //! Where a request will be served is asked of the device below (`locate`). Where it does not know, as for a page not yet
 //! written, the channel is that of the address striped over `channels`.
