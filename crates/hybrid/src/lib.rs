@@ -49,6 +49,7 @@ mod commit;
 mod config;
 mod demote;
 mod dram;
+mod events;
 mod figures;
 mod gather;
 mod gc;

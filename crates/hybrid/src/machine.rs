@@ -16,9 +16,8 @@ use crate::policy::below::Below;
 use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
 use nandu_base::{
-    BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, EnergyPart, ErrorKind, Flags,
-    Instant, Limits, Machine, Op, OpenError, OpenHow, Payload, Peek, RamPower, ReqId, Span, Step, TenantId,
-    TimerKey, Violation,
+    BuildContext, ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Limits, Op, Payload, ReqId,
+    Span, TenantId, TimerKey,
 };
 use std::collections::VecDeque;
 
@@ -74,7 +73,7 @@ pub(crate) enum Tag {
     Record,
 }
 
-const TAGS: [Tag; 12] = [
+pub(crate) const TAGS: [Tag; 12] = [
     Tag::Header,
     Tag::Data,
     Tag::Prepare,
@@ -108,7 +107,7 @@ pub(crate) struct Hybrid {
     /// The next version.
     pub version: u64,
     /// Grows with each start and failure: answers to older requests are not heard.
-    epoch: u16,
+    pub epoch: u16,
     pub in_flight: u32,
     pub gone: Vec<bool>,
     /// A child was lost since the last start.
@@ -270,7 +269,7 @@ impl Hybrid {
     }
 
     /// Does what events have made possible, until nothing more is.
-    fn advance(&mut self, cx: &mut Cx<'_>) {
+    pub fn advance(&mut self, cx: &mut Cx<'_>) {
         while std::mem::take(&mut self.stir) {
             if !matches!(self.phase, Phase::Running | Phase::Closing) || self.opening.close_is_due {
                 break;
@@ -311,7 +310,7 @@ impl Hybrid {
         }
     }
 
-    fn idle_is_over(&mut self, cx: &mut Cx<'_>) {
+    pub fn idle_is_over(&mut self, cx: &mut Cx<'_>) {
         self.idle_timer = false;
         if self.pauses(cx) {
             self.flushing = self.dram.waiting > 0;
@@ -323,190 +322,4 @@ impl Hybrid {
 /// A failure of a whole request.
 pub(crate) fn whole(kind: ErrorKind) -> nandu_base::IoError {
     nandu_base::IoError { kind, at: ByteLen::ZERO, len: ByteLen::ZERO }
-}
-
-impl Machine for Hybrid {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn keeps_records(&self) -> bool {
-        true
-    }
-
-    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
-        if let Some(k) = (0..cx.peek.children()).find(|&k| !cx.peek.is_open(k as u8)) {
-            cx.opened(Err(OpenError::Child(k as u8)));
-            return Step::Idle;
-        }
-        self.phase = Phase::Opening;
-        self.gone.fill(false);
-        self.opening.is_first = true;
-        self.start_open(how, cx);
-        Step::Idle
-    }
-
-    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
-        self.opening.close_is_due = self.phase != Phase::Running;
-        if self.opening.close_is_due {
-            // A start that is under way is given up.
-            self.begin_epoch();
-            self.opening.abandon(cx.pool);
-        }
-        self.phase = Phase::Closing;
-        self.begin_close();
-        self.stir = true;
-        self.advance(cx);
-        Step::Idle
-    }
-
-    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if self.phase != Phase::Running {
-            return cx.fail(id, ErrorKind::Gone);
-        }
-        if cx.requests[id].op == Op::Reset {
-            return cx.fail(id, ErrorKind::Unsupported);
-        }
-        self.last_request = cx.now;
-        self.stir |= cx.requests[id].op != Op::Read;
-        self.admit(id, cx);
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        self.in_flight -= 1;
-        let request = &cx.requests[id];
-        let (cookie, failed) = (request.cookie, request.error.is_some());
-        let (tag, epoch, index) = (TAGS[(cookie >> 56) as usize], (cookie >> 32) as u16, cookie as u32);
-        self.stir = true;
-        if epoch == self.epoch {
-            match tag {
-                Tag::Header | Tag::Data => self.group_part_done(index as usize, tag, failed, cx),
-                Tag::Prepare => self.unit_prepared(index as usize, failed, cx),
-                Tag::Load => self.load_done(index, id, cx),
-                Tag::Collect => self.collect_read(index as usize, failed, cx),
-                Tag::Demote => self.demoted(index as usize, failed, cx),
-                Tag::DemoteFlush => self.batch_flushed(index as usize, failed, cx),
-                Tag::Erase | Tag::EraseFlush => {
-                    self.erased(index as usize, tag == Tag::EraseFlush, failed, cx);
-                }
-                Tag::Commit => self.commit_flushed(failed, cx),
-                Tag::Bypass => self.bypass_done(index, id, cx),
-                Tag::Record => self.record_done(id, cx),
-            }
-        }
-        if self.in_flight == 0 && self.phase == Phase::Failed && !self.opening.is_first {
-            self.try_reopen(cx);
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
-        match key {
-            IDLE => self.idle_is_over(cx),
-            _ => self.try_reopen(cx),
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
-        match event {
-            DeviceEvent::Lost => {
-                self.gone[usize::from(child)] = true;
-                self.was_lost = true;
-                if self.phase == Phase::Opening {
-                    self.open_failed(OpenError::Child(child), cx);
-                } else {
-                    self.fail(ErrorKind::Gone, cx);
-                }
-            }
-            DeviceEvent::Back => {
-                // What it held in volatile memory is gone, whether or not it said so.
-                self.fail(ErrorKind::Gone, cx);
-                self.gone[usize::from(child)] = false;
-                self.was_lost = true;
-                if !self.opening.is_first {
-                    self.try_reopen(cx);
-                }
-            }
-            DeviceEvent::Standby(stands) if child == self.disk => {
-                self.disk_stands = stands;
-                self.stir = true;
-            }
-            DeviceEvent::Standby(_)
-            | DeviceEvent::GcPressure(_)
-            | DeviceEvent::Resized(_)
-            | DeviceEvent::Notice(_) => {}
-        }
-        self.advance(cx);
-        cx.only_step()
-    }
-
-    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
-        if self.phase == Phase::Running {
-            self.note_use(offset, len);
-        }
-        None
-    }
-
-    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
-        if op != Op::Read || len == ByteLen::ZERO {
-            return Span::ZERO;
-        }
-        let page = (offset.0 / self.page) as u32;
-        if self.dram.find(page).is_some() {
-            return Span::ZERO;
-        }
-        let (child, at) = self.source(page);
-        peek.expected_latency(child, op, at, ByteLen(self.page))
-    }
-
-    fn is_busy(&self, _peek: &Peek<'_>) -> bool {
-        !self.wait_frames.is_empty()
-    }
-
-    fn counters(&self, out: &mut Vec<Counter>) {
-        self.put_figures(out);
-    }
-
-    /// The DRAM: what the host wrote and what came from below went in; what the host read and what was appended went out.
-    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
-        let time = Span(to.0.saturating_sub(from.0));
-        RamPower::DDR3L.account(self.dram.frames.len() as u64 * self.page, self.moved_in_dram(), time, out);
-    }
-
-    fn reset_counters(&mut self) {
-        self.count = Counts::default();
-    }
-
-    fn check(&self) -> Result<(), Violation> {
-        if self.phase != Phase::Running {
-            return Ok(());
-        }
-        let broken = |what: &str| Err(Violation { invariant: "I-12", what: what.into() });
-        for ring in &self.rings {
-            if ring.used > ring.shape.units || ring.start >= ring.shape.units {
-                return broken("the units in use are more than the ring has");
-            }
-        }
-        if !self.dram.is_sound() {
-            return broken("a frame that waits to be appended is not in the row, or one that does not is");
-        }
-        if !self.promotes_only_used() {
-            let what = "a page that was only read ahead is on its way to the top ring".into();
-            return Err(Violation { invariant: "unused_not_promoted", what });
-        }
-        let unit_in_use = |unit: u32| {
-            let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);
-            self.rings[ring].is_used(unit - self.rings[ring].shape.unit_base)
-        };
-        let in_use = |slot: u32| {
-            let ring = &self.rings[self.ring_of_slot(slot)];
-            ring.is_used(ring.shape.unit_of(slot))
-        };
-        self.map.check(in_use, unit_in_use)
-    }
 }

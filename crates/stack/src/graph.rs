@@ -7,11 +7,13 @@
 //! **Order.** One call into a machine yields a step and further effects. The step is followed to its end first; effects
 //! are queued behind those of earlier calls and taken first in, first out.
 
+mod commands;
+mod look;
+
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, ChargeTable, Content, Cx, Deal, DealError, Dealt, DeviceEvent,
-    Effect, Flags, Instant, LayerStats, Machine, Medium, Node, Notice, Op, OpenError, OpenHow, Owner,
-    Payload, PayloadPool, Peek, Phase, ReqId, Request, RequestTable, Span, State, Step, TenantId,
-    TenantShare, TenantStats, TimerKey, Violation,
+    ByteLen, ByteOffset, ChargeTable, Content, Cx, DeviceEvent, Effect, Flags, Instant, LayerStats, Machine,
+    Medium, Node, Notice, Op, OpenError, OpenHow, Owner, Payload, PayloadPool, Peek, Phase, ReqId, Request,
+    RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 
@@ -137,44 +139,9 @@ impl Graph {
         graph
     }
 
-    /// Number of machines.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Whether there is no machine; never the case for a stack that was checked.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
-    /// A machine's name.
-    pub fn name(&self, node: u32) -> &str {
-        &self.names[node as usize]
-    }
-
-    /// A machine.
-    pub fn machine(&self, node: u32) -> &dyn Machine {
-        &*self.nodes[node as usize].machine
-    }
-
     /// Every machine notes from now on what its lanes do between these two moments.
     pub fn watch_lanes(&mut self, from: Instant, to: Instant) {
         self.nodes.iter_mut().for_each(|node| node.machine.watch_lanes(from, to));
-    }
-
-    /// What a machine was charged.
-    pub fn charges(&self, node: u32) -> &ChargeTable {
-        &self.nodes[node as usize].charges
-    }
-
-    /// A layer's figures.
-    pub fn stats(&self, node: u32) -> &LayerStats {
-        &self.nodes[node as usize].stats
-    }
-
-    /// A layer's figures by tenant, SYSTEM first; empty where there is one tenant.
-    pub fn tenant_stats(&self, node: u32) -> &[TenantStats] {
-        self.by_tenant.get(node as usize).map_or(&[], |tenants| tenants)
     }
 
     /// A request reaches a layer of a stack with several tenants.
@@ -207,57 +174,9 @@ impl Graph {
         }
     }
 
-    /// Whether the machine is open.
-    pub fn is_open(&self, node: u32) -> bool {
-        self.nodes[node as usize].open
-    }
-
-    /// How the machine's start ended, once it has.
-    pub fn open_result(&self, node: u32) -> Option<&Result<(), OpenError>> {
-        self.results[node as usize].as_ref()
-    }
-
-    /// The first violation that a machine's check or a path reports.
-    pub fn check(&self) -> Result<(), Violation> {
-        if let Some(violation) = &self.violation {
-            return Err(violation.clone());
-        }
-        self.nodes.iter().try_for_each(|node| node.machine.check())
-    }
-
     /// Takes the media away, as a crash or the end of a run does. The graph cannot run afterwards.
     pub fn into_media(self) -> Vec<Option<Box<dyn Medium>>> {
         self.nodes.into_iter().map(|node| node.medium).collect()
-    }
-
-    /// About how long a request to `node` would take.
-    pub fn expected_latency(
-        &self,
-        node: u32,
-        op: Op,
-        offset: ByteOffset,
-        len: ByteLen,
-        now: Instant,
-    ) -> Span {
-        let index = node as usize;
-        let asked = &self.nodes[index];
-        let peek = Peek::new(&self.nodes[..index], &asked.children, now);
-        asked.machine.expected_latency(op, offset, len, &peek)
-    }
-
-    /// Lets the machines warm what a request that will come soon needs.
-    #[inline(always)]
-    pub fn prepare(&self, node: u32, op: Op, mut offset: ByteOffset, len: ByteLen) {
-        let mut node = &self.nodes[node as usize];
-        while let Some((child, below)) = node.machine.prepare(op, offset, len) {
-            node = &self.nodes[node.children[usize::from(child)] as usize];
-            offset = below;
-        }
-    }
-
-    /// How many requests ahead the machines want to be told what comes.
-    pub fn foresight(&self) -> u32 {
-        self.nodes.iter().map(|node| node.machine.foresight()).max().unwrap_or(0)
     }
 
     /// Tells the machines below and at `node` what comes.
@@ -360,62 +279,6 @@ impl Graph {
     pub fn device_event<D: Driver>(&mut self, node: u32, event: DeviceEvent, now: Instant, driver: &mut D) {
         self.queue.push_back((node, Effect::Event(event)));
         self.drain(now, driver);
-    }
-
-    /// Asks machine `node` for something on behalf of an operator.
-    ///
-    /// # Errors
-    /// Why it is not done; then nothing has changed.
-    pub fn admin<D: Driver>(
-        &mut self,
-        node: u32,
-        admin: Admin,
-        now: Instant,
-        driver: &mut D,
-    ) -> Result<(), AdminError> {
-        let mut result = Ok(());
-        let step = self.call(node, now, |me, cx| {
-            result = me.machine.admin(admin, cx);
-            Step::Idle
-        });
-        self.follow(node, step, now, driver);
-        result
-    }
-
-    /// From here on `tenant` may ask for this: every machine that was started hears of it, children first.
-    pub fn change_share<D: Driver>(
-        &mut self,
-        tenant: TenantId,
-        share: &TenantShare,
-        now: Instant,
-        driver: &mut D,
-    ) {
-        for node in 0..self.nodes.len() as u32 {
-            if self.life[node as usize] == Life::Started {
-                let step = self.call(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
-                self.follow(node, step, now, driver);
-            }
-        }
-    }
-
-    /// Changes the space that tenants have inside one device.
-    ///
-    /// # Errors
-    /// As [`Machine::deal`].
-    pub fn deal<D: Driver>(
-        &mut self,
-        node: u32,
-        deal: Deal,
-        now: Instant,
-        driver: &mut D,
-    ) -> Result<Dealt, DealError> {
-        let mut dealt = Err(DealError::Fixed);
-        let step = self.call(node, now, |me, cx| {
-            dealt = me.machine.deal(deal, cx);
-            Step::Idle
-        });
-        self.follow(node, step, now, driver);
-        dealt
     }
 
     #[inline(always)]

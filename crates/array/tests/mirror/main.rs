@@ -1,10 +1,13 @@
 //! The mirror under test: two drives with volatile caches, cuts, losses, bad sectors, and an oracle.
 
 mod cuts;
+mod faults;
 mod forks;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hetero;
+mod knobs;
+mod options;
 mod plants;
 mod random;
 mod scenarios;

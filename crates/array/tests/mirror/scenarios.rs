@@ -1,29 +1,25 @@
 //! Single stories: what must happen in each state, step by step.
 
 use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::layout::{Layout, Superblock};
-use nandu_array::mirror::{kind, Fresh, MirrorConfig, ReadPolicy};
-use nandu_base::{
-    BuildContext, ByteLen, Content, DeviceConfig, ErrorKind, Limits, Op, OpenError, OpenHow, Precondition,
-    Span, Stamp,
-};
-use std::collections::BTreeSet;
+use nandu_array::mirror::layout::Superblock;
+use nandu_array::mirror::Fresh;
+use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, OpenHow, Span, Stamp};
 
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
-const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false };
+pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
+pub(super) const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+pub(super) const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false };
 
-fn made(setup: Setup) -> World {
+pub(super) fn made(setup: Setup) -> World {
     let mut w = World::new(setup);
     w.open(CREATE).expect("two blank legs become a mirror");
     w
 }
 
-fn ok(w: &World) {
+pub(super) fn ok(w: &World) {
     assert_eq!(w.wrong, None);
 }
 
-fn written(w: &mut World, first: u64, count: u64) {
+pub(super) fn written(w: &mut World, first: u64, count: u64) {
     let a = w.write(first, count);
     w.wait(&[a]);
     let f = w.flush();
@@ -31,7 +27,7 @@ fn written(w: &mut World, first: u64, count: u64) {
     assert!(w.is_ok(a) && w.is_ok(f));
 }
 
-fn quiet(w: &mut World) {
+pub(super) fn quiet(w: &mut World) {
     w.run(100_000);
     w.read_all();
     w.run(100_000);
@@ -39,13 +35,13 @@ fn quiet(w: &mut World) {
     ok(w);
 }
 
-fn until_pair(w: &mut World) {
+pub(super) fn until_pair(w: &mut World) {
     while !w.is_pair() {
         assert!(w.step(), "the leg does not rejoin");
     }
 }
 
-fn refusal(result: Result<(), OpenError>) -> String {
+pub(super) fn refusal(result: Result<(), OpenError>) -> String {
     match result {
         Err(OpenError::Refused { why, remedy }) => format!("{why}; {remedy}"),
         other => panic!("not refused: {other:?}"),
@@ -58,7 +54,7 @@ pub fn newest(w: &World, leg: usize) -> Option<Superblock> {
     slots.into_iter().flatten().max_by_key(|sb| sb.seq)
 }
 
-fn superblock(w: &World, leg: usize) -> Superblock {
+pub(super) fn superblock(w: &World, leg: usize) -> Superblock {
     newest(w, leg).expect("a superblock")
 }
 
@@ -361,166 +357,6 @@ fn a_leg_under_resync_does_not_start_alone() {
 }
 
 #[test]
-fn what_one_leg_cannot_return_comes_from_the_other_and_is_repaired() {
-    let mut setup = Setup::small(14);
-    setup.config.read = ReadPolicy::Leader;
-    let mut w = made(setup);
-    written(&mut w, 0, 100);
-    w.disk(A).bad.insert(12);
-    w.disk(B).bad.insert(60);
-    let r = w.read(0, 100); // bad on both legs, in different places
-    w.wait(&[r]);
-    assert!(w.is_ok(r));
-    w.run(20_000);
-    assert!(w.disk(A).bad.is_empty());
-    assert!(w.counter("repairs") >= 1);
-    // Both copies of one block: an error that says where.
-    let both = [24, 26];
-    w.disk(A).bad.insert(both[0]);
-    w.disk(B).bad.insert(both[1]);
-    let r = w.read(0, 100);
-    w.wait(&[r]);
-    let error = w.answers[&r].error.expect("no leg has the block");
-    assert_eq!(error.kind, ErrorKind::Unreadable);
-    assert!(both.contains(&(error.at.0 / 512)) && error.len.0 <= 4096);
-    // Rewritten, it is good again.
-    written(&mut w, 20, 10);
-    let r = w.read(0, 50);
-    w.wait(&[r]);
-    assert!(w.is_ok(r));
-    w.disk(B).bad.clear();
-    quiet(&mut w);
-}
-
-#[test]
-fn a_failed_write_is_tried_again_and_then_the_leg_is_out() {
-    let mut w = made(Setup::small(15));
-    w.disk(B).fail_writes = 1;
-    written(&mut w, 0, 10);
-    assert!(w.is_pair());
-    w.disk(B).fail_writes = 2;
-    written(&mut w, 4, 10);
-    assert_eq!((w.counter("leg_b_is_member"), w.counter("solos")), (0, 1));
-    w.disk(A).fail_writes = 2; // the last leg: the client hears of it
-    let a = w.write(100, 4);
-    w.wait(&[a]);
-    assert_eq!(w.answers[&a].error.map(|e| e.kind), Some(ErrorKind::WriteFailed));
-    written(&mut w, 102, 4);
-    w.back(B);
-    quiet(&mut w);
-}
-
-#[test]
-fn a_write_that_fails_on_both_legs_leaves_them_equal() {
-    let mut w = made(Setup::small(16));
-    written(&mut w, 0, 20);
-    w.disk(A).fail_writes = 2;
-    w.disk(B).fail_writes = 2;
-    let a = w.write(5, 10);
-    w.wait(&[a]);
-    assert!(!w.is_ok(a) && w.is_pair());
-    quiet(&mut w);
-    assert!(w.counter("resync_regions") > 0);
-}
-
-/// A region under resync was written by a client, then copied. Only the copy counted for clearing D, so that the leader
-/// need not have flushed the client's write. The world checks after every event that an unset D has no such write.
-#[test]
-fn a_write_during_a_resync_is_flushed_on_both_legs_before_clearing() {
-    let mut setup = Setup::small(27);
-    setup.config.resync_rate = ByteLen::mib(1);
-    let mut w = made(setup);
-    written(&mut w, 0, 500);
-    w.run(10_000);
-    w.lose(B);
-    written(&mut w, 0, 500);
-    w.back(B);
-    until_pair(&mut w);
-    let before = w.counter("regions_cleared");
-    while w.counter("regions_cleared") < before + 3 {
-        assert!(w.step());
-    }
-    // Three regions are copied and cleared; the last one waits for its turn.
-    assert_eq!(w.counter("stale_regions"), 1);
-    let a = w.write(402, 8);
-    w.wait(&[a]);
-    quiet(&mut w);
-}
-
-/// A write failed on both legs in a region that was being copied, behind the place the copy had reached. The region
-/// counted as equal when the copy was complete, and D was cleared over two legs that differed.
-#[test]
-fn a_write_that_fails_behind_a_copy_is_copied_again() {
-    for steps in 0..60 {
-        let mut w = made(Setup { seed: 26 + steps, ..Setup::small(26) });
-        written(&mut w, 0, 100);
-        w.lose(B);
-        written(&mut w, 0, 100);
-        w.back(B);
-        until_pair(&mut w);
-        for _ in 0..steps {
-            w.step();
-        }
-        let a = w.write(2, 16);
-        w.disk(A).fail_writes = 2;
-        w.disk(B).fail_writes = 2;
-        w.wait(&[a]);
-        w.disk(A).fail_writes = 0;
-        w.disk(B).fail_writes = 0;
-        if w.is_pair() {
-            quiet(&mut w); // else the copy itself was hit, and the leg is out
-        }
-    }
-}
-
-#[test]
-fn a_failed_flush_is_never_retried() {
-    for leg in [A, B] {
-        let mut w = made(Setup::small(17));
-        let a = w.write(0, 10);
-        w.wait(&[a]);
-        w.disk(leg).fail_flush = true;
-        let f = w.flush();
-        w.wait(&[f]);
-        assert!(w.is_ok(f), "the other leg has it, and says so durably");
-        assert!(superblock(&w, 1 - leg).solo);
-        assert_eq!(w.counter(["leg_a_is_member", "leg_b_is_member"][leg]), 0);
-        ok(&w);
-    }
-    let mut w = made(Setup::small(17));
-    let a = w.write(0, 10);
-    w.wait(&[a]);
-    (w.disk(A).fail_flush, w.disk(B).fail_flush) = (true, true);
-    let f = w.flush();
-    w.wait(&[f]);
-    assert!(!w.is_ok(f));
-    ok(&w);
-}
-
-#[test]
-fn a_failed_record_is_tried_again() {
-    let mut w = made(Setup::small(18));
-    w.disk(A).fail_records = 1;
-    written(&mut w, 0, 10);
-    assert!(w.is_pair());
-    w.disk(A).fail_records = 2;
-    written(&mut w, 200, 10);
-    assert_eq!((w.counter("leg_a_is_member"), w.counter("leader_leg")), (0, 1));
-    ok(&w);
-}
-
-#[test]
-fn a_trim_that_a_leg_does_not_know_becomes_zeroes() {
-    let mut w = made(Setup::small(19));
-    w.disk(B).trims_unsupported = true;
-    written(&mut w, 0, 200);
-    let t = w.change(Op::Trim, 0, 400, false); // several pieces
-    w.wait(&[t]);
-    assert!(w.is_ok(t) && w.is_pair());
-    quiet(&mut w);
-}
-
-#[test]
 fn more_hot_regions_than_places_are_cleared_oldest_first() {
     let mut setup = Setup::small(20);
     setup.data = ByteLen::mib(3);
@@ -537,30 +373,6 @@ fn more_hot_regions_than_places_are_cleared_oldest_first() {
     w.wait(&[t, a]);
     assert!(w.is_ok(t) && w.is_ok(a));
     quiet(&mut w);
-}
-
-#[test]
-fn records_that_cannot_be_read_are_not_guessed() {
-    let mut w = made(Setup::small(21));
-    written(&mut w, 0, 10);
-    w.lose(B);
-    written(&mut w, 300, 10);
-    w.cut();
-    w.disk(B).lost = false;
-    // A slot of A's superblock may hide a newer record: the leg is as good as missing, and B was one of a pair.
-    let slot = w.layout.slots[0] / 512;
-    w.disk(A).bad.insert(slot);
-    assert!(refusal(w.open(PLAIN)).contains("alone"));
-    w.cut();
-    w.disk(A).bad.clear();
-    // Both slots of the leader's map page: everything is dirty.
-    let page = w.layout.page(0, 0).0 / 512;
-    w.disk(A).scribble(page);
-    w.disk(A).scribble(page + 8);
-    w.open(PLAIN).expect("both legs");
-    w.run(300);
-    quiet(&mut w);
-    assert_eq!(w.counter("resync_bytes"), 256 << 10);
 }
 
 #[test]
@@ -600,128 +412,4 @@ fn a_region_size_that_differs_is_named() {
     w.cut();
     w.setup.config.region = ByteLen::kib(128);
     assert!(refusal(w.open(PLAIN)).contains("region"));
-}
-
-fn build(config: &MirrorConfig, children: &[Limits]) -> Result<Limits, String> {
-    let planted = BTreeSet::new();
-    let cx = BuildContext {
-        name: "m",
-        children,
-        seed: 1,
-        tenants: 1,
-        shares: &[],
-        planted: &planted,
-        precondition: Precondition::Empty,
-    };
-    config.build(&cx).map(|m| m.limits().clone()).map_err(|e| format!("{}: {e}", e.key.unwrap_or("")))
-}
-
-/// Why these options are refused.
-pub fn refused_options(config: &MirrorConfig) -> String {
-    let legs = [Limits::plain(ByteLen::mib(64)), Limits::plain(ByteLen::mib(80))];
-    build(config, &legs).expect_err("wrong")
-}
-
-#[test]
-fn wrong_options_are_named() {
-    let legs = [Limits::plain(ByteLen::mib(64)), Limits { align: 4096, ..Limits::plain(ByteLen::mib(80)) }];
-    let good = MirrorConfig::of("a", "b");
-    let limits = build(&good, &legs).expect("right");
-    assert_eq!(limits.capacity, Layout::of(ByteLen::mib(64), 20).expect("large enough").data);
-    assert_eq!(limits.align, 4096);
-    let wrong = |change: &dyn Fn(&mut MirrorConfig)| {
-        let mut config = good.clone();
-        change(&mut config);
-        build(&config, &legs).expect_err("wrong")
-    };
-    assert!(wrong(&|c| c.legs.push("c".into())).starts_with("legs: a mirror has exactly two"));
-    assert!(wrong(&|c| c.legs[1] = "a".into()).starts_with("legs"));
-    assert!(wrong(&|c| c.region = ByteLen::kib(65)).starts_with("region"));
-    assert!(wrong(&|c| c.region = ByteLen::kib(32)).starts_with("region"));
-    assert!(wrong(&|c| c.clear_after = Span::ZERO).starts_with("clear_after"));
-    assert!(wrong(&|c| c.active_regions = 3).starts_with("active_regions"));
-    assert!(wrong(&|c| c.resync_chunk = ByteLen(5000)).starts_with("resync_chunk"));
-    assert!(wrong(&|c| c.resync_depth = 0).starts_with("resync_depth"));
-    assert!(wrong(&|c| c.resync_rate = ByteLen(1)).starts_with("resync_rate"));
-    let tiny = [Limits::plain(ByteLen::kib(64)), legs[1].clone()];
-    assert!(build(&good, &tiny).expect_err("tiny").contains("too small"));
-    let flash = [Limits { erase_unit: Some(ByteLen::mib(1)), ..legs[0].clone() }, legs[1].clone()];
-    assert!(build(&good, &flash).expect_err("flash").contains("overwritten"));
-}
-
-#[test]
-fn the_kind_knows_its_options_and_its_faults() {
-    let k = kind();
-    let parse = |text: &str| (k.parse)(toml::from_str(text).expect("toml"));
-    let config = parse("legs = [\"a\", \"b\"]\nread = \"leader\"\nregion = \"4 MiB\"\nclear_after = \"2 s\"")
-        .expect("right");
-    assert_eq!(config.children(), ["a", "b"]);
-    assert!(parse("legs = [\"a\", \"b\"]\nlegz = 2").is_err());
-    assert!(parse("legs = [\"a\", \"b\"]\nread = \"worst\"").is_err());
-    let schema = serde_json::to_string(&(k.schema)()).expect("json");
-    assert!(schema.contains("active_regions") && schema.contains("additionalProperties\":false"));
-    assert!(k.plants.iter().all(|p| p.name.starts_with("mirror.")));
-}
-
-/// Reads of each leg when `count` reads are sent at once, or one after the other; leg b is 50 times slower.
-fn reads_of(read: ReadPolicy, count: u64, at_once: bool) -> [u64; 2] {
-    let mut setup = Setup::small(41);
-    setup.slow = 50;
-    setup.config.read = read;
-    let mut w = made(setup);
-    written(&mut w, 0, 100);
-    w.run(20_000);
-    let before = [w.counter("leg_a_reads"), w.counter("leg_b_reads")];
-    let mut all = Vec::new();
-    for k in 0..count {
-        all.push(w.read(k, 1));
-        if !at_once {
-            w.wait(&all);
-        }
-    }
-    w.wait(&all);
-    assert_eq!(w.wrong, None);
-    [w.counter("leg_a_reads") - before[0], w.counter("leg_b_reads") - before[1]]
-}
-
-#[test]
-fn each_read_policy_chooses_its_leg() {
-    assert_eq!(reads_of(ReadPolicy::Leader, 20, true), [20, 0]);
-    assert_eq!(reads_of(ReadPolicy::RoundRobin, 20, true), [10, 10]);
-    assert_eq!(reads_of(ReadPolicy::RoundRobin, 20, false), [10, 10]);
-    // Equal queues are filled evenly; a queue that is always empty leaves the choice to the leader.
-    assert_eq!(reads_of(ReadPolicy::ShortestQueue, 20, true), [10, 10]);
-    assert_eq!(reads_of(ReadPolicy::ShortestQueue, 20, false), [20, 0]);
-    // The test legs do not know how long they take: all that is left is the queue.
-    assert_eq!(reads_of(ReadPolicy::LatencyAware, 20, true), [10, 10]);
-}
-
-#[test]
-fn a_latency_aware_mirror_reads_from_the_faster_leg() {
-    use nandu_base::{Flags, Op};
-    use nandu_stack::{builtin, testbed::Testbed, BuildOptions};
-    let reads = |policy: &str| {
-        let mut stack = format!(
-            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\
-             fresh = \"equal\"\nread = \"{policy}\"\n"
-        );
-        for (name, latency) in [("a", 90), ("b", 10)] {
-            stack += &format!(
-                "[device.{name}]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"{latency} us\"\n"
-            );
-        }
-        let mut bed =
-            Testbed::new(&stack, &builtin(), BuildOptions::default()).expect("a mirror of two leaves");
-        for k in 0..12 {
-            bed.submit(0, Op::Read, Flags::NONE, k * 4096, 4096);
-            bed.settle();
-        }
-        let mut counters = Vec::new();
-        bed.graph().machine(2).counters(&mut counters);
-        let figure = |name| counters.iter().find(|c| c.name == name).expect("a counter of the mirror").value;
-        [figure("leg_a_reads"), figure("leg_b_reads")]
-    };
-    assert_eq!(reads("latency-aware"), [0, 12], "leg b answers nine times as fast");
-    assert_eq!(reads("shortest-queue"), [12, 0], "nothing is under way: the leader");
-    assert_eq!(reads("round-robin"), [6, 6]);
 }

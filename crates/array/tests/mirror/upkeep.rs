@@ -5,17 +5,17 @@ use nandu_array::mirror::hetero::FlushMode;
 use nandu_array::mirror::{Lead, OnMismatch};
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenHow, Span};
 
-const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
-const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
+pub(super) const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
 const SCRUB: Admin = Admin::Scrub { mends: Some(true) };
 
-fn made(setup: Setup) -> World {
+pub(super) fn made(setup: Setup) -> World {
     let mut w = World::new(setup);
     w.open(CREATE).expect("two blank legs become a mirror");
     w
 }
 
-fn written(w: &mut World, first: u64, count: u64) {
+pub(super) fn written(w: &mut World, first: u64, count: u64) {
     let a = w.write(first, count);
     w.wait(&[a]);
     let f = w.flush();
@@ -24,7 +24,7 @@ fn written(w: &mut World, first: u64, count: u64) {
 }
 
 /// A mirror of 256 KiB, written, with nothing marked.
-fn rested(setup: Setup) -> World {
+pub(super) fn rested(setup: Setup) -> World {
     let mut w = made(setup);
     for first in [0, 100, 200, 300, 400] {
         written(&mut w, first, 90);
@@ -418,68 +418,6 @@ fn a_mirror_says_when_it_is_degraded_exposed_and_whole() {
     assert_eq!(w.wrong, None);
 }
 
-/// Writes that waited for a record in a sequential stream over 48 regions, in steps of half a region.
-fn waits_of_stream(predeclare: u32) -> u64 {
-    let mut setup = Setup::small(71);
-    setup.data = ByteLen::mib(3);
-    setup.config.predeclare = predeclare;
-    setup.config.active_regions = 64;
-    let mut w = made(setup);
-    let before = w.counter("intent_waits");
-    for k in 0..96 {
-        let a = w.write(k * 64, 64);
-        w.wait(&[a]);
-    }
-    let waits = w.counter("intent_waits") - before;
-    w.run(100_000);
-    w.read_all();
-    w.run(100_000);
-    w.check_equal();
-    assert_eq!(w.wrong, None);
-    waits
-}
-
-#[test]
-fn regions_ahead_of_a_stream_are_declared() {
-    assert_eq!(waits_of_stream(0), 48, "each first touch of a region waits");
-    assert!(waits_of_stream(8) <= 2, "the stream begins, and no later write waits");
-}
-
-#[test]
-fn a_leg_gets_as_many_requests_as_it_may() {
-    let mut setup = Setup::small(72).hetero(|_| ());
-    setup.config.leg_depth = [3, 1];
-    let mut w = rested(setup);
-    let mut most = [0; 2];
-    for round in 0..4 {
-        let mut all: Vec<u64> = (0..12).map(|k| w.write(k * 40, 8)).collect();
-        all.extend((0..12).map(|k| w.read(k * 40 + 20, 8)));
-        if round == 2 {
-            w.lose(B);
-        }
-        // What waits for a leg that is lost goes there at once, to end.
-        for _ in 0..if round == 2 { 0 } else { 40 } {
-            for leg in [A, B] {
-                most[leg] = most[leg].max(w.disk(leg).data_under_way());
-            }
-            w.step();
-        }
-        w.wait(&all);
-        if round == 2 {
-            w.back(B);
-            w.run(10_000);
-        }
-    }
-    assert_eq!(most[A], 3);
-    assert_eq!(most[B], 1);
-    assert!(w.counter("leg_a_depth_waits") > 0 && w.counter("leg_b_depth_waits") > 0);
-    w.run(100_000);
-    w.read_all();
-    w.run(100_000);
-    w.check_equal();
-    assert_eq!(w.wrong, None);
-}
-
 /// Two sets made of the same words with the same seed, at other times: their legs are not taken for each other's.
 #[test]
 fn legs_of_two_sets_stated_alike_are_told_apart() {
@@ -508,19 +446,6 @@ fn legs_of_two_sets_stated_alike_are_told_apart() {
     assert_eq!(two.disk(B).touched().len(), before);
 }
 
-#[test]
-fn wrong_options_of_upkeep_are_named() {
-    let wrong = |change: &dyn Fn(&mut nandu_array::mirror::MirrorConfig)| {
-        let mut setup = Setup::small(74);
-        change(&mut setup.config);
-        crate::scenarios::refused_options(&setup.config)
-    };
-    assert!(wrong(&|c| c.scrub.every = Span(1)).starts_with("scrub: every"));
-    assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub: a rate"));
-    assert!(wrong(&|c| c.predeclare = 65).starts_with("predeclare"));
-    assert!(wrong(&|c| c.leg_depth = [1, 70_000]).starts_with("leg_depth"));
-}
-
 /// Whether a planted fault shows.
 pub fn finds(plant: &str) -> Option<(u64, String)> {
     (0..20).find_map(|seed| {
@@ -542,77 +467,4 @@ fn stories_of_upkeep_end_well() {
     w.wait(&[a]);
     scrubbed(&mut w);
     assert_eq!((w.counter("scrub_differing_blocks"), w.wrong), (0, None));
-}
-
-/// Mean time of a write of 32 KiB in a sequential stream over 48 regions, by `predeclare`; leg b takes 20 times as long.
-fn stream_mean(predeclare: u32) -> u64 {
-    let mut setup = Setup::small(80).hetero(|h| h.flush = FlushMode::FastLeg);
-    setup.slow = 20;
-    setup.data = ByteLen::mib(3);
-    setup.config.predeclare = predeclare;
-    setup.config.active_regions = 64;
-    let mut w = made(setup);
-    let mut sum = 0;
-    for k in 0..96 {
-        let before = w.now;
-        let a = w.write(k * 64, 64);
-        w.wait(&[a]);
-        sum += w.now.since(before).0;
-    }
-    assert_eq!(w.wrong, None);
-    sum / 96
-}
-
-/// Mean time of a write and a flush in marked regions after the fast leg was away, by `lead`; leg b takes 100 times as long.
-fn durable_mean(lead: Lead) -> u64 {
-    let mut setup = Setup::small(81).hetero(|h| h.flush = FlushMode::FastLeg);
-    setup.slow = 100;
-    setup.config.lead = lead;
-    setup.config.clear_after = Span::from_secs(60);
-    let mut w = made(setup);
-    w.lose(A);
-    written(&mut w, 0, 50);
-    w.back(A);
-    w.pass(Span::from_ms(100));
-    assert!(w.is_pair() && w.counter("stale_regions") == 0);
-    written(&mut w, 0, 8);
-    let before = w.now;
-    for k in 0..50 {
-        written(&mut w, k, 8);
-    }
-    assert_eq!(w.wrong, None);
-    w.now.since(before).0 / 50
-}
-
-/// The most requests for data that leg b had at once, and the time until 200 writes were on both legs, by its depth.
-fn burst(depth: u32) -> (usize, u64) {
-    let mut setup = Setup::small(82);
-    setup.config.leg_depth = [0, depth];
-    let mut w = rested(setup);
-    let before = w.now;
-    let mut most = 0;
-    for round in 0..20 {
-        let all: Vec<u64> = (0..10).map(|k| w.write(k * 50 + round, 4)).collect();
-        while all.iter().any(|id| !w.answers.contains_key(id)) {
-            most = most.max(w.disk(B).data_under_way());
-            assert!(w.step());
-        }
-    }
-    assert_eq!(w.wrong, None);
-    (most, w.now.since(before).0)
-}
-
-/// What docs/served-mirror.md says of the knobs.
-#[test]
-fn each_knob_changes_what_it_says() {
-    let streams = [0, 1, 8].map(stream_mean);
-    println!("predeclare 0, 1, 8: {streams:?} ns for a sequential write");
-    assert!(streams[0] > streams[1] && streams[1] >= streams[2]);
-    let durable = [Lead::Last, Lead::First].map(durable_mean);
-    println!("lead last, first: {durable:?} ns for a write and a flush");
-    assert!(durable[0] > 10 * durable[1], "with the slow leg in the lead every flush waits for it");
-    let bursts = [0, 4, 1].map(burst);
-    println!("leg_depth 0, 4, 1: {bursts:?} requests at once at leg b, ns for 200 writes");
-    assert_eq!(bursts.map(|b| b.0)[1..], [4, 1]);
-    assert!(bursts[0].0 > 4 && bursts[0].1 < bursts[2].1);
 }

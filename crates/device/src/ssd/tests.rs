@@ -12,6 +12,7 @@ mod collection;
 mod ends;
 mod filled;
 mod maps;
+mod recovery;
 mod slc;
 mod streams;
 mod tenants;
@@ -351,69 +352,6 @@ fn maps_agree(seeds: std::ops::Range<u64>) {
     }
 }
 
-/// Trims whose records are still on their way, on a die with a long queue, while other dies clear blocks: a cut must not
-/// bring back what lay there before the trimmed version.
-fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), String> {
-    let mut rng = Rng::new(seed);
-    // So full that blocks without any valid page are taken at once.
-    let tight = TINY.replace("over_provisioning = 0.7", "over_provisioning = 0.57");
-    let mut bench = Bench::new(&tight, plant, Precondition::Empty);
-    let page = 1u64 << bench.page_bits();
-    let (sectors, pages) = (page / SECTOR, bench.machine.limits().capacity.0 / page);
-    let hot = 64;
-    let mut serial = 0;
-    let mut write = |bench: &mut Bench, at: u64| {
-        serial += 1;
-        let stamp = Stamp::new(serial, at * sectors);
-        let (id, end) = bench.issue(Op::Write, at * sectors, sectors, Payload::run(stamp), Flags::NONE);
-        bench.end(id);
-        (stamp, end)
-    };
-    for round in 0..12 {
-        // The older version lies among cold data, the newer one in blocks of its own.
-        let mut last = bench.now;
-        for at in 0..hot {
-            let cold = rng.between(hot, pages - 1);
-            last = last.later(write(&mut bench, at).1).later(write(&mut bench, cold).1);
-        }
-        bench.now = last;
-        let newer: Vec<(Stamp, Instant)> = (0..hot).map(|at| write(&mut bench, at)).collect();
-        bench.now = newer.iter().fold(bench.now, |last, w| last.later(w.1));
-        // One die has a long queue.
-        let busy = rng.below(pages);
-        for _ in 0..rng.below(60) {
-            bench.stamps(busy * sectors, sectors);
-        }
-        let (id, end) = bench.issue(Op::Trim, 0, hot * sectors, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        bench.now = bench.now.later(end);
-        let (id, flushed) = bench.issue(Op::Flush, 0, 0, Payload::NONE, Flags::NONE);
-        bench.end(id);
-        for _ in 0..rng.below(200) {
-            let cold = rng.between(hot, pages - 1);
-            write(&mut bench, cold);
-        }
-        bench.now = bench.now + Span(rng.below(flushed.since(bench.now).0.max(1)));
-        bench.cut(&mut rng);
-        for (at, (newer, _)) in (0..).zip(&newer) {
-            let found = bench.stamps(at * sectors, 1)[0];
-            if found != *newer && found != Stamp::ZERO {
-                return Err(format!("I-1: seed {seed}, round {round}: page {at} holds {found:?}, an older version than {newer:?}, which was trimmed"));
-            }
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn an_erase_waits_for_trim_records_in_flight() {
-    for seed in 0..100 {
-        trims_in_flight(seed, None).unwrap();
-    }
-    let found = (0..100).find_map(|seed| trims_in_flight(seed, Some("ssd.erase-before-record")).err());
-    assert!(found.is_some(), "an erase that does not wait is never found");
-}
-
 /// Each planted fault is found within a few seeds.
 #[test]
 fn every_planted_fault_is_found() {
@@ -440,8 +378,9 @@ fn every_planted_fault_is_found() {
         };
         let found = (0..60).find_map(|seed| {
             let random = || random_run(&toml, seed, Some(plant.name), 600);
-            let run =
-                std::panic::catch_unwind(|| random().and_then(|()| trims_in_flight(seed, Some(plant.name))));
+            let run = std::panic::catch_unwind(|| {
+                random().and_then(|()| recovery::trims_in_flight(seed, Some(plant.name)))
+            });
             match run {
                 Ok(Ok(())) => None,
                 Ok(Err(what)) => Some(what),
@@ -531,43 +470,5 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         };
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
-    }
-}
-
-/// What a start after a cut takes on a drive of 256 MiB raw, with checkpoints and without; printed with `--nocapture`.
-#[test]
-fn a_start_from_a_checkpoint_reads_a_fraction() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 512\npages_per_block = 64\n\
-                 over_provisioning = 0.2\n";
-    for map in ["dftl", "cftl", "tpftl", "tpc"] {
-        let start = |options: &str| {
-            let toml = format!("{drive}mapping = {{ kind = \"{map}\", ram = \"16 KiB\" }}\n{options}");
-            let mut bench = Bench::new(&toml, None, Precondition::Filled);
-            let sectors = bench.machine.limits().capacity.sectors();
-            let mut rng = Rng::new(1);
-            for _ in 0..20_000 {
-                bench.now += Span(2_000_000);
-                let sector = rng.below(sectors / 4) * 4;
-                let stamp = Payload::run(Stamp::new(1, sector));
-                let (id, _) = bench.issue(Op::Write, sector, 4, stamp, Flags::NONE);
-                bench.end(id);
-            }
-            bench.now += Span(50_000_000);
-            bench.cut(&mut rng);
-            bench.machine.check().unwrap();
-            let mut counters = Vec::new();
-            bench.machine.counters(&mut counters);
-            let get = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
-            (get("recovery_pages_read"), get("recovery_ns"), get("recovery_from_checkpoint"))
-        };
-        let (all, long, _) = start("");
-        let (some, short, bounded) = start("checkpoint = 64\n");
-        println!(
-            "{map}: {all} pages, {} ms; with checkpoints {some}, {} ms",
-            long / 1_000_000,
-            short / 1_000_000
-        );
-        assert_eq!(bounded, 1, "{map}: the checkpoint was not enough");
-        assert!(some * 4 < all && short < long, "{map}: {some} of {all} pages, {short} of {long} ns");
     }
 }

@@ -1,5 +1,6 @@
 //! The oracles against obvious models, and histories that they must reject.
 
+mod array_seeds;
 mod canaries;
 mod controller;
 mod device;

@@ -1,0 +1,190 @@
+//! Stories of legs that fail what they are asked.
+
+use crate::scenarios::{made, ok, quiet, refusal, superblock, until_pair, written, PLAIN};
+use crate::world::{Setup, A, B};
+use nandu_array::mirror::ReadPolicy;
+use nandu_base::{ByteLen, ErrorKind, Op};
+
+#[test]
+fn what_one_leg_cannot_return_comes_from_the_other_and_is_repaired() {
+    let mut setup = Setup::small(14);
+    setup.config.read = ReadPolicy::Leader;
+    let mut w = made(setup);
+    written(&mut w, 0, 100);
+    w.disk(A).bad.insert(12);
+    w.disk(B).bad.insert(60);
+    let r = w.read(0, 100); // bad on both legs, in different places
+    w.wait(&[r]);
+    assert!(w.is_ok(r));
+    w.run(20_000);
+    assert!(w.disk(A).bad.is_empty());
+    assert!(w.counter("repairs") >= 1);
+    // Both copies of one block: an error that says where.
+    let both = [24, 26];
+    w.disk(A).bad.insert(both[0]);
+    w.disk(B).bad.insert(both[1]);
+    let r = w.read(0, 100);
+    w.wait(&[r]);
+    let error = w.answers[&r].error.expect("no leg has the block");
+    assert_eq!(error.kind, ErrorKind::Unreadable);
+    assert!(both.contains(&(error.at.0 / 512)) && error.len.0 <= 4096);
+    // Rewritten, it is good again.
+    written(&mut w, 20, 10);
+    let r = w.read(0, 50);
+    w.wait(&[r]);
+    assert!(w.is_ok(r));
+    w.disk(B).bad.clear();
+    quiet(&mut w);
+}
+
+#[test]
+fn a_failed_write_is_tried_again_and_then_the_leg_is_out() {
+    let mut w = made(Setup::small(15));
+    w.disk(B).fail_writes = 1;
+    written(&mut w, 0, 10);
+    assert!(w.is_pair());
+    w.disk(B).fail_writes = 2;
+    written(&mut w, 4, 10);
+    assert_eq!((w.counter("leg_b_is_member"), w.counter("solos")), (0, 1));
+    w.disk(A).fail_writes = 2; // the last leg: the client hears of it
+    let a = w.write(100, 4);
+    w.wait(&[a]);
+    assert_eq!(w.answers[&a].error.map(|e| e.kind), Some(ErrorKind::WriteFailed));
+    written(&mut w, 102, 4);
+    w.back(B);
+    quiet(&mut w);
+}
+
+#[test]
+fn a_write_that_fails_on_both_legs_leaves_them_equal() {
+    let mut w = made(Setup::small(16));
+    written(&mut w, 0, 20);
+    w.disk(A).fail_writes = 2;
+    w.disk(B).fail_writes = 2;
+    let a = w.write(5, 10);
+    w.wait(&[a]);
+    assert!(!w.is_ok(a) && w.is_pair());
+    quiet(&mut w);
+    assert!(w.counter("resync_regions") > 0);
+}
+
+/// A region under resync was written by a client, then copied. Only the copy counted for clearing D, so that the leader
+/// need not have flushed the client's write. The world checks after every event that an unset D has no such write.
+#[test]
+fn a_write_during_a_resync_is_flushed_on_both_legs_before_clearing() {
+    let mut setup = Setup::small(27);
+    setup.config.resync_rate = ByteLen::mib(1);
+    let mut w = made(setup);
+    written(&mut w, 0, 500);
+    w.run(10_000);
+    w.lose(B);
+    written(&mut w, 0, 500);
+    w.back(B);
+    until_pair(&mut w);
+    let before = w.counter("regions_cleared");
+    while w.counter("regions_cleared") < before + 3 {
+        assert!(w.step());
+    }
+    // Three regions are copied and cleared; the last one waits for its turn.
+    assert_eq!(w.counter("stale_regions"), 1);
+    let a = w.write(402, 8);
+    w.wait(&[a]);
+    quiet(&mut w);
+}
+
+/// A write failed on both legs in a region that was being copied, behind the place the copy had reached. The region
+/// counted as equal when the copy was complete, and D was cleared over two legs that differed.
+#[test]
+fn a_write_that_fails_behind_a_copy_is_copied_again() {
+    for steps in 0..60 {
+        let mut w = made(Setup { seed: 26 + steps, ..Setup::small(26) });
+        written(&mut w, 0, 100);
+        w.lose(B);
+        written(&mut w, 0, 100);
+        w.back(B);
+        until_pair(&mut w);
+        for _ in 0..steps {
+            w.step();
+        }
+        let a = w.write(2, 16);
+        w.disk(A).fail_writes = 2;
+        w.disk(B).fail_writes = 2;
+        w.wait(&[a]);
+        w.disk(A).fail_writes = 0;
+        w.disk(B).fail_writes = 0;
+        if w.is_pair() {
+            quiet(&mut w); // else the copy itself was hit, and the leg is out
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_is_never_retried() {
+    for leg in [A, B] {
+        let mut w = made(Setup::small(17));
+        let a = w.write(0, 10);
+        w.wait(&[a]);
+        w.disk(leg).fail_flush = true;
+        let f = w.flush();
+        w.wait(&[f]);
+        assert!(w.is_ok(f), "the other leg has it, and says so durably");
+        assert!(superblock(&w, 1 - leg).solo);
+        assert_eq!(w.counter(["leg_a_is_member", "leg_b_is_member"][leg]), 0);
+        ok(&w);
+    }
+    let mut w = made(Setup::small(17));
+    let a = w.write(0, 10);
+    w.wait(&[a]);
+    (w.disk(A).fail_flush, w.disk(B).fail_flush) = (true, true);
+    let f = w.flush();
+    w.wait(&[f]);
+    assert!(!w.is_ok(f));
+    ok(&w);
+}
+
+#[test]
+fn a_failed_record_is_tried_again() {
+    let mut w = made(Setup::small(18));
+    w.disk(A).fail_records = 1;
+    written(&mut w, 0, 10);
+    assert!(w.is_pair());
+    w.disk(A).fail_records = 2;
+    written(&mut w, 200, 10);
+    assert_eq!((w.counter("leg_a_is_member"), w.counter("leader_leg")), (0, 1));
+    ok(&w);
+}
+
+#[test]
+fn a_trim_that_a_leg_does_not_know_becomes_zeroes() {
+    let mut w = made(Setup::small(19));
+    w.disk(B).trims_unsupported = true;
+    written(&mut w, 0, 200);
+    let t = w.change(Op::Trim, 0, 400, false); // several pieces
+    w.wait(&[t]);
+    assert!(w.is_ok(t) && w.is_pair());
+    quiet(&mut w);
+}
+
+#[test]
+fn records_that_cannot_be_read_are_not_guessed() {
+    let mut w = made(Setup::small(21));
+    written(&mut w, 0, 10);
+    w.lose(B);
+    written(&mut w, 300, 10);
+    w.cut();
+    w.disk(B).lost = false;
+    // A slot of A's superblock may hide a newer record: the leg is as good as missing, and B was one of a pair.
+    let slot = w.layout.slots[0] / 512;
+    w.disk(A).bad.insert(slot);
+    assert!(refusal(w.open(PLAIN)).contains("alone"));
+    w.cut();
+    w.disk(A).bad.clear();
+    // Both slots of the leader's map page: everything is dirty.
+    let page = w.layout.page(0, 0).0 / 512;
+    w.disk(A).scribble(page);
+    w.disk(A).scribble(page + 8);
+    w.open(PLAIN).expect("both legs");
+    w.run(300);
+    quiet(&mut w);
+    assert_eq!(w.counter("resync_bytes"), 256 << 10);
+}

@@ -1,0 +1,194 @@
+//! The hybrid disk as a machine: what the driver calls.
+
+use crate::figures::Counts;
+use crate::machine::{Hybrid, Phase, Tag, IDLE, TAGS};
+use nandu_base::{
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant, Limits, Machine, Op,
+    OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey, Violation,
+};
+
+impl Machine for Hybrid {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        if let Some(k) = (0..cx.peek.children()).find(|&k| !cx.peek.is_open(k as u8)) {
+            cx.opened(Err(OpenError::Child(k as u8)));
+            return Step::Idle;
+        }
+        self.phase = Phase::Opening;
+        self.gone.fill(false);
+        self.opening.is_first = true;
+        self.start_open(how, cx);
+        Step::Idle
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Step {
+        self.opening.close_is_due = self.phase != Phase::Running;
+        if self.opening.close_is_due {
+            // A start that is under way is given up.
+            self.begin_epoch();
+            self.opening.abandon(cx.pool);
+        }
+        self.phase = Phase::Closing;
+        self.begin_close();
+        self.stir = true;
+        self.advance(cx);
+        Step::Idle
+    }
+
+    fn request(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.phase != Phase::Running {
+            return cx.fail(id, ErrorKind::Gone);
+        }
+        if cx.requests[id].op == Op::Reset {
+            return cx.fail(id, ErrorKind::Unsupported);
+        }
+        self.last_request = cx.now;
+        self.stir |= cx.requests[id].op != Op::Read;
+        self.admit(id, cx);
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        self.in_flight -= 1;
+        let request = &cx.requests[id];
+        let (cookie, failed) = (request.cookie, request.error.is_some());
+        let (tag, epoch, index) = (TAGS[(cookie >> 56) as usize], (cookie >> 32) as u16, cookie as u32);
+        self.stir = true;
+        if epoch == self.epoch {
+            match tag {
+                Tag::Header | Tag::Data => self.group_part_done(index as usize, tag, failed, cx),
+                Tag::Prepare => self.unit_prepared(index as usize, failed, cx),
+                Tag::Load => self.load_done(index, id, cx),
+                Tag::Collect => self.collect_read(index as usize, failed, cx),
+                Tag::Demote => self.demoted(index as usize, failed, cx),
+                Tag::DemoteFlush => self.batch_flushed(index as usize, failed, cx),
+                Tag::Erase | Tag::EraseFlush => {
+                    self.erased(index as usize, tag == Tag::EraseFlush, failed, cx);
+                }
+                Tag::Commit => self.commit_flushed(failed, cx),
+                Tag::Bypass => self.bypass_done(index, id, cx),
+                Tag::Record => self.record_done(id, cx),
+            }
+        }
+        if self.in_flight == 0 && self.phase == Phase::Failed && !self.opening.is_first {
+            self.try_reopen(cx);
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
+        match key {
+            IDLE => self.idle_is_over(cx),
+            _ => self.try_reopen(cx),
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn child_event(&mut self, child: u8, event: DeviceEvent, cx: &mut Cx<'_>) -> Step {
+        match event {
+            DeviceEvent::Lost => {
+                self.gone[usize::from(child)] = true;
+                self.was_lost = true;
+                if self.phase == Phase::Opening {
+                    self.open_failed(OpenError::Child(child), cx);
+                } else {
+                    self.fail(ErrorKind::Gone, cx);
+                }
+            }
+            DeviceEvent::Back => {
+                // What it held in volatile memory is gone, whether or not it said so.
+                self.fail(ErrorKind::Gone, cx);
+                self.gone[usize::from(child)] = false;
+                self.was_lost = true;
+                if !self.opening.is_first {
+                    self.try_reopen(cx);
+                }
+            }
+            DeviceEvent::Standby(stands) if child == self.disk => {
+                self.disk_stands = stands;
+                self.stir = true;
+            }
+            DeviceEvent::Standby(_)
+            | DeviceEvent::GcPressure(_)
+            | DeviceEvent::Resized(_)
+            | DeviceEvent::Notice(_) => {}
+        }
+        self.advance(cx);
+        cx.only_step()
+    }
+
+    fn used(&mut self, offset: ByteOffset, len: ByteLen) -> Option<(u8, ByteOffset)> {
+        if self.phase == Phase::Running {
+            self.note_use(offset, len);
+        }
+        None
+    }
+
+    fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
+        if op != Op::Read || len == ByteLen::ZERO {
+            return Span::ZERO;
+        }
+        let page = (offset.0 / self.page) as u32;
+        if self.dram.find(page).is_some() {
+            return Span::ZERO;
+        }
+        let (child, at) = self.source(page);
+        peek.expected_latency(child, op, at, ByteLen(self.page))
+    }
+
+    fn is_busy(&self, _peek: &Peek<'_>) -> bool {
+        !self.wait_frames.is_empty()
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        self.put_figures(out);
+    }
+
+    /// The DRAM: what the host wrote and what came from below went in; what the host read and what was appended went out.
+    fn energy(&self, from: Instant, to: Instant, out: &mut Vec<EnergyPart>) {
+        let time = Span(to.0.saturating_sub(from.0));
+        RamPower::DDR3L.account(self.dram.frames.len() as u64 * self.page, self.moved_in_dram(), time, out);
+    }
+
+    fn reset_counters(&mut self) {
+        self.count = Counts::default();
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        if self.phase != Phase::Running {
+            return Ok(());
+        }
+        let broken = |what: &str| Err(Violation { invariant: "I-12", what: what.into() });
+        for ring in &self.rings {
+            if ring.used > ring.shape.units || ring.start >= ring.shape.units {
+                return broken("the units in use are more than the ring has");
+            }
+        }
+        if !self.dram.is_sound() {
+            return broken("a frame that waits to be appended is not in the row, or one that does not is");
+        }
+        if !self.promotes_only_used() {
+            let what = "a page that was only read ahead is on its way to the top ring".into();
+            return Err(Violation { invariant: "unused_not_promoted", what });
+        }
+        let unit_in_use = |unit: u32| {
+            let ring = usize::from(self.rings.len() > 1 && unit >= self.rings[1].shape.unit_base);
+            self.rings[ring].is_used(unit - self.rings[ring].shape.unit_base)
+        };
+        let in_use = |slot: u32| {
+            let ring = &self.rings[self.ring_of_slot(slot)];
+            ring.is_used(ring.shape.unit_of(slot))
+        };
+        self.map.check(in_use, unit_in_use)
+    }
+}

@@ -1,0 +1,197 @@
+//! Power cuts, deaths of the process, clean ends, and the starts after them.
+
+use super::{broken, build, Broken, Session, STARTS};
+use crate::engine::{Engine, Media};
+use crate::verify::judge::Judge;
+use crate::verify::oracle::Oracle;
+use crate::verify::plan::Cut;
+use nandu_base::{Content, Instant, OpenError, OpenHow, Rng, Span};
+use nandu_stack::Built;
+
+impl Session<'_> {
+    /// Cuts the power at a random instant before the next event, and starts again.
+    pub(super) fn cut(&mut self, cut: &Cut) -> Result<(), Broken> {
+        let now = self.engine.now();
+        let next = self.engine.next_at().map_or(now, |at| at.later(now));
+        let at = now + Span(self.rng.below(next.since(now).0.min(1_000_000_000) + 1));
+        self.engine.advance(at.later(now));
+        let missing = if cut.leg_dies { self.leg_to_miss() } else { None };
+        if cut.process && missing.is_none() && self.watch.stands_on_files() {
+            self.process_dies()?;
+        } else {
+            self.power_off()?;
+        }
+        self.engine.missing = missing.iter().map(|&(leg, _)| leg).collect();
+        let mut again = cut.again.iter();
+        let mut calm = false;
+        for turn in 0..STARTS {
+            let cut_again = again.next();
+            let mut events = cut_again.map_or(u64::MAX, |&n| u64::from(n));
+            if self.start(&mut events)? {
+                if cut.look {
+                    self.read_everything()?;
+                }
+                return Ok(());
+            }
+            let mut missing_still = std::mem::take(&mut self.engine.missing);
+            calm |= cut_again.is_none() && self.watch.strikes() == 0;
+            self.power_off()?;
+            // A follower may refuse to start alone, for it cannot know what it lacks: then the leader comes back.
+            if turn > 6 && missing.is_some_and(|(_, is_leader)| is_leader) {
+                missing_still.clear();
+            }
+            self.engine.missing = missing_still;
+        }
+        self.cannot_start("again", calm)
+    }
+
+    /// No start was complete. When faults have struck in each of them they come faster than a start takes, which is no fault of
+    /// the stack: nothing more can be verified.
+    fn cannot_start(&mut self, when: &str, calm: bool) -> Result<(), Broken> {
+        if calm {
+            return Err(broken("open", format!("the stack cannot start {when}: {}", self.refusal)));
+        }
+        self.tally.not_created = 1;
+        Ok(())
+    }
+
+    /// A leg whose loss the mirror must bear, if there is one, and whether it is the leader.
+    fn leg_to_miss(&mut self) -> Option<(u32, bool)> {
+        if let Some(legs) = self.watch.spare_legs() {
+            let leg = legs[self.rng.below(legs.len() as u64) as usize];
+            self.watch.misses(leg);
+            // All others must last through the start then; where faults are too frequent for that the leg comes back.
+            return Some((leg, true));
+        }
+        let [leader, follower] = self.watch.current_legs()?;
+        let is_leader = self.rng.below(2) == 0;
+        let leg = if is_leader { leader } else { follower };
+        self.watch.misses(leg);
+        Some((leg, is_leader))
+    }
+
+    fn rebuilt(&self) -> Built {
+        build(self.plan, self.stack, self.planted, self.tally.crashes + self.tally.recoveries)
+    }
+
+    /// Cuts the power and puts new machines onto the media.
+    fn power_off(&mut self) -> Result<(), Broken> {
+        self.machines_die("the power was cut", Engine::crash)
+    }
+
+    /// The process is killed and starts again; what lies in caches of the system stays there.
+    fn process_dies(&mut self) -> Result<(), Broken> {
+        self.machines_die("the process died", Engine::die)
+    }
+
+    fn machines_die(
+        &mut self,
+        how: &str,
+        end: fn(Engine<Judge>, &mut Rng) -> (Media, Judge),
+    ) -> Result<(), Broken> {
+        self.check()?;
+        self.tally.crashes += 1;
+        let now = self.engine.now() + Span::from_ms(1);
+        let mut rng = self.rng.fork(self.tally.crashes);
+        let built = self.rebuilt();
+        self.replace(now, built, |engine| end(engine, &mut rng));
+        let sink = self.engine.sink();
+        sink.note(now, || how.into());
+        sink.oracles.iter_mut().for_each(Oracle::cut);
+        sink.digest.add(now.0);
+        Ok(())
+    }
+
+    fn replace(&mut self, now: Instant, built: Built, end: impl FnOnce(Engine<Judge>) -> (Media, Judge)) {
+        let nothing = Built { parts: Vec::new(), exports: Vec::new(), tenants: Vec::new() };
+        let empty = Media::fresh(&nothing, false);
+        let spare = Engine::new(nothing, empty, Content::Stamps, Judge::new(Vec::new()), now);
+        let (mut media, judge) = end(std::mem::replace(&mut self.engine, spare));
+        if let (Some(leg), true) = (self.replaced, std::mem::take(&mut self.wipe)) {
+            media.blank(leg);
+        }
+        self.engine = Engine::new(built, media, Content::Stamps, judge, now);
+        self.watch.restart();
+        (self.quiet_for, self.answers) = (0, self.engine.sink().answers);
+    }
+
+    /// Starts the stack; false when the power is to be cut again, or an injected error was in the way.
+    fn start(&mut self, events: &mut u64) -> Result<bool, Broken> {
+        let (alone, create) = (!self.engine.missing.is_empty(), self.replaced.is_some());
+        let how = OpenHow { alone, create, ..OpenHow::default() };
+        let began = self.engine.now();
+        let started = self.engine.open_within(how, &self.roots, events);
+        self.look()?;
+        match started {
+            None => Ok(false),
+            Some(Ok(())) => {
+                self.tally.recoveries += 1;
+                let took = self.engine.now().since(began);
+                self.tally.start_longest = self.tally.start_longest.longer(took);
+                self.tally.from_checkpoint += self.sum_of("recovery_from_checkpoint");
+                self.tally.fell_back += self.sum_of("recovery_fell_back");
+                self.check_spaces()?;
+                self.check()?;
+                Ok(true)
+            }
+            // The first record of a leg that was replaced was cut in two: the operator wipes it, as he is told.
+            Some(Err((_, OpenError::Refused { why, .. })))
+                if self.replaced.is_some()
+                    && (why.contains("is no leg") || why.contains("holds something else")) =>
+            {
+                self.wipe = true;
+                Ok(false)
+            }
+            Some(Err((node, error))) if !self.watch.explains_start(node) => {
+                let name = self.engine.graph.name(node);
+                Err(broken("open", format!("{name} does not start again: {error}")))
+            }
+            Some(Err((_, error))) => {
+                self.refusal = error.to_string();
+                Ok(false)
+            }
+        }
+    }
+
+    /// A counter, summed over all machines.
+    fn sum_of(&self, name: &str) -> u64 {
+        let mut counters = Vec::new();
+        let graph = &self.engine.graph;
+        (0..graph.len() as u32).for_each(|node| graph.machine(node).counters(&mut counters));
+        counters.iter().filter(|c| c.name == name).map(|c| c.value).sum()
+    }
+
+    /// Ends the stack cleanly, or cuts the power on the way, and starts again.
+    pub(super) fn close_and_start(&mut self) -> Result<(), Broken> {
+        self.wait()?;
+        let mut events = if self.rng.below(3) == 0 { self.rng.below(20) } else { u64::MAX };
+        let closed = !self.plan.cuts.is_empty() && !self.engine.close_within(&mut events);
+        if closed {
+            self.look()?;
+            self.power_off()?;
+        } else {
+            if self.plan.cuts.is_empty() {
+                self.engine.close();
+            }
+            self.look()?;
+            self.check_leaks()?;
+            let now = self.engine.now() + Span::from_ms(1);
+            self.tally.recoveries += 1;
+            let built = self.rebuilt();
+            self.replace(now, built, Engine::into_parts);
+            if !self.watch.explains(self.roots[0]) {
+                self.engine.sink().oracles.iter_mut().for_each(Oracle::closed);
+            }
+            self.engine.sink().oracles.iter_mut().for_each(Oracle::cut);
+        }
+        let mut calm = false;
+        for _ in 0..STARTS {
+            if self.start(&mut u64::MAX.clone())? {
+                return Ok(());
+            }
+            calm |= self.watch.strikes() == 0;
+            self.power_off()?;
+        }
+        self.cannot_start("after its end", calm)
+    }
+}

@@ -1,0 +1,62 @@
+//! What an operator asks of a graph: of one machine, or of all of them for a tenant.
+
+use super::{Driver, Graph, Life};
+use nandu_base::{Admin, AdminError, Deal, DealError, Dealt, Instant, Step, TenantId, TenantShare};
+
+impl Graph {
+    /// Asks machine `node` for something on behalf of an operator.
+    ///
+    /// # Errors
+    /// Why it is not done; then nothing has changed.
+    pub fn admin<D: Driver>(
+        &mut self,
+        node: u32,
+        admin: Admin,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<(), AdminError> {
+        let mut result = Ok(());
+        let step = self.call(node, now, |me, cx| {
+            result = me.machine.admin(admin, cx);
+            Step::Idle
+        });
+        self.follow(node, step, now, driver);
+        result
+    }
+
+    /// From here on `tenant` may ask for this: every machine that was started hears of it, children first.
+    pub fn change_share<D: Driver>(
+        &mut self,
+        tenant: TenantId,
+        share: &TenantShare,
+        now: Instant,
+        driver: &mut D,
+    ) {
+        for node in 0..self.nodes.len() as u32 {
+            if self.life[node as usize] == Life::Started {
+                let step = self.call(node, now, |me, cx| me.machine.share_changed(tenant, share, cx));
+                self.follow(node, step, now, driver);
+            }
+        }
+    }
+
+    /// Changes the space that tenants have inside one device.
+    ///
+    /// # Errors
+    /// As [`Machine::deal`](nandu_base::Machine::deal).
+    pub fn deal<D: Driver>(
+        &mut self,
+        node: u32,
+        deal: Deal,
+        now: Instant,
+        driver: &mut D,
+    ) -> Result<Dealt, DealError> {
+        let mut dealt = Err(DealError::Fixed);
+        let step = self.call(node, now, |me, cx| {
+            dealt = me.machine.deal(deal, cx);
+            Step::Idle
+        });
+        self.follow(node, step, now, driver);
+        dealt
+    }
+}
