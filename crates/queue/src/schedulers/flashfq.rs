@@ -19,6 +19,7 @@ use super::think::ThinkTimes;
 use super::{scaled, Next, Scheduler, Weights};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
+use crate::set::Set;
 use nandu_base::{Counter, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,6 +48,10 @@ pub struct FlashFq {
     tags: Vec<u64>,
     /// The highest start tag sent so far.
     virtual_time: u64,
+    /// Tenants of which a request waits.
+    waiting: Set,
+    /// No active tenant has a lower tag.
+    floor: u64,
     /// Tenants whose last request was a read, for which it is worth waiting.
     reader: Vec<bool>,
     think: ThinkTimes,
@@ -63,6 +68,8 @@ impl FlashFq {
             config,
             tags: vec![0; tenants],
             virtual_time: 0,
+            waiting: Set::new(tenants),
+            floor: 0,
             reader: vec![false; tenants],
             think: ThinkTimes::new(tenants),
             order: Order::new(order, tenants),
@@ -78,6 +85,25 @@ impl FlashFq {
             return None;
         }
         self.think.worth_waiting(TenantId(tenant as u16), board, self.config.patience, now)
+    }
+}
+
+impl FlashFq {
+    /// The lowest tag of an active tenant, and until when the next one without requests is waited for. From here on no active tenant
+    /// has a lower one but by a request that comes: tags only grow.
+    #[inline(never)]
+    fn slowest(&self, board: &Board, now: Instant) -> (u64, Option<Instant>) {
+        let (mut slowest, mut wake) = (u64::MAX, None::<Instant>);
+        for (tenant, &tag) in self.tags.iter().enumerate() {
+            if board.held_of(TenantId(tenant as u16)) > 0 {
+                slowest = slowest.min(tag);
+            } else if let Some(until) = self.awaited(tenant, board, now) {
+                // Only one who has nothing here is waited for.
+                slowest = slowest.min(tag);
+                wake = Some(wake.map_or(until, |wake| wake.min(until)));
+            }
+        }
+        (slowest, wake)
     }
 }
 
@@ -97,33 +123,26 @@ impl Scheduler for FlashFq {
                 self.tags[place] = self.tags[place].max(self.virtual_time);
             }
         }
+        self.waiting.put(place, true);
+        self.floor = self.floor.min(self.tags[place]);
     }
 
     fn next(&mut self, board: &Board, now: Instant) -> Next {
-        let mut first: Option<usize> = None;
-        let mut slowest = u64::MAX;
-        let mut wake: Option<Instant> = None;
-        for (tenant, &tag) in self.tags.iter().enumerate() {
-            if board.held_of(TenantId(tenant as u16)) > 0 {
-                slowest = slowest.min(tag);
-                if board.waiting_in(tenant) > 0 && first.is_none_or(|f| tag < self.tags[f]) {
-                    first = Some(tenant);
-                }
-            } else if let Some(until) = self.awaited(tenant, board, now) {
-                // Only one who has nothing here is waited for.
-                slowest = slowest.min(tag);
-                wake = Some(wake.map_or(until, |wake| wake.min(until)));
-            }
-        }
+        let first = self.waiting.iter().min_by_key(|&tenant| self.tags[tenant]);
         let tenant = first.expect("a request waits");
         let tag = self.tags[tenant];
-        if tag - slowest > self.config.throttle.0 {
-            self.throttled += 1;
-            return wake.map_or(Next::Nothing, Next::Until);
+        if tag - self.floor > self.config.throttle.0 {
+            let (slowest, wake) = self.slowest(board, now);
+            self.floor = slowest;
+            if tag - slowest > self.config.throttle.0 {
+                self.throttled += 1;
+                return wake.map_or(Next::Nothing, Next::Until);
+            }
         }
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
         let entry = board.get(slot);
         self.order.sent(entry, board);
+        self.waiting.put(tenant, board.waiting_in(tenant) > 1);
         self.virtual_time = self.virtual_time.max(tag);
         let step = scaled(entry.cost.0, 100, self.weights.of(tenant));
         self.tags[tenant] = tag + step.max(1);

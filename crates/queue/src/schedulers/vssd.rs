@@ -19,7 +19,8 @@
 //! Where a request will be served is asked of the device below (`locate`). Where it does not know, as for a page not yet
 //! written, the channel is that of the address striped over `channels`.
 //!
-//! Cost: O(channels) for a request, O(tenants) for a renewal. RAM: 8 bytes and two bits for each channel and tenant.
+//! Cost: O(channels) for a request, and the tenants that wait at its channel; renewals are counted and entered when they matter. RAM: 16
+//! bytes and a bit for each channel and tenant.
 
 use super::{Next, Scheduler, Weights};
 use crate::board::{Board, Entry};
@@ -51,6 +52,8 @@ impl Default for VssdConfig {
 struct Channel {
     turn: u32,
     out: u32,
+    /// Renewals so far.
+    round: u64,
 }
 
 /// Credits over channel queues.
@@ -58,11 +61,10 @@ pub struct Vssd {
     config: VssdConfig,
     weights: Weights,
     channels: Vec<Channel>,
-    /// By channel and tenant; below zero when the last request cost more.
-    credits: Vec<i64>,
-    /// By channel, the tenants that have a request waiting, and those that have credits.
+    /// By channel and tenant, as they were after so many renewals; below zero when the last request cost more.
+    credits: Vec<(i64, u64)>,
+    /// By channel, the tenants that have a request waiting.
     waiting: Vec<Set>,
-    funded: Vec<Set>,
     /// The channel that is asked first.
     first: usize,
     renewals: u64,
@@ -75,9 +77,8 @@ impl Vssd {
         Vssd {
             config,
             channels: vec![Channel::default(); channels],
-            credits: vec![0; channels * weights.0.len()],
+            credits: vec![(0, 0); channels * weights.0.len()],
             waiting: vec![Set::new(weights.0.len()); channels],
-            funded: vec![Set::new(weights.0.len()); channels],
             weights,
             first: 0,
             renewals: 0,
@@ -88,27 +89,59 @@ impl Vssd {
         channel * self.weights.0.len() + tenant
     }
 
+    /// What one renewal gives a tenant.
+    #[inline]
+    fn share(&self, tenant: usize) -> i64 {
+        self.weights.share(tenant, self.config.credits.0) as i64
+    }
+
+    /// The credits of a tenant at a channel. Each renewal forgets what is left and adds a share to what is owed.
+    #[inline]
+    fn credits(&self, channel: usize, tenant: usize) -> i64 {
+        let (credits, round) = self.credits[self.place(channel, tenant)];
+        match (self.channels[channel].round - round) as i64 {
+            0 => credits,
+            renewals => {
+                let (owed, share) = (credits.min(0), self.share(tenant));
+                match owed.saturating_add((renewals - 1).saturating_mul(share)) {
+                    before if before > 0 => share,
+                    before => before + share,
+                }
+            }
+        }
+    }
+
     /// The request that goes next to `channel`.
     fn head(&mut self, channel: usize, board: &Board) -> Option<u32> {
         if self.waiting[channel].is_empty() {
             return None;
         }
-        let tenants = self.weights.0.len();
         loop {
             let turn = self.channels[channel].turn as usize;
-            if let Some(tenant) = self.waiting[channel].next_in_both(&self.funded[channel], turn) {
-                self.channels[channel].turn = tenant as u32;
-                return board.first(self.place(channel, tenant));
+            let (mut behind, mut before, mut renewals) = (None, None, u64::MAX);
+            for tenant in self.waiting[channel].iter() {
+                let credits = self.credits(channel, tenant);
+                if credits <= 0 {
+                    renewals = renewals.min((-credits / self.share(tenant)) as u64 + 1);
+                } else if tenant >= turn {
+                    behind = Some(tenant);
+                    break;
+                } else {
+                    before = before.or(Some(tenant));
+                }
             }
-            self.renewals += 1;
-            for tenant in 0..tenants {
+            if let Some(tenant) = behind.or(before) {
                 let place = self.place(channel, tenant);
-                let share = self.weights.share(tenant, self.config.credits.0) as i64;
-                self.credits[place] = self.credits[place].min(0) + share;
-                self.funded[channel].put(tenant, self.credits[place] > 0);
+                self.credits[place] = (self.credits(channel, tenant), self.channels[channel].round);
+                self.channels[channel].turn = tenant as u32;
+                return board.first(place);
             }
-            // Whose turn ended by the renewal is behind the others now.
-            self.channels[channel].turn = (self.channels[channel].turn + 1) % tenants as u32;
+            // So many until one of those that wait may send. Whose turn ends by a renewal is behind the others then.
+            let tenants = self.weights.0.len() as u64;
+            let state = &mut self.channels[channel];
+            state.round += renewals;
+            state.turn = ((u64::from(state.turn) + renewals) % tenants) as u32;
+            self.renewals += renewals;
         }
     }
 }
@@ -139,8 +172,7 @@ impl Scheduler for Vssd {
                 let entry = board.get(slot);
                 let tenant = usize::from(entry.tenant.0);
                 let place = self.place(channel, tenant);
-                self.credits[place] -= entry.cost.0 as i64;
-                self.funded[channel].put(tenant, self.credits[place] > 0);
+                self.credits[place].0 -= entry.cost.0 as i64;
                 self.waiting[channel].put(tenant, board.waiting_in(place) > 1);
                 self.channels[channel].out += 1;
                 self.first = (channel + 1) % channels;
@@ -156,6 +188,12 @@ impl Scheduler for Vssd {
     }
 
     fn set_weight(&mut self, tenant: TenantId, weight: u16) {
+        // Renewals so far gave shares of the weight that was.
+        for channel in 0..self.channels.len() {
+            let place = self.place(channel, usize::from(tenant.0));
+            self.credits[place] =
+                (self.credits(channel, usize::from(tenant.0)), self.channels[channel].round);
+        }
         self.weights.set(tenant, weight);
     }
 

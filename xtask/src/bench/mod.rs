@@ -5,6 +5,8 @@
 //! between, so that starting, reading the trace and filling the drive cancel. Nothing but the program's own command line
 //! is used.
 
+mod tenants;
+
 use crate::steps::{command, released, root, run, target_dir, End};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -183,6 +185,7 @@ fn measure() -> Result<End, String> {
         }
         held.hold(count.name, value)?;
     }
+    tenants::counts(&program, &folder, &mut held)?;
     for (name, policy, more) in CACHES {
         held.hold(name, per_access(&program, policy, more)?)?;
     }
