@@ -208,8 +208,8 @@ impl Log {
         }
     }
 
-    /// Bytes of the log that a start would read.
-    pub fn bytes_used(&self) -> u64 {
+    /// Bytes of this area that are written.
+    fn used(&self) -> u64 {
         self.at - self.areas.start(self.area)
     }
 
@@ -303,7 +303,7 @@ impl Log {
                 break;
             }
         }
-        self.limit = self.areas.limit(area, self.bytes_used());
+        self.limit = self.areas.limit(area, self.used());
         Ok(())
     }
 
