@@ -4,15 +4,16 @@
 #![allow(dead_code)] // no array uses all of it
 
 pub mod disk;
+mod events;
 pub mod oracle;
 
 use disk::{lose, Disk, Leg, Shared};
+use events::{Due, Events};
 use nandu_base::{
     Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags, Instant,
-    Notice, Op, OpenError, OpenHow, Payload, PayloadPool, Precondition, ReqId, Request, RequestTable, Sector,
-    Span, Stamp, TenantId, TimerKey, SECTOR,
+    Notice, OpenError, OpenHow, Payload, Precondition, ReqId, Span, TenantId, TimerKey, SECTOR,
 };
-use nandu_stack::{Driver, Graph, Part};
+use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -59,53 +60,6 @@ pub trait Subject: Clone {
     fn is_member(world: &World<Self>, leg: usize) -> bool;
     /// How often the others have said durably that they go on without a leg.
     fn departures(world: &World<Self>) -> u64;
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Due {
-    Finish(u32),
-    Wake(u32, u32, u64),
-}
-
-/// What the driver of the graph hears.
-#[derive(Default)]
-struct Events {
-    queue: BTreeMap<(u64, u64), Due>,
-    order: u64,
-    answers: Vec<Answer>,
-    notices: Vec<(u32, Notice)>,
-}
-
-impl Events {
-    fn push(&mut self, at: Instant, due: Due) {
-        self.order += 1;
-        self.queue.insert((at.0, self.order), due);
-    }
-}
-
-impl Driver for Events {
-    fn finish_at(&mut self, id: ReqId, at: Instant) {
-        self.push(at, Due::Finish(id.0));
-    }
-    fn wake(&mut self, node: u32, key: TimerKey, generation: u64, at: Instant) {
-        self.push(at, Due::Wake(node, key.0, generation));
-    }
-    fn medium(&mut self, _: u32, _: ReqId, _: &mut RequestTable, _: &mut PayloadPool) {
-        unreachable!("test legs have no medium")
-    }
-    fn notice(&mut self, node: u32, notice: Notice) {
-        self.notices.push((node, notice));
-    }
-    fn host_done(&mut self, r: &Request, _: Instant, pool: &mut PayloadPool) {
-        let sectors = if r.op == Op::Read { r.len.0 / SECTOR } else { 0 };
-        let data = (0..sectors)
-            .map(|i| match pool.sector(r.payload, i) {
-                Some(Sector::Stamp(stamp)) => stamp,
-                _ => Stamp::METADATA,
-            })
-            .collect();
-        self.answers.push(Answer { cookie: r.cookie, error: r.error, data });
-    }
 }
 
 macro_rules! tell {
