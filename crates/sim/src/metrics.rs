@@ -161,7 +161,9 @@ pub struct Metrics {
     pub tenant_histories: Vec<History>,
     /// By workload: requests done and when the last one was, warm-up included; and the number of the first that counts.
     ended: Vec<(u64, Instant, u64)>,
-    /// Bytes written since the measurement began by requests that do not count: one workload may warm up while another counts.
+    /// Number of the request with which the measurement began.
+    first: u64,
+    /// Bytes written since then by requests that do not count: one workload may warm up while another counts.
     written_uncounted: u64,
     /// When the measurement began.
     pub start: Instant,
@@ -183,6 +185,7 @@ impl Metrics {
             history: History::new(start),
             tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
             ended: vec![(0, start, 0); workloads],
+            first: 0,
             written_uncounted: 0,
             start,
             last_done: start,
@@ -214,7 +217,8 @@ impl Metrics {
 impl Metrics {
     #[cold]
     fn warms_up(&mut self, request: &Request) {
-        if request.op == Op::Write && request.error.is_none() {
+        let came_after = number_of(request.cookie) >= self.first;
+        if came_after && request.op == Op::Write && request.error.is_none() {
             self.written_uncounted += request.len.0;
         }
     }
@@ -264,7 +268,7 @@ impl Host for Metrics {
     fn begin(&mut self, first: u64, now: Instant) {
         let ended = std::mem::take(&mut self.ended);
         *self = Metrics::new(self.classes.len(), ended.len(), now);
-        self.ended = ended;
+        (self.first, self.ended) = (first, ended);
         self.ended.iter_mut().for_each(|source| source.2 = first);
     }
 
