@@ -163,7 +163,9 @@ pub struct Metrics {
     ended: Vec<(u64, Instant, u64)>,
     /// Workloads of which one has ended lately; see [`Host::touched`].
     touched: u64,
-    /// Bytes written since the measurement began by requests that do not count: one workload may warm up while another counts.
+    /// Number of the request with which the measurement began.
+    first: u64,
+    /// Bytes written since then by requests that do not count: one workload may warm up while another counts.
     written_uncounted: u64,
     /// When the measurement began.
     pub start: Instant,
@@ -186,6 +188,7 @@ impl Metrics {
             tenant_histories: if tenants > 2 { vec![History::new(start); tenants] } else { Vec::new() },
             ended: vec![(0, start, 0); workloads],
             touched: u64::MAX,
+            first: 0,
             written_uncounted: 0,
             start,
             last_done: start,
@@ -217,7 +220,8 @@ impl Metrics {
 impl Metrics {
     #[cold]
     fn warms_up(&mut self, request: &Request) {
-        if request.op == Op::Write && request.error.is_none() {
+        let came_after = number_of(request.cookie) >= self.first;
+        if came_after && request.op == Op::Write && request.error.is_none() {
             self.written_uncounted += request.len.0;
         }
     }
@@ -274,7 +278,7 @@ impl Host for Metrics {
     fn begin(&mut self, first: u64, now: Instant) {
         let ended = std::mem::take(&mut self.ended);
         *self = Metrics::new(self.classes.len(), ended.len(), now);
-        self.ended = ended;
+        (self.first, self.ended) = (first, ended);
         self.ended.iter_mut().for_each(|source| source.2 = first);
     }
 
