@@ -1,6 +1,7 @@
 //! Timelines against calendars and sums.
 
 use super::*;
+use nandu_base::{CriticalPath, Phase};
 
 fn lanes(dies: u32, channels: u32) -> Lanes {
     let timing = Timing {
