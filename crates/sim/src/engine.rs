@@ -82,7 +82,7 @@ struct World<S> {
 }
 
 impl<S: Sink> Driver for World<S> {
-    #[inline]
+    #[inline(always)]
     fn finish_at(&mut self, id: ReqId, at: Instant) {
         self.queue.push(at, Event::Complete(id));
     }
@@ -239,7 +239,7 @@ impl<S: Sink> Engine<S> {
     }
 
     /// Sends a request in, now.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, s: Submission) -> ReqId {
         let now = self.world.now;
         self.graph.submit(

@@ -211,7 +211,7 @@ impl Graph {
     }
 
     /// Sends a request of the driver to the machine `node`. The caller gives up its hold on the payload.
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments)] // the fields of a request
     pub fn submit<D: Driver>(
         &mut self,

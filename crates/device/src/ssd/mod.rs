@@ -105,6 +105,10 @@ struct Planted {
     suspended_too_often: bool,
 }
 
+/// What each operation of the host is done for, by its number: a look at a table is half of what a choice among three costs.
+const WORK_OF: [Work; Op::ALL.len()] =
+    [Work::Read, Work::Write, Work::Journal, Work::Write, Work::Write, Work::Write];
+
 /// What happened since the counters were reset.
 #[derive(Clone, Copy, Default)]
 struct Counts {
@@ -396,11 +400,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        self.lanes.work_for(match cx.requests[id].op {
-            Op::Read => Work::Read,
-            Op::Flush => Work::Journal,
-            _ => Work::Write,
-        });
+        self.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
         if self.attention {
             if let Some(step) = self.attend(id, cx) {
                 return step;

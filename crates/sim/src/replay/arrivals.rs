@@ -49,10 +49,17 @@ impl Arrivals {
     #[inline(always)]
     fn ask<S: Host>(&mut self, who: usize, player: &mut Player<'_>, sink: &S) {
         let at = player.due(who, sink);
-        let waits = at == NEVER && !player.is_over();
+        self.note(who, at, at == NEVER && !player.is_over());
+    }
+
+    /// Notes what a player has answered.
+    #[inline(always)]
+    fn note(&mut self, who: usize, at: Instant, waits: bool) {
         let before = std::mem::replace(&mut self.due[who], Due { at, waits });
         self.waiting = self.waiting + usize::from(waits) - usize::from(before.waits);
-        if before.at != at || self.due.len() == 1 {
+        if self.players == 1 {
+            self.first.1 = at;
+        } else if before.at != at {
             self.play(who);
         }
     }
@@ -74,19 +81,17 @@ impl Arrivals {
     /// Player `who` has sent a request in.
     #[inline(always)]
     pub fn sent<S: Host>(&mut self, who: usize, player: &mut Player<'_>, sink: &S) {
-        if self.due.len() == 1 {
-            let due = player.due(who, sink);
-            self.first.1 = due;
-            if due != NEVER {
-                return;
-            }
+        let at = player.due(who, sink);
+        if self.players == 1 && at != NEVER {
+            self.first.1 = at;
+        } else {
+            self.note_answer(who, at, at == NEVER && !player.is_over());
         }
-        self.ask_again(who, player, sink);
     }
 
     #[inline(never)]
-    fn ask_again<S: Host>(&mut self, who: usize, player: &mut Player<'_>, sink: &S) {
-        self.ask(who, player, sink);
+    fn note_answer(&mut self, who: usize, at: Instant, waits: bool) {
+        self.note(who, at, waits);
     }
 
     /// The earliest arrival, once all events that come before it have passed; `None` when there is none.
@@ -118,6 +123,10 @@ impl Arrivals {
             return false;
         }
         engine.step();
+        if let [player] = players {
+            self.ask(0, player, engine.sink());
+            return true;
+        }
         let mut touched = engine.sink().touched();
         while touched != 0 {
             let first = touched.trailing_zeros() as usize;
