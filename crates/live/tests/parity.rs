@@ -218,15 +218,17 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
         client.write(block * BLOCK, &block_of(block, 1));
     }
     let no = ask(&server, "replace file1 with 2.img").expect_err("it is another leg");
-    assert!(no.contains("locked"), "{no}");
+    assert!(no.contains("leg `file2` of this server already"), "{no}");
     assert!(ask(&server, "lead file1").expect_err("no leg leads").contains("no such command"));
     assert_eq!(array(&server)["health"], "whole", "what is refused changes nothing");
     ask(&server, "replace file1 with a new one.img").expect("the others have everything");
     for block in (0..BLOCKS).step_by(3) {
         client.write(block * BLOCK, &block_of(block, 2));
     }
-    let no = ask(&server, "replace file0").expect_err("the new one is not rebuilt");
+    let no = ask(&server, "replace file0 with third.img").expect_err("the new one is not rebuilt");
     assert!(no.contains("`file0` is needed"), "{no}");
+    let no = ask(&server, "fail file0").expect_err("the new one is not rebuilt");
+    assert!(no.contains("cannot serve without `file0`"), "{no}");
     wait_until_whole(&server);
     for block in 0..BLOCKS {
         assert_eq!(stored(&mut client, block), 1 + u64::from(block % 3 == 0), "block {block}");

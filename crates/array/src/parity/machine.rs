@@ -4,8 +4,8 @@ use super::figures::Counts;
 use super::piece::{Kind, Phase, Piece};
 use super::{bits, Parity, Run, Tag, NONE, SCRUB};
 use nandu_base::{
-    Admin, AdminError, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits, Machine, Op,
-    OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
 };
 
 impl Machine for Parity {
@@ -109,6 +109,22 @@ impl Machine for Parity {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn child_use(&self, child: u8) -> Option<ChildUse> {
+        let leg = usize::from(child);
+        let comes = self.legs[leg].back || self.run == Run::Opening || self.members.is_joining(leg);
+        Some(match (self.run == Run::Running && self.legs[leg].is_in(), comes) {
+            (true, _) => ChildUse::Used,
+            (false, true) => ChildUse::Coming,
+            (false, false) => ChildUse::Out,
+        })
+    }
+
+    fn needs_child(&self, child: u8) -> bool {
+        let leg = usize::from(child);
+        let lacks = |l: usize| l != leg && self.legs[l].durable != self.geometry.data;
+        self.run == Run::Running && self.legs[leg].is_in() && (0..self.legs.len()).any(lacks)
     }
 
     /// A read takes what its leg takes, or the slowest leg when its own is missing. A write takes a read and a write, and

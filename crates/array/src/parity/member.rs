@@ -115,6 +115,13 @@ impl Default for Members {
     }
 }
 
+impl Members {
+    /// Whether the superblock of a leg is looked at before it joins.
+    pub(super) fn is_joining(&self, leg: usize) -> bool {
+        self.joining.is_some_and(|joining| joining.leg == leg)
+    }
+}
+
 impl Parity {
     /// Whether new pieces and answers wait: the superblocks do not name the legs as they are.
     #[inline]
