@@ -108,7 +108,7 @@ fn drives(title: String, pairs: &[Pair], ways: &[(&str, Unit, Way)]) -> Sheet {
                 pair.name(),
                 name.to_string(),
                 unit(of),
-                result.waf_thousandths.map_or_else(none, thousandths),
+                result.drive_waf_thousandths.map_or_else(none, thousandths),
                 per_erase(result).map_or_else(none, |kib| format!("{kib:.0}")),
                 of_drive("gc_blocks_cleared"),
                 valid.map_or_else(none, |percent| format!("{percent:.1} %")),

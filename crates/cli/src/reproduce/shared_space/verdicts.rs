@@ -238,7 +238,7 @@ pub fn lending(pairs: &[Pair], found: &mut Findings) {
     let reason = pairs.iter().map(lent).collect::<Vec<_>>().join("; ");
     put(found, "W3-2", "lender", value, pairs, format!("units: {reason}"));
 
-    let figure = |r: &RunResult| r.waf_thousandths.unwrap_or(0) as f64 / 1000.0;
+    let figure = |r: &RunResult| r.drive_waf_thousandths.unwrap_or(0) as f64 / 1000.0;
     let both = |figure: &dyn Fn(&RunResult) -> f64| -> Vec<(f64, f64)> {
         let of = |p: &Pair, way| figure(p.result(Unit::Superblock, way));
         pairs.iter().map(|p| (of(p, Way::Vssd), of(p, PROPOSAL))).collect()
