@@ -159,7 +159,6 @@ fn wrong_options_are_refused() {
     refused(&["verify", "--log"], &["--first-seed N --seeds 1"]);
     refused(&["frobnicate"], &["frobnicate"]);
     refused(&["serve", "m.toml"], &["-U SOCK"]);
-    refused(&["serve", "raid5", "-U", "x.sock"], &["a leaf of kind `ssd`", "use `file` or `memory`"]);
 }
 
 #[test]

@@ -366,6 +366,7 @@ fn every_planted_fault_is_found() {
         "ssd-lending",
         "ssd-dealing",
         "ssd-slc",
+        "fair-dies",
     ];
     let here = |p: &&nandu_base::Plant| p.family.is_none_or(|family| !elsewhere.contains(&family));
     for plant in kind().plants.iter().filter(here) {

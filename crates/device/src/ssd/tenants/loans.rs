@@ -40,14 +40,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         panic!("I-8: pool {pool} gets no erased unit, neither by clearing nor back from who owes it");
     }
 
-    /// Gets erased units from others, until opening one does not begin a collection.
+    /// Gets erased units from others, until opening one does not begin a collection; who owes units goes on while another one helps.
     fn fill_up(&mut self, pool: u32, cx: &mut Cx<'_>) {
         if self.tenants_mut().planted.others_collect {
             self.clear_of_another(pool, cx);
         }
         let least = self.tenants_mut().own_start_of(pool).max(self.host.urgent) + 1;
         let demands = self.tenants_mut().policy.demands_when_low();
-        while self.blocks.planes[pool as usize].free <= least {
+        while self.blocks.planes[pool as usize].free <= least || self.is_helped_by_more(pool) {
             let has_come = demands && self.demand(pool, cx) || self.borrow(pool);
             if !has_come {
                 return;
