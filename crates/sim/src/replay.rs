@@ -388,11 +388,16 @@ pub fn replay<S: Host>(
 fn settle<S: Host>(outcome: &mut Outcome, players: &[Player<'_>], begun: Instant, sink: &S) {
     let ends: Vec<Instant> = (0..players.len()).map(|who| sink.last_end(who)).collect();
     let end = ends.iter().copied().max().unwrap_or(begun);
-    let to_the_end = |at: Instant| end.0.saturating_sub(at.0) <= end.0.saturating_sub(begun.0) / 20;
     for (player, &last) in players.iter().zip(&ends) {
         let saturated = player.is_saturated(begun, last);
         outcome.saturated |= saturated;
-        outcome.backlogged.push((saturated || player.source.pace.is_closed()) && to_the_end(last));
+        // What a runtime has ended asks for nothing more, however long others take to finish.
+        let until = match player.source.pace {
+            Pace::ClosedFor { runtime, .. } => end.min(player.start + runtime),
+            _ => end,
+        };
+        let to_the_end = until.0.saturating_sub(last.0) <= end.0.saturating_sub(begun.0) / 20;
+        outcome.backlogged.push((saturated || player.source.pace.is_closed()) && to_the_end);
     }
 }
 

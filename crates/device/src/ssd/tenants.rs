@@ -100,6 +100,8 @@ pub(super) struct Tenants {
     inherited: Vec<u32>,
     /// Erased units at which a debtor begins to clear, by pool; 0 when nothing is owed.
     debt_starts: Vec<u32>,
+    /// Whether a debtor gives back the next unit that it erases, by pool: every second one.
+    gives_next: Vec<bool>,
     /// Demands that one collection has not met.
     late: u64,
     demands: u64,
@@ -132,6 +134,7 @@ impl Tenants {
         Tenants {
             inherited: vec![0; books.len() * tenants],
             debt_starts: vec![0; pools],
+            gives_next: vec![false; pools],
             table,
             dealing: None,
             turns,

@@ -12,7 +12,8 @@
 //!   lends, the first of equals.
 //! - *How much* (O3-4): up to `limit` of what all others contribute, and never beyond what can be given back for one forced
 //!   collection each ([`super::room`]).
-//! - *When it comes back* (O3-5): each time the borrower erases a unit, or only on demand. A lender that runs low demands what it has lent
+//! - *When it comes back* (O3-5): on demand, or also of every two units that the borrower erases one: what it gives back it must clear anew, so
+//!   paying back each one it would repay all its loans at once, and everybody on its dies would wait. A lender that runs low demands what it has lent
 //!   before it borrows or collects. With `Never`, which is what the paper says, it collects instead, and has a unit back only where it
 //!   could do nothing without. The drive may also let idle borrowers clear units and give them back.
 //!
@@ -27,7 +28,7 @@ use nandu_base::Ratio;
 /// When a borrowed unit comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GiveBack {
-    /// Each time the borrower erases a unit.
+    /// Every second unit that the borrower erases.
     AtErase,
     /// When the lender demands it: it runs low.
     OnDemand,

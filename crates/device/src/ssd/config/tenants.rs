@@ -71,10 +71,10 @@ pub enum IsolationConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GiveBack {
-    /// Each time the borrower erases a unit.
-    #[default]
+    /// Every second unit that the borrower erases.
     AtErase,
     /// When the lender runs low.
+    #[default]
     OnDemand,
     /// When the lender has nothing left to clear, or changes its size: the paper knows no way back.
     Never,

@@ -196,7 +196,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if tenants.debt(pool) == 0 {
             return;
         }
-        let stays = tenants.is_demanded || !tenants.policy.gives_back_at_erase();
+        // What it gives back it must clear anew, so of each two one is its own: else it would repay all at once, and its host would wait.
+        let gives = &mut tenants.gives_next[pool as usize];
+        *gives = !*gives;
+        let stays = *gives || tenants.is_demanded || !tenants.policy.gives_back_at_erase();
         self.look_ahead(pool);
         if stays {
             return;

@@ -56,6 +56,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         }
         tenants.debt_starts.fill(0);
+        tenants.gives_next.fill(false);
         tenants.is_demanded = false;
         tenants.victims.restart();
     }
