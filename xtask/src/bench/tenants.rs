@@ -37,14 +37,14 @@ const CASES: [Case; 5] = [
     Case {
         name: "tenants-shared",
         scheduler: None,
-        units: Some([1285, 1280]),
+        units: Some([1335, 1280]),
         times: [6_000, 9_000],
         made: 80_000,
     },
     Case {
         name: "tenants-both",
         scheduler: Some("drr"),
-        units: Some([1255, 1280]),
+        units: Some([1230, 1280]),
         times: [6_000, 9_000],
         made: 80_000,
     },
