@@ -15,7 +15,7 @@
 //! | [`slots`] | where the bytes of pages lie, in memory or in the file |
 //! | [`log`] | what is written about pages in the file, and how it is found again |
 //! | [`disk`] | the medium of a disk: an image, and what has not passed under the head yet |
-//! | [`file`] | making, locking and recognising a file; its syncs |
+//! | [`mod@file`] | making, locking and recognising a file; its syncs |
 //! | [`link`] | the drive as a leg of the reactor: failed, added, flushed |
 
 pub mod disk;
