@@ -5,7 +5,7 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, have, run, Process};
+use common::process::{be_a_server, fio, have, Process};
 use common::{options, Served};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
@@ -144,20 +144,6 @@ fn tenants_of_a_served_drive_come_grow_and_go_and_survive_kill_9() {
     process.stop();
 }
 
-/// Requests per second of one fio.
-fn fio(socket: &Path, export: &str, rw: &str) -> f64 {
-    let uri = format!("--uri=nbd+unix:///{export}?socket={}", socket.display());
-    let rw = format!("--rw={rw}");
-    let words = ["--ioengine=nbd", "--bs=4k", "--iodepth=64", "--size=8m", "--time_based", "--runtime=10"];
-    let more = ["--name=shares", "--output-format=json", &rw, &uri];
-    let output = run("fio", &[&words[..], &more[..]].concat());
-    // It may say something in words before.
-    let start = output.stdout.iter().position(|&byte| byte == b'{').expect("fio says JSON");
-    let said: Value = serde_json::from_slice(&output.stdout[start..]).expect("fio says JSON");
-    let job = &said["jobs"][0];
-    job["read"]["iops"].as_f64().unwrap_or(0.0) + job["write"]["iops"].as_f64().unwrap_or(0.0)
-}
-
 /// `cargo test -p nandu-live --test served_drive -- --ignored --nocapture` prints the served half of the table of docs/queue.md.
 #[test]
 #[ignore = "takes a minute, needs fio, and is a measurement"]
@@ -173,8 +159,8 @@ fn shares_of_a_drive_under_fio() {
         let process = Process::start(&documented(scheduler), dir.path());
         ["reader", "writer"].iter().for_each(|export| fill(&process.socket, export));
         let [reader, writer] = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| fio(&process.socket, "reader", "randread"));
-            let writer = scope.spawn(|| fio(&process.socket, "writer", "randwrite"));
+            let reader = scope.spawn(|| fio(&process.socket, "reader", "randread", "8m"));
+            let writer = scope.spawn(|| fio(&process.socket, "writer", "randwrite", "8m"));
             [reader, writer].map(|client| client.join().expect("fio ends"))
         });
         let status = process.status();

@@ -6,7 +6,7 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, have, run, Process};
+use common::process::{be_a_server, fio, have, Process};
 use common::{options, Served};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
@@ -156,20 +156,6 @@ fn documented(scheduler: &str) -> String {
     stack.replace(line, &format!("scheduler = {{ {scheduler} }}"))
 }
 
-/// Requests per second of one fio.
-fn fio(socket: &Path, export: &str, rw: &str) -> f64 {
-    let uri = format!("--uri=nbd+unix:///{export}?socket={}", socket.display());
-    let rw = format!("--rw={rw}");
-    let words = ["--ioengine=nbd", "--bs=4k", "--iodepth=64", "--size=32m", "--time_based", "--runtime=10"];
-    let more = ["--name=shares", "--output-format=json", &rw, &uri];
-    let output = run("fio", &[&words[..], &more[..]].concat());
-    // It may say something in words before.
-    let start = output.stdout.iter().position(|&byte| byte == b'{').expect("fio says JSON");
-    let said: Value = serde_json::from_slice(&output.stdout[start..]).expect("fio says JSON");
-    let job = &said["jobs"][0];
-    job["read"]["iops"].as_f64().unwrap_or(0.0) + job["write"]["iops"].as_f64().unwrap_or(0.0)
-}
-
 /// `cargo test -p nandu-live --test shares -- --ignored --nocapture` prints the served half of the table of docs/queue.md.
 #[test]
 #[ignore = "takes minutes, needs fio, and is a measurement"]
@@ -192,8 +178,8 @@ fn shares_under_fio() {
         let dir = tempfile::tempdir().expect("a directory");
         let process = Process::start(&documented(scheduler), dir.path());
         let [reader, writer] = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| fio(&process.socket, "reader", "randread"));
-            let writer = scope.spawn(|| fio(&process.socket, "writer", "randwrite"));
+            let reader = scope.spawn(|| fio(&process.socket, "reader", "randread", "32m"));
+            let writer = scope.spawn(|| fio(&process.socket, "writer", "randwrite", "32m"));
             [reader, writer].map(|client| client.join().expect("fio ends"))
         });
         let queue = share(contended(&process.status()));

@@ -136,3 +136,17 @@ pub fn run(tool: &str, args: &[&str]) -> Output {
     );
     output
 }
+
+/// Requests per second of one fio with 64 outstanding over the first `size` of an export, for ten seconds.
+pub fn fio(socket: &Path, export: &str, rw: &str, size: &str) -> f64 {
+    let uri = format!("--uri=nbd+unix:///{export}?socket={}", socket.display());
+    let (rw, size) = (format!("--rw={rw}"), format!("--size={size}"));
+    let words = ["--ioengine=nbd", "--bs=4k", "--iodepth=64", "--time_based", "--runtime=10"];
+    let more = ["--name=shares", "--output-format=json", &rw, &size, &uri];
+    let output = run("fio", &[&words[..], &more[..]].concat());
+    // It may say something in words before.
+    let start = output.stdout.iter().position(|&byte| byte == b'{').expect("fio says JSON");
+    let said: Value = serde_json::from_slice(&output.stdout[start..]).expect("fio says JSON");
+    let job = &said["jobs"][0];
+    job["read"]["iops"].as_f64().unwrap_or(0.0) + job["write"]["iops"].as_f64().unwrap_or(0.0)
+}

@@ -56,7 +56,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Units that a tenant that owes `debt` may open until it must clear one.
-    fn may_still_open(&mut self, pool: u32, debt: u32) -> u32 {
+    pub(super) fn may_still_open(&mut self, pool: u32, debt: u32) -> u32 {
         let left = self.blocks.room_of(pool).saturating_sub(self.room_needed(pool, debt + 1));
         (left / u64::from(self.blocks.layout().pages)) as u32
     }

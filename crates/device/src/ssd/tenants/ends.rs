@@ -81,9 +81,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return false;
         }
         let debt = account.borrowed;
-        debt == 0
-            || !self.tenants_mut().is_demanded
-                && self.blocks.room_of(pool) >= u64::from(pages) + self.room_needed(pool, debt + 1)
+        debt == 0 || !self.tenants_mut().is_demanded && self.may_still_open(pool, debt) > 0
     }
 
     /// A tenant has a unit of a group less from here on.

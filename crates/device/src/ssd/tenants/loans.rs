@@ -156,11 +156,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Whether the owner of `pool` may open a unit for its host.
     fn may_open(&mut self, pool: u32) -> bool {
         let debt = self.tenants_mut().debt(pool);
-        if debt == 0 || self.tenants_mut().planted.room_not_kept {
-            return true;
-        }
-        let pages = u64::from(self.blocks.layout().pages);
-        self.blocks.room_of(pool) >= pages + self.room_needed(pool, debt + 1)
+        debt == 0 || self.tenants_mut().planted.room_not_kept || self.may_still_open(pool, debt) > 0
     }
 
     /// The room that so many collections of a pool take at most.
