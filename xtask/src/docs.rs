@@ -5,7 +5,7 @@
 //! the order of the file; `nandu` and `cargo run --release --` are the program as it is released: the release build linked
 //! as one. Commands that fetch, build or test the project itself are not run again.
 
-use crate::steps::{released, root, End};
+use crate::steps::{End, released, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

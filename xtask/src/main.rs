@@ -4,6 +4,8 @@
 
 mod bench;
 mod docs;
+mod fuzz;
+mod mutants;
 mod steps;
 mod test;
 mod tools;
@@ -13,6 +15,9 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test  [--require tools] [--quick]   everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
+cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
+                                                bugs planted in the sources, and which of them are found
+cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file or nbd
 
 test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
        lints, tests, documented commands, planted faults, seeds and instruction counts.
@@ -28,6 +33,11 @@ fn main() -> ExitCode {
             Ok(options) => test::all(&options),
             Err(word) => usage(&word),
         },
+        ["mutants", options @ ..] => match mutants::Options::parse(options) {
+            Ok(options) => mutants::run(&options),
+            Err(word) => usage(&word),
+        },
+        ["fuzz", words @ ..] => fuzz::run(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

@@ -64,11 +64,7 @@ impl Steps {
             println!("FAILED: {line}");
         }
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed.len(), self.skipped.len());
-        if self.failed.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

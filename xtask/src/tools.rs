@@ -1,6 +1,6 @@
 //! What the tests need beside cargo: installed on Debian as root, else Python parts only.
 
-use crate::steps::{command, has, run, target_dir, End};
+use crate::steps::{End, command, has, run, target_dir};
 use std::path::PathBuf;
 use std::process::Command;
 

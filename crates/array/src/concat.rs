@@ -8,7 +8,7 @@
 //! Bounds: one child request for each part; the part is found by bisection. RAM: 8 bytes for each part, and for each
 //! request that is split, while it lasts.
 
-use crate::legs::{narrowest, unit, LegStates};
+use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, Joins, Kind, Limits,
     Machine, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,
@@ -87,11 +87,7 @@ impl Concat {
     }
 
     fn start(&self, part: usize) -> u64 {
-        if part == 0 {
-            0
-        } else {
-            self.ends[part - 1]
-        }
+        if part == 0 { 0 } else { self.ends[part - 1] }
     }
 
     /// The parts that an extent touches: number, address of the first byte, and one past the last.

@@ -3,6 +3,7 @@
 pub mod concat;
 mod legs;
 mod locks;
+pub mod member;
 pub mod mirror;
 pub mod parity;
 mod scrub;

@@ -14,7 +14,7 @@
 //! Bounds: `max_io / chunk + 1` child requests for a read or write, one for each leg otherwise. RAM: 8 bytes for each
 //! request that is split, while it lasts.
 
-use crate::legs::{narrowest, unit, LegStates};
+use crate::legs::{LegStates, narrowest, unit};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, DeviceEvent, Draft, IoError, Joins,
     Kind, Limits, Machine, Op, Payload, Peek, Place, Plant, ReqId, Span, Step,

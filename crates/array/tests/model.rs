@@ -1,8 +1,8 @@
 //! Arrays against an obvious model: one flat row of stamps.
 
-use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, Span, Stamp, SECTOR};
+use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, SECTOR, Span, Stamp};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions};
+use nandu_stack::{BuildOptions, builtin};
 use std::collections::BTreeMap;
 
 const UNITS: [(&str, &str); 4] = [
@@ -63,14 +63,14 @@ fn race(bed: &mut Testbed, seed: u64, rounds: usize) -> Result<(), String> {
             if let Some(error) = done.error {
                 return Err(format!("{:?} failed: {error}", done.op));
             }
-            if let Some(&(from, to)) = reads.get(&done.serial) {
-                if done.data != model[from..to] {
-                    return Err(format!(
-                        "sectors {from}..{to}: {:?} instead of {:?}",
-                        done.data,
-                        &model[from..to]
-                    ));
-                }
+            if let Some(&(from, to)) = reads.get(&done.serial)
+                && done.data != model[from..to]
+            {
+                return Err(format!(
+                    "sectors {from}..{to}: {:?} instead of {:?}",
+                    done.data,
+                    &model[from..to]
+                ));
             }
         }
         assert_eq!(bed.graph().requests.alive(), 0);

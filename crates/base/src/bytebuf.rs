@@ -4,7 +4,7 @@
 //! a writer is alone. Nobody checks this at run time: the machine contract says that a payload has one writer (the leaf
 //! that serves the read, or the machine that fills its own metadata) and that nobody reads it before that is done.
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::sync::Arc;
 

@@ -103,8 +103,8 @@ impl ChargeTable {
     #[inline]
     pub fn charge_both(&mut self, tenant: TenantId, work: Work, a: (Resource, Span), b: (Resource, Span)) {
         let row = &mut self.0[usize::from(tenant.0)];
-        row[Self::index(a.0, work)] += a.1 .0;
-        row[Self::index(b.0, work)] += b.1 .0;
+        row[Self::index(a.0, work)] += a.1.0;
+        row[Self::index(b.0, work)] += b.1.0;
     }
 
     /// What `tenant` was charged for this resource and work.
@@ -113,7 +113,7 @@ impl ChargeTable {
     }
 
     /// Tenants in the table.
-    pub fn tenants(&self) -> impl Iterator<Item = TenantId> {
+    pub fn tenants(&self) -> impl Iterator<Item = TenantId> + use<> {
         (0..self.0.len() as u16).map(TenantId)
     }
 

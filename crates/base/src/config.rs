@@ -1,7 +1,7 @@
 //! Quantities as a stack file writes them: `"512 MiB"`, `"25 us"`, `"7 %"`.
 
-use crate::units::{parse_ratio, parse_size, parse_span, ByteLen, Ratio, Span};
-use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
+use crate::units::{ByteLen, Ratio, Span, parse_ratio, parse_size, parse_span};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;

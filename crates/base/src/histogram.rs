@@ -97,7 +97,7 @@ impl Histogram {
         self.counts
             .iter()
             .enumerate()
-            .filter(|(_, &count)| count > 0)
+            .filter(|&(_, &count)| count > 0)
             .map(|(bin, &count)| (bin_last(bin), count))
     }
 }

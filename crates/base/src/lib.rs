@@ -50,4 +50,4 @@ pub use registry::{
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
 pub use tenancy::{Deal, DealError, Dealt, TenantSpace};
-pub use units::{ByteLen, ByteOffset, Instant, Ratio, Span, SECTOR};
+pub use units::{ByteLen, ByteOffset, Instant, Ratio, SECTOR, Span};

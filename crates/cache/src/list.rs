@@ -162,7 +162,7 @@ impl List {
     }
 
     /// The slots from the oldest on.
-    pub fn iter<'a>(&self, chain: &'a Chain) -> impl Iterator<Item = u32> + 'a {
+    pub fn iter<'a>(&self, chain: &'a Chain) -> impl Iterator<Item = u32> + 'a + use<'a> {
         let start = (self.oldest != NONE).then_some(self.oldest);
         std::iter::successors(start, |&slot| Some(chain.newer(slot)).filter(|&s| s != NONE))
     }

@@ -218,7 +218,7 @@ impl Regioned {
     }
 
     /// The slots from the oldest on.
-    pub fn iter<'a>(&self, places: &'a Places) -> impl Iterator<Item = u32> + 'a {
+    pub fn iter<'a>(&self, places: &'a Places) -> impl Iterator<Item = u32> + 'a + use<'a> {
         let start = (self.oldest != NONE).then_some(self.oldest);
         let newer = |slot: u32| places.0[slot as usize].newer;
         std::iter::successors(start, move |&slot| Some(newer(slot)).filter(|&s| s != NONE))

@@ -2,7 +2,7 @@
 
 use nandu_base::{ErrorKind, Flags, Instant, Op, Span};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions, Stack};
+use nandu_stack::{BuildOptions, Stack, builtin};
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
@@ -294,7 +294,7 @@ fn only_what_costs_nothing_more_is_brought_when_colocated() {
         format!(
             "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"256 KiB\"\n{SEGMENTS}\n\
              colocated = {colocated}\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\npage = \"4 KiB\"\nchannels = 2\n\
-             blocks = 64\nover_provisioning = 0.2\n"
+             blocks = 64\nspare_factor = 0.2\n"
         )
     };
     for (colocated, pages) in [(false, 8), (true, 2)] {
@@ -323,4 +323,22 @@ fn a_write_that_is_longer_than_memory_leaves_its_end() {
     assert!(f["cached_bytes"] <= 64 * BLOCK && f["data_bytes"] <= 2 * f["cached_bytes"], "{f:?}");
     let read = bed.go(Op::Read, 199 * BLOCK, BLOCK);
     assert_eq!((read.latency, read.data[0].serial()), (Span::from_us(2), write.serial));
+}
+
+/// A device that was gone refused to pad a NAND block, so the cache destaged the next one, which failed at once, and asked for
+/// padding again, for ever within one moment. (Seed 9300045 of `cache-write-back`.)
+#[test]
+fn a_device_that_is_gone_is_not_asked_for_ever_within_one_moment() {
+    let text = "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"fault\"\nmemory = \"256 KiB\"\n\
+                write = { kind = \"back\", destage = \"bplru\", pad = true, unit = \"16 KiB\", after = \"1 ms\" }\n\n\
+                [device.fault]\nkind = \"fault\"\nbelow = \"disk\"\nloss = { kind = \"at\", at = \"1 ms\", back_after = \"100 ms\" }\n\n\
+                [device.disk]\nkind = \"memory\"\nsize = \"4 MiB\"\nlatency = \"100 us\"\n";
+    let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).expect("the stack can be built");
+    bed.run_until(Instant(2_000_000));
+    // One block of each of 16 NAND blocks: the buffer is full.
+    let last = (0..16).map(|unit| bed.go(Op::Write, unit * 4 * BLOCK, BLOCK).serial).last();
+    assert!(figures(&bed)["failed_fills"] > 0, "the device is gone");
+    bed.run_until(Instant(200_000_000));
+    assert_eq!(bed.go(Op::Flush, 0, 0).error, None);
+    assert_eq!(Some(bed.stored("disk", 60 * BLOCK).serial()), last);
 }

@@ -1,5 +1,7 @@
 //! Why a command did not do what was asked, and the exit code that says so.
 
+use crate::format::visible;
+use crate::output;
 use nandu_sim::RunError;
 use nandu_stack::StackError;
 use nandu_sweep::SweepError;
@@ -53,11 +55,11 @@ impl Failure {
 
     /// Says it on stderr.
     pub fn print(&self) {
-        for line in self.message.lines() {
+        for line in visible(&self.message).lines() {
             if line.starts_with(' ') {
-                eprintln!("{line}");
+                output::say(format_args!("{line}"));
             } else {
-                eprintln!("error: {line}");
+                output::say(format_args!("error: {line}"));
             }
         }
     }

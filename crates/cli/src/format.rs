@@ -1,5 +1,7 @@
 //! Figures as people read them: three significant digits and a unit that fits.
 
+use std::borrow::Cow;
+
 /// `n` of 1, with thousands separated: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -117,6 +119,20 @@ pub fn signed_percent(thousandths: i64) -> String {
     format!("{sign}{}", percent(thousandths.unsigned_abs()))
 }
 
+/// `text` with control characters other than line breaks shown and not obeyed: a terminal takes orders from them, and what is shown may
+/// come from a file.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| c.is_control() && c != '\n';
+    match text.contains(obeyed) {
+        false => Cow::Borrowed(text),
+        true => text
+            .chars()
+            .flat_map(|c| if obeyed(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+            .collect::<String>()
+            .into(),
+    }
+}
+
 /// A field's name as words: `flash_read` becomes `flash read`.
 pub fn words(name: &str) -> String {
     name.replace('_', " ")
@@ -159,6 +175,12 @@ mod tests {
             (times(1.04).as_str(), times(1.8).as_str(), times(12.2).as_str()),
             ("1.04x", "1.8x", "12x")
         );
+    }
+
+    #[test]
+    fn control_characters_are_shown() {
+        assert_eq!(visible("a \u{1b}[31mred\r\n\u{9b}b\tß"), "a \\u{1b}[31mred\\r\n\\u{9b}b\\tß");
+        assert!(matches!(visible("plain\nß"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crate::format::{count, energy, percent, power, shares, size, thousandths, three, time};
 use crate::table::Table;
-use nandu_sim::energy::{LifetimeResult, RegionResult};
 use nandu_sim::RunResult;
+use nandu_sim::energy::{LifetimeResult, RegionResult};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,9 +1,11 @@
 //! Stacks by name: a file, or one of those that come with Nandu.
 
+use crate::args::LoadArgs;
 use crate::failure::Failure;
-use nandu_base::registry::nearest;
+use crate::tenancy;
 use nandu_base::ByteLen;
-use nandu_stack::{builtin, BuildOptions, Built, Stack, StackFile};
+use nandu_base::registry::nearest;
+use nandu_stack::{BuildOptions, Built, Stack, StackFile, builtin};
 use std::path::{Path, PathBuf};
 
 /// The stacks that come with Nandu: name and text.
@@ -74,6 +76,9 @@ pub fn text(name: &str) -> Result<(String, String), Failure> {
 }
 
 fn missing(name: &str) -> Failure {
+    if Path::new(name).is_dir() {
+        return Failure::input(format!("{name}: is a directory; name a stack file in it"));
+    }
     let near = nearest(name, BUILTIN.iter().map(|b| b.0));
     let near = near.map(str::to_string).or_else(|| crate::source::nearest_file(Path::new(name), &["toml"]));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
@@ -81,18 +86,28 @@ fn missing(name: &str) -> Failure {
         .with_help("`nandu list stacks` shows the built-in stacks")
 }
 
+/// `file` with `sets` put over it, each a dotted path and its value; what has no value is left out.
+pub fn with_sets(file: StackFile, sets: &[(String, String)]) -> Result<StackFile, Failure> {
+    let over = |file: StackFile, (path, value): &(String, String)| match value.as_str() {
+        "" => file.without(path),
+        value => file.with_set(path, value),
+    };
+    Ok(sets.iter().try_fold(file, over)?)
+}
+
+/// The name that `NAME=STACK` gives, and the stack.
+pub fn named(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((label, rest)) if !label.is_empty() && !Path::new(text).exists() => (Some(label), rest),
+        _ => (None, text),
+    }
+}
+
 /// Reads the stack `name` with `sets` put over it and checks it.
 pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
-    let (label, name) = match name.split_once('=') {
-        Some((label, rest)) if !label.is_empty() && !Path::new(name).exists() => (Some(label), rest),
-        _ => (None, name),
-    };
+    let (label, name) = named(name);
     let (text, shown) = text(name)?;
-    let mut file = StackFile::parse(&text, &shown)?;
-    for (path, value) in sets {
-        file = file.with_set(path, value)?;
-    }
-    let stack = file.load(&builtin())?;
+    let stack = with_sets(StackFile::parse(&text, &shown)?, sets)?.load(&builtin())?;
     let path = Path::new(name);
     let stem = path.file_stem().map_or_else(|| name.into(), |s| s.to_string_lossy().into_owned());
     Ok(Opened {
@@ -105,15 +120,23 @@ pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
 
 /// Checks the stack in `text`, which is called `label`, with `sets` put over it.
 pub fn open_text(label: &str, text: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
-    let mut file = StackFile::parse(text, label)?;
-    for (path, value) in sets {
-        file = file.with_set(path, value)?;
-    }
-    let stack = file.load(&builtin())?;
+    let stack = with_sets(StackFile::parse(text, label)?, sets)?.load(&builtin())?;
     Ok(Opened { label: label.into(), source: label.into(), folder: PathBuf::new(), stack })
 }
 
 impl Opened {
+    /// The files that a run of it with `load` reads.
+    pub fn inputs(&self, load: &LoadArgs) -> Vec<PathBuf> {
+        let own = self.stack.workloads.iter().filter_map(|w| w.table.trace.as_ref());
+        let own = own.map(|trace| self.folder.join(trace));
+        own.chain(load.trace.iter().map(PathBuf::from)).chain([PathBuf::from(&self.source)]).collect()
+    }
+
+    /// What a reader should know of the file: keys whose names go away, and what of it has no effect.
+    pub fn remarks(&self) -> Vec<String> {
+        self.stack.notes.iter().cloned().chain(tenancy::unheeded(&self.stack)).collect()
+    }
+
     /// The machines, to ask them for their limits.
     pub fn built(&self, seed: u64) -> Result<Built, Failure> {
         Ok(self.stack.build(&BuildOptions { seed, ..BuildOptions::default() })?)

@@ -1,13 +1,22 @@
 //! Where results go: stdout, and files that are complete or absent.
+//!
+//! A command says what it will write and what it reads ([`allow`]) before it begins: nothing replaces an input, or a file that is not of
+//! the kind that is written there, unless `--force` says so.
 
 use crate::failure::Failure;
+use crate::format::visible;
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `text` to stdout. A reader that has gone away (`| head`) is no failure.
+/// Writes `text` to stdout, control characters made visible. A reader that has gone away (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_as_it_is(&visible(text))
+}
+
+/// Writes `text` to stdout, for programs and not for eyes.
+pub fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -17,11 +26,16 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a line to stderr. Where nobody listens any more, nothing is said.
+pub fn say(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Writes `value` to stdout as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
     text.push('\n');
-    print(&text)
+    print_as_it_is(&text)
 }
 
 /// Refuses early what could not be written at the end of a long run.
@@ -40,6 +54,115 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
             Err(Failure::input(format!("{}: there is no directory {}", path.display(), folder.display())))
         }
     }
+}
+
+/// What a file is that a command writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A page with plots.
+    Page,
+    /// A line for each request of a run.
+    RequestLog,
+    /// What the lanes of the devices did.
+    Timeline,
+    /// The points of a sweep as JSON.
+    Points,
+    /// The points of a sweep as Parquet.
+    PointsTable,
+    /// The winning stack of a search.
+    Winner,
+    /// A trace. Nothing says who wrote one, and recordings are not made again: each is somebody's own.
+    Trace,
+}
+
+impl Kind {
+    fn words(self) -> &'static str {
+        match self {
+            Kind::Page => "a page",
+            Kind::RequestLog => "a log of requests",
+            Kind::Timeline => "a timeline",
+            Kind::Points => "the points of a sweep",
+            Kind::PointsTable => "a table of points",
+            Kind::Winner => "the winner of a search",
+            Kind::Trace => "a trace",
+        }
+    }
+
+    /// Whether a file that begins and ends like this was written as such by Nandu.
+    fn wrote(self, head: &[u8], tail: &[u8]) -> bool {
+        let has = |text: &str| head.windows(text.len()).any(|part| part == text.as_bytes());
+        match self {
+            Kind::Page => has("<meta name=\"generator\" content=\"nandu\">"),
+            Kind::RequestLog => head.starts_with(b"request,export,op,offset,bytes,arrival_ns,"),
+            Kind::Timeline => head.starts_with(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
+            Kind::Points => head.starts_with(b"{\n  \"sweep\": "),
+            Kind::PointsTable => {
+                let mark = b"nandu.sweep.schema";
+                head.starts_with(b"PAR1") && tail.windows(mark.len()).any(|part| part == mark)
+            }
+            Kind::Winner => head.starts_with(b"# ") && has(", the best of ") && has("nandu run THIS "),
+            Kind::Trace => false,
+        }
+    }
+}
+
+/// Bytes at each end of a file by which its kind is told.
+const TOLD_BY: u64 = 16 << 10;
+
+/// Decides whether a command that reads `inputs` may write `outputs`: those that can be written at all, that are no input, and
+/// where nothing else stands than what Nandu wrote as the same kind of file. With `force` the last two are not asked.
+pub fn allow(outputs: &[(&Path, Kind)], inputs: &[&Path], force: bool) -> Result<(), Failure> {
+    let mut places = Vec::new();
+    for &(path, kind) in outputs {
+        check_writable(path)?;
+        let target = target(path)?;
+        if is_open(&target) || fs::metadata(&target).is_ok_and(|m| !m.is_file()) {
+            continue;
+        }
+        let place = place(&target);
+        if places.contains(&place) {
+            return Err(Failure::input(format!("{}: two outputs would go to this file", path.display())));
+        }
+        places.push(place.clone());
+        if force {
+            continue;
+        }
+        let refuse = |why: String| {
+            let message = format!("{}: {why}; name another file, or replace it with --force", path.display());
+            Err(Failure::input(message))
+        };
+        if inputs.iter().any(|input| input.is_file() && self::place(input) == place) {
+            return refuse("this command reads the file".into());
+        }
+        if !is_replaceable(&target, kind).map_err(|e| Failure::unreadable(path, &e))? {
+            return refuse(format!("the file is there and is not {} that Nandu wrote", kind.words()));
+        }
+    }
+    Ok(())
+}
+
+/// A name for the file at `path` that no other path to it differs from.
+fn place(path: &Path) -> PathBuf {
+    let whole = path.canonicalize();
+    whole.unwrap_or_else(|_| {
+        let folder = folder(path).canonicalize().unwrap_or_else(|_| folder(path).into());
+        folder.join(path.file_name().unwrap_or_default())
+    })
+}
+
+/// Whether nothing stands at `path`, an empty file, or what Nandu wrote as `kind`.
+pub fn is_replaceable(path: &Path, kind: Kind) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    let len = file.metadata()?.len();
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    Read::by_ref(&mut file).take(TOLD_BY).read_to_end(&mut head)?;
+    file.seek(io::SeekFrom::Start(len.saturating_sub(TOLD_BY)))?;
+    file.take(TOLD_BY).read_to_end(&mut tail)?;
+    Ok(len == 0 || kind.wrote(&head, &tail))
 }
 
 fn folder(path: &Path) -> &Path {
@@ -117,8 +240,7 @@ impl Drop for Part {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::io::Read;
-    use std::os::unix::fs::{symlink, FileTypeExt};
+    use std::os::unix::fs::{FileTypeExt, symlink};
 
     fn write(path: &Path, text: &str) -> Result<(), Failure> {
         write_file(path, |out| out.write_all(text.as_bytes()).map_err(|e| Failure::unwritable(path, &e)))
@@ -166,6 +288,44 @@ mod tests {
         write(&pipe, "through").unwrap();
         assert_eq!(reader.join().unwrap(), "through");
         assert!(pipe.metadata().unwrap().file_type().is_fifo());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn nothing_replaces_an_input_or_what_is_not_its_own_kind() {
+        let folder = empty("allow");
+        let at = |name: &str| folder.join(name);
+        let page = "<!DOCTYPE html>\n<meta name=\"generator\" content=\"nandu\">\n";
+        for (name, text) in [("mine.toml", "[device.a]\n"), ("page", page), ("empty", "")] {
+            fs::write(at(name), text).unwrap();
+        }
+        symlink("mine.toml", at("link")).unwrap();
+        fs::hard_link(at("page"), at("other")).unwrap();
+        let allowed = |name: &str, kind, inputs: &[&str], force| {
+            let inputs: Vec<PathBuf> = inputs.iter().map(|i| at(i)).collect();
+            let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+            let path = at(name);
+            allow(&[(&path, kind)], &inputs, force).map_err(|f| (f.code, f.message))
+        };
+        for name in ["page", "empty", "new"] {
+            assert_eq!(allowed(name, Kind::Page, &["mine.toml", "gone"], false), Ok(()), "{name}");
+        }
+        for (name, kind, inputs, why) in [
+            ("mine.toml", Kind::Page, &[][..], "is not a page that Nandu wrote"),
+            ("link", Kind::Winner, &[], "is not the winner of a search"),
+            ("page", Kind::RequestLog, &[], "is not a log of requests"),
+            ("page", Kind::Trace, &[], "is not a trace"),
+            ("link", Kind::Page, &["mine.toml"], "this command reads the file"),
+            ("page", Kind::Page, &["page"], "this command reads the file"),
+        ] {
+            let (code, message) = allowed(name, kind, inputs, false).unwrap_err();
+            assert!(code == crate::failure::INPUT && message.contains(why), "{name}: {message}");
+            assert!(message.ends_with("or replace it with --force"), "{message}");
+            assert_eq!(allowed(name, kind, inputs, true), Ok(()));
+        }
+        let (a, b) = (at("new"), at("new"));
+        let twice = allow(&[(&a, Kind::Page), (&b, Kind::RequestLog)], &[], true);
+        assert!(twice.unwrap_err().message.contains("two outputs"));
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! Independent runs on all cores, results in the order of the work.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs `work` on every item, on at most `threads` threads. The results are in the order of the items.
 pub fn map<I: Sync, O: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> O + Sync) -> Vec<O> {
@@ -9,11 +9,13 @@ pub fn map<I: Sync, O: Send>(items: &[I], threads: usize, work: impl Fn(&I) -> O
     let done: Mutex<Vec<Option<O>>> = Mutex::new(items.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, items.len().max(1)) {
-            scope.spawn(|| loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(index) else { return };
-                let output = work(item);
-                done.lock().expect("a worker that panics ends the scope")[index] = Some(output);
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { return };
+                    let output = work(item);
+                    done.lock().expect("a worker that panics ends the scope")[index] = Some(output);
+                }
             });
         }
     });

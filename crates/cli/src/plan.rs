@@ -2,14 +2,15 @@
 
 use crate::args::LoadArgs;
 use crate::failure::Failure;
-use crate::open::{capacity, Opened};
+use crate::format::count;
+use crate::open::{Opened, capacity};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{ByteLen, Precondition, Ratio, Span};
 use nandu_sim::replay::CAP_DEFAULT;
 use nandu_sim::{Pace, RunOptions, RunWorkload};
-use nandu_stack::load::WorkloadTable;
 use nandu_stack::Built;
+use nandu_stack::load::WorkloadTable;
 use nandu_trace::fit::{self, Fit, FitError, FitReport};
 use nandu_trace::{Arrival, Trace};
 use std::sync::Arc;
@@ -151,7 +152,54 @@ pub fn on_room(
     let trace = source::read(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
     let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest, common.talk)?;
-    Ok(RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload })
+    let workload = RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload };
+    within_bounds(&workload)?;
+    Ok(workload)
+}
+
+/// Latest arrival in nanoseconds after the start: 100 years of 365.25 days. Times have 64 bits, and what a run takes is added.
+const LATEST: u128 = 3_155_760_000_000_000_000;
+/// Most requests of a workload: they are numbered by 48 bits.
+const REQUESTS: u64 = 1 << 48;
+
+/// Whether the requests of `workload` can be numbered and its arrivals be told in 64 bits.
+fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
+    let (each, passes) = (workload.trace.records.len() as u64, u64::from(workload.passes));
+    if passes > REQUESTS / each.max(1) {
+        let most = count(REQUESTS / each.max(1));
+        return Err(Failure::input(format!(
+            "--repeat {passes}: {} requests each time are more than a run can number; at most --repeat {most}",
+            count(each)
+        )));
+    }
+    let years = |ns: u128| count(u64::try_from(ns / (LATEST / 100)).unwrap_or(u64::MAX));
+    match workload.pace() {
+        Pace::Open { time_scale, .. } => {
+            let recorded = (u128::from(workload.trace.span().0) + 1) * u128::from(passes);
+            let last = recorded * u128::from(time_scale.num) / u128::from(time_scale.den);
+            if last <= LATEST {
+                return Ok(());
+            }
+            let scale = (LATEST / recorded).max(1);
+            let why =
+                format!("the last request would arrive after {} years, at most 100 can be told", years(last));
+            let right = format!("the largest factor is --time-scale {scale}, or repeat the trace less often");
+            Err(Failure::input(format!("{}: {why}; {right}", workload.trace.meta.source)))
+        }
+        Pace::Rate { interval, .. } => {
+            let last = u128::from(interval.0) * u128::from(each * passes);
+            match last <= LATEST {
+                true => Ok(()),
+                false => Err(Failure::input(format!(
+                    "--rate: the last of {} requests would arrive after {} years, at most 100 can be told; \
+                     send more per second or repeat the trace less often",
+                    count(each * passes),
+                    years(last)
+                ))),
+            }
+        }
+        Pace::Closed { .. } | Pace::ClosedFor { .. } => Ok(()),
+    }
 }
 
 fn options(opened: &Opened, workloads: Vec<RunWorkload>, warm_up: u64, common: Common) -> RunOptions {
@@ -251,11 +299,7 @@ pub fn check_own(opened: &Opened, built: &Built) -> Result<(), Failure> {
             problems.push(format!("{}: [workload.{}]: {}", opened.source, workload.name, failure.message));
         }
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::input(problems.join("\n")))
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::input(problems.join("\n"))) }
 }
 
 /// The workloads that the stack file brings.
@@ -278,7 +322,9 @@ fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result
             own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
         // What the command line says is of all workloads together, and takes the place of their own.
         let warm_up = if load.warm_up.is_none() { workload.table.warmup_ios } else { 0 };
-        workloads.push(RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..planned });
+        let workload = RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..planned };
+        within_bounds(&workload).map_err(place)?;
+        workloads.push(workload);
     }
     let warm_up = match load.warm_up {
         Some(share @ WarmUp::Share(_)) => share.requests(countable(&opened, &workloads)?),
@@ -381,8 +427,9 @@ fn own_workload(
     if trace.records.is_empty() {
         return Err(Failure::input("no request comes within its `runtime`"));
     }
-    let workload = fitted(trace, room, how, None, common.talk)?;
-    Ok(RunWorkload { pace, ..workload })
+    let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.talk)? };
+    within_bounds(&workload)?;
+    Ok(workload)
 }
 
 /// The generator's parameters in the words of a workload table.
@@ -421,7 +468,9 @@ fn cut(mut trace: Trace, runtime: Span, pace: Option<Pace>) -> Result<Trace, Fai
         Some(Pace::Open { time_scale, .. }) => Some(time_scale),
         None if trace.meta.arrival == Arrival::Timestamps => Some(Ratio::new(1, 1)),
         _ => {
-            return Err(Failure::input("`runtime` needs arrival times; give `number_ios` with a closed loop"))
+            return Err(Failure::input(
+                "`runtime` needs arrival times; give `number_ios` with a closed loop",
+            ));
         }
     };
     if let Some(scale) = scale {

@@ -1,6 +1,6 @@
 //! Where requests come from: a trace file, or a generator with its parameters.
 
-use crate::args::BadLinesArg;
+use crate::args::{BadLinesArg, count};
 use crate::failure::Failure;
 use crate::talk::Talk;
 use nandu_base::registry::nearest;
@@ -8,8 +8,8 @@ use nandu_base::units::parse_ratio;
 use nandu_base::{ByteLen, Ratio};
 use nandu_trace::cache::Cache;
 use nandu_trace::load::BadLines;
-use nandu_trace::synth::{Synth, SYNTHS};
-use nandu_trace::{formats, LoadOptions, Record, Trace};
+use nandu_trace::synth::{SYNTHS, Synth};
+use nandu_trace::{LoadOptions, Record, Trace, formats};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -30,7 +30,7 @@ impl FromStr for GenSetting {
         match text.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
                 let value = value.trim();
-                let value = value.parse::<u64>().map_or_else(|_| Value::from(value), Value::from);
+                let value = count(value).map_or_else(|_| Value::from(value), Value::from);
                 Ok(GenSetting { key: key.trim().into(), value })
             }
             _ => Err("write KEY=VALUE, for example requests=100000 or space=2GiB".into()),
@@ -51,7 +51,7 @@ impl FromStr for WarmUp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<WarmUp, String> {
-        if let Ok(n) = text.replace('_', "").parse() {
+        if let Ok(n) = count(text) {
             return Ok(WarmUp::Requests(n));
         }
         match parse_ratio(text) {
@@ -100,7 +100,10 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
 pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
     let trace = match generator(&wanted.name) {
         Some(synth) => generate(synth, wanted, talk)?,
-        None => read_file(wanted)?,
+        None => {
+            let _waiting = talk.waiting(format!("reading {}", wanted.name));
+            read_file(wanted)?
+        }
     };
     remarks(&trace, talk);
     Ok(trace)
@@ -198,13 +201,52 @@ fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace,
         let settings: Vec<String> = params.iter().map(|(k, v)| format!("{k}={}", plain(v))).collect();
         meta.source = format!("{} ({}), seed {}", synth.name, settings.join(", "), wanted.seed);
     }
-    let limit = wanted.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let records: Vec<Record> = generator.take(limit).collect();
+    let asked = params.get("requests").or(defaults.get("requests")).and_then(Value::as_u64);
+    let requests = asked.unwrap_or(u64::MAX).min(wanted.limit.unwrap_or(u64::MAX));
+    fits_memory(synth, requests)?;
+    let bar = talk.bar(requests, "requests made");
+    let limit = usize::try_from(requests).unwrap_or(usize::MAX);
+    let records: Vec<Record> = generator
+        .take(limit)
+        .enumerate()
+        .map(|(i, record)| {
+            if i as u64 % STRETCH == STRETCH - 1 {
+                bar.add(STRETCH);
+            }
+            record
+        })
+        .collect();
+    bar.clear();
     if records.is_empty() {
         return Err(Failure::input(format!("generator {}: requests must be at least 1", synth.name)));
     }
     Trace::from_records(records, vec![synth.name.into()], meta)
         .map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))
+}
+
+/// Requests between two looks at the clock.
+pub const STRETCH: u64 = 1 << 16;
+
+/// Whether so many requests can be held in the memory that is free.
+fn fits_memory(synth: &Synth, requests: u64) -> Result<(), Failure> {
+    let Some(free) = free_memory() else { return Ok(()) };
+    let most = free / size_of::<Record>() as u64;
+    if requests <= most {
+        return Ok(());
+    }
+    let (asked, most) = (crate::format::count(requests), crate::format::count(most));
+    Err(Failure::input(format!(
+        "generator {}: {asked} requests do not fit the free memory, which holds {most}; \
+         ask for fewer, and --repeat N replays them N times",
+        synth.name
+    )))
+}
+
+/// Bytes that can be taken without swapping, where the system says so.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 /// A value as it is typed.

@@ -1,13 +1,19 @@
-//! What is said on stderr: notes, warnings, and a progress bar when a person watches.
+//! What is said on stderr: notes, warnings, and how far long work is: a bar on a terminal, else a line now and then.
 
+use crate::format::{count, time, visible};
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nandu_sim::replay::Progress;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Work shorter than this shows no bar.
+/// Work shorter than this shows no bar on a terminal.
 const SILENT: Duration = Duration::from_millis(1000);
+/// Off a terminal the first line comes after this time,
+const FIRST_LINE: Duration = Duration::from_secs(2);
+/// and further ones after each of these.
+const NEXT_LINE: Duration = Duration::from_secs(10);
 
 /// Whether to talk.
 #[derive(Clone, Copy, Debug)]
@@ -24,54 +30,121 @@ impl Talk {
     /// News of something that goes on.
     pub fn say(self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{text}");
+            output::say(format_args!("{}", visible(&text.to_string())));
         }
     }
 
     /// Something worth knowing.
     pub fn note(self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("note: {text}");
+            output::say(format_args!("note: {}", visible(&text.to_string())));
         }
     }
 
     /// Something that changes what a result means.
     pub fn warning(self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("warning: {text}");
+            output::say(format_args!("warning: {}", visible(&text.to_string())));
         }
     }
 
-    /// A bar over `total` of `what`, shown once the work has taken a second and stderr is a terminal.
+    /// Progress over `total` of `what`, shown once the work takes a while.
     pub fn bar(self, total: u64, what: &str) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         let template =
             format!("{{bar:40}} {{percent:>3}} %  {{human_pos}} of {{human_len}} {what}, {{eta}} left");
         bar.set_style(ProgressStyle::with_template(&template).expect("the template is well formed"));
-        let never = self.quiet || !std::io::stderr().is_terminal();
-        Bar { bar, started: Instant::now(), shown: Mutex::new(never) }
+        let shown = match (self.quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Shown::Never,
+            (false, true) => Shown::BarFrom(SILENT),
+            (false, false) => Shown::LineFrom(FIRST_LINE),
+        };
+        Bar { bar, what: what.into(), started: Instant::now(), shown: Mutex::new(shown) }
+    }
+
+    /// Says every now and then that `what` still goes on, until the result is dropped: for work that does not tell how far it is.
+    pub fn waiting(self, what: impl std::fmt::Display) -> Waiting {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let thread = (!self.quiet).then(|| {
+            let (over, what, started) = (Arc::clone(&over), what.to_string(), Instant::now());
+            std::thread::spawn(move || {
+                let (lock, ended) = &*over;
+                let mut over = lock.lock().expect("no holder of this lock panics");
+                let mut pause = FIRST_LINE;
+                while !*over {
+                    let waited = ended.wait_timeout(over, pause).expect("no holder of this lock panics");
+                    over = waited.0;
+                    if waited.1.timed_out() && !*over {
+                        let seconds = time(started.elapsed().as_secs() * 1_000_000_000);
+                        output::say(format_args!("progress: {}, for {seconds}", visible(&what)));
+                        pause = NEXT_LINE;
+                    }
+                }
+            })
+        });
+        Waiting { over, thread }
     }
 }
 
-/// A progress bar that several runs may move.
+/// Ends its lines when it is dropped.
+pub struct Waiting {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        *self.over.0.lock().expect("no holder of this lock panics") = true;
+        self.over.1.notify_all();
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// How progress is shown.
+enum Shown {
+    /// Not at all, or the bar draws itself.
+    Never,
+    /// A bar, from this long after the start.
+    BarFrom(Duration),
+    /// A line, this long after the start.
+    LineFrom(Duration),
+}
+
+/// Progress that several runs may make together.
 pub struct Bar {
     bar: ProgressBar,
+    what: String,
     started: Instant,
-    /// Whether the target is set: shown, or never to be shown.
-    shown: Mutex<bool>,
+    shown: Mutex<Shown>,
 }
 
 impl Bar {
-    /// `requests` more are done.
-    pub fn add(&self, requests: u64) {
-        self.bar.inc(requests);
-        if self.started.elapsed() < SILENT {
+    /// `more` are done.
+    pub fn add(&self, more: u64) {
+        self.bar.inc(more);
+        let elapsed = self.started.elapsed();
+        if elapsed < SILENT {
             return;
         }
         let mut shown = self.shown.lock().expect("no holder of this lock panics");
-        if !*shown {
-            *shown = true;
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        match *shown {
+            Shown::BarFrom(from) if elapsed >= from => {
+                *shown = Shown::Never;
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
+            Shown::LineFrom(from) if elapsed >= from => {
+                *shown = Shown::LineFrom(elapsed + NEXT_LINE);
+                let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+                let left = elapsed.as_secs_f64() * all.saturating_sub(done) as f64 / done.max(1) as f64;
+                let left = time((left * 1e9) as u64);
+                output::say(format_args!(
+                    "progress: {} of {} {}, {left} left",
+                    count(done),
+                    count(all),
+                    self.what
+                ));
+            }
+            _ => {}
         }
     }
 

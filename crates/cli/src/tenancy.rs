@@ -53,7 +53,7 @@ pub fn evenness(result: &RunResult) -> Option<String> {
     let backlogged = result.tenants.iter().filter(|t| t.device.backlogged).count();
     let who = match (result.jain_thousandths, backlogged) {
         (Some(jain), n) if n == of => {
-            return Some(format!("Jain's index of device time by weight: {}", thousandths(jain)))
+            return Some(format!("Jain's index of device time by weight: {}", thousandths(jain)));
         }
         (Some(jain), n) => format!(
             "Jain's index of device time by weight, of the {n} tenants that always had requests waiting: {}",

@@ -1,8 +1,8 @@
 //! In words: how a result compares to the baseline.
 
 use crate::format::{count, times};
-use nandu_sim::samples::Samples;
 use nandu_sim::RunResult;
+use nandu_sim::samples::Samples;
 
 /// Means that differ by less are called the same.
 const SAME_MEAN: f64 = 0.01;
@@ -136,7 +136,9 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
     }
     if has_flash(result) && erases(result) == 0 && result.writes.requests > 0 {
         let text = match result.provenance.precondition.as_str() {
-            "empty" => "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled",
+            "empty" => {
+                "the drive was new and nothing was erased yet; a drive in use is slower: see --precondition filled"
+            }
             _ => "nothing was erased: the load is too short for garbage collection to show; see --repeat",
         };
         out.push(Caution { text: text.into(), serious: false });

@@ -8,13 +8,25 @@ use support::{files, nandu_in, recorded};
 /// A stack file with one fault: its text, and what the message must say.
 const STACKS: [(&str, &[&str]); 12] = [
     // An unknown key, with its line and the nearest.
-    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsise = \"1 MiB\"\n", &["bad.toml:5:1", "`sise`", "did you mean `size`?"]),
+    (
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsise = \"1 MiB\"\n",
+        &["bad.toml:5:1", "`sise`", "did you mean `size`?"],
+    ),
     // A bad unit.
-    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MeB\"\n", &["bad.toml:5:8", "unknown unit `MeB`", "MiB"]),
+    (
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MeB\"\n",
+        &["bad.toml:5:8", "unknown unit `MeB`", "MiB"],
+    ),
     // A time without a unit.
-    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"80\"\n", &["bad.toml:6:11", "ns, us, ms"]),
+    (
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"80\"\n",
+        &["bad.toml:6:11", "ns, us, ms"],
+    ),
     // A device that is not there.
-    ("[export.d]\ndevice = \"mm\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n", &["bad.toml:2:10", "unknown device `mm`", "did you mean `m`?"]),
+    (
+        "[export.d]\ndevice = \"mm\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+        &["bad.toml:2:10", "unknown device `mm`", "did you mean `m`?"],
+    ),
     // Devices that stand on each other.
     (
         "[export.d]\ndevice = \"a\"\n[device.a]\nkind = \"stripe\"\nlegs = [\"b\", \"c\"]\n[device.b]\nkind = \"slice\"\n\
@@ -22,7 +34,10 @@ const STACKS: [(&str, &[&str]); 12] = [
         &["stand on each other", "`a` -> `b` -> `a`"],
     ),
     // An unknown kind.
-    ("[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memmory\"\nsize = \"1 MiB\"\n", &["bad.toml:4:8", "did you mean `memory`?"]),
+    (
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memmory\"\nsize = \"1 MiB\"\n",
+        &["bad.toml:4:8", "did you mean `memory`?"],
+    ),
     // No way in.
     ("[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n", &["at least one `[export.NAME]`"]),
     // Not TOML.
@@ -69,7 +84,10 @@ fn refused(args: &[&str], expected: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
     write("m.toml", "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n");
-    write("w.toml", "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[workload.w]\ngenerator = \"uniform\"\nnumber_ios = 10\n");
+    write(
+        "w.toml",
+        "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[workload.w]\ngenerator = \"uniform\"\nnumber_ios = 10\n",
+    );
     write(
         "two.toml",
         "[export.d]\ndevice = \"m\"\n[export.e]\ndevice = \"n\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n\
@@ -165,17 +183,120 @@ fn wrong_options_are_refused() {
 fn a_run_that_fails_leaves_the_old_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("r.html");
-    std::fs::write(&report, "old").expect("a file");
+    let old = "<!DOCTYPE html>\n<meta name=\"generator\" content=\"nandu\">old";
+    std::fs::write(&report, old).expect("a file");
     let ran = nandu_in(folder.path(), &["run", "memory", "--trace", "nothing", "--report", "r.html"]);
     assert_eq!(ran.code, 2);
-    assert_eq!(std::fs::read_to_string(&report).expect("it is still there"), "old");
+    assert_eq!(std::fs::read_to_string(&report).expect("it is still there"), old);
     let ran = nandu_in(
         folder.path(),
         &["run", "memory", "--trace", "uniform", "--limit", "99", "--report", "r.html"],
     );
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(std::fs::read_to_string(&report).expect("it is there").starts_with("<!DOCTYPE html>"));
+    let new = std::fs::read_to_string(&report).expect("it is there");
+    assert!(new.starts_with("<!DOCTYPE html>") && !new.ends_with("old"));
     assert_eq!(files(folder.path()), ["r.html"]);
+}
+
+#[test]
+fn no_command_replaces_an_input_or_what_is_not_its_own_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let stack = "[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
+    let sweep = "stack = \"m.toml\"\ngoal = [\"minimise p99\"]\n[load]\ntrace = \"t.spc\"\n";
+    let texts = [
+        ("m.toml", stack),
+        ("s.toml", sweep),
+        ("t.spc", "0,0,4096,w,0.0\n0,8,4096,r,0.5\n0,8,4096,r,1.0\n"),
+        ("mine.txt", "my only copy\n"),
+    ];
+    let untouched = || texts.iter().all(|(name, text)| std::fs::read_to_string(at(name)).unwrap() == *text);
+    texts.iter().for_each(|(name, text)| std::fs::write(at(name), text).expect("a file"));
+    let trace = ["--trace", "t.spc"];
+    let run = [&["run", "m.toml"][..], &trace].concat();
+    for (args, why) in [
+        ([&run[..], &["--log", "t.spc"]].concat(), "t.spc: this command reads the file"),
+        ([&run[..], &["--report", "m.toml"]].concat(), "m.toml: this command reads the file"),
+        ([&run[..], &["--lanes", "mine.txt"]].concat(), "mine.txt: the file is there and is not a timeline"),
+        ([&run[..], &["--log", "x", "--report", "x"]].concat(), "x: two outputs would go to this file"),
+        (
+            [&["compare", "m.toml"][..], &trace, &["--report", "mine.txt"]].concat(),
+            "not a page that Nandu wrote",
+        ),
+        (vec!["sweep", "s.toml", "--best", "m.toml"], "m.toml: this command reads the file"),
+        (vec!["sweep", "s.toml", "--parquet", "mine.txt"], "not a table of points"),
+        (vec!["sweep", "s.toml", "--best", "mine.txt"], "not the winner of a search"),
+        (vec!["trace", "convert", "t.spc", "mine.txt", "--to", "spc"], "not a trace that Nandu wrote"),
+        (vec!["trace", "convert", "t.spc", "./t.spc"], "this command reads the file"),
+        (vec!["trace", "generate", "uniform", "t.spc", "--limit", "9"], "not a trace that Nandu wrote"),
+        (vec!["demo", "--report", "mine.txt"], "not a page that Nandu wrote"),
+    ] {
+        let ran = nandu_in(folder.path(), &args);
+        assert!(ran.code == 2 && ran.err.contains(why), "nandu {}: {} {}", args.join(" "), ran.code, ran.err);
+        assert!(untouched(), "nandu {}", args.join(" "));
+    }
+    let forced = nandu_in(folder.path(), &[&run[..], &["--log", "mine.txt", "--force"]].concat());
+    assert_eq!(forced.code, 0, "{}", forced.err);
+    // What Nandu wrote as the same kind is replaced without asking.
+    let again = nandu_in(folder.path(), &[&run[..], &["--log", "mine.txt"]].concat());
+    assert_eq!((again.code, files(folder.path()).len()), (0, 4), "{}", again.err);
+}
+
+#[test]
+fn a_window_past_the_end_and_names_that_stand_twice_are_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let load = ["--trace", "uniform", "--limit", "50"];
+    let late = ["run", "memory", "--lanes", "l.json", "--window", "10s..11s"];
+    let ran = nandu_in(folder.path(), &[&late[..], &load].concat());
+    assert!(ran.code == 2 && ran.err.contains("the last request ends at"), "{}", ran.err);
+    assert!(files(folder.path()).is_empty(), "nothing is written");
+    let ran = nandu_in(folder.path(), &[&["compare", "a=memory", "a=small-ssd"], &load[..]].concat());
+    assert!(ran.code == 2 && ran.err.contains("two stacks have this name"), "{}", ran.err);
+}
+
+#[test]
+fn numbers_that_are_too_large_name_the_largest() {
+    let run =
+        |more: &[&str]| nandu_in(Path::new("."), &[&["run", "memory", "--trace", "uniform"], more].concat());
+    for (args, why) in [
+        (&["--limit", "10", "--time-scale", "100000000000000"][..], "the largest factor is --time-scale"),
+        (&["--gen", "requests=1e12", "--gen", "interarrival=1ns"], "do not fit the free memory, which holds"),
+        (&["--gen", "requests=1.5"], "invalid type: string \"1.5\", expected u64"),
+        (&["--limit", "1e3", "--repeat", "4294967295", "--time-scale", "100"], "the largest factor"),
+    ] {
+        let ran = run(args);
+        assert!(ran.code == 2 && ran.err.contains(why), "{args:?}: {} {}", ran.code, ran.err);
+    }
+    assert_eq!(run(&["--gen", "requests=1e3", "--limit", "5e2"]).code, 0);
+}
+
+#[test]
+fn an_option_without_a_value_is_left_out() {
+    let check = |sets: &[&str]| {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+        nandu_in(Path::new("."), &[&["check", "small-ssd"], &sets[..]].concat())
+    };
+    let both = check(&["device.ssd.blocks=100"]);
+    assert!(both.code == 2 && both.err.contains("not both"), "{}", both.err);
+    let one = check(&["device.ssd.blocks=100", "device.ssd.capacity="]);
+    assert_eq!(one.code, 0, "{}", one.err);
+    let none = check(&["device.ssd.block="]);
+    assert!(none.code == 2 && none.err.contains("unknown key `block`"), "{}", none.err);
+}
+
+#[test]
+fn orders_to_a_terminal_are_shown_and_not_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stack = "description = \"\\u001b[31mred\"\n[export.d]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
+    std::fs::write(folder.path().join("m.toml"), stack).expect("a file");
+    let ran = nandu_in(folder.path(), &["check", "m.toml"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("\\u{1b}[31mred") && !ran.out.contains('\u{1b}'),
+        "{}",
+        ran.out
+    );
+    let ran = nandu_in(folder.path(), &["check", "."]);
+    assert!(ran.code == 2 && ran.err.contains(".: is a directory"), "{}", ran.err);
 }
 
 #[test]

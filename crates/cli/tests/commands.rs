@@ -338,7 +338,7 @@ fn tenants_have_their_words() {
         [workload.y]\nexport = \"y\"\ngenerator = \"uniform\"\nread_share = 0\niodepth = 4\nnumber_ios = 200\nwarmup_ios = 50\n\
         [change.go]\nat = \"20 ms\"\ndevice = \"ssd\"\nremove = 2\n\
         [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-        over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+        spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
         tenants = [{ name = \"x\", size = \"16 MiB\" }, { name = \"y\", size = \"8 MiB\" }]\n";
     std::fs::write(folder.path().join("two.toml"), stack).expect("the file can be written");
     let good = |args: &[&str]| {
@@ -381,4 +381,25 @@ fn a_number_of_requests_beyond_the_generators_own_is_made() {
     std::fs::write(folder.path().join("many.toml"), stack).expect("the file can be written");
     let ran = nandu_in(folder.path(), &["run", "many.toml"]);
     assert!(ran.out.contains("1,000,001 requests"), "{}{}", ran.out, ran.err);
+}
+
+/// Nobody listens on stdout or stderr any more (`nandu ... 2>&1 | head -1`): the exit code is still the one that the work deserves.
+#[test]
+fn a_reader_that_has_gone_away_changes_no_exit_code() {
+    for (args, code) in [
+        (&["check", "no-such-stack.toml"][..], 2),
+        (&["list", "plants"], 0),
+        (&["verify", "slice", "--seeds", "2"], 0),
+    ] {
+        for _ in 0..5 {
+            let ends = || {
+                let (reader, writer) = std::io::pipe().expect("a pipe");
+                drop(reader);
+                writer
+            };
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nandu"));
+            let status = command.args(args).current_dir(root()).stdout(ends()).stderr(ends()).status();
+            assert_eq!(status.expect("the program starts").code(), Some(code), "{args:?}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ closed = 4
 
 [[axis]]
 name = "spare"
-knob = "device.ssd.over_provisioning"
+knob = "device.ssd.spare_factor"
 values = [0.1, 0.2, 0.3]
 
 [[axis]]

@@ -9,7 +9,7 @@
 
 use nandu_base::{
     BlockSpec, BuildContext, BuildError, ByteLen, ByteOffset, Cx, DeviceConfig, ErrorKind, Kind, Limits,
-    Machine, MediumSpec, Op, Peek, ReqId, Resource, Span, Step, Work, SECTOR,
+    Machine, MediumSpec, Op, Peek, ReqId, Resource, SECTOR, Span, Step, Work,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 
 use nandu_base::{Counter, Flags, Op, Precondition, Span};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions};
+use nandu_stack::{BuildOptions, builtin};
 
 const PAGE: u64 = 2048;
 /// slc-2015: tR, tPROG, tBERS; a page crosses the channel in 51.2 us, and the link in 10.
@@ -16,7 +16,7 @@ const LINK: Span = Span::from_us(10);
 fn bed(options: &str) -> Testbed {
     let text = format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
-         pages_per_block = 16\nover_provisioning = 0.6\n{options}\n"
+         pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
     );
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
     Testbed::new(&text, &builtin(), options).unwrap()
@@ -30,7 +30,7 @@ fn buffer(pages: u64, options: &str) -> String {
 fn refused(options: &str) -> String {
     let text = format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
-         over_provisioning = 0.6\n{options}\n"
+         spare_factor = 0.6\n{options}\n"
     );
     Testbed::new(&text, &builtin(), BuildOptions::default())
         .err()
@@ -213,7 +213,7 @@ fn an_operation_is_suspended_as_often_as_it_may() {
 fn operations_of_both_modes_wait_and_stand_still() {
     const PAGE: u64 = 4096;
     let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nblocks = 64\n\
-                pages_per_block = 12\nover_provisioning = 0.3\nslc_cache = { fold_idle = false }\n\
+                pages_per_block = 12\nspare_factor = 0.3\nslc_cache = { fold_idle = false }\n\
                 arbiter = { kind = \"queued\", suspension = { suspend = \"5 us\", resume = \"5 us\" } }\n";
     let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).unwrap();
     let transfer = Span(12_301);

@@ -1,8 +1,8 @@
 //! `fault` against the set of values that each sector may hold.
 
-use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, Span, Stamp, SECTOR};
+use nandu_base::{ErrorKind, Flags, Instant, Op, Rng, SECTOR, Span, Stamp};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions};
+use nandu_stack::{BuildOptions, builtin};
 
 fn bed(options: &str, seed: u64, planted: &[&str]) -> Testbed {
     let text = format!(

@@ -3,7 +3,7 @@
 
 use nandu_base::{Counter, Flags, Instant, Op, Precondition, Span};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions};
+use nandu_stack::{BuildOptions, builtin};
 
 const PAGE: u64 = 2048;
 /// slc-2015: tR, tPROG, tBERS; a page crosses the channel in 51.2 us.
@@ -15,7 +15,7 @@ const ERASE: Span = Span::from_us(1500);
 fn bed(options: &str) -> Testbed {
     let text = format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 14\n\
-         pages_per_block = 8\nover_provisioning = \"4/14\"\n{options}\n"
+         pages_per_block = 8\nspare_factor = \"4/14\"\n{options}\n"
     );
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
     Testbed::new(&text, &builtin(), options).unwrap()
@@ -164,11 +164,11 @@ fn a_trim_costs_a_mark_for_each_logical_block() {
 
 #[test]
 fn options_that_cannot_be_are_refused_with_what_would_be_right() {
-    let why = refused("over_provisioning = \"1/14\"\nmapping = { kind = \"bast\" }");
-    assert!(why.contains("raise `over_provisioning`"), "{why}");
-    let why = refused("over_provisioning = \"4/14\"\nmapping = { kind = \"bast\", log_blocks = 9 }");
+    let why = refused("spare_factor = \"1/14\"\nmapping = { kind = \"bast\" }");
+    assert!(why.contains("raise `spare_factor`"), "{why}");
+    let why = refused("spare_factor = \"4/14\"\nmapping = { kind = \"bast\", log_blocks = 9 }");
     assert!(why.contains("at most 2"), "{why}");
-    let fast = "over_provisioning = \"5/14\"\nmapping = { kind = \"fast\" }\n";
+    let fast = "spare_factor = \"5/14\"\nmapping = { kind = \"fast\" }\n";
     let why = refused(&format!("{fast}write_buffer = {{ size = \"1 KiB\" }}"));
     assert!(why.contains("too small"), "{why}");
     let why = refused(&format!("{fast}write_buffer = {{ size = \"1 MiB\", keep = 0.5 }}"));
@@ -177,7 +177,7 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     assert!(why.contains("`fcfs`"), "{why}");
     let why = refused(&format!("{fast}checkpoint = 3"));
     assert!(why.contains("checkpoints"), "{why}");
-    let why = refused("over_provisioning = \"5/14\"\nmapping = { kind = \"fast\", interleave = 0 }");
+    let why = refused("spare_factor = \"5/14\"\nmapping = { kind = \"fast\", interleave = 0 }");
     assert!(why.contains("interleave"), "{why}");
 }
 

@@ -30,7 +30,7 @@ pub fn prefetch<T>(slice: &[T], index: usize) {
     if index < slice.len() {
         // SAFETY: the pointer lies inside the slice; a prefetch neither reads nor writes as far as the program sees.
         unsafe {
-            use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast());
         }
     }

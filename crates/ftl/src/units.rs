@@ -150,10 +150,10 @@ impl Units {
 
     fn place_in_unit(&self, ppn: Ppn) -> Ppn {
         let mut at = self.layout.page(ppn);
-        if self.reordered > 0 {
-            if let Some(order) = &self.orders[self.layout.block(ppn).0 as usize] {
-                at = order[at as usize];
-            }
+        if self.reordered > 0
+            && let Some(order) = &self.orders[self.layout.block(ppn).0 as usize]
+        {
+            at = order[at as usize];
         }
         self.slot(self.layout.block(ppn), at)
     }

@@ -112,10 +112,10 @@ impl Hybrid {
         if self.writers[r].state != State::Idle {
             return;
         }
-        if let Some((want, begins)) = self.wanted(r, cx) {
-            if !begins || self.begin_unit(r, cx) {
-                self.gather(r, want, cx);
-            }
+        if let Some((want, begins)) = self.wanted(r, cx)
+            && (!begins || self.begin_unit(r, cx))
+        {
+            self.gather(r, want, cx);
         }
     }
 
@@ -334,10 +334,10 @@ impl Hybrid {
             self.proof_written(r, number);
             self.flush_proof(cx);
         }
-        if let Some(from) = moves_of {
-            if self.collectors[from].stage == Collecting::Append {
-                self.chunk_appended(from, cx);
-            }
+        if let Some(from) = moves_of
+            && self.collectors[from].stage == Collecting::Append
+        {
+            self.chunk_appended(from, cx);
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::bypass::marks_max;
 use crate::dram::Order;
 use crate::machine::{Hybrid, Policy};
-use crate::ring::{cold_units, reserve_units, Shape};
+use crate::ring::{Shape, cold_units, reserve_units};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Span, SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, SECTOR, Span,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -327,14 +327,16 @@ impl HybridConfig {
         }
         let units = below.capacity.0 / unit;
         let room = u64::from(u32::MAX >> 2) / (unit / page);
-        if units < 9 {
-            return Err(BuildError::too_small(key, below.capacity, ByteLen(9 * unit)));
+        let lead = if below.erase_unit.is_some() { 2 } else { 1 };
+        if units < 8 + lead {
+            return Err(BuildError::too_small(key, below.capacity, ByteLen((8 + lead) * unit)));
         }
         if units > room {
             let why = format!("{} is more than its map can number with this page", below.capacity);
             return Err(BuildError::at(key, why));
         }
-        let units = units as u32 - 1;
+        let lead = lead as u32;
+        let units = units as u32 - lead;
         let unit_pages = (unit / page) as u32;
         let reserve = reserve_units(units, self.reserve);
         let share = if key == "slc" { self.slc_cold } else { self.mlc_cold };
@@ -344,6 +346,7 @@ impl HybridConfig {
             page,
             unit_pages,
             units,
+            lead,
             slot_base,
             unit_base,
             resets: below.erase_unit.is_some(),
@@ -362,12 +365,12 @@ impl HybridConfig {
             let base = rings.last().map_or((0, 0), |r| (r.slot_base + r.slots(), r.unit_base + r.units));
             rings.push(self.ring(child as u8, key, &cx.children[child], base)?);
         }
-        if let [upper, lower] = &rings[..] {
-            if lower.slots() / 4 < upper.unit_pages {
-                let need = ByteLen(u64::from(upper.unit_pages) * 4 * self.page.0 + lower.unit_bytes());
-                let why = format!("a unit of `slc` does not fit four times: at least {need} are needed");
-                return Err(BuildError::at("mlc", why));
-            }
+        if let [upper, lower] = &rings[..]
+            && lower.slots() / 4 < upper.unit_pages
+        {
+            let need = ByteLen(u64::from(upper.unit_pages) * 4 * self.page.0 + lower.unit_bytes());
+            let why = format!("a unit of `slc` does not fit four times: at least {need} are needed");
+            return Err(BuildError::at("mlc", why));
         }
         Ok(rings)
     }
@@ -390,15 +393,15 @@ impl DeviceConfig for HybridConfig {
             return Err(BuildError::at("page", format!("`disk` does not take {} at a time", self.page)));
         }
         let pages = disk.capacity.0 / page;
-        if pages < 2 {
-            return Err(BuildError::too_small("disk", disk.capacity, ByteLen(2 * page)));
+        if pages < 3 {
+            return Err(BuildError::too_small("disk", disk.capacity, ByteLen(3 * page)));
         }
         if pages > u64::from(u32::MAX >> 1) {
             return Err(BuildError::at("disk", format!("{} is more than 2^31 pages", disk.capacity)));
         }
         let frames = self.dram.0 / page;
         let limits = Limits {
-            capacity: ByteLen((pages - 1) * page),
+            capacity: ByteLen((pages - 2) * page),
             align: SECTOR as u32,
             preferred: page as u32,
             max_io: ByteLen((32 << 20).min(marks_max(&rings[0]) * page)),

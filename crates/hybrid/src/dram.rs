@@ -230,11 +230,7 @@ impl Dram {
 
     /// The list to which a frame belongs: what waits is not idle.
     fn ends(&mut self, at: u32) -> &mut Ends {
-        if self.frames[at as usize].waits {
-            &mut self.late
-        } else {
-            &mut self.idle
-        }
+        if self.frames[at as usize].waits { &mut self.late } else { &mut self.idle }
     }
 
     fn list(&mut self, at: u32) {

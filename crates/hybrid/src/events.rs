@@ -1,7 +1,7 @@
 //! The hybrid disk as a machine: what the driver calls.
 
 use crate::figures::Counts;
-use crate::machine::{Hybrid, Phase, Tag, IDLE, TAGS};
+use crate::machine::{Hybrid, IDLE, Phase, TAGS, Tag};
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Instant, Limits, Machine, Op,
     OpenError, OpenHow, Peek, RamPower, ReqId, Span, Step, TimerKey, Violation,

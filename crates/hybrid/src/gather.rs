@@ -4,7 +4,7 @@ use crate::append::{From, Group, Want};
 use crate::dram::{Order, Walk};
 use crate::machine::{Hybrid, Phase};
 use crate::map::Where;
-use crate::record::{capacity, Entry};
+use crate::record::{Entry, capacity};
 use nandu_base::{ByteLen, Cx, Payload};
 
 impl Hybrid {
@@ -69,11 +69,7 @@ impl Hybrid {
     fn too_many(&self, cx: &Cx<'_>) -> u32 {
         let all = self.dram.waiting;
         let goes_all = !self.wait_frames.is_empty() || self.pauses(cx);
-        if goes_all {
-            all
-        } else {
-            all.saturating_sub(self.policy.flush_pages / 2).max(1)
-        }
+        if goes_all { all } else { all.saturating_sub(self.policy.flush_pages / 2).max(1) }
     }
 
     /// Takes frames that are complete; of others the rest is read.

@@ -5,7 +5,7 @@
 //! none. A flush notes which frames wait, lets them be appended, and then asks for a commit; a change with FUA does the
 //! same after it.
 
-use crate::dram::{copy_sectors, mask, NO_FRAME};
+use crate::dram::{NO_FRAME, copy_sectors, mask};
 use crate::machine::Hybrid;
 use nandu_base::{ByteLen, Cx, ErrorKind, Flags, Op, Payload, ReqId, SECTOR};
 

@@ -23,6 +23,8 @@
 //! From 1, 3 and 4 follows: a page that no header mentions is on the disk, and the newest mention of any other page is
 //! true.
 //!
+//! *Its members belong together.* Each opening has a generation of its own, on all members before anything is served ([`generation`]).
+//!
 //! *Children are known by their limits.* A child with an erase unit is erased by `reset`, and programmed in order if it
 //! says so; any other is written over, and a unit counts as erased when its first page is zeros. A volatile child is
 //! flushed where the rules need it.
@@ -53,6 +55,7 @@ mod events;
 mod figures;
 mod gather;
 mod gc;
+pub mod generation;
 mod host;
 mod life;
 mod load;
@@ -66,5 +69,5 @@ mod ring;
 mod used;
 mod zone;
 
-pub use config::{kind, HybridConfig, Promote, Rewrite, Tiers};
+pub use config::{HybridConfig, Promote, Rewrite, Tiers, kind};
 pub use dram::Order;

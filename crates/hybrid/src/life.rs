@@ -2,7 +2,7 @@
 
 use crate::bypass::Marks;
 use crate::commit::Commit;
-use crate::machine::{whole, Hybrid, Phase, IDLE, REOPEN};
+use crate::machine::{Hybrid, IDLE, Phase, REOPEN, whole};
 use nandu_base::{Cx, DeviceEvent, ErrorKind, OpenError, OpenHow, Payload, Span};
 
 impl Hybrid {

@@ -1,13 +1,15 @@
 //! Starts and ends.
 //!
 //! A start flushes volatile children first: after a process died their caches hold what a cut could still remove. Then it
-//! reads the superblocks, and makes a new set where the disk has none and that is allowed. Then it walks each unit of each
-//! ring, header by header. What follows from the headers is decided in `recover`.
+//! reads the superblocks, and makes a new set where no member has one and that is allowed. Then it walks each unit of each
+//! ring, header by header. What follows from the headers is decided in `recover`. At last all members hear twice of the opening
+//! ([`crate::generation`]).
 //!
 //! A page that cannot be read is tried again. On flash that stays so where a program or erase was cut off, and it holds
 //! nothing; on a child that is written over it is an error, and the start fails.
 
-use crate::machine::{whole, Hybrid, Tag};
+use crate::generation::{Claim, Generation, decide};
+use crate::machine::{Hybrid, Tag, whole};
 use crate::record::{Header, Super};
 use crate::recover::accept;
 use crate::ring::Ring;
@@ -23,13 +25,36 @@ enum Step {
     #[default]
     None,
     Flush(u8),
-    Super(u8),
-    /// The first unit of a new member is erased.
-    Clear(u8),
-    Make(u8),
-    MakeFlush(u8),
+    /// The place of a member at which a superblock may stand.
+    Super(u8, u32),
+    /// The units for superblocks of a new member are erased.
+    Clear(u8, u32),
     /// The page of a unit of a ring at which a header may stand.
     Scan(usize, u32, u32),
+    /// The unit that takes the next superblock of a member is erased.
+    Erase(u8, Telling),
+    /// A member hears of the opening.
+    Tell(u8, Telling),
+    /// That is made durable.
+    TellFlush(u8, Telling),
+}
+
+/// What all members are told, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Telling {
+    Opening,
+    Open,
+}
+
+/// The superblocks of a member.
+#[derive(Clone, Copy, Default, Debug)]
+struct Known {
+    /// The newest, and where it stands.
+    newest: Option<(Super, u32)>,
+    /// There is one of the version before.
+    is_before: bool,
+    /// Of a member whose units are erased: which of the two cannot take another page.
+    hurt: [bool; 2],
 }
 
 /// A start or an end under way.
@@ -43,7 +68,10 @@ pub(crate) struct Opening {
     step: Step,
     tries: u8,
     page: Option<Payload>,
-    supers: Vec<Option<Super>>,
+    supers: Vec<Known>,
+    /// The opening that members are told of, and the one before.
+    fresh: Generation,
+    base: Generation,
     found: Vec<Vec<Header>>,
     close_mark: u64,
     close_ticket: Option<u64>,
@@ -72,7 +100,7 @@ impl Hybrid {
         self.rings.iter_mut().for_each(|ring| *ring = Ring::new(ring.shape));
         self.disk_stands = false;
         self.opening.how = how;
-        self.opening.supers = vec![None; self.sizes.len()];
+        self.opening.supers = vec![Known::default(); self.sizes.len()];
         self.opening.found = vec![Vec::new(); self.rings.len()];
         self.opening.page = Some(cx.pool.allocate_metadata(ByteLen(self.page)));
         self.go_to(Step::Flush(0), cx);
@@ -82,8 +110,9 @@ impl Hybrid {
         self.opening.tries = 0;
         self.opening.step = self.skip(step);
         match self.opening.step {
-            Step::None => self.finish_open(cx),
-            Step::Make(child) => self.write_super(child, cx),
+            Step::None => self.all_told(cx),
+            Step::Scan(r, _, _) if r == self.rings.len() => self.finish_scan(cx),
+            Step::Tell(child, telling) => self.write_super(child, telling, cx),
             _ => self.ask(cx),
         }
     }
@@ -92,14 +121,15 @@ impl Hybrid {
     fn skip(&self, step: Step) -> Step {
         let members = self.sizes.len() as u8;
         match step {
-            Step::Flush(k) if k == members => Step::Super(0),
+            Step::Scan(r, _, _) if r == self.rings.len() => step,
+            Step::Flush(k) if k == members => Step::Super(0, 0),
             Step::Flush(k) if !self.is_volatile(k) => self.skip(Step::Flush(k + 1)),
-            Step::Clear(k) if k == members => Step::Scan(0, 0, 0),
-            Step::Clear(k) if !self.rings.get(usize::from(k)).is_some_and(|r| r.shape.resets) => {
-                Step::Make(k)
-            }
-            Step::MakeFlush(k) if !self.is_volatile(k) => self.skip(Step::Clear(k + 1)),
-            Step::Scan(r, _, _) if r == self.rings.len() => Step::None,
+            Step::Clear(k, _) if k == members => self.skip(Step::Scan(0, 0, 0)),
+            Step::Clear(k, unit) if unit == 2 || !self.resets(k) => self.skip(Step::Clear(k + 1, 0)),
+            Step::Erase(k, Telling::Opening) if k == members => self.skip(Step::Erase(0, Telling::Open)),
+            Step::Erase(k, Telling::Open) if k == members => Step::None,
+            Step::Erase(k, telling) if !self.next_super(k).1 => Step::Tell(k, telling),
+            Step::TellFlush(k, telling) if !self.is_volatile(k) => self.skip(Step::Erase(k + 1, telling)),
             Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(Step::Scan(r + 1, 0, 0)),
             Step::Scan(r, unit, page) if page >= self.rings[r].shape.unit_pages => {
                 self.skip(Step::Scan(r, unit + 1, 0))
@@ -113,22 +143,55 @@ impl Hybrid {
         ring.map_or(self.policy.disk_volatile, |ring| ring.shape.volatile)
     }
 
-    /// Where a member's superblock lies.
-    fn super_at(&self, child: u8) -> ByteOffset {
+    /// Whether pages of a member are erased before they are programmed again.
+    fn resets(&self, child: u8) -> bool {
+        self.rings.get(usize::from(child)).is_some_and(|ring| ring.shape.resets)
+    }
+
+    /// Pages of a unit of a member that are for superblocks, and all of them.
+    fn super_places(&self, child: u8) -> (u32, u32) {
         match self.rings.get(usize::from(child)) {
-            Some(_) => ByteOffset::ZERO,
-            None => ByteOffset(self.limits.capacity.0),
+            Some(ring) if ring.shape.resets => (ring.shape.unit_pages, 2 * ring.shape.unit_pages),
+            _ => (1, 2),
         }
+    }
+
+    /// Where a superblock of a member lies.
+    fn super_at(&self, child: u8, place: u32) -> ByteOffset {
+        let start = if child == self.disk { self.limits.capacity.0 } else { 0 };
+        ByteOffset(start + u64::from(place) * self.page)
+    }
+
+    /// The place of the next superblock of a member, and whether its unit must be erased first. The newest one stays.
+    fn next_super(&self, child: u8) -> (u32, bool) {
+        let known = &self.opening.supers[usize::from(child)];
+        let (pages, _) = self.super_places(child);
+        let Some((_, at)) = known.newest else {
+            let is_hurt = self.resets(child) && known.hurt[0];
+            return (0, is_hurt);
+        };
+        let unit = at / pages;
+        if self.resets(child) && (at + 1) % pages != 0 && !known.hurt[unit as usize] {
+            return (at + 1, false);
+        }
+        ((1 - unit) * pages, self.resets(child))
     }
 
     /// Sends the request of the current step.
     fn ask(&mut self, cx: &mut Cx<'_>) {
         let Some(page) = self.opening.page else { return };
         let (child, op, offset, len) = match self.opening.step {
-            Step::Flush(k) | Step::MakeFlush(k) => (k, Op::Flush, ByteOffset::ZERO, 0),
-            Step::Super(k) => (k, Op::Read, self.super_at(k), self.page),
-            Step::Clear(k) => (k, Op::Reset, ByteOffset::ZERO, self.rings[usize::from(k)].shape.unit_bytes()),
-            Step::Make(k) => (k, Op::Write, self.super_at(k), self.page),
+            Step::Flush(k) | Step::TellFlush(k, _) => (k, Op::Flush, ByteOffset::ZERO, 0),
+            Step::Super(k, place) => (k, Op::Read, self.super_at(k, place), self.page),
+            Step::Clear(k, unit) => {
+                let bytes = self.rings[usize::from(k)].shape.unit_bytes();
+                (k, Op::Reset, ByteOffset(u64::from(unit) * bytes), bytes)
+            }
+            Step::Erase(k, _) => {
+                let bytes = self.rings[usize::from(k)].shape.unit_bytes();
+                (k, Op::Reset, self.super_at(k, self.next_super(k).0), bytes)
+            }
+            Step::Tell(k, _) => (k, Op::Write, self.super_at(k, self.next_super(k).0), self.page),
             Step::Scan(r, unit, at) => {
                 let shape = &self.rings[r].shape;
                 (shape.child, Op::Read, shape.offset(unit, at), self.page)
@@ -139,14 +202,22 @@ impl Hybrid {
         self.send_own(child, op, offset, len, payload, Tag::Record, 0, cx);
     }
 
-    fn write_super(&mut self, child: u8, cx: &mut Cx<'_>) {
-        let record = self.super_of(child);
+    fn write_super(&mut self, child: u8, telling: Telling, cx: &mut Cx<'_>) {
+        let record = self.told(child, telling);
         if let Some(page) = self.opening.page {
             let bytes = cx.pool.bytes_mut(page, ByteLen(self.page));
             bytes.fill(0);
             record.encode(bytes);
         }
         self.ask(cx);
+    }
+
+    /// The superblock with which a member is told.
+    fn told(&self, child: u8, telling: Telling) -> Super {
+        let seq = self.opening.supers[usize::from(child)].newest.map_or(1, |(newest, _)| newest.seq + 1);
+        let is_open = telling == Telling::Open;
+        let base = if is_open { Generation::NONE } else { self.opening.base };
+        Super { seq, claim: Claim { generation: self.opening.fresh, base, is_open }, ..self.super_of(child) }
     }
 
     fn super_of(&self, child: u8) -> Super {
@@ -157,6 +228,7 @@ impl Hybrid {
             page: self.page,
             unit: self.rings.get(usize::from(child)).map_or(0, |ring| ring.shape.unit_bytes()),
             size: self.sizes[usize::from(child)],
+            ..Super::default()
         }
     }
 
@@ -169,31 +241,55 @@ impl Hybrid {
                 let child = cx.requests[id].child;
                 return self.open_failed(OpenError::Child(child), cx);
             }
+            (Step::Tell(k, telling), Some(_)) if self.opening.tries < TRIES && self.resets(k) => {
+                // A page that was not programmed takes nothing before its unit is erased.
+                let unit = self.next_super(k).0 / self.super_places(k).0;
+                self.opening.supers[usize::from(k)].hurt[unit as usize] = true;
+                let tries = self.opening.tries + 1;
+                self.go_to(Step::Erase(k, telling), cx);
+                self.opening.tries = tries;
+                return;
+            }
             _ if self.opening.tries < TRIES => {
                 self.opening.tries += 1;
                 return self.ask(cx);
             }
             (Step::Scan(r, _, _), Some(_)) if self.rings[r].shape.resets => true,
-            (Step::Super(_), Some(_)) if self.opening.how.create => true,
+            (Step::Super(k, _), Some(_)) if self.resets(k) => true,
             (_, Some(kind)) => return self.open_failed(OpenError::Records(whole(kind)), cx),
         };
         let page = self.opening.page.expect("a start has its page");
         let bytes = cx.pool.bytes(page, ByteLen(self.page));
         match self.opening.step {
             Step::Flush(k) => self.go_to(Step::Flush(k + 1), cx),
-            Step::Super(k) => {
-                self.opening.supers[usize::from(k)] = if is_torn { None } else { Super::decode(bytes) };
+            Step::Super(k, place) => {
+                let found = if is_torn { None } else { Super::decode(bytes) };
+                let is_blank = !is_torn && bytes.iter().all(|&byte| byte == 0);
+                let is_before = !is_torn && Super::is_before(bytes);
+                if let Some(next) = self.super_read(k, place, found, is_blank, is_before) {
+                    return self.go_to(Step::Super(k, next), cx);
+                }
                 if usize::from(k) + 1 < self.sizes.len() {
-                    return self.go_to(Step::Super(k + 1), cx);
+                    return self.go_to(Step::Super(k + 1, 0), cx);
                 }
                 match self.decide(cx) {
                     Ok(step) => self.go_to(step, cx),
                     Err(error) => self.open_failed(error, cx),
                 }
             }
-            Step::Clear(k) => self.go_to(Step::Make(k), cx),
-            Step::Make(k) => self.go_to(Step::MakeFlush(k), cx),
-            Step::MakeFlush(k) => self.go_to(Step::Clear(k + 1), cx),
+            Step::Clear(k, unit) => self.go_to(Step::Clear(k, unit + 1), cx),
+            Step::Erase(k, telling) => {
+                let unit = self.next_super(k).0 / self.super_places(k).0;
+                self.opening.supers[usize::from(k)].hurt[unit as usize] = false;
+                self.opening.step = Step::Tell(k, telling);
+                self.write_super(k, telling, cx);
+            }
+            Step::Tell(k, telling) => {
+                let (place, told) = (self.next_super(k).0, self.told(k, telling));
+                self.opening.supers[usize::from(k)].newest = Some((told, place));
+                self.go_to(Step::TellFlush(k, telling), cx);
+            }
+            Step::TellFlush(k, telling) => self.go_to(Step::Erase(k + 1, telling), cx),
             Step::Scan(r, unit, at) => {
                 let header = if is_torn { None } else { Header::decode(bytes) };
                 let next = self.follow(r, unit, at, header);
@@ -203,38 +299,110 @@ impl Hybrid {
         }
     }
 
+    /// Notes what stands at a place for superblocks; returns the next place that is to be read.
+    fn super_read(
+        &mut self,
+        child: u8,
+        place: u32,
+        found: Option<Super>,
+        is_blank: bool,
+        is_before: bool,
+    ) -> Option<u32> {
+        let (pages, all) = self.super_places(child);
+        let known = &mut self.opening.supers[usize::from(child)];
+        known.is_before |= is_before;
+        if let Some(found) = found
+            && known.newest.is_none_or(|(newest, _)| newest.seq < found.seq)
+        {
+            known.newest = Some((found, place));
+        }
+        known.hurt[(place / pages) as usize] |= found.is_none() && !is_blank;
+        // Pages of an erase unit are programmed in order.
+        let next = if is_blank { (place / pages + 1) * pages } else { place + 1 };
+        (next < all).then_some(next)
+    }
+
+    /// What a member is called.
+    fn member(&self, child: usize) -> String {
+        match child {
+            _ if child == usize::from(self.disk) => "the disk".into(),
+            _ => format!("ring {child}"),
+        }
+    }
+
     /// What the superblocks say.
     fn decide(&mut self, cx: &Cx<'_>) -> Result<Step, OpenError> {
-        let disk = usize::from(self.disk);
-        let Some(found) = self.opening.supers[disk] else {
+        if let Some(at) =
+            self.opening.supers.iter().position(|known| known.is_before && known.newest.is_none())
+        {
+            let why = format!("{} is of the format of version 0.1", self.member(at));
+            return Err(refused(why, "serve it with that version, and copy its data to a new hybrid disk"));
+        }
+        let found: Vec<Option<Super>> =
+            self.opening.supers.iter().map(|known| known.newest.map(|(found, _)| found)).collect();
+        let mut rng = Rng::new(self.seed).fork(cx.now.0);
+        let fresh_set = rng.bits().max(1);
+        let tag = rng.bits();
+        // The making of a set that was cut off: nothing was served.
+        let was_made = found.iter().flatten().any(|f| f.claim.is_open || f.claim.base != Generation::NONE);
+        let Some(first) = found.iter().flatten().next().filter(|_| was_made || !found.contains(&None)) else {
             if !self.opening.how.create {
                 return Err(refused(
-                    "the disk holds no hybrid disk".into(),
+                    "no member holds a hybrid disk".into(),
                     "start with --create to make one of these members",
                 ));
             }
-            let mut rng = Rng::new(self.seed).fork(cx.now.0);
-            self.set = rng.bits().max(1);
-            return Ok(Step::Clear(0));
+            self.set = fresh_set;
+            (self.opening.fresh, self.opening.base) = (Generation { number: 1, tag }, Generation::NONE);
+            self.opening.supers.fill(Known::default());
+            return Ok(Step::Clear(0, 0));
         };
-        self.set = found.set;
-        for child in 0..self.sizes.len() as u8 {
-            let want = self.super_of(child);
-            match self.opening.supers[usize::from(child)] {
-                Some(have) if have == want => {}
-                None => {
-                    return Err(refused(
-                        format!("member {child} holds no hybrid disk, the disk does"),
-                        "its data may be needed: put the right member there",
-                    ));
-                }
-                Some(have) => {
-                    let why =
-                        format!("member {child} says {have:?}, this stack file and the disk say {want:?}");
-                    return Err(refused(why, "use the members and the sizes with which it was made"));
-                }
+        self.set = found[usize::from(self.disk)].as_ref().unwrap_or(first).set;
+        let mut claims = Vec::new();
+        for (child, found) in found.iter().enumerate() {
+            let Some(have) = found else {
+                return Err(refused(
+                    format!("{} holds no hybrid disk, but another member does", self.member(child)),
+                    "its data may be needed: put the right member there",
+                ));
+            };
+            let want = self.super_of(child as u8);
+            if have.set != want.set {
+                let why = format!("{} belongs to another hybrid disk than the others", self.member(child));
+                return Err(refused(why, "put the right member there"));
             }
+            if (Super { seq: 0, claim: Claim::default(), ..*have }) != want {
+                let why = format!(
+                    "{} was made as member {} of {}, of {} bytes with pages of {} and units of {}; the stack file says member {} of {}, {} bytes, {} and {}",
+                    self.member(child),
+                    have.member,
+                    have.members,
+                    have.size,
+                    have.page,
+                    have.unit,
+                    want.member,
+                    want.members,
+                    want.size,
+                    want.page,
+                    want.unit,
+                );
+                return Err(refused(why, "use the members and the sizes with which it was made"));
+            }
+            claims.push(have.claim);
         }
+        let decided = decide(&claims).map_err(|stale| {
+            let times = if stale.behind == 1 { "opening" } else { "openings" };
+            refused(
+                format!(
+                    "{} is an older copy: it has missed {} {times}",
+                    self.member(stale.member),
+                    stale.behind
+                ),
+                "nothing was changed; put the newest copy of each member there",
+            )
+        })?;
+        let number = claims.iter().map(|claim| claim.generation.number).max().unwrap_or(0) + 1;
+        (self.opening.fresh, self.opening.base) = (Generation { number, tag }, decided);
         Ok(Step::Scan(0, 0, 0))
     }
 
@@ -256,21 +424,26 @@ impl Hybrid {
         }
     }
 
-    /// Every header is known: the map follows.
-    fn finish_open(&mut self, cx: &mut Cx<'_>) {
+    /// Every header is known: the map follows. Then the members hear of the opening.
+    fn finish_scan(&mut self, cx: &mut Cx<'_>) {
         let found = std::mem::take(&mut self.opening.found);
-        if let Some(page) = self.opening.page.take() {
-            cx.pool.release(page);
-        }
         let mut marked = std::collections::BTreeMap::new();
         for (r, headers) in found.iter().enumerate() {
             match accept(self.rings[r].shape.units, headers) {
                 Ok(accepted) => self.adopt(r, headers, &accepted, &mut marked),
                 Err(why) => {
-                    let remedy = "a page of that ring was lost: restore the member from a copy";
+                    let remedy = "nothing was changed; a page of that ring was lost: if there is a copy of all members of one moment, put it back";
                     return self.open_failed(refused(format!("ring {r}: {why}"), remedy), cx);
                 }
             }
+        }
+        self.go_to(Step::Erase(0, Telling::Opening), cx);
+    }
+
+    /// All members know of the opening.
+    fn all_told(&mut self, cx: &mut Cx<'_>) {
+        if let Some(page) = self.opening.page.take() {
+            cx.pool.release(page);
         }
         self.opened(cx);
     }

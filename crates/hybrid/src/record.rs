@@ -1,7 +1,9 @@
-//! What a hybrid disk writes for itself: one superblock on each member, and the headers of groups in the rings.
+//! What a hybrid disk writes for itself: superblocks on each member, and the headers of groups in the rings.
 //!
-//! *Superblock.* One page: the first of a ring's child, the last of the disk. Written once, when the set is made. It names
-//! the set, so that members of different sets are never mixed.
+//! *Superblock.* One page, of which only the first 512 B differ from one to the next: a disk stores these old or new. It names the set, so that
+//! members of different sets are never mixed, and the opening, so that older copies are not ([`crate::generation`]). Each opening writes two on each
+//! member, each over the older one: the first two pages of a ring's child, the last two of the disk. Where pages are erased before they are
+//! programmed again they follow each other through two units, of which the one that does not hold the newest is erased.
 //!
 //! *Group header.* One page in front of the pages that it describes. A unit (erase block) of a ring is a chain of groups
 //! from its first page: the place of the next header follows from the count in this one, so data of a guest is never
@@ -9,8 +11,12 @@
 //! only when a later header, of any group, says `durable` of at least its number: that one was written after the pages
 //! were durable. All numbers are little-endian, and a CRC-32C covers the whole page.
 
+use crate::generation::{Claim, Generation};
+
 const MAGIC: [u8; 8] = *b"NanduHY\x01";
-const SUPER: [u8; 8] = *b"NanduHS\x01";
+const SUPER: [u8; 8] = *b"NanduHS\x02";
+/// Of the version before, which could not tell an older copy of a member.
+const SUPER_BEFORE: [u8; 8] = *b"NanduHS\x01";
 /// Bytes of a header before its entries.
 const FIXED: usize = 72;
 /// Bytes of one entry.
@@ -129,6 +135,10 @@ pub struct Super {
     pub unit: u64,
     /// Bytes of this member.
     pub size: u64,
+    /// Its place in the order of all that were written to this member.
+    pub seq: u64,
+    /// What the member knows of openings.
+    pub claim: Claim,
 }
 
 impl Super {
@@ -136,9 +146,13 @@ impl Super {
     pub fn encode(&self, out: &mut [u8]) {
         out[..8].copy_from_slice(&SUPER);
         let both = u64::from(self.member) | u64::from(self.members) << 32;
-        for (chunk, n) in
-            out[8..48].chunks_exact_mut(8).zip([self.set, both, self.page, self.unit, self.size])
-        {
+        let Claim { generation, base, is_open } = self.claim;
+        let head = [self.set, both, self.page, self.unit, self.size, self.seq];
+        let opening = [generation.number, generation.tag, base.number, base.tag, u64::from(is_open)];
+        for (chunk, n) in out[8..56].chunks_exact_mut(8).zip(head) {
+            chunk.copy_from_slice(&n.to_le_bytes());
+        }
+        for (chunk, n) in out[FIXED..FIXED + 40].chunks_exact_mut(8).zip(opening) {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
         seal(out);
@@ -149,7 +163,8 @@ impl Super {
         if bytes[..8] != SUPER || !is_sealed(bytes) {
             return None;
         }
-        let long = |i: usize| u64::from_le_bytes(bytes[8 + i * 8..16 + i * 8].try_into().expect("eight"));
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+        let (long, opening) = (|i: usize| word(8 + i * 8), |i: usize| word(FIXED + i * 8));
         let both = long(1);
         Some(Super {
             set: long(0),
@@ -158,7 +173,18 @@ impl Super {
             page: long(2),
             unit: long(3),
             size: long(4),
+            seq: long(5),
+            claim: Claim {
+                generation: Generation { number: opening(0), tag: opening(1) },
+                base: Generation { number: opening(2), tag: opening(3) },
+                is_open: opening(4) != 0,
+            },
         })
+    }
+
+    /// Whether a page holds the record of the version before.
+    pub fn is_before(bytes: &[u8]) -> bool {
+        bytes[..8] == SUPER_BEFORE && is_sealed(bytes)
     }
 }
 
@@ -210,13 +236,22 @@ mod tests {
 
     #[test]
     fn a_superblock_reads_back_and_is_no_header() {
-        let record = Super { set: 1, member: 2, members: 3, page: 4096, unit: 65_536, size: 1 << 30 };
+        let generation = |number| Generation { number, tag: number * 1000 };
+        let claim = Claim { generation: generation(9), base: generation(8), is_open: true };
+        let record =
+            Super { set: 1, member: 2, members: 3, page: 4096, unit: 65_536, size: 1 << 30, seq: 17, claim };
         let mut page = vec![0; 4096];
         record.encode(&mut page);
         assert_eq!(Super::decode(&page), Some(record));
         assert_eq!(Header::decode(&page), None);
-        page[100] = 1;
-        assert_eq!(Super::decode(&page), None);
+        for i in 0..page.len() {
+            for bit in 0..8 {
+                page[i] ^= 1 << bit;
+                assert_eq!(Super::decode(&page), None, "byte {i}, bit {bit}");
+                page[i] ^= 1 << bit;
+            }
+        }
+        assert!(page[512..].iter().all(|&byte| byte == 0), "what a disk stores as a whole");
     }
 
     proptest::proptest! {

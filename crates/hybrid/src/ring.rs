@@ -4,7 +4,7 @@
 //! lies so that the reserve stays free behind it, and *hot* divides start to end into the cold zone (which is collected
 //! next) and the hot one. Units are taken and given back in the order of the ring, so the units in use are one row.
 //!
-//! Unit 0 of the child holds the superblock; unit `i` of the ring lies behind it.
+//! Unit 0 of the child holds the superblocks, and unit 1 too where units are erased; unit `i` of the ring lies behind.
 
 use nandu_base::{ByteOffset, Ratio};
 
@@ -32,6 +32,8 @@ pub(crate) struct Shape {
     pub page: u64,
     pub unit_pages: u32,
     pub units: u32,
+    /// Units before the ring, for superblocks.
+    pub lead: u32,
     /// The first slot and the first unit, in the numbers of all rings.
     pub slot_base: u32,
     pub unit_base: u32,
@@ -69,7 +71,7 @@ impl Shape {
 
     /// Where a page of a unit is on the child.
     pub fn offset(&self, unit: u32, page: u32) -> ByteOffset {
-        ByteOffset(((u64::from(unit) + 1) * u64::from(self.unit_pages) + u64::from(page)) * self.page)
+        ByteOffset((u64::from(unit + self.lead) * u64::from(self.unit_pages) + u64::from(page)) * self.page)
     }
 
     pub fn offset_of(&self, slot: u32) -> ByteOffset {
@@ -150,11 +152,7 @@ impl Ring {
 
     /// Pages that the open unit takes yet.
     pub fn room(&self) -> u32 {
-        if self.is_open {
-            self.shape.unit_pages - self.units[self.newest() as usize].filled
-        } else {
-            0
-        }
+        if self.is_open { self.shape.unit_pages - self.units[self.newest() as usize].filled } else { 0 }
     }
 
     /// The unit that is begun next.
@@ -198,6 +196,7 @@ mod tests {
             page: 4096,
             unit_pages: 16,
             units,
+            lead: 1,
             slot_base: 0,
             unit_base: 0,
             resets: false,

@@ -1,9 +1,9 @@
 //! What a collection collects: the cold zone, its batches, and which of their pages go where.
 
-use crate::gc::{Pass, Stage, ROW_MAX};
+use crate::gc::{Pass, ROW_MAX, Stage};
 use crate::machine::Hybrid;
 use crate::map::Where;
-use crate::policy::stay::{level, LEVELS};
+use crate::policy::stay::{LEVELS, level};
 
 impl Hybrid {
     /// Whether current has reached end; above a disk that rests, whether it has gone far beyond.

@@ -1,19 +1,15 @@
 //! Scenarios, and random loads against an obvious model: one array of the newest write of each sector.
 
-use nandu_base::{Flags, Op, Rng, Stamp, SECTOR};
+use nandu_base::{Flags, Op, Rng, SECTOR, Stamp};
 use nandu_stack::testbed::Testbed;
-use nandu_stack::{builtin, BuildOptions};
+use nandu_stack::{BuildOptions, builtin};
 
 /// A hybrid disk over leaves in memory, so small that everything wraps.
 fn stack(options: &str) -> String {
     let ring = |name: &str, size: u32| {
         let table =
             format!("[device.{name}]\nkind = \"memory\"\nsize = \"{size} KiB\"\nlatency = \"50 us\"\n");
-        if options.contains(&format!("\"{name}\"")) {
-            table
-        } else {
-            String::new()
-        }
+        if options.contains(&format!("\"{name}\"")) { table } else { String::new() }
     };
     let rings = ring("slc", 352) + &ring("mlc", 512);
     format!(

@@ -1,6 +1,6 @@
 //! A server for tests: `serve STACK SOCKET [CONTROL] [create] [alone]`. The command line proper is `nandu serve`.
 
-use nandu_live::{serve, Report, ServeOptions};
+use nandu_live::{Report, ServeOptions, serve};
 use nandu_stack::Stack;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -15,4 +15,4 @@ pub mod probe;
 pub mod reactor;
 pub mod serve;
 
-pub use serve::{serve, Ended, Report, ServeError, ServeOptions, Stopper};
+pub use serve::{Ended, Report, ServeError, ServeOptions, Stopper, serve};

@@ -1,7 +1,7 @@
 //! Where clients come in: sockets, their addresses and their URIs.
 
 use crate::reactor::Listener;
-use rustix::fs::{fchmod, Mode};
+use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -3,9 +3,9 @@
 //! Reads bypass the page cache (`O_DIRECT`), so that the device is measured and not memory. The device's own cache and
 //! read-ahead are its own; whoever chooses the offsets defeats them.
 
-use nandu_base::bytebuf::{ByteBuf, ALIGN};
 use nandu_base::ByteLen;
-use rustix::fs::{fstat, OFlags};
+use nandu_base::bytebuf::{ALIGN, ByteBuf};
+use rustix::fs::{OFlags, fstat};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -5,9 +5,9 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, have, run, Process};
+use common::process::{Process, be_a_server, have, run};
 use common::script::{pattern, play, random};
-use common::{options, Served};
+use common::{Served, options};
 use serde_json::Value;
 use std::path::Path;
 

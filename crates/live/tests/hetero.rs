@@ -7,10 +7,10 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, Process};
-use common::versions::{block_of, stored, version_of, write_randomly, Knowledge, BLOCK};
+use common::process::{Process, be_a_server};
+use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use nandu_base::Rng;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Not a test of its own: what [`Process`] runs.

@@ -6,13 +6,14 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, have, run, Process};
+use common::process::{Process, be_a_server, have, run};
 use common::script::{pattern, play, random};
-use common::versions::{block_of, version_of, write_randomly, Knowledge, BLOCK};
-use common::{options, Served};
+use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
+use common::{Served, options};
 use nandu_base::Rng;
 use serde_json::Value;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 /// Not a test of its own: what [`Process`] runs.
 #[test]
@@ -237,4 +238,137 @@ fn fio_verifies_what_it_wrote() {
     let rest = ["--verify_state_save=0", "--fsync=64", "--randseed=7", &uri, &output];
     run("fio", &[&args[..], &more[..], &rest[..]].concat());
     process.stop();
+}
+
+/// The files of a set, by what was written to it in order: after each of `fills` it is stopped cleanly and its files are kept.
+fn kept_after(fills: &[u8], dir: &Path) -> Vec<PathBuf> {
+    let served = dir.join("served");
+    std::fs::create_dir_all(&served).expect("a directory");
+    let keep = |fill: &u8| {
+        let server = Served::start(options(&small(), &served));
+        let mut client = server.connect("data");
+        (0..96).for_each(|block| client.write(block * BLOCK, &vec![*fill; BLOCK as usize]));
+        client.flush();
+        client.disconnect();
+        server.stop();
+        let kept = dir.join(format!("after-{fill}"));
+        std::fs::create_dir_all(&kept).expect("a directory");
+        for member in MEMBERS {
+            std::fs::copy(served.join(member), kept.join(member)).expect("a copy");
+        }
+        kept
+    };
+    fills.iter().map(keep).collect()
+}
+
+const MEMBERS: [&str; 3] = ["slc.img", "mlc.img", "disk.img"];
+
+fn small() -> String {
+    stack("", [1, 1, 2], "")
+}
+
+/// The rows of docs/promises.md: a member that is an older copy, of another set, or blank is refused, nothing is changed, and with the right one put
+/// back all is as it was. All members put back to one stop nobody can notice; that is consistent in itself.
+#[test]
+fn a_member_that_does_not_belong_there_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let states = kept_after(&[1, 2, 3], dir.path());
+    let (old, new) = (&states[0], &states[2]);
+    let other_dir = dir.path().join("other");
+    let other = &kept_after(&[9], &other_dir)[0];
+    let now = dir.path().join("now");
+    std::fs::create_dir_all(&now).expect("a directory");
+    let put = |member: &str, from: &Path| {
+        std::fs::copy(from.join(member), now.join(member)).expect("a copy");
+    };
+    let found = || {
+        let server = Served::start(options(&small(), &now));
+        let mut client = server.connect("data");
+        let found: Vec<u8> = (0..96).map(|block| client.read(block * BLOCK, BLOCK as u32)[0]).collect();
+        client.disconnect();
+        server.stop();
+        found
+    };
+    for member in MEMBERS {
+        for (what, words) in [
+            ("older", "is an older copy: it has missed 2 openings"),
+            ("other", "belongs to another hybrid disk"),
+            ("blank", "holds no hybrid disk, but another member does"),
+        ] {
+            MEMBERS.iter().for_each(|member| put(member, new));
+            match what {
+                "older" => put(member, old),
+                "other" => put(member, other),
+                _ => {
+                    let len = std::fs::metadata(now.join(member)).expect("a member").len();
+                    std::fs::write(now.join(member), vec![0; len as usize]).expect("a file");
+                }
+            }
+            let before = MEMBERS.map(|member| std::fs::read(now.join(member)).expect("a member"));
+            for create in [false, true] {
+                let mut options = options(&small(), &now);
+                options.create = create;
+                let error =
+                    Served::try_start(options).err().unwrap_or_else(|| panic!("{member}, {what}: served"));
+                assert_eq!(error.exit_code(), 2, "{member}, {what}: {error}");
+                let said = error.to_string();
+                // A start that may make something looks at what is blank before it opens anything.
+                let has_none = what == "blank" && said.contains("has no records of hybrid disk");
+                assert!(said.contains(words) || has_none, "{member}, {what}: {said}");
+                let is_named = member == "disk.img" || what != "older" || said.contains("ring");
+                assert!(is_named, "{member}: {said}");
+            }
+            let after = MEMBERS.map(|member| std::fs::read(now.join(member)).expect("a member"));
+            assert!(before == after, "{member}, {what}: something was changed");
+            put(member, new);
+            assert_eq!(found(), vec![3; 96], "{member}, {what}: the right one was put back");
+        }
+    }
+    MEMBERS.iter().for_each(|member| put(member, old));
+    assert_eq!(found(), vec![1; 96], "all of them are of one stop");
+}
+
+/// Every bit of the superblocks of a ring and of the disk, one after the other: one of the two is enough, or the start is refused.
+#[test]
+fn a_flipped_bit_of_a_superblock_is_refused_or_does_no_harm() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = &kept_after(&[5, 6], dir.path())[1];
+    let now = dir.path().join("now");
+    std::fs::create_dir_all(&now).expect("a directory");
+    let disk = std::fs::metadata(kept.join("disk.img")).expect("a disk").len();
+    let (mut refused, mut right) = (0, 0);
+    for (member, page) in
+        [("slc.img", 0), ("slc.img", 4096), ("disk.img", disk - 8192), ("disk.img", disk - 4096)]
+    {
+        // All of its numbers, a bit of each byte in turn, and of the rest some.
+        for byte in (0..112).step_by(5).chain([511, 4095]) {
+            for member in MEMBERS {
+                std::fs::copy(kept.join(member), now.join(member)).expect("a copy");
+            }
+            let mut bytes = std::fs::read(now.join(member)).expect("a member");
+            bytes[page as usize + byte] ^= 1 << (byte % 8);
+            std::fs::write(now.join(member), bytes).expect("a member");
+            match Served::try_start(options(&small(), &now)) {
+                Ok(server) => {
+                    let mut client = server.connect("data");
+                    for block in 0..96 {
+                        assert_eq!(
+                            client.read(block * BLOCK, BLOCK as u32)[0],
+                            6,
+                            "{member}, {page} + {byte}"
+                        );
+                    }
+                    client.disconnect();
+                    server.stop();
+                    right += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.exit_code(), 2, "{error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    println!("{refused} refused, {right} right");
+    assert!(right > 0);
 }

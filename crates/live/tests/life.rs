@@ -3,9 +3,9 @@
 mod common;
 
 use common::script::pattern;
-use common::{options, Served};
+use common::{Served, options};
 use nandu_live::nbd::wire::cmd;
-use nandu_live::{ctl, serve, ServeError, ServeOptions};
+use nandu_live::{ServeError, ServeOptions, ctl, serve};
 use std::path::Path;
 
 const FILE: &str = "[export.data]\ndevice = \"leg\"\n[export.view]\ndevice = \"leg\"\nread_only = true\n\

@@ -3,8 +3,8 @@
 mod common;
 
 use common::client::Client;
-use common::{options, wait_for, Served};
-use nandu_live::{ctl, ServeError, ServeOptions};
+use common::{Served, options, wait_for};
+use nandu_live::{ServeError, ServeOptions, ctl};
 use serde_json::Value;
 use std::path::Path;
 
@@ -272,8 +272,7 @@ fn a_share_that_nothing_looks_at_is_not_set() {
 #[test]
 fn a_device_that_hands_requests_on_tells_no_latency() {
     let dir = tempfile::tempdir().expect("a directory");
-    let text =
-        "[export.data]\ndevice = \"f\"\n[device.f]\nkind = \"fault\"\nbelow = \"leaf\"\ndelay = \"1 ms\"\n\
+    let text = "[export.data]\ndevice = \"f\"\n[device.f]\nkind = \"fault\"\nbelow = \"leaf\"\ndelay = \"1 ms\"\n\
         [device.leaf]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
     let server = Served::start(options(text, dir.path()));
     Client::connect(&server.socket, "data").read(0, 4096);

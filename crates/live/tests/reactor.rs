@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::client::{go, hello, option, request, Client};
+use common::client::{Client, go, hello, option, request};
 use common::script::{self, pattern};
-use common::{options, wait_for, Served};
+use common::{Served, options, wait_for};
 use nandu_base::{ByteLen, Rng, Span};
-use nandu_live::nbd::wire::{cmd, cmd_flag, opt, GREETING_BYTES};
-use nandu_live::reactor::Caps;
 use nandu_live::ServeOptions;
+use nandu_live::nbd::wire::{GREETING_BYTES, cmd, cmd_flag, opt};
+use nandu_live::reactor::Caps;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -5,8 +5,8 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, fio, have, Process};
-use common::{options, Served};
+use common::process::{Process, be_a_server, fio, have};
+use common::{Served, options};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
 use nandu_live::nbd::wire::cmd;
@@ -95,7 +95,7 @@ fn with_slots() -> String {
     };
     format!(
         "{}{}{}[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"ssd.store\"\nchannels = 2\nplanes = 2\nblocks = 128\n\
-         page = \"4 KiB\"\npages_per_block = 16\nover_provisioning = 0.4\n\
+         page = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\n\
          tenants = [{{ name = \"a\", size = \"4 MiB\" }}, {{ name = \"b\", size = \"4 MiB\" }}]\ntenant_slots = 4\n\
          isolation = {{ kind = \"shared-space\", beta = \"1/10\" }}\n",
         export("a", 0),

@@ -6,8 +6,8 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, fio, have, Process};
-use common::{options, Served};
+use common::process::{Process, be_a_server, fio, have};
+use common::{Served, options};
 use nandu_base::Rng;
 use nandu_live::ctl::{self, Command};
 use nandu_live::nbd::wire::cmd;

@@ -6,8 +6,8 @@
 mod common;
 
 use common::client::Client;
-use common::process::{be_a_server, have, run, Process};
-use common::versions::{block_of, stored, version_of, write_randomly, Knowledge, BLOCK};
+use common::process::{Process, be_a_server, have, run};
+use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use common::wait_for;
 use nandu_base::Rng;
 use std::io::Write;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::client::Client;
-use common::{options, wait_for, Served};
-use nandu_live::{ctl, ServeError, ServeOptions};
+use common::{Served, options, wait_for};
+use nandu_live::{ServeError, ServeOptions, ctl};
 use serde_json::Value;
 use std::path::Path;
 

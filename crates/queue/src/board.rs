@@ -7,7 +7,7 @@
 //! Cost: O(1) for a call, O(log n) with trees. About 100 bytes for a waiting request; nothing is allocated once as many
 //! waited as ever will.
 
-use crate::sorted::{Forest, Tree, NONE};
+use crate::sorted::{Forest, NONE, Tree};
 use nandu_base::{Instant, Op, ReqId, Span, TenantId};
 
 /// Reads, and all the rest: a flush or a trim is weighed as a write.
@@ -22,11 +22,7 @@ pub enum Class {
 impl Class {
     /// The class of an operation.
     pub fn of(op: Op) -> Class {
-        if op == Op::Read {
-            Class::Read
-        } else {
-            Class::Write
-        }
+        if op == Op::Read { Class::Read } else { Class::Write }
     }
 
     /// The other one.

@@ -11,7 +11,7 @@
 
 use nandu_base::{
     BlockSpec, ByteLen, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
-    Sector, Span, Stamp, SECTOR,
+    SECTOR, Sector, Span, Stamp,
 };
 use std::collections::BTreeMap;
 
@@ -246,10 +246,6 @@ impl BlockMedium {
 
     /// What a sector holds, for checks that compare media: its stamp, or [`Stamp::METADATA`].
     pub fn look(&self, sector: u64) -> Stamp {
-        if self.bytes.contains_key(&sector) {
-            Stamp::METADATA
-        } else {
-            self.stamp(sector)
-        }
+        if self.bytes.contains_key(&sector) { Stamp::METADATA } else { self.stamp(sector) }
     }
 }

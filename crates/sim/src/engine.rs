@@ -323,15 +323,17 @@ impl<S: Sink> Engine<S> {
     /// Starts every machine, children first. Whatever a machine reports, its parents are started: a mirror can do with
     /// one leg. Fails with the first machine among `roots` that cannot start.
     pub fn open(&mut self, how: OpenHow, roots: &[u32]) -> Result<(), (u32, OpenError)> {
-        self.open_within(how, roots, &mut u64::MAX.clone()).expect("so many events never come")
+        self.open_within(how, roots, &mut u64::MAX.clone(), |_| {}).expect("so many events never come")
     }
 
-    /// As [`Engine::open`], but stops when `events` have been taken: `None` then, and the start is not complete.
+    /// As [`Engine::open`], but stops when `events` have been taken: `None` then, and the start is not complete. `each` looks
+    /// at the engine after each event and after each machine's call.
     pub fn open_within(
         &mut self,
         how: OpenHow,
         roots: &[u32],
         events: &mut u64,
+        mut each: impl FnMut(&mut Engine<S>),
     ) -> Option<Result<(), (u32, OpenError)>> {
         for node in 0..self.graph.len() as u32 {
             let now = self.world.now;
@@ -341,9 +343,11 @@ impl<S: Sink> Engine<S> {
                 continue;
             }
             self.graph.open(node, how, now, &mut self.world);
+            each(self);
             while self.graph.open_result(node).is_none() {
                 *events = events.checked_sub(1)?;
                 assert!(self.step(), "{} never finishes its start", self.graph.name(node));
+                each(self);
             }
         }
         for &root in roots {

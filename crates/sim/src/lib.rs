@@ -23,4 +23,4 @@ pub mod victims;
 pub use engine::{Engine, Media, Sink, Submission};
 pub use replay::{Pace, Source};
 pub use result::RunResult;
-pub use run::{run, RunError, RunOptions, RunWorkload};
+pub use run::{RunError, RunOptions, RunWorkload, run};

@@ -6,8 +6,8 @@
 //! that memory stays bounded however long the run is.
 
 use crate::engine::Sink;
-use crate::replay::{number_of, source_of, Host};
-use nandu_base::{CriticalPath, Histogram, Instant, Op, Payload, PayloadPool, Request, Span};
+use crate::replay::{Host, number_of, source_of};
+use nandu_base::{CriticalPath, Histogram, Instant, Op, Payload, PayloadPool, Request, Span, TenantId};
 use nandu_trace::Record;
 
 /// Most windows of a history.
@@ -268,6 +268,13 @@ impl Host for Metrics {
     #[inline]
     fn last_end(&self, source: usize) -> Instant {
         self.ended[source].1
+    }
+
+    fn slower(&self, tenant: TenantId, span: Span) -> u64 {
+        let classes = &self.classes[usize::from(tenant.0)];
+        let slower =
+            |class: &Class| class.latency.bins().filter(|bin| bin.0 > span.0).map(|bin| bin.1).sum::<u64>();
+        classes.iter().map(slower).sum()
     }
 
     #[inline]

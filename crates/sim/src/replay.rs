@@ -7,7 +7,8 @@
 //! - *Rate*: at a fixed interval.
 //!
 //! Open loop and rate have a cap on outstanding requests. An arrival beyond it waits in front of the stack, its wait
-//! counts as latency, and the result says that the stack was saturated.
+//! counts as latency, and the result says that the stack was saturated. So it does where a burst anywhere in the run made many
+//! requests wait longer than a host would ([`GIVEN_UP`]).
 
 mod arrivals;
 mod warming;
@@ -88,6 +89,11 @@ pub trait Host: Sink {
 
     /// When a request of workload `source` ended last.
     fn last_end(&self, source: usize) -> Instant;
+
+    /// Requests of a tenant that count and took longer than `span`.
+    fn slower(&self, _tenant: TenantId, _span: Span) -> u64 {
+        0
+    }
 
     /// The workloads of which a request has ended since this was asked last: for workload `n` bit `n` modulo 64. May name too many.
     fn touched(&mut self) -> u64 {
@@ -247,8 +253,8 @@ impl<'a> Player<'a> {
     }
 
     /// Whether requests came faster than the stack could serve them, in a measurement from `begun` on. `last_end` is when the last
-    /// one ended.
-    fn is_saturated(&self, begun: Instant, last_end: Instant) -> bool {
+    /// one ended, `given_up` how many took longer than a host waits.
+    fn is_saturated(&self, begun: Instant, last_end: Instant, given_up: u64) -> bool {
         if self.source.pace.is_closed() || self.issued == 0 {
             return false;
         }
@@ -261,7 +267,8 @@ impl<'a> Player<'a> {
             Pace::Closed { .. } | Pace::ClosedFor { .. } => return false,
         };
         let (late, replayed) = (last_end.0.saturating_sub(last.0), last.0.saturating_sub(begun.0));
-        self.capped || self.backlog > BACKLOG_LEAST && late > replayed / 20
+        let at_the_end = self.backlog > BACKLOG_LEAST && late > replayed / 20;
+        self.capped || at_the_end || given_up > BACKLOG_LEAST
     }
 
     /// The recorded gap before the next request.
@@ -293,8 +300,11 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Fewer requests outstanding at the end of a load are no sign that the stack did not keep up.
+/// Fewer requests outstanding at the end of a load, or given up in it, are no sign that the stack did not keep up.
 const BACKLOG_LEAST: u64 = 64;
+
+/// What takes longer than this a host would have given up: Linux waits 30 s for a command of a disk, NVMe or SCSI.
+pub const GIVEN_UP: Span = Span::from_secs(30);
 
 /// How a replay went.
 #[derive(Clone, Debug, Default)]
@@ -389,7 +399,8 @@ fn settle<S: Host>(outcome: &mut Outcome, players: &[Player<'_>], begun: Instant
     let ends: Vec<Instant> = (0..players.len()).map(|who| sink.last_end(who)).collect();
     let end = ends.iter().copied().max().unwrap_or(begun);
     for (player, &last) in players.iter().zip(&ends) {
-        let saturated = player.is_saturated(begun, last);
+        let given_up = sink.slower(player.source.tenant, GIVEN_UP);
+        let saturated = player.is_saturated(begun, last, given_up);
         outcome.saturated |= saturated;
         // What a runtime has ended asks for nothing more, however long others take to finish.
         let until = match player.source.pace {
@@ -413,10 +424,10 @@ fn submit<S: Host>(
     if let Some(ahead) = player.records.get(player.next + LOOK_AHEAD) {
         engine.graph.prepare(node, ahead.op(), ahead.offset(), ahead.len());
     }
-    if player.foresight > 0 {
-        if let Some(coming) = player.records.get(player.next + player.foresight) {
-            engine.graph.foresee(node, coming.op(), coming.offset(), coming.len());
-        }
+    if player.foresight > 0
+        && let Some(coming) = player.records.get(player.next + player.foresight)
+    {
+        engine.graph.foresee(node, coming.op(), coming.offset(), coming.len());
     }
     let record = player.take();
     let cookie = (who as u64) << 48 | number;

@@ -263,8 +263,8 @@ pub struct RunResult {
     /// layers above write more or less than the host did, and that a request may fill a page in part.
     pub drive_waf_thousandths: Option<u64>,
     /// Whether requests of some workload that does not wait for the stack came faster than they could be served, so that its latencies
-    /// measure the queue and not the stack: a cap held arrivals back, or when the last arrived more than 64 were outstanding, and it
-    /// took more than 5 % of the replayed time to serve them.
+    /// measure the queue and not the stack: a cap held arrivals back; or when the last arrived more than 64 were outstanding, and it
+    /// took more than 5 % of the replayed time to serve them; or more than 64 took longer than 30 s, for which a host waits.
     pub saturated: bool,
     /// Whether it was in steady state by SNIA's rule; absent when the run was too short to say.
     pub steady: Option<SteadyState>,
@@ -352,7 +352,7 @@ fn latency(classes: &[&Class]) -> Latency {
 fn layer(graph: &Graph, node: u32, stack: &Stack, (from, to): (Instant, Instant)) -> LayerResult {
     let stats = graph.stats(node);
     let by_op = |values: &[u64]| {
-        Op::ALL.iter().zip(values).filter(|(_, &n)| n > 0).map(|(op, &n)| (op.name(), n)).collect()
+        Op::ALL.iter().zip(values).filter(|&(_, &n)| n > 0).map(|(op, &n)| (op.name(), n)).collect()
     };
     let mut counters: Vec<Counter> = Vec::new();
     graph.machine(node).counters(&mut counters);

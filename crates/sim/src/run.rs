@@ -1,9 +1,9 @@
 //! One run from start to end: build, open, replay, measure.
 
-use crate::engine::{build, Engine};
+use crate::engine::{Engine, build};
 use crate::metrics::Metrics;
-use crate::replay::{replay, Host, Pace, Progress, Source, CAP_DEFAULT};
-use crate::result::{change_result, result, Provenance, RunResult, WorkloadProvenance};
+use crate::replay::{CAP_DEFAULT, Host, Pace, Progress, Source, replay};
+use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};

@@ -3,13 +3,13 @@
 //! A run with a tap is the same run: requests, times and figures are those of [`run`](crate::run()). Times count from the
 //! start of the replay.
 
+use crate::RunResult;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
 use crate::over_time::OverTime;
-use crate::replay::{number_of, source_of, Host, Progress};
-use crate::run::{run_with, RunError, RunOptions};
+use crate::replay::{Host, Progress, number_of, source_of};
+use crate::run::{RunError, RunOptions, run_with};
 use crate::samples::Samples;
-use crate::RunResult;
 use nandu_base::{
     ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request, Span,
     TenantId,
@@ -224,6 +224,10 @@ impl<T: Tap> Host for Tapped<T> {
         self.metrics.last_end(source)
     }
 
+    fn slower(&self, tenant: TenantId, span: Span) -> u64 {
+        self.metrics.slower(tenant, span)
+    }
+
     fn touched(&mut self) -> u64 {
         self.metrics.touched()
     }
@@ -244,11 +248,7 @@ impl<T: Tap> Host for Tapped<T> {
     }
 
     fn sample_every(&self, total: u64) -> u64 {
-        if self.look.samples {
-            Samples::every(total)
-        } else {
-            0
-        }
+        if self.look.samples { Samples::every(total) } else { 0 }
     }
 
     fn sample(&mut self, graph: &Graph, now: Instant) -> bool {

@@ -3,7 +3,7 @@
 //! simulated: the history halves its resolution each time the run has become twice as long, which takes two calls.
 
 use nandu_base::Precondition;
-use nandu_sim::{run, Pace, RunOptions, RunWorkload};
+use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -21,23 +21,25 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.with(|calls| calls.set(calls.get() + 1));
-        System.alloc(layout)
+        // SAFETY: the caller's own promise.
+        unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        System.dealloc(at, layout);
+        // SAFETY: the caller's own promise.
+        unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         CALLS.with(|calls| calls.set(calls.get() + 1));
-        System.realloc(at, layout, size)
+        // SAFETY: the caller's own promise.
+        unsafe { System.realloc(at, layout, size) }
     }
 }
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const DRIVE: &str =
-    "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nchips = 2\nplanes = 2\nblocks = 40\n\
-                     pages_per_block = 64\nover_provisioning = 0.25\n";
+const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nchips = 2\nplanes = 2\nblocks = 40\n\
+                     pages_per_block = 64\nspare_factor = 0.25\n";
 
 /// Calls of the allocator when the history halves its resolution.
 const HISTORY: u64 = 2;

@@ -1,7 +1,7 @@
 //! Tenants that change while a workload runs: weights, and the space inside a drive, at the times that the stack file says.
 
 use nandu_base::{Precondition, Span};
-use nandu_sim::tap::{run_tapped, Look};
+use nandu_sim::tap::{Look, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
@@ -41,7 +41,7 @@ const QUEUE: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n[
     [device.bs]\nkind = \"slice\"\nbelow = \"queue\"\noffset = \"1 MiB\"\nsize = \"1 MiB\"\n\
     [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n\
     [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
-    over_provisioning = 0.25\n";
+    spare_factor = 0.25\n";
 
 /// Thousandths of the cost that the first tenant was sent while the second waited.
 fn share(result: &RunResult) -> u64 {
@@ -122,7 +122,7 @@ fn space_is_dealt_anew_while_tenants_write() {
         [change.three]\nat = \"300 ms\"\ndevice = \"ssd\"\nremove = 2\n\
         [change.four]\nat = \"400 ms\"\ndevice = \"ssd\"\nadd = \"64 MiB\"\n\
         [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-        over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+        spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
         tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
     let result = run(drive, &[0.0]);
     for (change, is_made) in result.changes.iter().zip([true, true, true, false]) {

@@ -1,14 +1,14 @@
 //! What the figures of a run mean: which requests count, what is exact, and what bytes are held against what bytes.
 
-use nandu_base::{Precondition, Span};
+use nandu_base::{Precondition, Ratio, Span};
 use nandu_sim::replay::CAP_DEFAULT;
 use nandu_sim::run::RunError;
-use nandu_sim::tap::{run_tapped, Look, Tap};
+use nandu_sim::tap::{Look, Tap, run_tapped};
 use nandu_sim::verify::run_verified;
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn workload(export: usize, params: Value, pace: Option<Pace>) -> RunWorkload {
@@ -40,7 +40,7 @@ fn rate(per_second: u64) -> Option<Pace> {
 
 const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
     [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
-    over_provisioning = 0.25\n";
+    spare_factor = 0.25\n";
 
 /// Two exports on one device that takes 100 us for each request of 4 KiB, one at a time.
 const SLOW: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n\
@@ -182,7 +182,7 @@ fn flash_under_a_hybrid_counts() {
 const LEAVES: &str = "[export.data]\ndevice = \"ssd\"\n\
     [change.leave]\nat = \"50 ms\"\ndevice = \"ssd\"\nremove = 1\n\
     [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-    over_provisioning = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+    spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
     tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
 
 #[test]
@@ -199,4 +199,25 @@ fn what_failed_was_not_served() {
     let stack = Stack::parse(LEAVES).expect("a stack");
     let verified = run_verified(&stack, &options, |_| {}).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(verified.all.failed, all.failed);
+}
+
+/// A burst that takes minutes to serve, long before the end of the trace: the latencies measure the queue.
+#[test]
+fn saturation_is_seen_long_before_the_end() {
+    let burst = |requests: u64| {
+        let pace = Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT };
+        let mut load = workload(0, small(requests), Some(pace));
+        let mut trace = (*load.trace).clone();
+        let last = trace.records.len() - 1;
+        for (at, record) in (0..).zip(&mut trace.records) {
+            let time = if at as usize == last { 10_000_000_000_000 } else { at * 1_000 };
+            *record = record.at(time).expect("a time");
+        }
+        load.trace = Arc::new(trace);
+        run(&SLOW.replace("40 MB", "40 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
+    };
+    // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s.
+    assert!(!burst(200).saturated);
+    let result = burst(400);
+    assert!(result.saturated && result.all.max_ns > 30_000_000_000, "{}", result.all.max_ns);
 }

@@ -8,8 +8,8 @@ use nandu_sim::metrics::Metrics;
 use nandu_sim::replay::Host;
 use nandu_sim::run::run_with;
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, Sink};
-use nandu_stack::{builtin, StackFile};
-use nandu_trace::{synth, Record};
+use nandu_stack::{StackFile, builtin};
+use nandu_trace::{Record, synth};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ fn shape(times: &Times) -> Shape {
 fn stack(mapping: &str, buffer: &str) -> String {
     format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nchannels = 4\n\
-         chips = 4\ncapacity = \"512 MiB\"\nover_provisioning = \"6 %\"\n{buffer}\nmapping = {mapping}\n"
+         chips = 4\ncapacity = \"512 MiB\"\nspare_factor = \"6 %\"\n{buffer}\nmapping = {mapping}\n"
     )
 }
 
@@ -296,7 +296,9 @@ fn collection_costs_a_tenth_at_60_percent_full_and_half_at_90() {
 #[test]
 #[ignore = "a table for people: `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture`"]
 fn fill_levels() {
-    println!("| map | spare | full | mean write | against 10 % full | pages programmed per 1000 | die time for collection per 1000 |");
+    println!(
+        "| map | spare | full | mean write | against 10 % full | pages programmed per 1000 | die time for collection per 1000 |"
+    );
     for (mapping, spare) in [
         ("{ kind = \"page\" }", "33 %"),
         ("{ kind = \"page\" }", "20 %"),

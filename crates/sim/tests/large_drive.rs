@@ -1,13 +1,12 @@
 //! A drive of 1 TB is ready in the memory of what is touched: one process, one test, so that the peak is its own.
 
 use nandu_base::Precondition;
-use nandu_sim::{run, Pace, RunOptions, RunWorkload};
+use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;
 
-const DRIVE: &str =
-    "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
+const DRIVE: &str = "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
                      channels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
 
 /// The most memory that this process has had, where the system says so.

@@ -2,7 +2,7 @@
 
 use nandu_base::{Precondition, Span};
 use nandu_sim::result::{LayerResult, LayerTenant};
-use nandu_sim::{run, Pace, RunOptions, RunResult, RunWorkload};
+use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ const STACK: &str = "[export.a]\ndevice = \"as\"\ntenant = \"reader\"\n[export.b
     prefetch = { kind = \"segment\", segment = \"32 KiB\" }\n\
     write = { kind = \"back\" }\n\
     [device.mirror]\nkind = \"mirror\"\nlegs = [\"left\", \"right\"]\n\
-    [device.left]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nover_provisioning = 0.25\n\
-    [device.right]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nover_provisioning = 0.25\n";
+    [device.left]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nspare_factor = 0.25\n\
+    [device.right]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nspare_factor = 0.25\n";
 
 fn result() -> RunResult {
     let stack = Stack::parse(STACK).unwrap_or_else(|error| panic!("{error}"));

@@ -1,15 +1,14 @@
 //! What is read off while a run goes on agrees with itself and with the run's result.
 
 use nandu_base::Precondition;
-use nandu_sim::tap::{run_tapped, Look};
+use nandu_sim::tap::{Look, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;
 
-const DRIVE: &str =
-    "[export.data]\ndevice = \"a\"\n\n[device.a]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\n\
-                     planes = 2\nblocks = 40\npages_per_block = 64\nover_provisioning = 0.25\n";
+const DRIVE: &str = "[export.data]\ndevice = \"a\"\n\n[device.a]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\n\
+                     planes = 2\nblocks = 40\npages_per_block = 64\nspare_factor = 0.25\n";
 
 #[test]
 fn samples_agree_with_the_result() {

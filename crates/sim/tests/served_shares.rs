@@ -3,7 +3,7 @@
 //! `cargo test -p nandu-sim --test served_shares -- --nocapture` prints it.
 
 use nandu_base::{Precondition, Span};
-use nandu_sim::{run, Pace, RunOptions, RunWorkload};
+use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use nandu_sim::metrics::Metrics;
 use nandu_sim::replay::Host;
 use nandu_sim::run::run_with;
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, Sink};
-use nandu_stack::{builtin, StackFile};
-use nandu_trace::{synth, Record};
+use nandu_stack::{StackFile, builtin};
+use nandu_trace::{Record, synth};
 use serde_json::json;
 use std::sync::Arc;
 

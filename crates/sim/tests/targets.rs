@@ -1,7 +1,7 @@
 //! `target_latency`: who misses its target has the others make room.
 
 use nandu_base::{Precondition, Span};
-use nandu_sim::{run, Pace, RunOptions, RunResult, RunWorkload};
+use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn result(target: &str) -> RunResult {
          [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 64\nwindow = \"5 ms\"\n\
          scheduler = {{ kind = \"noop\" }}\n\
          [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
-         over_provisioning = 0.25\n"
+         spare_factor = 0.25\n"
     );
     let stack = Stack::parse(&stack).unwrap_or_else(|error| panic!("{error}"));
     let workload = |(export, write, outstanding): (usize, f64, u32)| {

@@ -6,6 +6,9 @@
 //!
 //! **Order.** One call into a machine yields a step and further effects. The step is followed to its end first; effects
 //! are queued behind those of earlier calls and taken first in, first out.
+//!
+//! **An end.** What one event sets off ends within [`STEPS_MAX`] steps (I-18). Machines that answer each other at once, for ever,
+//! would stop the clock: no check that counts events would see it. It is an assertion, here and in the server.
 
 mod commands;
 mod look;
@@ -16,6 +19,9 @@ use nandu_base::{
     RequestTable, State, Step, TenantId, TenantStats, TimerKey, Violation,
 };
 use std::collections::VecDeque;
+
+/// Most finished requests and effects that one event may set off. A request of 32 MiB in pieces of a sector takes 65,536.
+pub const STEPS_MAX: u32 = 1 << 20;
 
 /// What the graph needs from the simulator or the server.
 pub trait Driver {
@@ -339,7 +345,9 @@ impl Graph {
         match step {
             Step::Idle => {}
             Step::FinishAt(id, at) => driver.finish_at(id, at),
-            _ => self.chase(node, step, now, driver),
+            _ => {
+                self.chase(node, step, now, driver);
+            }
         }
         if !self.queue.is_empty() {
             self.drain(now, driver);
@@ -347,8 +355,10 @@ impl Graph {
     }
 
     /// Follows `step` of machine `node` until no machine has a next step. Effects stay in the queue.
+    /// How many requests it has finished on the way.
     #[inline(never)]
-    fn chase<D: Driver>(&mut self, mut node: u32, mut step: Step, now: Instant, driver: &mut D) {
+    fn chase<D: Driver>(&mut self, mut node: u32, mut step: Step, now: Instant, driver: &mut D) -> u32 {
+        let mut finished = 0;
         loop {
             match step {
                 Step::Idle => break,
@@ -375,10 +385,16 @@ impl Graph {
                     node = below;
                     step = self.request(node, id, now);
                 }
-                Step::Finish(id) => match self.finish_further(id, now, driver) {
-                    Some((owner, next)) => (node, step) = (owner, next),
-                    None => break,
-                },
+                Step::Finish(id) => {
+                    finished += 1;
+                    match self.finish_further(id, now, driver) {
+                        Some((owner, next)) => (node, step) = (owner, next),
+                        None => break,
+                    }
+                    if finished > STEPS_MAX {
+                        self.never_ends(node, now);
+                    }
+                }
                 Step::FinishAt(id, at) => {
                     driver.finish_at(id, at);
                     break;
@@ -389,6 +405,15 @@ impl Graph {
                 }
             }
         }
+        finished
+    }
+
+    /// One event has set off too much.
+    #[cold]
+    #[inline(never)]
+    fn never_ends(&self, node: u32, now: Instant) -> ! {
+        let name = &self.names[node as usize];
+        panic!("I-18: one event at {now} has set off more than {STEPS_MAX} steps, the last of `{name}`");
     }
 
     /// As [`finish`](Graph::finish), for the chase: one copy in line is enough.
@@ -472,9 +497,14 @@ impl Graph {
             self.queue.clear();
             return self.wake(node, key, at, driver);
         }
+        let mut steps = 0;
         while let Some((node, effect)) = self.queue.pop_front() {
+            steps += 1;
+            if steps > STEPS_MAX {
+                self.never_ends(node, now);
+            }
             match effect {
-                Effect::Step(step) => self.chase(node, step, now, driver),
+                Effect::Step(step) => steps += self.chase(node, step, now, driver),
                 Effect::Wake(key, at) => self.wake(node, key, at, driver),
                 Effect::CancelWake(key) => {
                     if let Some(generation) = self.timers[node as usize].get_mut(key.0 as usize) {

@@ -10,6 +10,6 @@ pub mod testbed;
 
 pub use builtin::builtin;
 pub use graph::{Driver, Graph, Part};
-pub use load::{schema, At, Problem, Reason, StackError, StackFile};
+pub use load::{At, Problem, Reason, StackError, StackFile, schema};
 pub use nandu_base::LayerStats;
 pub use stack::{BuildOptions, Built, BuiltPart, Change, Changed, Device, Export, Stack, Tenant, Workload};

@@ -2,7 +2,7 @@
 
 use crate::load::{At, ExportTable, Problem, Reason, StackError, StackFile, TenantTable, WorkloadTable};
 use crate::load::{Node, Source};
-use nandu_base::registry::{nearest, Kind};
+use nandu_base::registry::{Kind, nearest};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, ByteOffset, Deal, DeviceConfig, Limits, Machine, Medium, MediumSpec,
     Precondition, Rng, Span, TenantId, TenantShare,
@@ -26,6 +26,8 @@ pub struct Stack {
     pub workloads: Vec<Workload>,
     /// What changes about tenants while workloads run, in the order of their times.
     pub changes: Vec<Change>,
+    /// What a reader should know of the keys that the file and its overrides use: names that go away.
+    pub notes: Vec<String>,
     pub(crate) hash: String,
     pub(crate) source: Arc<Source>,
 }

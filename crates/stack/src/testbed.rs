@@ -9,7 +9,7 @@ use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
     ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, IoError, MediumSpec, Op, OpenHow, Payload,
-    PayloadPool, Registry, ReqId, Request, RequestTable, Sector, Span, Stamp, TimerKey, SECTOR,
+    PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,6 +1,6 @@
 //! What is wrong with a stack file is said with its place, its reason and the nearest valid name.
 
-use nandu_stack::{builtin, BuildOptions, StackFile};
+use nandu_stack::{BuildOptions, StackFile, builtin};
 
 /// Everything that is wrong with `text`, as a user sees it.
 fn wrong(text: &str) -> String {
@@ -145,7 +145,9 @@ fn the_graph_must_be_whole() {
 #[test]
 fn slices_share_a_device_when_they_do_not_overlap() {
     let second = |offset: &str| {
-        format!("{GOOD}\n[export.b]\ndevice = \"b\"\n[device.b]\nkind = \"slice\"\nbelow = \"memory\"\noffset = \"{offset}\"\n")
+        format!(
+            "{GOOD}\n[export.b]\ndevice = \"b\"\n[device.b]\nkind = \"slice\"\nbelow = \"memory\"\noffset = \"{offset}\"\n"
+        )
     };
     assert_eq!(wrong(&second("1 MiB")), "nothing");
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The stack files that come with Nandu, the schema, and texts that are no stack at all.
 
-use nandu_stack::{builtin, schema, BuildOptions, Stack, StackFile};
+use nandu_stack::{BuildOptions, Stack, StackFile, builtin, schema};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
@@ -79,8 +79,7 @@ fn every_reference_of_the_schema_has_a_target() {
     }
 }
 
-const TWO: &str =
-    "[export.b]\ndevice = \"s\"\n[export.a]\ndevice = \"m\"\ntenant = \"t\"\n[tenant.t]\nweight = 7\n\
+const TWO: &str = "[export.b]\ndevice = \"s\"\n[export.a]\ndevice = \"m\"\ntenant = \"t\"\n[tenant.t]\nweight = 7\n\
     [device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.s]\nkind = \"stripe\"\nlegs = [\"y\", \"x\"]\n\
     [device.x]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.y]\nkind = \"memory\"\nsize = \"1 MiB\"\n";
 

@@ -4,7 +4,7 @@
 //! one of the rings is gone.
 
 use crate::error::SweepError;
-use crate::quantity::{range, Pace};
+use crate::quantity::{Pace, range};
 use std::collections::BTreeSet;
 
 /// Most steps of an axis.
@@ -83,7 +83,11 @@ impl Axis {
     pub fn parse(text: &str) -> Result<Axis, SweepError> {
         let place = format!("--axis {text}");
         let wrong = |what: &str| {
-            SweepError::bad(place.clone(), what, "write PATH=VALUE,VALUE or PATH=FROM..TO+STEP, for example device.disk.spin_down=2 s,5 s,10 s")
+            SweepError::bad(
+                place.clone(),
+                what,
+                "write PATH=VALUE,VALUE or PATH=FROM..TO+STEP, for example device.disk.spin_down=2 s,5 s,10 s",
+            )
         };
         let mut knobs: Vec<(&str, Vec<String>)> = Vec::new();
         for part in outside(text, ';') {

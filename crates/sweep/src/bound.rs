@@ -103,7 +103,7 @@ impl Goal {
                     place,
                     "it does not say which way",
                     "write minimise FIGURE or maximise FIGURE",
-                ))
+                ));
             }
         };
         match (words.next(), words.next()) {

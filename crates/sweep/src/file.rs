@@ -26,11 +26,11 @@
 //! ratio = "0"
 //! ```
 
-use crate::axis::{Axis, Setting, Step, STEPS};
+use crate::axis::{Axis, STEPS, Setting, Step};
 use crate::bound::{Bound, Goal};
 use crate::error::SweepError;
 use crate::metric::{Devices, Metric};
-use crate::quantity::{range, Pace};
+use crate::quantity::{Pace, range};
 use crate::search;
 use crate::space::{Skip, Space};
 use serde::Deserialize;
@@ -327,11 +327,15 @@ spin_down = ["5"]
         assert!(wrong("stack = \"hybrid\"", "").contains("missing field `stack`"));
         assert!(wrong("\"hybrid\"", "7").starts_with("s.toml:2:9: "));
         assert!(wrong("[load]", "[load").starts_with("s.toml:6:6: "));
-        assert!(wrong("values = [\"2 s\", 5, 0.5]", "from = 1")
-            .contains("axis `spin_down`: it has no values; give"));
+        assert!(
+            wrong("values = [\"2 s\", 5, 0.5]", "from = 1")
+                .contains("axis `spin_down`: it has no values; give")
+        );
         assert!(wrong("values =", "from = 1\nvalues =").contains("none of the three forms"));
-        assert!(wrong("ratio = \"0\"", "ration = \"0\"")
-            .contains("there is no axis `ration`; did you mean `ratio`?"));
+        assert!(
+            wrong("ratio = \"0\"", "ration = \"0\"")
+                .contains("there is no axis `ration`; did you mean `ratio`?")
+        );
         assert!(wrong("minimise p99", "minimise lifetime").contains("`lifetime` is a goal twice"));
         assert!(wrong("stack =", "search = \"magic\"\nstack =").contains("no search `magic`"));
         assert!(read(&format!("a{}", ".a".repeat(300))).unwrap_err().contains("256 dots"));

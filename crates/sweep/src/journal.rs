@@ -12,7 +12,7 @@
 use crate::error::SweepError;
 use crate::id::Id;
 use crate::metric::Figures;
-use rustix::fs::{flock, FlockOperation};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};

@@ -1,14 +1,14 @@
 //! Running points: all cores, one copy of the requests, each point into the journal as soon as it is known.
 
+use crate::Sweep;
 use crate::error::SweepError;
 use crate::id::{Id, Shard, Shared};
 use crate::journal::{Journal, Record};
-use crate::metric::{figures, Figure, Figures};
+use crate::metric::{Figure, Figures, figures};
 use crate::outcome::shown_and_watched;
 use crate::schedule::Schedule;
 use crate::search::{Known, SearchKind};
-use crate::survey::{stack, Seen, Survey};
-use crate::Sweep;
+use crate::survey::{Seen, Survey, stack};
 use nandu_base::Registry;
 use nandu_sim::replay::Progress;
 use nandu_sim::{RunOptions, RunWorkload};
@@ -16,7 +16,7 @@ use nandu_stack::StackFile;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Mutex};
+use std::sync::{Mutex, mpsc};
 use std::time::Instant;
 
 /// Everything that the runs of a sweep share, and what is known of its points.

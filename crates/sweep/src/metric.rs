@@ -3,10 +3,10 @@
 //! A figure of the whole stack has a plain name (`p99`, `energy`, `lifetime`). A figure of one device is `DEVICE.NAME`: its
 //! `energy`, `lifetime`, `erases_per_block`, `mean`, `requests`, or any of the machine's own counters.
 
-use crate::error::{known, SweepError};
+use crate::error::{SweepError, known};
 use crate::quantity::Decimal;
-use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::RunResult;
+use nandu_sim::result::{Latency, LayerResult};
 use nandu_stack::Built;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -401,8 +401,8 @@ mod tests {
             Err("--bound: there is no figure `liftime`; did you mean `lifetime`?".into())
         );
         assert!(resolve("disk.spinups").unwrap_err().contains("did you mean `spin_ups`?"));
-        assert!(resolve("disc.energy")
-            .unwrap_err()
-            .contains("no device is called `disc`: did you mean `disk`?"));
+        assert!(
+            resolve("disc.energy").unwrap_err().contains("no device is called `disc`: did you mean `disk`?")
+        );
     }
 }

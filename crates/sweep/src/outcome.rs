@@ -5,12 +5,12 @@
 //! that is better in the next; of those that are equal in all of them the first in order, and the others are named. *Nearest*: when no
 //! point meets the bounds, the one whose worst miss is the smallest, relative to figure and limit.
 
+use crate::Sweep;
 use crate::bound::Goal;
 use crate::id::Id;
 use crate::metric::Figure;
 use crate::pareto::front;
 use crate::search::Known;
-use crate::Sweep;
 use serde::Serialize;
 
 /// Figures that every point is watched by, shown or not: failed requests, saturation.

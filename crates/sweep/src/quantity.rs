@@ -88,15 +88,15 @@ pub fn range(from: &str, to: &str, pace: Pace<'_>, most: usize) -> Result<Vec<St
     };
     match pace {
         Pace::By(_) if step_unit != unit => {
-            return Err(format!("`{from}` and the step `{text}` have different units"))
+            return Err(format!("`{from}` and the step `{text}` have different units"));
         }
         Pace::By(_) if step.0 == 0 || (step.0 > 0) != (last >= first) => {
-            return Err(format!("steps of `{text}` do not lead from `{from}` to `{to}`"))
+            return Err(format!("steps of `{text}` do not lead from `{from}` to `{to}`"));
         }
         Pace::Times(_) if !step_unit.is_empty() || step.0 <= ONE || first.0 <= 0 || last < first => {
             return Err(format!(
                 "a factor of `{text}` does not lead from `{from}` to `{to}`: it is above 1, the ends above 0"
-            ))
+            ));
         }
         _ => {}
     }

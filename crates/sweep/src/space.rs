@@ -3,7 +3,7 @@
 //! The last axis runs fastest, as in nested loops in the order of the file.
 
 use crate::axis::{Axis, Setting};
-use crate::error::{known, SweepError};
+use crate::error::{SweepError, known};
 
 /// Most points of a sweep.
 pub const POINTS: usize = 65_536;

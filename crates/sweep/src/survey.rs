@@ -6,8 +6,8 @@ use crate::metric::Devices;
 use crate::space::Space;
 use nandu_base::{ByteLen, Registry};
 use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The stack of a point.
 pub fn stack(
@@ -80,16 +80,18 @@ pub fn survey(
     let devices = Mutex::new(Devices::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, space.len()) {
-            scope.spawn(|| loop {
-                let point = next.fetch_add(1, Ordering::Relaxed);
-                if point >= space.len() {
-                    return;
+            scope.spawn(|| {
+                loop {
+                    let point = next.fetch_add(1, Ordering::Relaxed);
+                    if point >= space.len() {
+                        return;
+                    }
+                    let seen = look(point).map(|(seen, found)| {
+                        devices.lock().expect("a thread that panics ends the scope").join(found);
+                        seen
+                    });
+                    found.lock().expect("a thread that panics ends the scope")[point] = Some(seen);
                 }
-                let seen = look(point).map(|(seen, found)| {
-                    devices.lock().expect("a thread that panics ends the scope").join(found);
-                    seen
-                });
-                found.lock().expect("a thread that panics ends the scope")[point] = Some(seen);
             });
         }
     });

@@ -2,14 +2,14 @@
 
 use nandu_base::Precondition;
 use nandu_sim::{Pace, RunOptions, RunWorkload};
-use nandu_stack::{builtin, StackFile};
+use nandu_stack::{StackFile, builtin};
 use nandu_sweep::measure::Bench;
-use nandu_sweep::metric::{figures, Devices};
-use nandu_sweep::survey::{stack, survey, Survey};
-use nandu_sweep::{search, Figure, Metric, Outcome, Shard, Sweep, SweepFile};
-use nandu_trace::{synth, Trace};
-use std::sync::atomic::{AtomicU64, Ordering};
+use nandu_sweep::metric::{Devices, figures};
+use nandu_sweep::survey::{Survey, stack, survey};
+use nandu_sweep::{Figure, Metric, Outcome, Shard, Sweep, SweepFile, search};
+use nandu_trace::{Trace, synth};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const STACK: &str = r#"
 [export.d]
@@ -19,7 +19,7 @@ kind = "ssd"
 profile = "mlc-2019"
 capacity = "64 MiB"
 planes = 1
-over_provisioning = 0.2
+spare_factor = 0.2
 "#;
 
 /// Two steps of the first axis make the same stack.
@@ -38,7 +38,7 @@ set = { "device.s.planes" = 1 }
 name = "2"
 set = { "device.s.planes" = 2 }
 [[axis]]
-knob = "device.s.over_provisioning"
+knob = "device.s.spare_factor"
 values = [0.2, 0.3]
 "#;
 

@@ -3,7 +3,7 @@
 //! `valgrind --tool=callgrind parse_cost FILE N` for two N; the difference over the difference of N is the cost of a
 //! line. Give a plain file, or the decompressor is counted too. N counts requests; `hash` as third word also hashes.
 
-use nandu_trace::{load, LoadOptions};
+use nandu_trace::{LoadOptions, load};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -2,9 +2,9 @@
 
 use crate::cursor::{Cursor, Nanos};
 use crate::error::Fault;
-use crate::record::{Record, RecordError, MAX_STREAMS, MAX_TIME_NS};
+use crate::record::{MAX_STREAMS, MAX_TIME_NS, Record, RecordError};
 use crate::trace::{Arrival, Meta, Stream, Trace};
-use nandu_base::{Op, Span, SECTOR};
+use nandu_base::{Op, SECTOR, Span};
 use std::collections::BTreeMap;
 
 /// Most the origin is moved back beyond need: 13 days.
@@ -46,10 +46,10 @@ impl StreamTable {
     }
 
     fn look_up_word(&mut self, word: &[u8]) -> Result<u16, RecordError> {
-        if let Some((last, stream)) = &self.last_word {
-            if **last == *word {
-                return Ok(*stream);
-            }
+        if let Some((last, stream)) = &self.last_word
+            && **last == *word
+        {
+            return Ok(*stream);
         }
         let stream = match self.words.get(word) {
             Some(&stream) => stream,

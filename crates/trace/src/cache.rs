@@ -13,7 +13,7 @@
 //! recently goes first.
 
 use crate::error::TraceError;
-use crate::load::{load, BadLines, LoadOptions};
+use crate::load::{BadLines, LoadOptions, load};
 use crate::record::Record;
 use crate::trace::{Meta, Stream, Trace};
 use nandu_base::Span;

@@ -11,7 +11,7 @@
 //! so sequential runs stay sequential (runs that
 //! were apart may come to touch). The fitted trace has one address space; its streams remain as names.
 
-use crate::pages::{page_range, PageSet, PAGE};
+use crate::pages::{PAGE, PageSet, page_range};
 use crate::record::{Record, RecordError};
 use crate::trace::Trace;
 pub use nandu_base::Fit;
@@ -235,8 +235,8 @@ fn wrap(trace: &mut Trace, capacity: ByteLen, report: &mut FitReport) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
-    use crate::stats::{stats, StatsOptions};
+    use crate::load::{LoadOptions, parse_bytes};
+    use crate::stats::{StatsOptions, stats};
 
     fn trace(text: &str) -> Trace {
         parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap()

@@ -42,7 +42,7 @@ pub mod trace;
 pub mod write;
 
 pub use error::{Fault, LineError, TraceError, Why};
-pub use formats::{Format, FORMATS};
-pub use load::{load, parse_bytes, parse_reader, BadLines, LoadOptions};
+pub use formats::{FORMATS, Format};
+pub use load::{BadLines, LoadOptions, load, parse_bytes, parse_reader};
 pub use record::{Record, RecordError};
 pub use trace::{Arrival, ContentHash, Meta, Origin, Stream, Trace};

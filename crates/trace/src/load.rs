@@ -2,9 +2,9 @@
 
 use crate::builder::Builder;
 use crate::cursor::Cursor;
-use crate::error::{excerpt, Fault, LineError, TraceError};
+use crate::error::{Fault, LineError, TraceError, excerpt};
 use crate::formats::{self, Format, Kind};
-use crate::input::{Blocks, Place, LINE_LIMIT};
+use crate::input::{Blocks, LINE_LIMIT, Place};
 use crate::trace::{Arrival, Meta, Origin, Trace};
 use std::fs::File;
 use std::io::Read;

@@ -3,7 +3,7 @@
 //! Pages of different streams never touch. Additions collect in a buffer as large as the set, which is then sorted and
 //! merged, so n additions cost O(n log n).
 
-use crate::record::{Record, MAX_END_SECTORS};
+use crate::record::{MAX_END_SECTORS, Record};
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;

@@ -44,9 +44,7 @@ pub struct Record {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
     /// The arrival lies too far behind the first.
-    #[error(
-        "{ns} ns after the first arrival; a trace spans at most 4503599627370495 ns (52.1 days): cut it"
-    )]
+    #[error("{ns} ns after the first arrival; a trace spans at most 4503599627370495 ns (52.1 days): cut it")]
     Time {
         /// Nanoseconds after the first arrival.
         ns: u64,
@@ -55,9 +53,7 @@ pub enum RecordError {
     #[error("the request ends beyond sector 274877906944 (128 TiB), the end of what a trace addresses")]
     Offset,
     /// The request is too long.
-    #[error(
-        "{sectors} sectors are too long; a request has at most 4194303 sectors of 512 B (2 GiB - 512 B)"
-    )]
+    #[error("{sectors} sectors are too long; a request has at most 4194303 sectors of 512 B (2 GiB - 512 B)")]
     Len {
         /// Length in sectors.
         sectors: u64,

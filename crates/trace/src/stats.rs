@@ -3,7 +3,7 @@
 //! Counts are exact integers; means and shares are computed from them at the end. Field names carry their unit and
 //! stay stable: `--json` prints them as they are.
 
-use crate::pages::{page_range, PageSet, PAGE};
+use crate::pages::{PAGE, PageSet, page_range};
 use crate::record::Record;
 use crate::reuse::StackDistance;
 use crate::trace::Trace;
@@ -129,11 +129,7 @@ struct Sums {
 
 /// `num` in `den`, 0 when there is nothing to divide.
 fn mean(num: u64, den: u64) -> f64 {
-    if den == 0 {
-        0.0
-    } else {
-        num as f64 / den as f64
-    }
+    if den == 0 { 0.0 } else { num as f64 / den as f64 }
 }
 
 fn percent(num: u64, den: u64) -> f64 {
@@ -204,7 +200,7 @@ pub fn stats(trace: &Trace, options: StatsOptions) -> Stats {
 }
 
 fn histogram(sizes: &[u64; 64]) -> Vec<SizeBucket> {
-    let used = sizes.iter().enumerate().filter(|(_, &n)| n > 0);
+    let used = sizes.iter().enumerate().filter(|&(_, &n)| n > 0);
     used.map(|(bits, &requests)| SizeBucket { up_to_bytes: 1 << bits, requests }).collect()
 }
 
@@ -245,7 +241,7 @@ fn reuse(records: &[Record], touched: &crate::pages::PageIndex) -> Option<Reuse>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     fn of(text: &str) -> Stats {
         stats(&parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap(), StatsOptions::default())

@@ -4,7 +4,7 @@
 //! asked. Times are written on the recording's own clock, so that reading the file back gives the same trace.
 
 use crate::error::TraceError;
-use crate::formats::{Format, Kind, FORMATS};
+use crate::formats::{FORMATS, Format, Kind};
 use crate::record::Record;
 use crate::trace::{Arrival, Stream, Trace};
 use nandu_base::{Op, Span};

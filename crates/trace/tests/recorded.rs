@@ -4,11 +4,11 @@
 //! `../shared/traces` beside the workspace. Without it the tests say so and pass.
 
 use nandu_base::ByteLen;
-use nandu_trace::fit::{fit, Fit};
+use nandu_trace::fit::{Fit, fit};
 use nandu_trace::formats::by_name;
-use nandu_trace::stats::{stats, Stats, StatsOptions};
-use nandu_trace::write::{write, Unsupported};
-use nandu_trace::{load, parse_bytes, Arrival, LoadOptions, Trace};
+use nandu_trace::stats::{Stats, StatsOptions, stats};
+use nandu_trace::write::{Unsupported, write};
+use nandu_trace::{Arrival, LoadOptions, Trace, load, parse_bytes};
 use std::path::{Path, PathBuf};
 
 fn folder() -> Option<PathBuf> {

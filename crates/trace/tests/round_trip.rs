@@ -2,8 +2,8 @@
 
 use nandu_base::{Op, Span};
 use nandu_trace::formats::by_name;
-use nandu_trace::write::{write, Unsupported};
-use nandu_trace::{parse_bytes, Arrival, LoadOptions, Meta, Origin, Record, Trace, TraceError};
+use nandu_trace::write::{Unsupported, write};
+use nandu_trace::{Arrival, LoadOptions, Meta, Origin, Record, Trace, TraceError, parse_bytes};
 use proptest::prelude::*;
 
 /// A trace of reads and writes whose times are multiples of `unit` ns.

@@ -7,7 +7,7 @@
 
 mod tenants;
 
-use crate::steps::{command, released, root, run, target_dir, End};
+use crate::steps::{End, command, released, root, run, target_dir};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -23,9 +23,8 @@ struct Count {
 }
 
 /// The drive of docs/benchmark.md below as many machines as a case needs.
-const DRIVE: &str =
-    "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 8\nchips = 4\nplanes = 2\nblocks = 160\n\
-                     over_provisioning = 0.2\n";
+const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 8\nchips = 4\nplanes = 2\nblocks = 160\n\
+                     spare_factor = 0.2\n";
 
 const COUNTS: &[Count] = &[
     Count { name: "empty", stack: "one", precondition: "empty", requests: 50_000, passes: (1, 3) },
@@ -319,11 +318,7 @@ fn trace() -> String {
     let folder =
         std::env::var_os("NANDU_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
     let file = folder.join("common.mqsim.zst");
-    if file.is_file() {
-        file.display().to_string()
-    } else {
-        "mixed-zipf".into()
-    }
+    if file.is_file() { file.display().to_string() } else { "mixed-zipf".into() }
 }
 
 fn run_words(folder: &Path, stack: &str, requests: u64, passes: u64, precondition: &str) -> Vec<String> {

@@ -9,7 +9,7 @@
 //! simulation, so the drive of one tenant has somewhat fewer units, and both write about as much; where they do not, the
 //! comparison fails. Half of the tenants ask for three times as much as the others, so that there is something to lend.
 
-use super::{count_of, percent, Held, DRIVE};
+use super::{DRIVE, Held, count_of, percent};
 use std::path::Path;
 
 /// A comparison.
@@ -149,7 +149,7 @@ impl Case {
             (0..tenants).map(|n| format!("{{ name = \"t{n}\", size = \"{mib} MiB\" }}")).collect();
         text + &format!(
             "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 4\nchips = 4\nplanes = 1\nblocks = {units}\n\
-             pages_per_block = 16\nover_provisioning = {spare:.5}\nunit = \"superblock\"\ntenants = [{}]\n\
+             pages_per_block = 16\nspare_factor = {spare:.5}\nunit = \"superblock\"\ntenants = [{}]\n\
              isolation = {{ kind = \"shared-space\", beta = \"1/10\" }}\n",
             named.join(", ")
         )

@@ -8,10 +8,10 @@
 //! From the answer on the extent is free for others. The operation stays, without it, until the other leg has its share too,
 //! and so its regions stay marked and busy. The delay queue keeps the payload (R-PAYLOAD) and says which leg is not current.
 
+use super::Mirror;
 use super::op::Part;
 use super::policy::Ack;
 use super::region_map::L;
-use super::Mirror;
 use nandu_base::{Cx, Flags, ReqId};
 
 impl Mirror {

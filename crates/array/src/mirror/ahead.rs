@@ -8,8 +8,8 @@
 //! What it costs: up to `predeclare` regions more are copied after a crash. RAM: 192 B. Work: a look at eight streams for each
 //! write, and a few for each region that is declared.
 
-use super::region_map::D;
 use super::Mirror;
+use super::region_map::D;
 use nandu_base::Cx;
 
 /// Streams told apart.

@@ -3,7 +3,7 @@
 //! A leg is not closed before everything that was sent to it is back.
 
 use super::member::Proc;
-use super::{Mirror, Phase, CLEAR, RESYNC, SCRUB};
+use super::{CLEAR, Mirror, Phase, RESYNC, SCRUB};
 use nandu_base::{Cx, Instant};
 
 /// Close.
@@ -58,7 +58,12 @@ impl Mirror {
                 self.proc = Proc::Close(CloseStep::Clear);
             }
             CloseStep::Clear if !self.is_clearing() => self.proc = Proc::Close(CloseStep::Map),
-            CloseStep::Map if (0..2).all(|leg| !used(leg, self) || self.legs[leg].map_is_settled()) => {
+            CloseStep::Map
+                if (0..2).all(|leg| {
+                    let l = &self.legs[leg];
+                    !used(leg, self) || l.map_is_settled() && l.sb_is_settled()
+                }) =>
+            {
                 let now = cx.now.0;
                 let pair = self.is_pair();
                 for leg in (0..2).filter(|&leg| used(leg, self)).collect::<Vec<_>>() {

@@ -1,8 +1,8 @@
 //! Options of `mirror`, and the faults that can be planted in it.
 
+use super::Mirror;
 use super::layout::{Layout, PAGE};
 use super::policy::{Policy, Upkeep};
-use super::Mirror;
 use crate::scrub;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
@@ -55,7 +55,7 @@ pub struct ScrubConfig {
     /// Bytes a second that are compared at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
     #[serde(default = "scrub::default_rate")]
     pub rate: ByteLen,
-    /// What is done where the legs differ. Default "leader".
+    /// What is done where the legs differ, when no command says it. Default "report".
     #[serde(default = "default_on_mismatch")]
     pub on_mismatch: OnMismatch,
 }
@@ -68,7 +68,7 @@ impl Default for ScrubConfig {
 }
 
 fn default_on_mismatch() -> OnMismatch {
-    OnMismatch::Leader
+    OnMismatch::Report
 }
 
 /// Which leg leads when both are whole.
@@ -248,6 +248,14 @@ plants! {
         "row 13c: a leg that went on alone is overwritten when it returns";
     pair_before_l, "mirror.pair-before-l", "pair_again_l_covers_d",
         "row 14: a pair again before the returning leg says what it lacks";
+    opening_keeps_gen, "mirror.opening-keeps-generation", "fresh_gen_on_both_before_serve",
+        "row 25: a pair is opened under the generation that it had";
+    opening_in_one_phase, "mirror.opening-in-one-phase", "fresh_gen_on_both_before_serve",
+        "row 28: both legs say Pair with the fresh generation at once, and any difference is taken for an old copy";
+    served_while_opening, "mirror.served-while-opening", "restored_leg_never_believed",
+        "row 29: a pair is served after the first phase of its opening";
+    rejoin_keeps_gen, "mirror.rejoin-keeps-generation", "rejoin_has_fresh_gen",
+        "row 33: a leg rejoins under the generation that its leader had alone";
     unreadable_slot_forgotten, "mirror.unreadable-slot-forgotten", "slot_alternates_after_flush",
         "row 24: of a page whose two slots cannot be read only one is written anew";
     mend_before_intent, "mirror.mend-before-intent", "intent_before_data",
@@ -255,7 +263,7 @@ plants! {
     follower_wins, "mirror.follower-wins", "scrub_mends_follower",
         "a scrub writes the follower's data to the leader";
     replaced_believed, "mirror.replaced-leg-believed", "read_only_current",
-        "a leg of an older generation is copied only where the leader has marks";
+        "row 35: a leg of an older generation is copied only where the leader has marks";
     lost_cleared_before_flush, "hetero-mirror.lost-cleared-before-flush", "lost_clear_after_flush",
         "row 13: lost data are off the list before what was written over them is flushed";
     answered_before_lost_cleared, "hetero-mirror.answered-before-lost-cleared", "lost_clear_after_flush",

@@ -8,7 +8,7 @@
 
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
-use super::{Mirror, Phase, Tag, RESYNC};
+use super::{Mirror, Phase, RESYNC, Tag};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, Op, ReqId};
 

@@ -1,6 +1,7 @@
-//! What to believe at open (hetero-mirror.md section 5), as a pure function of what was found on the legs.
+//! What to believe at open (docs/mirror-protocol.md section 5), as a pure function of what was found on the legs.
 
-use super::layout::{Gen, Superblock};
+use super::layout::{Gen, State, Superblock};
+use crate::member::{Standing, standing};
 use nandu_base::{OpenError, OpenHow};
 
 /// What a leg's superblock slots hold.
@@ -79,7 +80,7 @@ fn one(
         let why = format!("leg `{}` is blank", names[1 - y]);
         return refused(why, "start once with create to fill it from the other leg, or leave it out");
     }
-    if sb.solo {
+    if sb.is_solo() {
         return Ok(Start::Solo(y));
     }
     if how.alone {
@@ -99,8 +100,8 @@ fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Re
         let why = format!("legs `{}` and `{}` do not belong together", names[0], names[1]);
         return refused(why, "name the two legs of one mirror");
     }
-    if a.gen == b.gen {
-        return match (a.solo, b.solo) {
+    if common(a, b).is_some() {
+        return match (a.is_solo(), b.is_solo()) {
             (false, false) if a.leader == b.leader => Ok(Start::Pair(usize::from(a.leader != a.leg))),
             (true, false) => Ok(Start::Solo(0)),
             (false, true) => Ok(Start::Solo(1)),
@@ -108,16 +109,21 @@ fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Re
         };
     }
     for (y, newer, older) in [(0, a, b), (1, b, a)] {
-        if precedes(older.gen, newer) {
-            return match (older.solo, newer.solo) {
+        let place = standing(older, newer).0;
+        if matches!(place, Standing::Before | Standing::Behind(_)) {
+            return match (older.is_solo(), newer.is_solo()) {
                 (true, _) => split(names),
                 (false, true) => Ok(Start::Solo(y)),
-                // The newer leg's true partner is somewhere else.
                 (false, false) if how.alone => Ok(Start::Alone(y)),
                 (false, false) => {
-                    let why =
-                        format!("leg `{}` is old; the partner of `{}` is another", names[1 - y], names[y]);
-                    refused(why, "add the right leg, or start with alone to go on from the newer one")
+                    let why = format!("leg `{}` is old: {}", names[1 - y], behind(place, &names[y]));
+                    let remedy = format!(
+                        "put the leg that was used last in its place; or start with alone to go on from `{}`, and then \
+                         `add {}` copies it in full",
+                        names[y],
+                        names[1 - y]
+                    );
+                    refused(why, &remedy)
                 }
             };
         }
@@ -125,14 +131,34 @@ fn both(a: &Superblock, b: &Superblock, names: &[String; 2], how: OpenHow) -> Re
     split(names)
 }
 
+/// How far an old leg is behind, in words.
+pub fn behind(place: Standing, newer: &str) -> String {
+    match place {
+        Standing::Behind(1) => format!("`{newer}` was opened, or went on alone, once since"),
+        Standing::Behind(n) => format!("`{newer}` was opened, or went on alone, {n} times since"),
+        _ => format!("`{newer}` has gone on without it"),
+    }
+}
+
 fn split<T>(names: &[String; 2]) -> Result<T, OpenError> {
-    let why = format!("legs `{}` and `{}` each went on without the other (split brain)", names[0], names[1]);
+    let why = format!(
+        "legs `{}` and `{}` each went on without the other (split brain), or one of them is an old copy",
+        names[0], names[1]
+    );
     refused(why, "choose one, wipe the last 68 KiB of the other, and start with create")
 }
 
-/// Whether `gen` is an earlier one of the leg with record `newer`.
-fn precedes(gen: Gen, newer: &Superblock) -> bool {
-    gen != Gen::NONE && (gen == newer.base || newer.history.contains(&gen))
+/// The generation that two legs have in common, when neither has gone on without the other. A cut while a pair was
+/// being opened leaves the one that was being opened on either leg, and nothing was served under that.
+pub fn common(a: &Superblock, b: &Superblock) -> Option<Gen> {
+    for (of, to) in [(a, b), (b, a)] {
+        match standing(of, to) {
+            (Standing::Current, generation) => return Some(generation),
+            (Standing::Before, generation) if to.state == State::Opening => return Some(generation),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether the records are sound, and of another set than those of `y`.
@@ -150,11 +176,13 @@ pub fn returns(x: &Found, y: &Superblock, create: bool, merges: bool) -> Result<
         Found::Blank => Err("it is blank"),
         Found::Foreign => Err("it holds something else"),
         Found::Valid(x) if x.set != y.set || x.leg == y.leg => Err("it belongs to another mirror"),
-        Found::Valid(x) if x.solo && !merges => Err("it went on alone (split brain)"),
-        Found::Valid(x) if x.gen == y.gen || (y.base != Gen::NONE && x.gen == y.base) => Ok(Lacks::Dirty),
-        Found::Valid(x) if precedes(x.gen, y) => Ok(Lacks::All),
-        Found::Valid(_) if merges => Ok(Lacks::All),
-        Found::Valid(_) => Err("its history is another (split brain)"),
+        Found::Valid(x) if x.is_solo() && !merges => Err("it went on alone (split brain)"),
+        Found::Valid(x) => match standing(x, y).0 {
+            Standing::Current | Standing::Before => Ok(Lacks::Dirty),
+            Standing::Behind(_) => Ok(Lacks::All),
+            Standing::Unrelated if merges => Ok(Lacks::All),
+            Standing::Unrelated => Err("its history is another (split brain)"),
+        },
     }
 }
 
@@ -162,31 +190,29 @@ pub fn returns(x: &Found, y: &Superblock, create: bool, merges: bool) -> Result<
 mod tests {
     use super::*;
 
+    /// A leg of a pair that was opened so often.
     fn sb(leg: u8, epoch: u64) -> Superblock {
-        Superblock {
-            leg,
-            set: [1, 2],
-            seq: 1,
-            gen: Gen { epoch, tag: epoch * 10 },
-            base: Gen::NONE,
-            history: [Gen::NONE; 8],
-            solo: false,
-            leader: 0,
-            strict: true,
-            clean: false,
-            leg_bytes: 0,
-            region_shift: 20,
-            map: 0,
-            lost: 0,
-            together: 0,
+        let mut sb = Superblock { leg, set: [1, 2], seq: 1, members: 2, ..Superblock::BLANK };
+        sb.generation = Gen { epoch: 1, tag: 10 };
+        for epoch in 2..=epoch {
+            sb.begin_opening(Gen { epoch, tag: epoch * 10 }, sb.generation, sb.history);
+            sb.end_opening();
         }
+        sb
+    }
+
+    fn opening(leg: u8, epoch: u64) -> Superblock {
+        let mut sb = sb(leg, epoch - 1);
+        sb.begin_opening(Gen { epoch, tag: epoch * 10 }, sb.generation, sb.history);
+        sb
     }
 
     fn solo(leg: u8, epoch: u64) -> Superblock {
         let old = sb(leg, epoch - 1);
-        let mut s = sb(leg, epoch);
-        s.history[0] = old.gen;
-        Superblock { base: old.gen, solo: true, leader: leg, ..s }
+        let mut s = old;
+        s.remember(old.generation);
+        let generation = Gen { epoch, tag: epoch * 10 + 1 };
+        Superblock { generation, base: old.generation, state: State::Solo, leader: leg, ..s }
     }
 
     fn start(a: Found, b: Found, how: OpenHow) -> Result<Start, String> {
@@ -215,34 +241,62 @@ mod tests {
         let create = OpenHow { create: true, ..plain };
         // both: equal, nobody Solo
         assert_eq!(start(Valid(sb(0, 5)), Valid(sb(1, 5)), plain), Ok(Start::Pair(0)));
+        // both: an opening was cut, in its first phase and in its second
+        assert_eq!(start(Valid(opening(0, 6)), Valid(sb(1, 5)), plain), Ok(Start::Pair(0)));
+        assert_eq!(start(Valid(opening(0, 6)), Valid(opening(1, 6)), plain), Ok(Start::Pair(0)));
+        assert_eq!(start(Valid(sb(0, 6)), Valid(opening(1, 6)), plain), Ok(Start::Pair(0)));
+        // both: two openings were cut, each after one write, from the same
+        let other = Superblock { generation: Gen { epoch: 6, tag: 1 }, ..opening(1, 6) };
+        assert_eq!(start(Valid(opening(0, 6)), Valid(other), plain), Ok(Start::Pair(0)));
         // both: equal, the leader Solo (a cut between steps 3 and 5 of a rejoin)
-        assert_eq!(start(Valid(solo(0, 5)), Valid(sb(1, 5)), plain), Ok(Start::Solo(0)));
+        let joining = Superblock { state: State::Pair, leader: 0, leg: 1, ..solo(0, 5) };
+        assert_eq!(start(Valid(solo(0, 5)), Valid(joining), plain), Ok(Start::Solo(0)));
         // both: gen(x) = base(y)
         assert_eq!(start(Valid(sb(0, 5)), Valid(solo(1, 6)), plain), Ok(Start::Solo(1)));
-        // both: gen(x) older in the history
-        let mut long = solo(1, 9);
-        long.history[3] = sb(0, 5).gen;
-        assert_eq!(start(Valid(sb(0, 5)), Valid(long), plain), Ok(Start::Solo(1)));
-        let paired_again = Superblock { solo: false, base: Gen::NONE, ..long };
-        assert!(start(Valid(sb(0, 5)), Valid(paired_again), plain).is_err());
-        assert_eq!(start(Valid(sb(0, 5)), Valid(paired_again), alone), Ok(Start::Alone(1)));
+        assert_eq!(start(Valid(opening(0, 6)), Valid(solo(1, 6)), plain), Ok(Start::Solo(1)));
+        // both: gen(x) older in the history of a leg that is Solo: it is an earlier state of that one, and copied
+        // in full
+        assert_eq!(start(Valid(sb(0, 3)), Valid(solo(1, 6)), plain), Ok(Start::Solo(1)));
+        for (x, lacks) in [(sb(0, 3), Lacks::All), (sb(0, 5), Lacks::Dirty), (opening(0, 6), Lacks::Dirty)] {
+            assert_eq!(returns(&Valid(x), &solo(1, 6), false, false), Ok(lacks));
+        }
+        // both: an old copy beside one of a pair, or beside an opening that the copy knows nothing of
+        for (old, times) in [(sb(0, 4), "once"), (sb(0, 2), "3 times"), (opening(0, 5), "once")] {
+            let alike = Superblock { generation: Gen { epoch: 5, tag: 9 }, ..sb(1, 5) };
+            let why = start(Valid(old), Valid(alike), plain).expect_err("an old copy");
+            assert!(
+                why.contains("leg `a` is old") && why.contains(times) || why.contains("`b` is old"),
+                "{why}"
+            );
+            assert_eq!(start(Valid(old), Valid(alike), alone), Ok(Start::Alone(1)));
+        }
+        let why = start(Valid(sb(0, 4)), Valid(opening(1, 6)), plain).expect_err("an old copy");
+        assert!(why.contains("is old"), "{why}");
+        // both: older than the history goes
+        assert!(start(Valid(sb(0, 2)), Valid(sb(1, 12)), alone).is_err_and(|e| e.contains("old copy")));
         // both: split brain, also when the older one says Solo
-        assert!(start(
-            Valid(solo(0, 6)),
-            Valid(Superblock { gen: Gen { epoch: 6, tag: 1 }, ..solo(1, 6) }),
-            alone
-        )
-        .is_err_and(|e| e.contains("split brain")));
+        assert!(
+            start(
+                Valid(solo(0, 6)),
+                Valid(Superblock { generation: Gen { epoch: 6, tag: 1 }, ..solo(1, 6) }),
+                alone
+            )
+            .is_err_and(|e| e.contains("split brain"))
+        );
         let mut after = solo(1, 7);
-        after.base = solo(0, 6).gen;
+        after.base = solo(0, 6).generation;
         assert!(start(Valid(solo(0, 6)), Valid(after), alone).is_err_and(|e| e.contains("split brain")));
-        assert!(start(Valid(sb(0, 5)), Valid(solo(1, 8)), alone).is_err_and(|e| e.contains("split brain")));
+        let strange = Superblock { generation: Gen { epoch: 5, tag: 1 }, ..sb(0, 5) };
+        assert!(start(Valid(strange), Valid(solo(1, 8)), alone).is_err_and(|e| e.contains("split brain")));
         // one: Solo
         assert_eq!(start(Valid(solo(0, 6)), Absent, plain), Ok(Start::Solo(0)));
         // one: Pair
         assert!(start(Valid(sb(0, 5)), Absent, create).is_err_and(|e| e.contains("alone")));
         assert_eq!(start(Valid(sb(0, 5)), Absent, alone), Ok(Start::Alone(0)));
         assert_eq!(start(Valid(sb(1, 5)), Absent, alone), Ok(Start::Alone(0)));
+        // one: Opening
+        assert!(start(Valid(opening(0, 5)), Absent, plain).is_err_and(|e| e.contains("alone")));
+        assert_eq!(start(Valid(opening(1, 5)), Absent, alone), Ok(Start::Alone(0)));
         // one valid, other blank
         assert!(start(Valid(solo(0, 5)), Blank, plain).is_err_and(|e| e.contains("blank")));
         assert_eq!(start(Valid(solo(0, 5)), Blank, create), Ok(Start::Solo(0)));

@@ -21,7 +21,7 @@ use super::lag::Changes;
 use super::op::Part;
 use super::policy::{Ack, Limit};
 use super::quantile::Quantile;
-use super::{Mirror, Tag, REST, WAIT};
+use super::{Mirror, REST, Tag, WAIT};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Ratio, ReqId, Span,
 };
@@ -134,11 +134,7 @@ impl Mirror {
             Limit::Ratio | Limit::GcHint => {
                 let times =
                     Span((u128::from(wt.0) * u128::from(p.ratio.num) / u128::from(p.ratio.den)) as u64);
-                if p.total {
-                    Span(times.0.saturating_sub(wt.0))
-                } else {
-                    times
-                }
+                if p.total { Span(times.0.saturating_sub(wt.0)) } else { times }
             }
         };
         span.longer(p.floor)

@@ -16,7 +16,7 @@
 //! answered or came after one.
 
 use super::op::Part;
-use super::{Mirror, EXPOSE};
+use super::{EXPOSE, Mirror};
 use nandu_base::{Cx, Instant, Span};
 use std::collections::VecDeque;
 

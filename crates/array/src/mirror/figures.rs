@@ -1,9 +1,9 @@
 //! The figures of a mirror (spec 6.4): members, marks, records, errors; for a `hetero-mirror` also how the legs keep step, the
 //! delay queues, reads past a late leg, exposure and what is lost.
 
+use super::Mirror;
 use super::leg::Place as Standing;
 use super::ratio::Ratios;
-use super::Mirror;
 use crate::scrub::Scrubbed;
 use nandu_base::Counter;
 

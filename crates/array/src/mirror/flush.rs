@@ -11,7 +11,7 @@
 //! cycle begins early and takes every idle region.
 
 use super::region_map::L;
-use super::{at_least, Mirror, Phase, CLEAR};
+use super::{CLEAR, Mirror, Phase, at_least};
 use nandu_base::{Cx, Instant, ReqId};
 
 /// A client's flush that is not answered.

@@ -13,7 +13,7 @@
 //! entry of 24 B until it is due.
 
 use super::op::{Kind, Operation, Part};
-use super::{Mirror, HEDGE};
+use super::{HEDGE, Mirror};
 use nandu_base::{ByteLen, Cx, Instant, Payload, ReqId, Span};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

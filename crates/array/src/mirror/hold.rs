@@ -79,11 +79,7 @@ impl Mirror {
     /// How old a write may become in the queue.
     fn oldest(&self) -> Span {
         let most = self.policy.exposed_time;
-        if self.planted.holds_too_long {
-            most
-        } else {
-            Span(most.0 / 2)
-        }
+        if self.planted.holds_too_long { most } else { Span(most.0 / 2) }
     }
 
     fn is_due(&self, leg: usize, age: Span) -> bool {

@@ -1,11 +1,12 @@
-//! A leg rejoins: the steps 0 to 5 of hetero-mirror.md section 4.
+//! A leg rejoins: the steps 0 to 5 of docs/mirror-protocol.md section 4.
 
-use super::decide::{is_foreign, returns, Found, Lacks};
-use super::layout::{Gen, Superblock};
-use super::leg::Place;
-use super::member::{stores, JoinStep, Proc};
-use super::region_map::{D, L};
 use super::Mirror;
+use super::decide::{Found, Lacks, is_foreign, returns};
+use super::layout::{Gen, State, Superblock};
+use super::leg::Place;
+use super::member::{JoinStep, Proc, stores};
+use super::region_map::{D, L};
+use crate::member::{Standing, standing};
 use nandu_base::{Cx, DeviceEvent, Notice, OpenError};
 
 impl Mirror {
@@ -16,8 +17,12 @@ impl Mirror {
                 self.load_sb(x, cx);
                 self.proc = Proc::Join(JoinStep::Read);
             }
-            JoinStep::Read if self.legs[x].loading == 0 => self.join_read(x, cx),
-            JoinStep::Maps(all) if self.legs[x].loading == 0 => self.join_maps(x, all, cx),
+            JoinStep::Read if self.legs[x].loading == 0 && self.legs[y].sb_is_settled() => {
+                self.join_read(x, cx);
+            }
+            JoinStep::Maps(all) if self.legs[x].loading == 0 && self.legs[y].sb_is_settled() => {
+                self.join_maps(x, all, cx);
+            }
             JoinStep::Mark(blank) if self.legs[y].map_is_settled() => {
                 self.follow_map(x, blank);
                 self.proc = Proc::Join(JoinStep::Follow);
@@ -25,8 +30,8 @@ impl Mirror {
             JoinStep::Follow if self.legs[x].map_is_settled() || self.planted.pair_before_l => {
                 let from = self.legs[y].sb;
                 let paired = |sb: &mut Superblock| {
-                    (sb.set, sb.gen, sb.history) = (from.set, from.gen, from.history);
-                    (sb.base, sb.solo, sb.leader, sb.clean) = (Gen::NONE, false, from.leg, false);
+                    (sb.set, sb.generation, sb.history) = (from.set, from.generation, from.history);
+                    (sb.base, sb.state, sb.leader, sb.clean) = (Gen::NONE, State::Pair, from.leg, false);
                     sb.strict = from.strict;
                 };
                 self.write_sb(x, paired, cx);
@@ -41,11 +46,11 @@ impl Mirror {
 
     fn join_read(&mut self, x: usize, cx: &mut Cx<'_>) {
         let found = self.legs[x].found(stores(cx));
-        if let Found::Valid(sb) = &found {
-            if let Err(error) = self.check_geometry(x, sb) {
-                self.refuse(x, error, cx);
-                return;
-            }
+        if let Found::Valid(sb) = &found
+            && let Err(error) = self.check_geometry(x, sb)
+        {
+            self.refuse(x, error, cx);
+            return;
         }
         let y = self.legs[self.leader].sb;
         let (replaced, believed) = (self.legs[x].replaced, self.planted.replaced_believed);
@@ -65,10 +70,7 @@ impl Mirror {
                 self.refuse(x, OpenError::Refused { why, remedy: "replace it by the right leg".into() }, cx);
             }
             Ok(lacks) => {
-                if let Found::Valid(sb) = &found {
-                    let gen = sb.gen;
-                    self.legs[self.leader].sb.keep_gen(gen);
-                }
+                self.renew(&found, cx);
                 if found == Found::Blank {
                     let own = self.legs[x].sb;
                     let sb = Superblock {
@@ -77,6 +79,7 @@ impl Mirror {
                         seq: 0,
                         together: 0,
                         strict: y.strict,
+                        members: y.members,
                         ..own
                     };
                     self.legs[x].begin_anew(sb);
@@ -85,6 +88,30 @@ impl Mirror {
                 self.proc = Proc::Join(JoinStep::Maps(lacks == Lacks::All));
             }
         }
+    }
+
+    /// Step 0b: what the leader holds from now on is under a fresh generation. A copy of the leader from before is
+    /// then known for one, also when the leg that returns has got all the rest.
+    fn renew(&mut self, found: &Found, cx: &mut Cx<'_>) {
+        let y = self.leader;
+        let (place, counts) = match found {
+            Found::Valid(sb) => standing(sb, &self.legs[y].sb),
+            _ => (Standing::Unrelated, Gen::NONE),
+        };
+        if self.planted.rejoin_keeps_gen {
+            self.legs[y].sb.keep(counts);
+            return;
+        }
+        let fresh = self.fresh_gen(y, State::Pair, cx.now);
+        let renewed = |sb: &mut Superblock| {
+            if place == Standing::Current {
+                sb.remember(counts);
+            }
+            sb.keep(counts);
+            sb.base = if place <= Standing::Before { counts } else { Gen::NONE };
+            sb.generation = fresh;
+        };
+        self.write_sb(y, renewed, cx);
     }
 
     /// The leg stays out; nothing was written to it.
@@ -149,7 +176,7 @@ impl Mirror {
         );
         self.legs[x].writes = true;
         let now = cx.now.0;
-        self.write_sb(y, |sb| (sb.solo, sb.base, sb.together) = (false, Gen::NONE, now), cx);
+        self.write_sb(y, |sb| (sb.state, sb.base, sb.together) = (State::Pair, Gen::NONE, now), cx);
         self.proc = Proc::Join(JoinStep::Pair);
         self.flushes_need(x, cx);
     }

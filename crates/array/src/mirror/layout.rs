@@ -1,10 +1,14 @@
 //! What a leg holds beside the data: two superblock slots, the region map, the lost list.
 //!
-//! Everything is found from the leg's own size. From the end: superblock slot 1 is the last whole 4 KiB block, slot 0
-//! lies 64 KiB before it, then downwards the lost list (one page, two slots) and the region map (two slots for each page).
-//! Data begins at offset 0. All numbers are little-endian. The same layout serves `mirror` and `hetero-mirror`.
+//! Everything is found from the leg's own size. From the end: superblock slot 1 is the last whole 4 KiB block,
+//! slot 0 lies 64 KiB before it, then downwards the lost list (one page, two slots) and the region map (two slots
+//! for each page). Data begins at offset 0. All numbers are little-endian. The same layout serves `mirror` and
+//! `hetero-mirror`. The superblock is that of all arrays ([`crate::member::record`]).
 
+use crate::member::record::{Reader, Writer};
 use nandu_base::{ByteLen, ByteOffset};
+
+pub use crate::member::{Gen, State, Superblock};
 
 /// Bytes in one record: a superblock slot or a page slot.
 pub const PAGE: u64 = 4096;
@@ -17,12 +21,9 @@ const SLOT_DISTANCE: u64 = 64 << 10;
 const MAGIC: [u8; 8] = *b"NanduHM\x01";
 const MAP_MAGIC: u32 = 0x504D_4D48;
 const LOST_MAGIC: u32 = 0x4C4D_4D48;
-const VERSION: u16 = 1;
 const HEADER: usize = 32;
 /// Most extents in the lost list.
 pub const LOST_EXTENTS: usize = 250;
-/// Where the superblock's checksum stands: it covers everything before.
-const CHECKSUM_AT: usize = 508;
 
 /// Where things lie on one leg.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,138 +71,59 @@ impl Layout {
     }
 }
 
-/// Names one stretch of time in which the set of legs did not change.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Gen {
-    /// Grows by one with every takeover.
-    pub epoch: u64,
-    /// Random, so that two takeovers of one epoch differ.
-    pub tag: u64,
+/// Writes a superblock into a block of zeros.
+pub fn encode_superblock(sb: &Superblock, out: &mut [u8]) {
+    sb.encode(MAGIC, |_| (), out);
 }
 
-impl Gen {
-    /// None.
-    pub const NONE: Gen = Gen { epoch: 0, tag: 0 };
+/// Reads a superblock of this version or the one before; `None` when it is not one.
+pub fn decode_superblock(bytes: &[u8]) -> Option<Superblock> {
+    let sb = match Superblock::decode(MAGIC, bytes) {
+        Some((sb, _)) => sb,
+        None => decode_version_1(bytes)?,
+    };
+    (sb.members == 2 && (16..=26).contains(&sb.region_shift)).then_some(sb)
 }
 
-/// One leg's superblock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Superblock {
-    /// Which of the two legs this is.
-    pub leg: u8,
-    /// The set both legs belong to.
-    pub set: [u64; 2],
-    /// Number of this update.
-    pub seq: u64,
-    /// The generation in force.
-    pub gen: Gen,
-    /// The generation in force when Solo began; none for a pair.
-    pub base: Gen,
-    /// Earlier generations, newest first.
-    pub history: [Gen; 8],
-    /// Whether this leg goes on without the other.
-    pub solo: bool,
-    /// The leg whose content decides.
-    pub leader: u8,
-    /// Whether a flush covers both legs always.
-    pub strict: bool,
-    /// Whether the last session ended in order. A hint.
-    pub clean: bool,
-    /// Size of the leg.
-    pub leg_bytes: u64,
-    /// Region size as a power of two.
-    pub region_shift: u8,
-    /// Where the region map begins.
-    pub map: u64,
-    /// Where the lost list begins.
-    pub lost: u64,
-    /// When both were members last, by the driver's time; for people.
-    pub together: u64,
-}
-
-impl Superblock {
-    /// Writes the record into a block of zeros.
-    pub fn encode(&self, out: &mut [u8]) {
-        let mut w = Writer { out, at: 0 };
-        w.put(&MAGIC);
-        w.put(&VERSION.to_le_bytes());
-        w.put(&[self.leg]);
-        w.u64(self.set[0]);
-        w.u64(self.set[1]);
-        w.u64(self.seq);
-        w.gen(self.gen);
-        w.gen(self.base);
-        for gen in self.history {
-            w.gen(gen);
-        }
-        w.put(&[u8::from(self.solo), self.leader, u8::from(self.strict), u8::from(self.clean)]);
-        w.u64(self.leg_bytes);
-        w.u64(0); // data offset
-        w.put(&[self.region_shift, 9]); // blocks are sectors of 512 B
-        w.u64(self.map);
-        w.u64(self.lost);
-        w.u64(self.together);
-        let sum = crc32c::crc32c(&out[..CHECKSUM_AT]);
-        out[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
+/// A superblock of version 1: a generation lasted until the next takeover, and nothing was said of an opening.
+fn decode_version_1(bytes: &[u8]) -> Option<Superblock> {
+    let mut r = Reader::sealed(bytes, MAGIC)?;
+    if u16::from_le_bytes(r.take()) != 1 {
+        return None;
     }
-
-    /// Reads the record; `None` when it is not one.
-    pub fn decode(bytes: &[u8]) -> Option<Superblock> {
-        let mut r = Reader { bytes, at: 0 };
-        let sum = u32::from_le_bytes(bytes[CHECKSUM_AT..CHECKSUM_AT + 4].try_into().ok()?);
-        if r.take(8) != MAGIC || crc32c::crc32c(&bytes[..CHECKSUM_AT]) != sum {
-            return None;
-        }
-        if r.take(2) != VERSION.to_le_bytes() {
-            return None;
-        }
-        let leg = r.u8();
-        let set = [r.u64(), r.u64()];
-        let seq = r.u64();
-        let (gen, base) = (r.gen(), r.gen());
-        let history = std::array::from_fn(|_| r.gen());
-        let (solo, leader, strict, clean) = (r.u8() != 0, r.u8(), r.u8() != 0, r.u8() != 0);
-        let leg_bytes = r.u64();
-        let data_offset = r.u64();
-        let (region_shift, block_shift) = (r.u8(), r.u8());
-        let (map, lost, together) = (r.u64(), r.u64(), r.u64());
-        let sane = leg < 2
-            && leader < 2
-            && data_offset == 0
-            && block_shift == 9
-            && (16..=26).contains(&region_shift);
-        sane.then_some(Superblock {
-            leg,
-            set,
-            seq,
-            gen,
-            base,
-            history,
-            solo,
-            leader,
-            strict,
-            clean,
-            leg_bytes,
-            region_shift,
-            map,
-            lost,
-            together,
-        })
-    }
-
-    /// Puts the generation in force into the history.
-    pub fn remember_gen(&mut self) {
-        self.history.copy_within(0..7, 1);
-        self.history[0] = self.gen;
-    }
-
-    /// The other leg holds `gen`, durably: of the history it is the entry to keep. Without this a leg that is lost again
-    /// and again while it rejoins would be pushed out by the generations that it never got.
-    pub fn keep_gen(&mut self, gen: Gen) {
-        if let Some(at) = self.history.iter().position(|&g| g == gen) {
-            self.history[..=at].rotate_right(1);
-        }
-    }
+    let leg = r.u8();
+    let set = [r.u64(), r.u64()];
+    let seq = r.u64();
+    let (generation, base) = (r.generation(), r.generation());
+    let history = std::array::from_fn(|_| r.generation());
+    let (solo, leader, strict, clean) = (r.u8() != 0, r.u8(), r.u8() != 0, r.u8() != 0);
+    let leg_bytes = r.u64();
+    let data_offset = r.u64();
+    let (region_shift, block_shift) = (r.u8(), r.u8());
+    let (map, lost, together) = (r.u64(), r.u64(), r.u64());
+    let state = if solo { State::Solo } else { State::Pair };
+    let in_force = if solo { 1 << (leg & 1) } else { 0b11 };
+    let sane = leg < 2 && leader < 2 && data_offset == 0 && block_shift == 9;
+    sane.then_some(Superblock {
+        leg,
+        set,
+        seq,
+        generation,
+        base,
+        history,
+        state,
+        leader,
+        strict,
+        clean,
+        leg_bytes,
+        served: 0,
+        members: 2,
+        in_force,
+        region_shift,
+        map,
+        lost,
+        together,
+    })
 }
 
 /// Writes a map page: header and two bits for each region.
@@ -243,7 +165,7 @@ pub fn decode_lost(set_tag: u64, bytes: &[u8]) -> Option<(u64, Vec<(u64, u64)>)>
 }
 
 fn header(magic: u32, page: u32, seq: u64, set_tag: u64, out: &mut [u8]) {
-    let mut w = Writer { out, at: 0 };
+    let mut w = Writer::new(out);
     w.put(&magic.to_le_bytes());
     w.put(&page.to_le_bytes());
     w.u64(seq);
@@ -258,88 +180,48 @@ fn seal(out: &mut [u8]) {
 }
 
 fn opened(magic: u32, page: u32, set_tag: u64, bytes: &[u8]) -> Option<u64> {
-    let mut r = Reader { bytes, at: 0 };
-    let same = r.take(4) == magic.to_le_bytes() && r.take(4) == page.to_le_bytes();
+    let mut r = Reader::new(bytes);
+    let same = r.take() == magic.to_le_bytes() && r.take() == page.to_le_bytes();
     let (seq, tag) = (r.u64(), r.u64());
-    let stored = u32::from_le_bytes(r.take(4).try_into().ok()?);
+    let stored = u32::from_le_bytes(r.take());
     let sum =
         crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..24]), &[0; 4]), &bytes[28..]);
     (same && tag == set_tag && stored == sum).then_some(seq)
-}
-
-struct Writer<'a> {
-    out: &'a mut [u8],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-    fn u64(&mut self, n: u64) {
-        self.put(&n.to_le_bytes());
-    }
-    fn gen(&mut self, gen: Gen) {
-        self.u64(gen.epoch);
-        self.u64(gen.tag);
-    }
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, n: usize) -> &'a [u8] {
-        self.at += n;
-        &self.bytes[self.at - n..self.at]
-    }
-    fn u8(&mut self) -> u8 {
-        self.take(1)[0]
-    }
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take(8).try_into().expect("eight bytes"))
-    }
-    fn gen(&mut self) -> Gen {
-        Gen { epoch: self.u64(), tag: self.u64() }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sample() -> Superblock {
-        Superblock {
-            leg: 1,
-            set: [3, 4],
-            seq: 9,
-            gen: Gen { epoch: 5, tag: 77 },
-            base: Gen { epoch: 4, tag: 66 },
-            history: std::array::from_fn(|i| Gen { epoch: i as u64, tag: 1 }),
-            solo: true,
-            leader: 1,
-            strict: true,
-            clean: false,
-            leg_bytes: 1 << 30,
-            region_shift: 20,
-            map: 12,
-            lost: 13,
-            together: 14,
-        }
+    /// A superblock as the version before wrote it.
+    fn version_1(leg: u8, solo: bool) -> Vec<u8> {
+        let mut block = vec![0; PAGE as usize];
+        let mut w = Writer::new(&mut block);
+        w.put(&MAGIC);
+        w.put(&[1, 0, leg]);
+        // set, seq, generation, base
+        [3, 4, 9, 5, 77, 4, 66].into_iter().for_each(|n| w.u64(n));
+        (0..16).for_each(|n| w.u64(n));
+        w.put(&[u8::from(solo), leg, 1, 1]);
+        w.u64(1 << 30);
+        w.u64(0);
+        w.put(&[20, 9]);
+        [12, 13, 14].into_iter().for_each(|n| w.u64(n));
+        crate::member::record::seal(&mut block);
+        block
     }
 
     #[test]
-    fn a_superblock_reads_back_and_any_flipped_byte_is_refused() {
-        let mut block = vec![0; PAGE as usize];
-        sample().encode(&mut block);
-        assert_eq!(Superblock::decode(&block), Some(sample()));
-        for i in 0..CHECKSUM_AT + 4 {
-            block[i] ^= 0x40;
-            assert_eq!(Superblock::decode(&block), None, "byte {i}");
-            block[i] ^= 0x40;
+    fn a_superblock_of_the_version_before_is_read() {
+        for (leg, solo, in_force) in [(0, false, 0b11), (1, true, 0b10)] {
+            let sb = decode_superblock(&version_1(leg, solo)).expect("a record");
+            assert_eq!((sb.leg, sb.is_solo(), sb.members, sb.in_force), (leg, solo, 2, in_force));
+            assert_eq!((sb.generation, sb.base), (Gen { epoch: 5, tag: 77 }, Gen { epoch: 4, tag: 66 }));
+            assert_eq!((sb.history[1], sb.together), (Gen { epoch: 2, tag: 3 }, 14));
+            let mut again = vec![0; PAGE as usize];
+            encode_superblock(&sb, &mut again);
+            assert_eq!(decode_superblock(&again), Some(sb), "written in this version it says the same");
+            assert_ne!(again, version_1(leg, solo));
         }
     }
 
@@ -347,10 +229,11 @@ mod tests {
         #[test]
         fn any_bytes_are_a_record_or_none(mut bytes in proptest::collection::vec(0u8.., 512..513)) {
             bytes.resize(PAGE as usize, 7);
-            bytes[..10].copy_from_slice(b"NanduHM\x01\x01\x00");
-            let sum = crc32c::crc32c(&bytes[..CHECKSUM_AT]);
-            bytes[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
-            let _ = Superblock::decode(&bytes);
+            for version in [b"NanduHM\x01\x01\x00", b"NanduHM\x01\x02\x00"] {
+                bytes[..10].copy_from_slice(version);
+                crate::member::record::seal(&mut bytes);
+                let _ = decode_superblock(&bytes);
+            }
             let _ = decode_page(0, 0, &bytes);
             let _ = decode_lost(0, &bytes);
         }

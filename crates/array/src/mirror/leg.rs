@@ -10,7 +10,7 @@
 mod load;
 
 use super::decide::Found;
-use super::layout::{encode_lost, Layout, Superblock, PAGE};
+use super::layout::{Layout, PAGE, Superblock, encode_lost, encode_superblock};
 use super::region_map::LegMap;
 use super::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId, TenantId};
@@ -383,11 +383,13 @@ impl Mirror {
         let l = &mut self.legs[leg];
         assert!(l.sb_is_settled(), "slot_alternates_after_flush: two superblock updates at once");
         change(&mut l.sb);
+        l.sb.in_force = if l.sb.is_solo() { 1 << l.sb.leg } else { 0b11 };
+        l.sb.served = self.limits.capacity.0;
         l.sb.seq += 1;
         l.sb_slot = if self.planted.single_slot { 0 } else { 1 - l.sb_slot };
         l.sb_io = Update::Writing(1);
         let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
-        l.sb.encode(cx.pool.bytes_mut(payload, ByteLen(PAGE)));
+        encode_superblock(&l.sb, cx.pool.bytes_mut(payload, ByteLen(PAGE)));
         let at = ByteOffset(self.layouts[leg].slots[usize::from(l.sb_slot)]);
         self.count.superblock_writes += 1;
         self.record(leg, Op::Write, at, payload, Tag::SbWrite.cookie(leg, 0), cx);

@@ -4,7 +4,7 @@ use super::figures::Counts;
 use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
-use super::{Mirror, Phase, Tag, CLEAR, EXPOSE, HEDGE, REST, SCRUB, WAIT};
+use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, Tag, WAIT};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
     Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,

@@ -1,15 +1,15 @@
 //! Who is a member: a leg leaves, the other takes Solo. How one rejoins: [`super::join`].
 //!
 //! A procedure is a row of steps; each waits for a condition that [`Mirror::run_proc`] looks at whenever something
-//! changed. One procedure runs at a time. The steps carry the numbers of hetero-mirror.md section 4.
+//! changed. One procedure runs at a time. The steps carry the numbers of docs/mirror-protocol.md section 4.
 
 use super::close::CloseStep;
-use super::layout::Gen;
+use super::layout::{Gen, State};
 use super::leg::Place;
 use super::op::{Kind, Part};
 use super::open::OpenStep;
 use super::region_map::{D, L};
-use super::{Mirror, Phase, CLEAR, EXPOSE, HEDGE, REST, RESYNC, SCRUB, WAIT};
+use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, RESYNC, SCRUB, WAIT};
 use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenHow};
 
 /// The procedure under way.
@@ -331,20 +331,20 @@ impl Mirror {
             self.planted.solo_before_drain || self.legs[s].data_writes == 0 && self.lag[s].is_empty(),
             "solo_after_drain_and_flush"
         );
-        let gen = if self.planted.solo_keeps_gen && self.legs[s].sb.gen != Gen::NONE {
-            self.legs[s].sb.gen
+        let generation = if self.planted.solo_keeps_gen && self.legs[s].sb.generation != Gen::NONE {
+            self.legs[s].sb.generation
         } else {
-            self.fresh_gen(s)
+            self.fresh_gen(s, State::Solo, cx.now)
         };
         self.write_sb(
             s,
             |sb| {
-                if sb.gen != Gen::NONE {
-                    sb.base = sb.gen;
-                    sb.remember_gen();
+                // Nothing was served under an opening: the other leg may still say what was before.
+                if sb.state != State::Opening {
+                    sb.base = sb.generation;
                 }
-                sb.gen = gen;
-                sb.solo = true;
+                sb.remember(sb.generation);
+                (sb.generation, sb.state) = (generation, State::Solo);
                 sb.leader = sb.leg;
                 sb.clean = false;
             },

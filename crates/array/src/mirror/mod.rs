@@ -73,9 +73,9 @@ mod scrub;
 mod write;
 
 pub use config::{
-    kind, Fresh, Lead, MirrorConfig, OnMismatch, ReadPolicy, ScrubConfig, HETERO_PLANTS, PLANTS, STORY_PLANTS,
+    Fresh, HETERO_PLANTS, Lead, MirrorConfig, OnMismatch, PLANTS, ReadPolicy, STORY_PLANTS, ScrubConfig, kind,
 };
-pub use hetero::{hetero_kind, HeteroConfig};
+pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
 use config::Planted;
@@ -83,7 +83,7 @@ use delay::{Pace, Waits};
 use expose::Exposure;
 use figures::Counts;
 use lag::Lag;
-use layout::{Gen, Layout, Superblock};
+use layout::{Gen, Layout, State, Superblock};
 use leg::{Leg, Place as Standing};
 use lost::Lost;
 use member::Proc;
@@ -264,20 +264,14 @@ impl Mirror {
         let name_hash = crc32c::crc32c(cx.name.as_bytes());
         let blank = |leg: usize| Superblock {
             leg: leg as u8,
-            set: [0; 2],
-            seq: 0,
-            gen: Gen::NONE,
-            base: Gen::NONE,
-            history: [Gen::NONE; 8],
-            solo: false,
-            leader: 0,
             strict: !policy.fast_flush,
-            clean: false,
             leg_bytes: layouts[leg].leg.0,
+            served: capacity.0,
+            members: 2,
             region_shift: shift,
             map: layouts[leg].map,
             lost: layouts[leg].lost,
-            together: 0,
+            ..Superblock::BLANK
         };
         Mirror {
             limits: Limits {
@@ -381,23 +375,30 @@ impl Mirror {
         (start >> self.shift) as u32..=((end - 1) >> self.shift) as u32
     }
 
-    /// A generation that was never in force: the epoch grows, and the tag depends on everything that tells this takeover
-    /// from one of the other leg or of another session with the same seed.
-    fn fresh_gen(&self, leg: usize) -> Gen {
+    /// A generation that was never in force: the epoch grows, and the tag depends on everything that tells this
+    /// change of the set from one of the other leg, of another session with the same seed, or of the same session
+    /// told again from an older copy: the time, what the leg said before, and what it is about to say.
+    fn fresh_gen(&self, leg: usize, state: State, now: Instant) -> Gen {
         let sb = &self.legs[leg].sb;
-        let epoch = self.legs[0].sb.gen.epoch.max(self.legs[1].sb.gen.epoch) + 1;
-        let mut rng = Rng::new(self.seed).fork(sb.gen.tag ^ sb.seq << 1 ^ u64::from(sb.leg)).fork(epoch);
-        let gen = Gen { epoch, tag: rng.bits() };
-        assert!(gen != sb.gen && !sb.history.contains(&gen), "solo_gen_is_fresh: {gen:?}");
-        gen
+        let epoch = self.legs[0].sb.generation.epoch.max(self.legs[1].sb.generation.epoch) + 1;
+        let mut rng = Rng::new(self.seed)
+            .fork(sb.generation.tag ^ sb.seq << 1 ^ u64::from(sb.leg))
+            .fork(epoch)
+            .fork(now.0 << 2 | state as u64);
+        let generation = Gen { epoch, tag: rng.bits() };
+        assert!(
+            generation != sb.generation && !sb.history.contains(&generation),
+            "fresh_gen_on_both_before_serve: {generation:?} was in force already"
+        );
+        generation
     }
 
     /// The serial manager of the paper (S1-8): one request at a time, a write until its wait limit is over.
     fn next_serial(&mut self, cx: &mut Cx<'_>) {
-        if self.serial.is_none() {
-            if let Some(id) = self.op_queue.pop_front() {
-                self.serial = Some(self.admit(id, cx));
-            }
+        if self.serial.is_none()
+            && let Some(id) = self.op_queue.pop_front()
+        {
+            self.serial = Some(self.admit(id, cx));
         }
     }
 

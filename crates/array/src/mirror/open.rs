@@ -1,18 +1,21 @@
 //! Open: flush the legs, read their records, decide by section 5, make the decision durable, and only then serve (R-OPEN).
 //!
-//! A leg that fails meanwhile is left out and the start begins anew without it. A pair of equal generation is resynced
-//! where either map has a bit; the leader's content wins. Two blank legs become a set in the same steps that replace a
-//! lost leg: the first takes Solo, the second rejoins blank.
+//! A leg that fails meanwhile is left out and the start begins anew without it. A pair of equal generation is
+//! resynced where either map has a bit; the leader's content wins. It is served under a fresh generation, which
+//! both legs say in two phases (R-FRESH, [`crate::member`]): so an older copy of either is known for what it is.
+//! Two blank legs become a set in the same steps that replace a lost leg: the first takes Solo, the second rejoins
+//! blank.
 
 use super::config::Fresh;
-use super::decide::{decide, Found, Start};
-use super::layout::{Gen, Layout, Superblock};
+use super::decide::{Found, Start, common, decide};
+use super::layout::{Gen, Layout, State, Superblock};
 use super::leg::Place;
 use super::lost::Lost;
-use super::member::{stores, Proc};
+use super::member::{Proc, stores};
 use super::region_map::{D, L};
 use super::{Mirror, Phase};
-use nandu_base::{Cx, DeviceEvent, Instant, OpenError, Rng};
+use crate::member::record::HISTORY;
+use nandu_base::{ByteLen, Cx, DeviceEvent, Instant, OpenError, Rng};
 
 /// Steps of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +30,9 @@ pub(super) enum OpenStep {
     Maps(Start),
     /// The dirty set is durable.
     Settle(Start),
-    /// Superblocks are.
+    /// Both legs say durably that a pair is being opened.
+    Announce(Start),
+    /// The superblocks under which requests are served are durable.
     Record(Start),
 }
 
@@ -51,7 +56,13 @@ impl Mirror {
             }
             OpenStep::Superblocks if all(&|l| self.legs[l].loading == 0) => self.open_decide(cx),
             OpenStep::Maps(start) if all(&|l| self.legs[l].loading == 0) => self.open_maps(start, stores(cx)),
-            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => {
+            OpenStep::Settle(start) if all(&|l| self.legs[l].map_is_settled()) => match start {
+                Start::Pair(leader) if !self.planted.opening_in_one_phase => {
+                    Ok(self.open_announce(leader, cx))
+                }
+                _ => Ok(self.open_record(start, cx)),
+            },
+            OpenStep::Announce(start) if all(&|l| self.legs[l].sb_is_settled()) => {
                 Ok(self.open_record(start, cx))
             }
             OpenStep::Record(start)
@@ -103,6 +114,13 @@ impl Mirror {
         let mut how = self.how;
         how.alone |= self.planted.start_pair_alone;
         let start = decide(&found, &self.names, how)?;
+        if let Start::Pair(y) | Start::Solo(y) | Start::Alone(y) = start
+            && self.legs[y].sb.served > self.limits.capacity.0
+        {
+            let (served, capacity) = (ByteLen(self.legs[y].sb.served), self.limits.capacity);
+            let why = format!("the mirror served {served}, and its legs have room for {capacity} now");
+            return Err(OpenError::Refused { why, remedy: "give both legs their size again".into() });
+        }
         match start {
             Start::Pair(leader) => {
                 self.leader = leader;
@@ -111,7 +129,9 @@ impl Mirror {
             }
             Start::Solo(y) | Start::Alone(y) => {
                 self.leader = y;
-                self.set_aside(1 - y, found[1 - y] != Found::Absent);
+                // Who is told to start without an old leg leaves it alone until it is added.
+                let left = matches!((start, found[1 - y]), (Start::Alone(_), Found::Valid(_)));
+                self.set_aside(1 - y, found[1 - y] != Found::Absent && !left);
                 self.load_maps(y, cx);
             }
             Start::Fresh => {
@@ -137,8 +157,17 @@ impl Mirror {
         let mut rng = Rng::new(self.seed).fork(self.stated()).fork(now.0);
         let set = [rng.bits(), rng.bits()];
         let history = [Gen::NONE; 8];
-        let gen = Gen::NONE;
-        self.legs[0].begin_anew(Superblock { leg: 0, set, seq: 0, gen, base: gen, history, ..own });
+        let generation = Gen::NONE;
+        self.legs[0].begin_anew(Superblock {
+            leg: 0,
+            set,
+            seq: 0,
+            generation,
+            base: generation,
+            history,
+            state: State::Pair,
+            ..own
+        });
         self.legs[0].lost_to_write = true;
         self.legs[0].map.touch_all();
     }
@@ -234,15 +263,49 @@ impl Mirror {
         }
     }
 
+    /// The fresh generation of a pair, the one that both legs had, and their history.
+    fn opening_of(&self, y: usize, now: Instant) -> (Gen, Gen, [Gen; HISTORY]) {
+        let before = common(&self.legs[0].sb, &self.legs[1].sb).expect("a pair has a generation in common");
+        let fresh =
+            if self.planted.opening_keeps_gen { before } else { self.fresh_gen(y, State::Opening, now) };
+        (fresh, before, self.legs[y].sb.history)
+    }
+
+    /// First phase: both legs say which generation is to be in force, and which one they had.
+    fn open_announce(&mut self, y: usize, cx: &mut Cx<'_>) -> OpenStep {
+        let (fresh, before, history) = self.opening_of(y, cx.now);
+        for leg in 0..2 {
+            self.write_sb(leg, |sb| sb.begin_opening(fresh, before, history), cx);
+        }
+        OpenStep::Announce(Start::Pair(y))
+    }
+
+    /// What each leg says from now on; for a pair the second phase.
     fn open_record(&mut self, start: Start, cx: &mut Cx<'_>) -> OpenStep {
+        let strict = !self.policy.fast_flush;
         match start {
-            Start::Pair(_) | Start::Solo(_) => {
+            Start::Pair(_) if self.planted.served_while_opening => {}
+            Start::Pair(y) => {
+                let now = cx.now;
+                let at_once = self.planted.opening_in_one_phase.then(|| self.opening_of(y, now));
                 for leg in 0..2 {
-                    let sb = &self.legs[leg].sb;
-                    if self.legs[leg].is_in() && (sb.clean || sb.strict == self.policy.fast_flush) {
-                        let strict = !self.policy.fast_flush;
-                        self.write_sb(leg, |sb| (sb.clean, sb.strict) = (false, strict), cx);
-                    }
+                    self.write_sb(
+                        leg,
+                        |sb| {
+                            if let Some((fresh, before, history)) = at_once {
+                                sb.begin_opening(fresh, before, history);
+                            }
+                            sb.end_opening();
+                            (sb.clean, sb.strict, sb.together) = (false, strict, now.0);
+                        },
+                        cx,
+                    );
+                }
+            }
+            Start::Solo(y) => {
+                let sb = &self.legs[y].sb;
+                if sb.clean || sb.strict != strict {
+                    self.write_sb(y, |sb| (sb.clean, sb.strict) = (false, strict), cx);
                 }
             }
             Start::Alone(y) => self.write_solo(y, cx),

@@ -134,11 +134,7 @@ impl Mirror {
             };
             (busy, latency, queue, leg != self.leader)
         };
-        if cost(0) < cost(1) {
-            0
-        } else {
-            1
-        }
+        if cost(0) < cost(1) { 0 } else { 1 }
     }
 
     pub(super) fn read_from(&mut self, i: u32, leg: usize, cx: &mut Cx<'_>) {

@@ -10,7 +10,7 @@
 //!
 //! RAM: six bits for each region and leg, 0.75 MiB for 1 TiB in regions of 1 MiB.
 
-use super::layout::{decode_page, encode_page, page_words, REGIONS_PER_PAGE, WORDS_PER_PAGE};
+use super::layout::{REGIONS_PER_PAGE, WORDS_PER_PAGE, decode_page, encode_page, page_words};
 
 /// D of one region in its word.
 pub const D: u64 = 1;
@@ -274,7 +274,7 @@ impl LegMap {
 
     /// Regions with a wanted bit, in order.
     pub fn any(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = self.want.iter().enumerate().filter(|(_, &bits)| bits != 0);
+        let words = self.want.iter().enumerate().filter(|&(_, &bits)| bits != 0);
         words.flat_map(|(word, &bits)| {
             (0..32).filter(move |i| bits >> (2 * i) & (D | L) != 0).map(move |i| word as u32 * 32 + i)
         })

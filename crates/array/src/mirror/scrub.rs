@@ -25,9 +25,9 @@ use super::copy::Repair;
 use super::layout::PAGE;
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
-use super::{Mirror, Phase, Tag, SCRUB};
+use super::{Mirror, Phase, SCRUB, Tag};
 use crate::locks::Claim;
-use crate::scrub::{Course, Pass, PATIENCE};
+use crate::scrub::{Course, PATIENCE, Pass};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId};
 
 /// The scrub of a mirror.

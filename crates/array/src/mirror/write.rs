@@ -12,7 +12,7 @@
 use super::leg::Place;
 use super::op::{Kind, Operation, Part};
 use super::region_map::{D, L};
-use super::{Mirror, Phase, Tag, NONE};
+use super::{Mirror, NONE, Phase, Tag};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Instant, IoError, Op, Payload, ReqId};
 

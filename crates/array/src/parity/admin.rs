@@ -10,7 +10,7 @@
 //!
 //! **Health.** Said to the parents and to the driver whenever it changes.
 
-use super::{bits, Parity, Run};
+use super::{Parity, Run, bits};
 use nandu_base::{Admin, AdminError, Cx, DeviceEvent, Health, Notice};
 
 fn refuse(why: String, remedy: &'static str) -> Result<(), AdminError> {
@@ -40,12 +40,11 @@ impl Parity {
     fn ask_replace(&mut self, x: usize, cx: &mut Cx<'_>) -> Result<(), AdminError> {
         let data = self.geometry.data;
         let name = |leg: usize| &self.legs[leg].name;
-        if let Some(other) = (0..self.legs.len()).find(|&l| l != x && self.legs[l].durable != data) {
-            if !self.planted.needed_leg_replaced {
-                let why =
-                    format!("leg `{}` is needed, for `{}` is missing or not rebuilt", name(x), name(other));
-                return refuse(why, "add or rebuild that one first");
-            }
+        if let Some(other) = (0..self.legs.len()).find(|&l| l != x && self.legs[l].durable != data)
+            && !self.planted.needed_leg_replaced
+        {
+            let why = format!("leg `{}` is needed, for `{}` is missing or not rebuilt", name(x), name(other));
+            return refuse(why, "add or rebuild that one first");
         }
         if self.rebuild.parity_upto < data {
             let why = format!("leg `{}` is needed, for the parity is not computed yet", name(x));

@@ -1,7 +1,7 @@
 //! The options of `parity`, the faults that can be planted in it, and its building.
 
-use super::layout::{Geometry, LegLayout, Rotation, PAGE};
 use super::Parity;
+use super::layout::{Geometry, LegLayout, PAGE, Rotation};
 use crate::legs::narrowest;
 use crate::scrub;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
@@ -56,7 +56,7 @@ pub struct ScrubConfig {
     /// Bytes of each leg that are compared in a second at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
     #[serde(default = "scrub::default_rate")]
     pub rate: ByteLen,
-    /// What is done where the legs do not xor to zero. Default "data".
+    /// What is done where the legs do not xor to zero, when no command says it. Default "report".
     #[serde(default = "default_on_mismatch")]
     pub on_mismatch: OnMismatch,
 }
@@ -69,7 +69,7 @@ impl Default for ScrubConfig {
 }
 
 fn default_on_mismatch() -> OnMismatch {
-    OnMismatch::Data
+    OnMismatch::Report
 }
 
 /// What the machine needs of that.
@@ -197,6 +197,14 @@ plants! {
     [STORY_PLANTS, "Faults that need a certain story, which only the tests of this crate tell: what an operator does, or data that change by themselves."]
     scrub_mends_data, "parity.scrub-mends-data", "scrub_mends_parity",
         "a scrub makes data from the parity where the legs differ";
+    opening_keeps_gen, "parity.opening-keeps-generation", "fresh_gen_on_both_before_serve",
+        "an array is opened under the generation that it had";
+    opening_in_one_phase, "parity.opening-in-one-phase", "restored_leg_never_believed",
+        "an array is opened in one phase, and a leg that is one opening behind is taken for one that a cut kept from it";
+    served_while_opening, "parity.served-while-opening", "restored_leg_never_believed",
+        "an array is served after the first phase of its opening";
+    opening_forgets_journal, "parity.opening-forgets-journal", "restored_leg_never_believed",
+        "the first phase of an opening says that the journal is empty";
     lost_compared, "parity.scrub-compares-lost", "scrub_compares_current",
         "a scrub compares sectors that are lost";
     needed_leg_replaced, "parity.needed-leg-replaced", "no_replacement_of_what_is_needed",

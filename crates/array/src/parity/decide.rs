@@ -1,15 +1,21 @@
 //! Which legs a start takes for current.
 //!
-//! The superblock with the highest generation that can be right is believed: every leg that it calls a full member and that is
-//! present carries the same generation or the one before it (a cut between two legs leaves that; they are made the same
-//! before anything else is written). All but one of its full
-//! members must be present. A leg that it does not call current, and a blank one where that is allowed, is rebuilt.
+//! The superblock with the highest generation that can be right is believed: every leg that it calls a full member
+//! and that is present says the same generation, or is one change behind where a cut explains that
+//! ([`crate::member::standing`]; they are made the same before anything else is written). All but one of its full
+//! members must be present. A leg that it does not call current, and a blank one where that is allowed, is
+//! rebuilt.
+//!
+//! A leg that it calls current and that is further behind is an old copy: somebody has put it there. One such leg
+//! is refused, or with `alone` counts as missing: nothing is written to it before it is added, and then it is
+//! rebuilt. Two are refused.
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
-use super::layout::{Superblock, OUT};
+use super::layout::{OUT, Superblock};
 use super::open::{Slot, Step};
-use super::{bits, Parity};
+use super::{Parity, bits};
+use crate::member::{Standing, State, standing};
 use nandu_base::{Cx, OpenError};
 
 impl Parity {
@@ -19,7 +25,7 @@ impl Parity {
             Slot::Valid(sb) => Some((k, sb)),
             _ => None,
         };
-        [valid(0), valid(1)].into_iter().flatten().max_by_key(|(_, sb)| sb.seq)
+        [valid(0), valid(1)].into_iter().flatten().max_by_key(|(_, sb)| sb.head.seq)
     }
 
     pub(super) fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
@@ -33,8 +39,8 @@ impl Parity {
             }
             let name = &self.legs[leg].name;
             match self.newest(leg) {
-                Some((_, sb)) if usize::from(sb.leg) != leg => {
-                    let why = format!("`{name}` is leg {} of its array", sb.leg);
+                Some((_, sb)) if usize::from(sb.head.leg) != leg => {
+                    let why = format!("`{name}` is leg {} of its array", sb.head.leg);
                     return Err(refused(why, "name the legs in their order"));
                 }
                 Some((_, sb)) if sb.shape != self.shape || sb.data != self.geometry.data => {
@@ -52,21 +58,21 @@ impl Parity {
                 }
             }
         }
-        let epoch = found.iter().flatten().map(|sb| sb.gen.epoch).max().unwrap_or(0);
+        let epoch = found.iter().flatten().map(|sb| sb.head.generation.epoch).max().unwrap_or(0);
         self.members.epoch = self.members.epoch.max(epoch);
         // A simulation that stores nothing reads blanks: what was written last counts then.
         let stored = cx.pool.content() != nandu_base::Content::Nothing;
-        if !stored && self.members.sb.seq > 1 {
+        if !stored && self.members.sb.head.seq > 1 {
             let mut sb = self.members.sb;
             sb.upto[..legs].fill(self.geometry.data);
             found.fill(Some(sb));
             blank = 0;
         }
-        let sets: Vec<[u64; 2]> = found.iter().flatten().map(|sb| sb.set).collect();
+        let sets: Vec<[u64; 2]> = found.iter().flatten().map(|sb| sb.head.set).collect();
         if sets.iter().any(|set| *set != sets[0]) {
             return Err(refused("the legs belong to different arrays".into(), "give the legs of one array"));
         }
-        let unfinished = found.iter().flatten().all(|sb| sb.seq == 1);
+        let unfinished = found.iter().flatten().all(|sb| sb.head.seq == 1);
         if unfinished && (blank | mask(&found)) == self.all() && blank != 0 {
             return self.create(cx);
         }
@@ -74,62 +80,85 @@ impl Parity {
             let missing = bits(self.all() & !blank).next().unwrap_or(0);
             return Err(OpenError::Child(missing as u8));
         }
-        let sb = self.believe(&found).ok_or_else(|| {
-            if let Some(old) = old_one(&found) {
-                let why = format!("leg `{}` is old: it was replaced, or left behind", self.legs[old].name);
-                return refused(
-                    why,
-                    "put the leg that was used last in its place; the others start without it",
-                );
+        let mut aside = 0;
+        if let Some(old) = old_legs(&found).filter(|_| !self.planted.stale_leg_believed) {
+            let why = self.say_old(&found, old);
+            let (is_one, stays) = (old.count_ones() == 1, (mask(&found) & !old).count_ones() as usize);
+            if stays + 1 < legs || !is_one {
+                return Err(refused(why, "put the legs that were used last in their places"));
             }
+            if !self.how.alone {
+                let remedy = "put the leg that was used last in its place; or start with alone, and the others go on without it";
+                return Err(refused(why, remedy));
+            }
+            bits(old).for_each(|l| found[l] = None);
+            aside = old;
+        }
+        let sb = self.believe(&found).ok_or_else(|| {
             let present = found.iter().flatten().count();
             let why = format!("too few current legs: {present} of {legs} are there, one may be missing");
             refused(why, "add the legs that were used last")
         })?;
         self.adopt(sb, &found, blank)?;
-        if bits(self.legs_in()).any(|l| found[l].is_some_and(|other| other.gen != sb.gen)) {
+        bits(aside).for_each(|l| self.legs[l].back = false);
+        if bits(self.legs_in()).any(|l| found[l].is_some_and(|o| o.head.generation != sb.head.generation)) {
             self.write_superblocks(cx);
             return Ok(Step::Agree);
         }
         Ok(self.exclude(cx))
     }
 
+    /// Which legs are old, and how far, in words.
+    fn say_old(&self, found: &[Option<Superblock>], old: u16) -> String {
+        let newest = newest(found).expect("an old leg is older than another");
+        let by = &self.legs[usize::from(newest.head.leg)].name;
+        let each = |l: usize| {
+            let name = &self.legs[l].name;
+            let place = found[l].map_or(Standing::Unrelated, |sb| standing(&sb.head, &newest.head).0);
+            match place {
+                Standing::Behind(1) => {
+                    format!("leg `{name}` is old: `{by}` has seen one change of the set since")
+                }
+                Standing::Behind(n) => {
+                    format!("leg `{name}` is old: `{by}` has seen {n} changes of the set since")
+                }
+                _ => format!("leg `{name}` is old: it was replaced, left behind, or is a copy from long ago"),
+            }
+        };
+        let all: Vec<String> = bits(old).map(each).collect();
+        all.join("; ")
+    }
+
     /// The superblock that is right: see the module's page.
     fn believe(&self, found: &[Option<Superblock>]) -> Option<Superblock> {
-        let mut candidates: Vec<Superblock> = found.iter().flatten().copied().collect();
-        candidates.sort_by_key(|sb| std::cmp::Reverse((sb.gen.epoch, sb.seq)));
         if self.planted.stale_leg_believed {
-            let mut sb = candidates.first().copied()?;
+            let mut sb = newest(found)?;
             for (upto, found) in sb.upto.iter_mut().zip(found) {
                 *upto = if found.is_some() { sb.data } else { *upto };
             }
             return Some(sb);
         }
-        candidates.into_iter().find(|sb| {
-            let full = |leg: usize| sb.upto[leg] == sb.data;
-            let fits = |other: &Superblock| other.gen == sb.gen || other.gen == sb.before;
-            let agreed = (0..found.len()).all(|l| !full(l) || found[l].is_none_or(|other| fits(&other)));
-            let present = (0..found.len()).filter(|&l| full(l) && found[l].is_some()).count();
-            agreed && present + 1 >= found.len()
-        })
+        believe(found)
     }
 
     fn adopt(&mut self, sb: Superblock, found: &[Option<Superblock>], blank: u16) -> Result<(), OpenError> {
         self.members.sb = sb;
         // The floor moves without a new generation: the highest counts, for all legs had flushed before it was written.
-        let same = found.iter().flatten().filter(|other| other.gen == sb.gen);
+        let same = found.iter().flatten().filter(|other| other.head.generation == sb.head.generation);
         self.members.sb.floor = same.map(|other| other.floor).max().unwrap_or(sb.floor);
         // So does the list of lost sectors: it grows before a mark moves on, and shrinks after a flush.
-        let newest = (0..found.len()).filter(|&l| found[l].is_some_and(|other| other.gen == sb.gen));
-        if let Some(l) = newest.max_by_key(|&l| found[l].map(|other| other.seq)) {
+        let is_same = |other: Superblock| other.head.generation == sb.head.generation;
+        let same = (0..found.len()).filter(|&l| found[l].is_some_and(is_same));
+        if let Some(l) = same.max_by_key(|&l| found[l].map(|other| other.head.seq)) {
             let list = &self.opening.lists[l][usize::from(self.legs[l].slot)];
             self.lost.restore(list, self.legs.len(), self.geometry.data);
         }
         for (leg, found) in found.iter().enumerate() {
-            let fits = found.is_some_and(|o| {
-                o.gen == sb.gen
-                    || o.gen == sb.before && sb.upto[leg] == sb.data
-                    || self.planted.stale_leg_believed
+            let fits = found.is_some_and(|o| match standing(&o.head, &sb.head).0 {
+                Standing::Current => true,
+                // How far a leg was rebuilt is what it says itself, unless nothing was served since.
+                Standing::Before => sb.upto[leg] == sb.data || sb.head.state == State::Opening,
+                _ => self.planted.stale_leg_believed,
             });
             let l = &mut self.legs[leg];
             if fits && sb.upto[leg] != OUT {
@@ -141,7 +170,7 @@ impl Parity {
         for leg in bits(!self.legs_in()) {
             self.lost.drop_leg(leg);
         }
-        if !self.journaled && !sb.clean {
+        if !self.journaled && !sb.head.clean {
             if self.not_full() > 0 && !self.how.alone {
                 return Err(OpenError::Refused {
                     why: "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt: \
@@ -156,14 +185,49 @@ impl Parity {
     }
 }
 
-/// The only leg that is of an older generation than the newest record says.
-fn old_one(found: &[Option<Superblock>]) -> Option<usize> {
-    let newest = found.iter().flatten().max_by_key(|sb| (sb.gen.epoch, sb.seq))?;
-    let is_old = |sb: &Superblock| sb.gen != newest.gen && sb.gen != newest.before;
-    let mut old = (0..found.len()).filter(|&leg| found[leg].as_ref().is_some_and(is_old));
-    let only = old.next()?;
-    let others = found.iter().flatten().count() - 1;
-    (old.next().is_none() && others + 1 >= found.len()).then_some(only)
+/// The record that came last: of one generation that of an opening is earlier than others.
+fn newest(found: &[Option<Superblock>]) -> Option<Superblock> {
+    found.iter().flatten().copied().max_by_key(order)
+}
+
+fn order(sb: &Superblock) -> (u64, bool, u64) {
+    (sb.head.generation.epoch, sb.head.state != State::Opening, sb.head.seq)
+}
+
+/// Whether the record of a leg can be that of a current member of the array as `sb` tells it.
+fn fits(of: &Superblock, sb: &Superblock) -> bool {
+    standing(&of.head, &sb.head).0 <= Standing::Before
+}
+
+/// The superblock that is right, if there is one: see the module's page.
+pub fn believe(found: &[Option<Superblock>]) -> Option<Superblock> {
+    let mut candidates: Vec<Superblock> = found.iter().flatten().copied().collect();
+    candidates.sort_by_key(|sb| std::cmp::Reverse(order(sb)));
+    candidates.into_iter().find(|sb| {
+        let full = |leg: usize| sb.upto[leg] == sb.data;
+        let agreed = (0..found.len()).all(|l| !full(l) || found[l].is_none_or(|other| fits(&other, sb)));
+        let present = (0..found.len()).filter(|&l| full(l) && found[l].is_some()).count();
+        agreed && present + 1 >= found.len()
+    })
+}
+
+/// The legs that the newest record calls current and that are older than a cut explains; and when an older state
+/// would be believed although there is a newer record, all that say so.
+pub fn old_legs(found: &[Option<Superblock>]) -> Option<u16> {
+    let newest = newest(found)?;
+    let is_old = |l: usize| found[l].is_some_and(|sb| !fits(&sb, &newest));
+    let called_current = |l: usize| newest.upto[l] == newest.data;
+    let bits_of = |test: &dyn Fn(usize) -> bool| {
+        (0..found.len()).filter(|&l| test(l)).fold(0u16, |bits, l| bits | 1 << l)
+    };
+    let believed = believe(found);
+    let of_before = believed.is_some_and(|sb| sb.head.generation.epoch < newest.head.generation.epoch);
+    let old = match believed {
+        Some(_) if of_before => bits_of(&is_old),
+        Some(_) => 0,
+        None => bits_of(&|l| is_old(l) && called_current(l)),
+    };
+    (old != 0).then_some(old)
 }
 
 /// The legs that were found.

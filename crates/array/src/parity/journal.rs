@@ -10,7 +10,7 @@
 
 use super::layout::{Entry, PAGE};
 use super::piece::Phase;
-use super::{bits, Parity, Tag};
+use super::{Parity, Tag, bits};
 use nandu_base::{ByteLen, Content, Cx, Draft, Flags, Op, Payload, PayloadPool, Sector};
 use std::collections::VecDeque;
 
@@ -147,7 +147,7 @@ impl Parity {
         let len = if zeros { ByteLen::ZERO } else { p.len() };
         let slot = self.journal.slots[p.slot as usize];
         let entry = Entry {
-            set: self.members.sb.set,
+            set: self.members.sb.head.set,
             seq: slot.seq,
             start: p.at,
             end: p.upto,

@@ -8,20 +8,23 @@
 //! down; *right*: it starts on the first and moves up. *Symmetric*: data begins on the leg behind the parity and wraps,
 //! so that consecutive chunks always lie on consecutive legs; *asymmetric*: data fills the other legs from the first.
 //!
-//! **Records.** From the end of a leg: superblock slot 1 is the last whole 4 KiB block, slot 0 lies 64 KiB before it, the
-//! journal lies below, and data begins at offset 0. All numbers are little-endian.
+//! **Records.** From the end of a leg: superblock slot 1 is the last whole 4 KiB block, slot 0 lies 64 KiB before
+//! it, the journal lies below, and data begins at offset 0. All numbers are little-endian. What the superblock
+//! says of the set is common to all arrays ([`crate::member::record`]).
 
+use crate::member;
+use crate::member::record::{Reader, Writer, seal};
 use nandu_base::{ByteLen, ByteOffset};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Bytes in one record.
 pub const PAGE: u64 = 4096;
-/// Bytes of a record that say something; its checksum covers all before the last four.
-const RECORD: usize = 512;
-const CHECKSUM_AT: usize = RECORD - 4;
 const SLOT_DISTANCE: u64 = 64 << 10;
-const MAGIC: [u8; 8] = *b"NanduPA\x01";
+const MAGIC: [u8; 8] = *b"NanduPA\x02";
+const MAGIC_1: [u8; 8] = *b"NanduPA\x01";
+/// Bound on epochs: they are the upper part of the numbers of journal entries.
+const EPOCHS: u64 = 1 << 23;
 const ENTRY_MAGIC: [u8; 8] = *b"NanduPJ\x01";
 /// Most legs that a superblock describes.
 const MOST: usize = 16;
@@ -157,34 +160,16 @@ impl LegLayout {
     }
 }
 
-/// Names one stretch of time in which the set of legs did not change.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Gen {
-    /// Grows with every change and every start.
-    pub epoch: u64,
-    /// Random, so that two changes of one epoch differ.
-    pub tag: u64,
-}
-
 /// What every current leg says of the array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Superblock {
-    /// Which leg this is.
-    pub leg: u8,
+    /// What members of all kinds of sets say. Of a change while the array runs the base is the generation before
+    /// it: a leg that a cut kept from it is one behind.
+    pub head: member::Superblock,
     /// Geometry, to be recognised: legs, level, rotation, chunk size as a power of two, whether there is a journal.
     pub shape: [u8; 5],
-    /// The set that the legs belong to.
-    pub set: [u64; 2],
-    /// Number of this update.
-    pub seq: u64,
-    /// The generation in force.
-    pub gen: Gen,
-    /// The one before it.
-    pub before: Gen,
     /// Journal entries below this number are done with.
     pub floor: u64,
-    /// Whether the last session ended in order.
-    pub clean: bool,
     /// Bytes of data on each leg.
     pub data: u64,
     /// Number and checksum of the entries on the list of lost sectors behind this record; 0 for none.
@@ -196,51 +181,70 @@ pub struct Superblock {
 }
 
 impl Superblock {
+    /// A record of an array that does not exist yet.
+    pub const BLANK: Superblock = Superblock {
+        head: member::Superblock::BLANK,
+        shape: [0; 5],
+        floor: 0,
+        data: 0,
+        lost: 0,
+        upto: [OUT; MOST],
+        since: [0; MOST],
+    };
+
     /// Writes the record into a block of zeros.
     pub fn encode(&self, out: &mut [u8]) {
-        let mut w = Writer { out, at: 0 };
-        w.put(&MAGIC);
-        w.put(&[self.leg, u8::from(self.clean)]);
-        w.put(&self.shape);
-        for value in [self.set[0], self.set[1], self.seq, self.gen.epoch, self.gen.tag] {
-            w.u64(value);
-        }
-        for value in [self.before.epoch, self.before.tag, self.floor, self.data] {
-            w.u64(value);
-        }
-        self.upto.iter().chain(&self.since).for_each(|&u| w.u64(u));
-        w.u64(self.lost);
-        seal(out);
+        let rest = |w: &mut Writer<'_>| {
+            w.put(&self.shape);
+            [self.floor, self.data, self.lost].into_iter().for_each(|value| w.u64(value));
+            self.upto.iter().for_each(|&upto| w.u64(upto));
+            self.since.iter().for_each(|&epoch| w.put(&(epoch as u32).to_le_bytes()));
+        };
+        self.head.encode(MAGIC, rest, out);
     }
 
-    /// Reads the record; `None` when it is not one.
+    /// Reads a record of this version or the one before; `None` when it is not one.
     pub fn decode(bytes: &[u8]) -> Option<Superblock> {
-        let mut r = Reader::sealed(bytes, MAGIC)?;
-        let [leg, clean] = r.take();
+        let Some((head, mut r)) = member::Superblock::decode(MAGIC, bytes) else {
+            return Superblock::decode_version_1(bytes);
+        };
         let shape = r.take();
+        let (floor, data, lost) = (r.u64(), r.u64(), r.u64());
+        let upto = std::array::from_fn(|_| r.u64());
+        let since = std::array::from_fn(|_| u64::from(u32::from_le_bytes(r.take())));
+        let sane = usize::from(head.members) <= MOST && head.generation.epoch < EPOCHS;
+        sane.then_some(Superblock { head, shape, floor, data, lost, upto, since })
+    }
+
+    /// A superblock of version 1: an opening had one phase, so a leg that was one opening behind counted as
+    /// current.
+    fn decode_version_1(bytes: &[u8]) -> Option<Superblock> {
+        let mut r = Reader::sealed(bytes, MAGIC_1)?;
+        let [leg, clean] = r.take();
+        let shape: [u8; 5] = r.take();
         let set = [r.u64(), r.u64()];
         let seq = r.u64();
-        let gen = Gen { epoch: r.u64(), tag: r.u64() };
-        let before = Gen { epoch: r.u64(), tag: r.u64() };
+        let (generation, base) = (r.generation(), r.generation());
         let (floor, data) = (r.u64(), r.u64());
-        let upto = std::array::from_fn(|_| r.u64());
+        let upto: [u64; MOST] = std::array::from_fn(|_| r.u64());
         let since = std::array::from_fn(|_| r.u64());
         let lost = r.u64();
-        let sane = usize::from(leg) < MOST && gen.epoch < 1 << 23;
-        sane.then_some(Superblock {
+        let in_force = (0..MOST).filter(|&l| upto[l] != OUT).fold(0, |bits, l| bits | 1 << l);
+        let (clean, members) = (clean != 0, shape[0]);
+        let mut head = member::Superblock {
             leg,
-            shape,
             set,
             seq,
-            gen,
-            before,
-            floor,
-            clean: clean != 0,
-            data,
-            lost,
-            upto,
-            since,
-        })
+            generation,
+            base,
+            clean,
+            members,
+            in_force,
+            ..member::Superblock::BLANK
+        };
+        head.remember(base);
+        let sane = leg < members && usize::from(members) <= MOST && generation.epoch < EPOCHS;
+        sane.then_some(Superblock { head, shape, floor, data, lost, upto, since })
     }
 }
 
@@ -266,7 +270,7 @@ pub struct Entry {
 impl Entry {
     /// Writes the header into a sector of zeros.
     pub fn encode(&self, out: &mut [u8]) {
-        let mut w = Writer { out, at: 0 };
+        let mut w = Writer::new(out);
         w.put(&ENTRY_MAGIC);
         for value in [self.set[0], self.set[1], self.seq, self.start, self.end] {
             w.u64(value);
@@ -289,51 +293,11 @@ impl Entry {
     }
 }
 
-fn seal(out: &mut [u8]) {
-    let sum = crc32c::crc32c(&out[..CHECKSUM_AT]);
-    out[CHECKSUM_AT..RECORD].copy_from_slice(&sum.to_le_bytes());
-}
-
-struct Writer<'a> {
-    out: &'a mut [u8],
-    at: usize,
-}
-
-impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-    fn u64(&mut self, value: u64) {
-        self.put(&value.to_le_bytes());
-    }
-}
-
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    /// The content of a record with this magic and a checksum that fits.
-    fn sealed(bytes: &'a [u8], magic: [u8; 8]) -> Option<Reader<'a>> {
-        let sum = u32::from_le_bytes(bytes[CHECKSUM_AT..RECORD].try_into().ok()?);
-        let is_one = bytes[..8] == magic && crc32c::crc32c(&bytes[..CHECKSUM_AT]) == sum;
-        is_one.then_some(Reader { bytes, at: 8 })
-    }
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let bytes = &self.bytes[self.at..self.at + N];
-        self.at += N;
-        bytes.try_into().expect("a slice of this length")
-    }
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::Gen;
+    use crate::member::record::RECORD;
     use std::collections::BTreeSet;
 
     const ROTATIONS: [Rotation; 4] = [
@@ -373,23 +337,49 @@ mod tests {
         assert_eq!(rows(Rotation::RightAsymmetric), [(0, 1, 2), (1, 0, 2), (2, 0, 1)]);
     }
 
-    #[test]
-    fn records_read_back_and_any_flipped_byte_is_refused() {
-        let gen = Gen { epoch: 4, tag: 99 };
-        let sb = Superblock {
+    fn sample() -> Superblock {
+        let generation = Gen { epoch: 4, tag: 99 };
+        let head = member::Superblock {
             leg: 2,
-            shape: [3, 5, 0, 16, 1],
             set: [7, 8],
             seq: 11,
-            gen,
-            before: Gen { epoch: 3, tag: 98 },
-            floor: 5 << 40,
+            generation,
+            base: Gen { epoch: 3, tag: 98 },
             clean: true,
+            members: 3,
+            in_force: 0b111,
+            ..member::Superblock::BLANK
+        };
+        Superblock {
+            head,
+            shape: [3, 5, 0, 16, 1],
+            floor: 5 << 40,
             data: 1 << 20,
             lost: 9 << 32 | 2,
-            upto: std::array::from_fn(|i| i as u64),
+            upto: std::array::from_fn(|i| if i < 3 { i as u64 } else { OUT }),
             since: std::array::from_fn(|i| 30 + i as u64),
-        };
+        }
+    }
+
+    #[test]
+    fn a_superblock_of_the_version_before_is_read() {
+        let sb = sample();
+        let mut page = vec![0; PAGE as usize];
+        let mut w = Writer::new(&mut page);
+        w.put(&MAGIC_1);
+        w.put(&[2, 1, 3, 5, 0, 16, 1]);
+        [7, 8, 11, 4, 99, 3, 98, 5 << 40, 1 << 20].into_iter().for_each(|n| w.u64(n));
+        sb.upto.iter().chain(&sb.since).for_each(|&n| w.u64(n));
+        w.u64(sb.lost);
+        seal(&mut page);
+        let mut same = sb;
+        same.head.history[0] = sb.head.base;
+        assert_eq!(Superblock::decode(&page), Some(same));
+    }
+
+    #[test]
+    fn records_read_back_and_any_flipped_byte_is_refused() {
+        let sb = sample();
         let entry = Entry { set: [7, 8], seq: 12, start: 4096, end: 8192, legs: 5, zeros: true, sum: 77 };
         let (mut a, mut b) = (vec![0; RECORD], vec![0; RECORD]);
         sb.encode(&mut a);

@@ -2,7 +2,7 @@
 
 use super::figures::Counts;
 use super::piece::{Kind, Phase, Piece};
-use super::{bits, Parity, Run, Tag, NONE, SCRUB};
+use super::{NONE, Parity, Run, SCRUB, Tag, bits};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
     Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,

@@ -10,10 +10,13 @@
 //! **Quorum.** All legs but one are needed, and any two such sets share a leg for three legs and more. So two halves
 //! cannot go on apart, and one missing leg needs no word from the operator.
 
-use super::layout::{Gen, Superblock, OUT, PAGE};
-use super::piece::{Kind, FLUSH};
-use super::{bits, Parity, Run, Tag};
-use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Notice, Op, ReqId, Rng};
+use super::layout::{OUT, PAGE, Superblock};
+use super::piece::{FLUSH, Kind};
+use super::{Parity, Run, Tag, bits};
+use crate::member::{self, Gen, State};
+use nandu_base::{
+    ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Instant, Notice, Op, ReqId, Rng,
+};
 
 /// What the superblocks say, and what they do not say yet.
 #[derive(Debug)]
@@ -82,21 +85,6 @@ pub(super) enum Checkpoint {
     },
 }
 
-const BLANK: Superblock = Superblock {
-    leg: 0,
-    shape: [0; 5],
-    set: [0; 2],
-    seq: 0,
-    gen: Gen { epoch: 0, tag: 0 },
-    before: Gen { epoch: 0, tag: 0 },
-    floor: 0,
-    clean: false,
-    data: 0,
-    lost: 0,
-    upto: [OUT; 16],
-    since: [0; 16],
-};
-
 impl Default for Members {
     fn default() -> Members {
         Members {
@@ -104,7 +92,7 @@ impl Default for Members {
             settled: 0,
             writing: 0,
             flying: 0,
-            sb: BLANK,
+            sb: Superblock::BLANK,
             epoch: 0,
             checkpoint: Checkpoint::None,
             last: false,
@@ -154,37 +142,52 @@ impl Parity {
         }
     }
 
-    /// A generation that was never in force. Two sessions with the same seed may follow the same one with the same epoch,
-    /// when the later has not found what the earlier wrote. Then a leg that the earlier used is missing in the later, so the
-    /// legs that are in tell them apart.
-    pub(super) fn next_generation(&mut self) {
-        let before = self.members.sb.gen;
+    /// A generation that was never in force. Two sessions with the same seed may follow the same one with the same
+    /// epoch, when the later has not found what the earlier wrote, or a leg was put back from an older copy. The
+    /// time, the state, and the legs that are in tell them apart.
+    pub(super) fn next_generation(&mut self, state: State, now: Instant) {
+        let head = &self.members.sb.head;
+        let before = head.generation;
         let epoch = self.members.epoch + 1;
-        let root = Rng::new(self.seed).fork(before.tag).fork(self.members.sb.seq);
+        let root = Rng::new(self.seed).fork(before.tag).fork(head.seq).fork(now.0 << 2 | state as u64);
         let mut rng = root.fork(u64::from(self.legs_in())).fork(epoch);
         self.members.epoch = epoch;
-        self.members.sb.before = before;
-        self.members.sb.gen = Gen { epoch, tag: rng.bits() };
+        let head = &mut self.members.sb.head;
+        head.remember(before);
+        (head.base, head.state) = (before, state);
+        head.generation = Gen { epoch, tag: rng.bits() };
         self.journal.next = self.journal.next.max(epoch << 40);
     }
 
     /// Writes the superblocks of all legs that are in.
     pub(super) fn write_superblocks(&mut self, cx: &mut Cx<'_>) {
-        self.members.sb.seq += 1;
+        let full = self.not_full() == 0;
+        let head = &mut self.members.sb.head;
+        head.seq += 1;
+        head.together = if full { cx.now.0 } else { head.together };
         self.members.writing = self.members.version;
         let mut upto = [OUT; 16];
         for (to, leg) in upto.iter_mut().zip(&mut self.legs) {
             *to = leg.durable;
             leg.naming = leg.durable;
         }
+        let in_force = u64::from(self.legs_in());
         for leg in bits(self.legs_in()) {
             let l = &mut self.legs[leg];
             l.slot ^= 1;
             let offset = ByteOffset(l.layout.superblocks[usize::from(l.slot)]);
             let payload = cx.pool.allocate_metadata(ByteLen(PAGE));
             let page = cx.pool.bytes_mut(payload, ByteLen(PAGE));
-            let sb = Superblock {
+            let head = member::Superblock {
                 leg: leg as u8,
+                leg_bytes: l.layout.leg.0,
+                served: self.limits.capacity.0,
+                members: self.geometry.legs,
+                in_force,
+                ..self.members.sb.head
+            };
+            let sb = Superblock {
+                head,
                 shape: self.shape,
                 data: self.geometry.data,
                 lost: self.lost.encode(page),
@@ -242,7 +245,7 @@ impl Parity {
                 self.ready.push_back(i);
             }
         } else if m.settled != m.version {
-            self.next_generation();
+            self.next_generation(State::Pair, cx.now);
             self.write_superblocks(cx);
         }
     }
@@ -301,7 +304,7 @@ impl Parity {
             self.members.sb.floor = floor;
             self.lost.flushed();
             self.members.ended = self.members.last;
-            self.members.sb.clean = self.members.last && self.rebuild.parity_upto >= self.geometry.data;
+            self.members.sb.head.clean = self.members.last && self.rebuild.parity_upto >= self.geometry.data;
             self.members.checkpoint = Checkpoint::Recording { floor };
             self.write_superblocks(cx);
         }

@@ -43,7 +43,7 @@
 
 mod admin;
 pub mod config;
-mod decide;
+pub mod decide;
 mod figures;
 mod journal;
 pub mod layout;
@@ -58,7 +58,7 @@ mod replay;
 mod scrub;
 mod write;
 
-pub use config::{kind, Fresh, OnMismatch, ParityConfig, ScrubConfig, WriteHole, PLANTS, STORY_PLANTS};
+pub use config::{Fresh, OnMismatch, PLANTS, ParityConfig, STORY_PLANTS, ScrubConfig, WriteHole, kind};
 
 use crate::locks::{Locks, Pass};
 use config::Planted;

@@ -6,19 +6,21 @@
 //! When a leg is missing that the superblock calls current, a new generation without it is written before anything is
 //! replayed: what is replayed makes its part old, and a start that is cut short may find it there again.
 //!
-//! Then the journal is replayed ([`super::replay`]), all legs are
-//! flushed, and new superblocks with a new generation say that the journal is empty. A cut on the way changes nothing: the
-//! same is found again, by the same legs.
+//! Then the journal is replayed ([`super::replay`]), all legs are flushed, and the array is opened under a fresh
+//! generation in two phases ([`crate::member`]). The first says of the journal what the legs said before: who is
+//! put back from a copy of the last stop needs it still. The second says that it is empty. A cut on the way
+//! changes nothing: the same is found again, by the same legs.
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
 use super::config::Fresh;
-use super::layout::{Superblock, OUT, PAGE};
+use super::layout::{OUT, PAGE, Superblock};
 use super::lost::Lost;
 use super::member::Seen;
 use super::piece::FLUSH;
 use super::replay::Part;
-use super::{bits, Parity, Run, Tag};
+use super::{Parity, Run, Tag, bits};
+use crate::member::{self, State};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, OpenError, ReqId, Rng};
 
 /// Failed requests of a start that are tried again.
@@ -55,6 +57,9 @@ pub(super) enum Step {
     /// They are written to their places.
     Redo,
     Flush,
+    /// All legs say durably that the array is being opened.
+    Announce,
+    /// The superblocks under which requests are served are durable.
     Record,
 }
 
@@ -136,7 +141,8 @@ impl Parity {
             Step::Exclude => Ok(self.read_journal(cx)),
             Step::Headers => Ok(self.order_entries(cx)),
             Step::Load => Ok(self.redo(cx)),
-            Step::Flush => Ok(self.open_record(cx)),
+            Step::Flush => Ok(self.open_announce(cx)),
+            Step::Announce => Ok(self.open_record(cx)),
             Step::Record => return self.serve(cx),
             _ => return,
         };
@@ -250,19 +256,22 @@ impl Parity {
             None => Slot::Foreign,
         };
         if self.opening.step != Step::Superblocks {
-            let ours = |sb: &Superblock| sb.set == self.members.sb.set && usize::from(sb.leg) == leg;
+            let ours =
+                |sb: &Superblock| sb.head.set == self.members.sb.head.set && usize::from(sb.head.leg) == leg;
             let (seen, epoch) = match found {
                 _ if error.is_some() => (Seen::Refused, 0),
-                Slot::Valid(sb) => (if ours(&sb) { Seen::Ours } else { Seen::Refused }, sb.gen.epoch),
+                Slot::Valid(sb) => {
+                    (if ours(&sb) { Seen::Ours } else { Seen::Refused }, sb.head.generation.epoch)
+                }
                 Slot::Foreign => (Seen::Unknown, 0),
                 Slot::Blank => (Seen::Blank, 0),
             };
             return self.join_seen(leg, seen, epoch, cx);
         }
-        if let Some(error) = error {
-            if self.once_more(id, leg, error.kind, cx) {
-                return;
-            }
+        if let Some(error) = error
+            && self.once_more(id, leg, error.kind, cx)
+        {
+            return;
         }
         self.opening.slots[leg][slot as usize] = found;
         self.opening.lists[leg][slot as usize] = list;
@@ -277,7 +286,7 @@ impl Parity {
         if !self.journaled || all_are_here || self.planted.replayed_before_out {
             return self.read_journal(cx);
         }
-        self.next_generation();
+        self.next_generation(State::Pair, cx.now);
         self.write_superblocks(cx);
         Step::Exclude
     }
@@ -289,8 +298,8 @@ impl Parity {
             return Err(OpenError::Refused { why, remedy: "create the array first".into() });
         }
         let mut rng = Rng::new(self.seed);
-        self.members.sb.set = [rng.bits(), rng.bits()];
-        self.members.sb.seq = 0;
+        self.members.sb.head.set = [rng.bits(), rng.bits()];
+        self.members.sb.head.seq = 0;
         self.members.sb.since = [0; 16];
         let data = self.geometry.data;
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.slot) = (data, data, 1));
@@ -303,7 +312,7 @@ impl Parity {
                 self.rebuild.parity_upto = 0;
             }
         }
-        self.next_generation();
+        self.next_generation(State::Pair, cx.now);
         self.write_superblocks(cx);
         Ok(Step::Create)
     }
@@ -327,13 +336,35 @@ impl Parity {
         }
     }
 
-    fn open_record(&mut self, cx: &mut Cx<'_>) -> Step {
+    /// First phase: all legs say which generation is to be in force, and which one they had.
+    fn open_announce(&mut self, cx: &mut Cx<'_>) -> Step {
         self.lost.flushed();
-        self.next_generation();
+        let had = self.members.sb.head;
+        self.next_generation(State::Opening, cx.now);
+        if self.planted.opening_keeps_gen {
+            self.members.sb.head = member::Superblock { state: State::Opening, ..had };
+        }
+        if self.planted.opening_forgets_journal {
+            self.members.sb.floor = self.members.epoch << 40;
+        }
+        if self.planted.opening_in_one_phase {
+            return self.open_record(cx);
+        }
+        self.write_superblocks(cx);
+        Step::Announce
+    }
+
+    /// Second phase: from now on whatever says less is old.
+    fn open_record(&mut self, cx: &mut Cx<'_>) -> Step {
         let next = self.members.epoch << 40;
         self.journal.restart(next);
         self.members.sb.floor = next;
-        self.members.sb.clean = false;
+        self.members.sb.head.clean = false;
+        if self.planted.opening_in_one_phase {
+            self.members.sb.head.state = State::Pair;
+        } else if !self.planted.served_while_opening {
+            self.members.sb.head.end_opening();
+        }
         self.write_superblocks(cx);
         Step::Record
     }

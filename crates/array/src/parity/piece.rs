@@ -5,7 +5,7 @@
 //! begins or ends inside a chunk makes up to three rectangles of a row; they do not overlap and go at the same time. A rebuild and
 //! a scrub have pieces of no job.
 
-use super::{bits, Parity, Run, Tag, NONE};
+use super::{NONE, Parity, Run, Tag, bits};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 

@@ -5,7 +5,7 @@
 //! could not return is written back to it under the same lock, so the read is answered after that.
 
 use super::piece::{Phase, Piece};
-use super::{bits, Parity, Run, Tag};
+use super::{Parity, Run, Tag, bits};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload};
 

@@ -7,7 +7,7 @@
 
 use super::layout::PAGE;
 use super::piece::{Kind, Phase, Piece};
-use super::{bits, Parity, Run, Tag, NONE, REBUILD};
+use super::{NONE, Parity, REBUILD, Run, Tag, bits};
 use crate::locks::Claim;
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Instant, Op, Span};
 

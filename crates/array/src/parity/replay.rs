@@ -7,7 +7,7 @@
 use super::journal::sum_of;
 use super::layout::{Entry, PAGE};
 use super::open::Step;
-use super::{bits, Parity, Tag};
+use super::{Parity, Tag, bits};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, Op, Payload, ReqId};
 
 /// Headers read at once on a leg.
@@ -59,7 +59,7 @@ impl Parity {
         } else if tag == Tag::Header {
             let bytes = cx.pool.bytes(cx.requests[id].payload, ByteLen(PAGE));
             let sb = &self.members.sb;
-            let entry = Entry::decode(bytes).filter(|e| e.set == sb.set && e.seq >= sb.floor);
+            let entry = Entry::decode(bytes).filter(|e| e.set == sb.head.set && e.seq >= sb.floor);
             if let Some(entry) = entry {
                 self.opening.parts.push(Part { leg, slot: index, entry, payload: Payload::NONE });
             }

@@ -24,9 +24,9 @@
 
 use super::layout::PAGE;
 use super::piece::{Kind, Phase};
-use super::{bits, Parity, Run, Tag, NONE, SCRUB};
+use super::{NONE, Parity, Run, SCRUB, Tag, bits};
 use crate::locks::Claim;
-use crate::scrub::{Course, Pass, PATIENCE};
+use crate::scrub::{Course, PATIENCE, Pass};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, DeviceEvent, Draft, Flags, Instant, Notice, Op, PayloadPool, ReqId, Sector,
     Stamp,

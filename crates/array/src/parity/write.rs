@@ -14,7 +14,7 @@
 //! 4. *Answer.* When all legs have answered and the superblocks name those that did not take it.
 
 use super::piece::{Kind, Phase, Piece};
-use super::{bits, Parity, Run, Tag, NONE};
+use super::{NONE, Parity, Run, Tag, bits};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
 /// How the parity of a piece is found, and the legs that are read for it.

@@ -6,7 +6,7 @@
 
 use nandu_base::{
     ByteLen, Cx, DeviceEvent, ErrorKind, Flags, Instant, IoError, Limits, Machine, Op, Payload, PayloadPool,
-    ReqId, Rng, Sector, Stamp, Step, TimerKey, SECTOR,
+    ReqId, Rng, SECTOR, Sector, Stamp, Step, TimerKey,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const ZERO: Cell = Cell::Stamp(Stamp::ZERO);
 /// A write that did not survive a flush yet: its position in the order of completions, and the data.
 type Version = (u64, Cell);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Disk {
     pub size: ByteLen,
     durable: BTreeMap<u64, Cell>,
@@ -55,7 +55,7 @@ pub struct Disk {
     pub forgets: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     id: ReqId,
     op: Op,
@@ -90,6 +90,12 @@ impl Disk {
             trims_unsupported: false,
             forgets: false,
         }
+    }
+
+    /// What the medium holds, as a copy that somebody makes of it while nothing uses it.
+    pub fn copy(&self) -> Disk {
+        assert!(self.pending.is_empty(), "it is in use");
+        self.clone()
     }
 
     /// What a read would return now.

@@ -2,7 +2,7 @@
 
 use super::oracle::Answer;
 use nandu_base::{
-    Instant, Notice, Op, PayloadPool, ReqId, Request, RequestTable, Sector, Stamp, TimerKey, SECTOR,
+    Instant, Notice, Op, PayloadPool, ReqId, Request, RequestTable, SECTOR, Sector, Stamp, TimerKey,
 };
 use nandu_stack::Driver;
 use std::collections::BTreeMap;

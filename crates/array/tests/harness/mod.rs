@@ -7,11 +7,11 @@ pub mod disk;
 mod events;
 pub mod oracle;
 
-use disk::{lose, Disk, Leg, Shared};
+use disk::{Disk, Leg, Shared, lose};
 use events::{Due, Events};
 use nandu_base::{
     Admin, AdminError, BuildContext, ByteLen, ByteOffset, Content, DeviceConfig, DeviceEvent, Flags, Instant,
-    Notice, OpenError, OpenHow, Payload, Precondition, ReqId, Span, TenantId, TimerKey, SECTOR,
+    Notice, OpenError, OpenHow, Payload, Precondition, ReqId, SECTOR, Span, TenantId, TimerKey,
 };
 use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};

@@ -1,7 +1,7 @@
 //! What every sector may hold: the judge of all reads.
 
 use super::{Subject, World};
-use nandu_base::{ErrorKind, Op, Payload, Stamp, SECTOR};
+use nandu_base::{ErrorKind, Op, Payload, SECTOR, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Serial of writes that are zeros.

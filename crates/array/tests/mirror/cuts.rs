@@ -2,7 +2,8 @@
 
 use crate::random::seeds;
 use crate::scenarios::newest as superblock;
-use crate::world::{Setup, World, A, B};
+use crate::world::{A, B, Setup, World};
+use nandu_array::mirror::decide::common;
 use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode};
 use nandu_base::{Op, OpenHow, Rng, Span};
 
@@ -289,8 +290,10 @@ fn die_everywhere(story: Story, leg: usize, setup: &Setup) -> Result<(), String>
         }
         let ended = !w.is_over();
         w.cut();
-        let gens = [A, B].map(|l| superblock(&w, l).map(|sb| sb.gen));
-        if gens[0].is_some() && gens[0] == gens[1] {
+        let records = [A, B].map(|l| superblock(&w, l));
+        if let [Some(a), Some(b)] = &records
+            && common(a, b).is_some()
+        {
             (w.disk(leg).lost, w.disk(1 - leg).lost) = (true, false);
             w.may_lose = true;
             let alone = OpenHow { alone: true, ..OpenHow::default() };

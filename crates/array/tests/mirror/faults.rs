@@ -1,7 +1,7 @@
 //! Stories of legs that fail what they are asked.
 
-use crate::scenarios::{made, ok, quiet, refusal, superblock, until_pair, written, PLAIN};
-use crate::world::{Setup, A, B};
+use crate::scenarios::{PLAIN, made, ok, quiet, refusal, superblock, until_pair, written};
+use crate::world::{A, B, Setup};
 use nandu_array::mirror::ReadPolicy;
 use nandu_base::{ByteLen, ErrorKind, Op};
 
@@ -128,7 +128,7 @@ fn a_failed_flush_is_never_retried() {
         let f = w.flush();
         w.wait(&[f]);
         assert!(w.is_ok(f), "the other leg has it, and says so durably");
-        assert!(superblock(&w, 1 - leg).solo);
+        assert!(superblock(&w, 1 - leg).is_solo());
         assert_eq!(w.counter(["leg_a_is_member", "leg_b_is_member"][leg]), 0);
         ok(&w);
     }

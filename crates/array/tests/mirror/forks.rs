@@ -1,6 +1,6 @@
 //! What an operator can do to a set: legs that went on alone, in turns, and met again.
 
-use crate::world::{Setup, World, A, B};
+use crate::world::{A, B, Setup, World};
 use nandu_base::{OpenHow, Rng, Span};
 
 /// One leg goes on alone, perhaps the other one too, and both meet: at a start, or while one of them serves. A fork must

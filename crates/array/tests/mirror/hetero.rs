@@ -1,8 +1,8 @@
 //! Single stories of a hetero-mirror: who lags, who freezes, what is exposed.
 
-use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
+use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
 use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };

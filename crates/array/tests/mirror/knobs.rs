@@ -1,9 +1,9 @@
 //! The knobs beside upkeep: regions declared ahead, requests under way on a leg, who leads.
 
 use crate::upkeep::{made, rested, written};
-use crate::world::{Setup, A, B};
-use nandu_array::mirror::hetero::FlushMode;
+use crate::world::{A, B, Setup};
 use nandu_array::mirror::Lead;
+use nandu_array::mirror::hetero::FlushMode;
 use nandu_base::{ByteLen, Span};
 
 /// Writes that waited for a record in a sequential stream over 48 regions, in steps of half a region.

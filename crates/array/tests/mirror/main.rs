@@ -7,6 +7,7 @@ mod forks;
 mod harness;
 mod hetero;
 mod knobs;
+mod old;
 mod options;
 mod plants;
 mod random;

@@ -3,7 +3,7 @@
 use crate::scenarios::{made, written};
 use crate::world::Setup;
 use nandu_array::mirror::layout::Layout;
-use nandu_array::mirror::{kind, MirrorConfig, ReadPolicy};
+use nandu_array::mirror::{MirrorConfig, ReadPolicy, kind};
 use nandu_base::{BuildContext, ByteLen, DeviceConfig, Limits, Precondition, Span};
 use std::collections::BTreeSet;
 
@@ -104,7 +104,7 @@ fn each_read_policy_chooses_its_leg() {
 #[test]
 fn a_latency_aware_mirror_reads_from_the_faster_leg() {
     use nandu_base::{Flags, Op};
-    use nandu_stack::{builtin, testbed::Testbed, BuildOptions};
+    use nandu_stack::{BuildOptions, builtin, testbed::Testbed};
     let reads = |policy: &str| {
         let mut stack = format!(
             "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\

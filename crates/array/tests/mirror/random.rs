@@ -1,8 +1,8 @@
 //! Random lives of a mirror: everything at once, from a seed.
 
-use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
+use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Lead;
+use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
 use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Single stories: what must happen in each state, step by step.
 
-use crate::world::{Setup, World, A, B};
-use nandu_array::mirror::layout::Superblock;
+use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Fresh;
+use nandu_array::mirror::layout::{Superblock, decode_superblock};
 use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, OpenHow, Span, Stamp};
 
 pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
@@ -50,7 +50,7 @@ pub(super) fn refusal(result: Result<(), OpenError>) -> String {
 
 /// The newest superblock of a leg, if it has one.
 pub fn newest(w: &World, leg: usize) -> Option<Superblock> {
-    let slots = w.layout.slots.map(|at| Superblock::decode(&w.disk(leg).record(at)));
+    let slots = w.layout.slots.map(|at| decode_superblock(&w.disk(leg).record(at)));
     slots.into_iter().flatten().max_by_key(|sb| sb.seq)
 }
 
@@ -130,7 +130,7 @@ fn a_pair_leg_alone_starts_only_when_told() {
         w.open(ALONE).expect("told to");
         w.read_all();
         written(&mut w, 200, 5);
-        assert!(superblock(&w, leg).solo);
+        assert!(superblock(&w, leg).is_solo());
         w.cut();
         w.open(PLAIN).expect("Solo by now");
         w.back(1 - leg);
@@ -166,7 +166,7 @@ fn an_older_leg_that_is_solo_is_not_overwritten() {
     let mut w = made(Setup::small(7));
     w.lose(A);
     w.run(1000);
-    assert!(superblock(&w, B).solo);
+    assert!(superblock(&w, B).is_solo());
     w.cut();
     // B went on; A is started by force, then both meet.
     (w.disk(A).lost, w.disk(B).lost) = (false, true);
@@ -239,7 +239,7 @@ fn an_old_leg_is_copied_in_full() {
 #[test]
 fn a_leg_that_is_lost_in_every_rejoin_is_still_known() {
     let mut w = made(Setup::small(11));
-    let old = superblock(&w, B).gen;
+    let old = superblock(&w, B).generation;
     w.lose(B);
     w.run(1000);
     for turn in 0..12 {
@@ -251,9 +251,9 @@ fn a_leg_that_is_lost_in_every_rejoin_is_still_known() {
         w.disk(B).hold_back();
         w.lose(B);
         w.run(1000);
-        assert_eq!(superblock(&w, B).gen, old, "turn {turn}: the new superblock got lost");
+        assert_eq!(superblock(&w, B).generation, old, "turn {turn}: the new superblock got lost");
     }
-    assert!(superblock(&w, A).gen.epoch > old.epoch + 8);
+    assert!(superblock(&w, A).generation.epoch > old.epoch + 8);
     w.cut();
     w.disk(B).lost = false;
     w.open(PLAIN).expect("an old leg is no split brain");
@@ -400,8 +400,8 @@ fn a_leg_that_leaves_during_a_resync_comes_back() {
         w.back(B);
         w.run(150);
     }
-    let gen = superblock(&w, A).gen;
-    assert!(gen.epoch >= 4, "every time alone is a generation of its own: {gen:?}");
+    let generation = superblock(&w, A).generation;
+    assert!(generation.epoch >= 4, "every time alone is a generation of its own: {generation:?}");
     quiet(&mut w);
 }
 

@@ -1,6 +1,6 @@
 //! How a mirror is looked after: scrub, replacement, planned swaps, what it says of itself, and the knobs beside them.
 
-use crate::world::{Setup, World, A, B};
+use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::hetero::FlushMode;
 use nandu_array::mirror::{Lead, OnMismatch};
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenHow, Span};

@@ -99,11 +99,7 @@ impl Subject for Setup {
         self.soiled
     }
     fn slowness(&self, leg: usize) -> u64 {
-        if leg as u64 == self.slow_leg {
-            self.slow
-        } else {
-            1
-        }
+        if leg as u64 == self.slow_leg { self.slow } else { 1 }
     }
     fn content(&self) -> Content {
         self.content
@@ -126,12 +122,14 @@ impl Subject for Setup {
             ));
         }
         let unflushed = [A, B].into_iter().find_map(|leg| world.disk(leg).unflushed().next());
-        if let Some(sector) = unflushed {
-            if world.opened() == Some(Ok(())) && world.is_pair() && world.counter("dirty_regions") == 0 {
-                world.complain(format!(
-                    "clear_needs_both_flushed: sector {sector} is not durable and no D is set"
-                ));
-            }
+        if let Some(sector) = unflushed
+            && world.opened() == Some(Ok(()))
+            && world.is_pair()
+            && world.counter("dirty_regions") == 0
+        {
+            world.complain(format!(
+                "clear_needs_both_flushed: sector {sector} is not durable and no D is set"
+            ));
         }
     }
 

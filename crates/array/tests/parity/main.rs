@@ -3,6 +3,7 @@
 mod cuts;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod old;
 mod plants;
 mod random;
 mod scenarios;

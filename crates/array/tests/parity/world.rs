@@ -2,7 +2,7 @@
 //! acknowledged is durable, and no loss of legs may take it.
 
 use crate::harness::disk::Cell;
-use crate::harness::{self, oracle, Subject};
+use crate::harness::{self, Subject, oracle};
 use nandu_array::parity::layout::LegLayout;
 use nandu_array::parity::{ParityConfig, WriteHole};
 use nandu_base::{ByteLen, DeviceConfig};
@@ -79,11 +79,7 @@ impl Subject for Setup {
         self.soiled
     }
     fn slowness(&self, leg: usize) -> u64 {
-        if leg + 1 == self.config.legs.len() {
-            self.slow
-        } else {
-            1
-        }
+        if leg + 1 == self.config.legs.len() { self.slow } else { 1 }
     }
     fn acknowledges_durably(&self) -> bool {
         self.config.write_hole == WriteHole::Journal

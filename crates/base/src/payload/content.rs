@@ -1,6 +1,6 @@
 //! What payloads hold, sector by sector: reading, filling, copying and comparing it.
 
-use super::{Kind, Payload, PayloadPool, Sector, Stamp, RECORD};
+use super::{Kind, Payload, PayloadPool, RECORD, Sector, Stamp};
 use crate::units::{ByteLen, SECTOR};
 use std::sync::Arc;
 

@@ -4,7 +4,9 @@
 //! device holds of a dirty block does not matter. A block that is *destaged* is copied into a child write; when that ends
 //! well and the block was not written again meanwhile, it is clean and goes to the cache, if it is still in its lists.
 //! One write of a block is under way at a time. A destage that fails leaves its blocks dirty; what waited for it fails,
-//! and it is tried again when something waits for it next, or in time.
+//! and it is tried again when something waits for it next, or in time. A device that refuses is asked again only when
+//! somebody waits for a block or something comes from outside: a request, the timer, the end, a destage that ends well. So
+//! one moment never holds more tries than dirty blocks.
 //!
 //! A flush remembers how many blocks are dirty when it comes; each is counted off when the version of then, or a newer
 //! one, is below. Then the flush goes below. A write with FUA goes through, behind what is dirty of its blocks; so does a
@@ -130,6 +132,9 @@ pub struct Buffer {
     /// The newest write when the timer was set.
     timed: Option<u64>,
     closing: Option<u32>,
+    /// The device has refused a destage, or a read for padding, since something came from outside: only what somebody waits
+    /// for is tried.
+    refused: bool,
     tally: Tally,
 }
 
@@ -159,6 +164,7 @@ impl Buffer {
             due: 0,
             timed: None,
             closing: None,
+            refused: false,
             tally: Tally::default(),
         }
     }

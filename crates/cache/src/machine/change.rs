@@ -249,11 +249,6 @@ impl Cache {
         }
     }
 
-    /// Whether anything waits for dirty data to be below.
-    pub(super) fn changes_wait(&self) -> bool {
-        self.changes.iter().any(|c| !c.sent)
-    }
-
     /// The ranges that changes wait for.
     pub(super) fn next_awaited(&self) -> Option<Range> {
         self.changes.iter().find(|c| !c.sent).map(|c| c.blocks)

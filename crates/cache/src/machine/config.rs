@@ -201,11 +201,11 @@ impl CacheConfig {
 
     fn segment_blocks(&self, block: u64) -> Result<u64, BuildError> {
         let (own, theirs) = (self.segment, self.prefetch.segment());
-        if let (Some(own), Some(theirs)) = (own, theirs) {
-            if own != theirs {
-                let why = format!("{own}, but the prefetcher has segments of {theirs}: name one of them");
-                return Err(BuildError::at("segment", why));
-            }
+        if let (Some(own), Some(theirs)) = (own, theirs)
+            && own != theirs
+        {
+            let why = format!("{own}, but the prefetcher has segments of {theirs}: name one of them");
+            return Err(BuildError::at("segment", why));
         }
         let default = SEGMENT.0.clamp(block, block * u64::from(LINE_MAX));
         let segment = own.or(theirs).unwrap_or(ByteLen(default));

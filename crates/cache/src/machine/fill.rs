@@ -345,11 +345,7 @@ impl Cache {
 
     fn fill_flags(&self, ahead: bool) -> Flags {
         let flags = if ahead { Cache::AHEAD } else { Flags::NONE };
-        if self.config.tell_use {
-            flags.with(Flags::SPECULATIVE)
-        } else {
-            flags
-        }
+        if self.config.tell_use { flags.with(Flags::SPECULATIVE) } else { flags }
     }
 
     /// Tells which blocks of a fill were asked for, by rows.
@@ -420,7 +416,7 @@ impl Cache {
         fill.waiters.clear();
         self.spare_waiters.push(std::mem::take(&mut fill.waiters));
         if self.buffer.as_ref().is_some_and(|b| b.is_padded_by(number)) {
-            self.padded(cx);
+            self.padded(failed, cx);
         }
         first
     }

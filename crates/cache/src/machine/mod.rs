@@ -62,6 +62,12 @@ const EARLY_FLUSH: Plant = Plant::new(
     "a flush goes below before the blocks that were written are there",
 )
 .within("cache-write-back");
+const ASKS_ON: Plant = Plant::new(
+    "cache.asks-on",
+    "I-18",
+    "a device that refuses what is destaged is asked again in the same moment",
+)
+.within("cache-write-back");
 const NO_CULLING: Plant = Plant::new(
     "cache.no-culling",
     "I-2",
@@ -75,7 +81,7 @@ const IN_BOTH_LISTS: Plant =
 /// The machine kind `cache`.
 pub fn kind() -> Kind {
     Kind::of::<CacheConfig>("cache", "memory with prefetching and a choice of replacement, above a device")
-        .with_plants(&[STALE_HIT, STALE_FILL, EARLY_FLUSH, NO_CULLING, IN_BOTH_LISTS])
+        .with_plants(&[STALE_HIT, STALE_FILL, EARLY_FLUSH, ASKS_ON, NO_CULLING, IN_BOTH_LISTS])
 }
 
 /// Faults of the machine that are planted.
@@ -84,6 +90,7 @@ struct Planted {
     stale_hit: bool,
     stale_fill: bool,
     early_flush: bool,
+    asks_on: bool,
 }
 
 impl Planted {
@@ -92,6 +99,7 @@ impl Planted {
             stale_hit: cx.planted(STALE_HIT.name),
             stale_fill: cx.planted(STALE_FILL.name),
             early_flush: cx.planted(EARLY_FLUSH.name),
+            asks_on: cx.planted(ASKS_ON.name),
         }
     }
 }

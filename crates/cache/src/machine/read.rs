@@ -4,7 +4,7 @@ use super::{Cache, Tag};
 use crate::directory::Found;
 use crate::map::LineMap;
 use crate::prefetch::{Look, Range};
-use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, IoError, Op, ReqId, Step, SECTOR};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, Flags, IoError, Op, ReqId, SECTOR, Step};
 
 /// A read that waits.
 #[derive(Clone, Copy, Debug)]

@@ -279,10 +279,10 @@ impl AdaptiveCulling {
     /// Notes which blocks a culled segment loses.
     #[inline(always)]
     fn remember(&mut self, victim: Option<Victim>, lines: &[Line]) -> Option<Victim> {
-        if let Some(Victim::Prefetched(slot)) = victim {
-            if let Some(culled) = self.culled.get_mut(slot as usize) {
-                *culled |= lines[slot as usize].prefetched;
-            }
+        if let Some(Victim::Prefetched(slot)) = victim
+            && let Some(culled) = self.culled.get_mut(slot as usize)
+        {
+            *culled |= lines[slot as usize].prefetched;
         }
         victim
     }

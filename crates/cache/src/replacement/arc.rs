@@ -12,7 +12,7 @@
 //!
 //! Cost: 9 bytes for each line, and 24 to 40 for each of up to 2c ghosts. O(1) for each event.
 
-use super::{each_once, Arrival, Cause, Hit, Recall, Replacement, Victim};
+use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};

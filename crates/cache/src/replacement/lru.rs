@@ -6,7 +6,7 @@
 //!
 //! Cost: 8 bytes for each line, O(1) for each event.
 
-use super::{each_once, Arrival, Hit, Recall, Replacement, Victim};
+use super::{Arrival, Hit, Recall, Replacement, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List};
 use nandu_base::Violation;

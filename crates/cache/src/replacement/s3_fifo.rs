@@ -14,7 +14,7 @@
 //! Cost: 9 bytes for each line, and 24 to 40 for each ghost in a hashed table. O(1) for each event; a step that moves a
 //! line without letting one go is paid by the meetings that it uses up.
 
-use super::{each_once, Arrival, Cause, Hit, Recall, Replacement, Victim};
+use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};

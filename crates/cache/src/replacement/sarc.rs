@@ -12,7 +12,7 @@
 //!
 //! Cost: 16 bytes for each line, O(1) for each event.
 
-use super::{each_once, Arrival, Cause, Hit, Recall, Replacement, Victim};
+use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
 use crate::directory::Line;
 use crate::regioned::{Name, Places, Regioned};
 use nandu_base::{Counter, Violation};

@@ -10,7 +10,7 @@
 //!
 //! Cost: 16 bytes for each segment, O(1) for each event.
 
-use super::{each_once, Arrival, Cause, Victim};
+use super::{Arrival, Cause, Victim, each_once};
 use crate::directory::Line;
 use crate::regioned::{Name, Places, Regioned};
 use nandu_base::Violation;

@@ -10,7 +10,7 @@
 //! Cost: 9 bytes for each line. O(1) for each event, a step of the hand over a marked line being paid by the meeting
 //! that set the mark.
 
-use super::{each_once, Arrival, Hit, Recall, Replacement, Victim};
+use super::{Arrival, Hit, Recall, Replacement, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List, NONE};
 use nandu_base::Violation;

@@ -15,8 +15,9 @@ use nandu_base::{Precondition, Ratio, Span};
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
+pub(crate) use values::count;
 pub(crate) use values::precondition;
-use values::{fit_parser, format_parser, jobs, rate, set, time_scale, window};
+use values::{fit_parser, format_parser, jobs, rate, set, some, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -82,7 +83,7 @@ pub enum Command {
     /// Measure, convert and make traces
     #[command(
         subcommand,
-        after_help = "Example:\n  nandu trace generate mixed-zipf mixed.parquet --gen requests=10000"
+        after_help = "Example:\n  nandu trace generate mixed-zipf load.parquet --gen requests=10000"
     )]
     Trace(TraceCommand),
     /// Print a completion script for a shell
@@ -177,7 +178,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
     /// Take only the first N requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = some)]
     pub limit: Option<u64>,
     /// Format of the trace file; recognised by content without it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
@@ -194,8 +195,8 @@ pub struct LoadArgs {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Stack")]
 pub struct StackArgs {
-    /// Set an option of the stack, for example device.ssd.gc.kind=greedy
-    #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
+    /// Set an option of the stack, for example device.ssd.gc.kind=greedy; without a VALUE it is left out
+    #[arg(long, value_name = "PATH=[VALUE]", value_parser = set)]
     pub set: Vec<(String, String)>,
     /// State of every drive when the run begins: empty, filled, fragmented:SHARE, aged
     ///
@@ -219,6 +220,9 @@ pub struct OutArgs {
     /// Write a self-contained page with plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+    /// Replace files that are there, also inputs and what Nandu did not write
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `nandu demo`.
@@ -230,6 +234,9 @@ pub struct DemoArgs {
     /// Where the page with plots goes
     #[arg(long, value_name = "FILE.html", default_value = "nandu-demo.html")]
     pub report: PathBuf,
+    /// Replace the file of --report, also one that Nandu did not write
+    #[arg(long)]
+    pub force: bool,
     /// Seed of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -344,6 +351,9 @@ pub struct VerifyArgs {
     /// stack, stacks around such a machine are drawn
     #[arg(long, value_name = "FAULT")]
     pub plant: Option<String>,
+    /// Leave the sizes of a large stack as they are; else they are divided until a seed takes a moment
+    #[arg(long)]
+    pub full_size: bool,
     /// Print every request and answer; with one seed only
     #[arg(long)]
     pub log: bool,
@@ -406,7 +416,9 @@ pub struct ServeArgs {
     /// Start a redundant device on what is there, although the rest may hold newer data
     #[arg(long)]
     pub alone: bool,
-
+    /// Open damaged stores of emulated drives without what is damaged, and say what is gone
+    #[arg(long)]
+    pub salvage: bool,
     /// Blank members hold the same data everywhere, for example zeros: nothing is copied at the start
     #[arg(long, requires = "create")]
     pub assume_clean: bool,

@@ -1,7 +1,7 @@
 //! `nandu sweep`: what can be typed.
 
-use super::values::{precondition, set};
 use super::LoadArgs;
+use super::values::{precondition, set};
 use clap::Args;
 use nandu_base::Precondition;
 use nandu_sweep::Shard;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 pub(super) const SWEEP_EXAMPLES: &str = "\
 Examples:
-  nandu sweep small-ssd --trace mixed-zipf --limit 3000 --axis device.ssd.over_provisioning=0.1,0.2 --minimise p99
+  nandu sweep small-ssd --trace mixed-zipf --limit 3000 --axis device.ssd.spare_factor=0.1,0.2 --minimise p99
   nandu sweep hybrid.toml --trace Financial1.spc.zst --fit wrap --axis 'device.disk.spin_down=2 s,5 s,10 s' \\
     --bound 'lifetime>=5 years' --minimise p99 --minimise energy --out results
   nandu sweep stacks/sweeps/hybrid-ratio.toml --dry-run
@@ -49,8 +49,8 @@ pub struct SweepArgs {
     /// Let points count where requests came faster than they were served
     #[arg(long)]
     pub allow_saturated: bool,
-    /// Set an option of the stack in all points, for example device.ssd.gc.kind=greedy
-    #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
+    /// Set an option of the stack in all points, for example device.ssd.gc.kind=greedy; without a VALUE it is left out
+    #[arg(long, value_name = "PATH=[VALUE]", value_parser = set)]
     pub set: Vec<(String, String)>,
     /// State of every drive when a run begins, as for `nandu run` [default: filled]
     #[arg(long, value_name = "STATE", value_parser = precondition)]
@@ -85,6 +85,9 @@ pub struct SweepArgs {
     /// Write the winning stack file
     #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
     pub best: Option<PathBuf>,
+    /// Replace files that are there, also inputs and what Nandu did not write
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
     /// Runs at the same time [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<usize>,

@@ -1,11 +1,11 @@
 //! `nandu trace`: what can be typed.
 
-use super::values::{format_parser, jobs, BadLinesArg};
+use super::values::{BadLinesArg, format_parser, jobs, some};
 use crate::commands::mrc::{CacheSize, Policy};
 use crate::source::GenSetting;
 use clap::{Args, Subcommand};
-use nandu_base::units::parse_size;
 use nandu_base::ByteLen;
+use nandu_base::units::parse_size;
 use std::path::PathBuf;
 
 /// `nandu trace`.
@@ -69,7 +69,7 @@ pub struct MrcArgs {
 #[derive(Args, Debug, Clone)]
 pub struct ReadArgs {
     /// Take only the first N requests
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = some)]
     pub limit: Option<u64>,
     /// Format of the trace file; recognised by content without it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
@@ -114,6 +114,9 @@ pub struct WriteArgs {
     /// Leave out what the format has no word for, and count it
     #[arg(long)]
     pub drop: bool,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `nandu trace convert`.

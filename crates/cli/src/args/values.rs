@@ -1,7 +1,7 @@
 //! Values of options: words that mean one of several things, numbers with a unit.
 
-use clap::builder::RangedU64ValueParser;
 use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
 use nandu_base::units::{parse_ratio, parse_span};
 use nandu_base::{Precondition, Ratio, Span};
 use nandu_trace::fit::Fit;
@@ -43,6 +43,34 @@ pub(super) fn fit_parser() -> impl clap::builder::TypedValueParser<Value = Fit> 
     };
     PossibleValuesParser::new(Fit::ALL.map(|f| PossibleValue::new(f.name()).help(help(f))))
         .map(|name| Fit::ALL.into_iter().find(|f| f.name() == name).unwrap_or_default())
+}
+
+/// A number of things: `24000`, `24_000`, `2.4e4`, as long as it is whole.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no whole number; write for example 24000, 24_000 or 2.4e4");
+    let digits = text.trim().replace('_', "");
+    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((&digits, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let exponent: usize = exponent.strip_prefix('+').unwrap_or(exponent).parse().map_err(|_| wrong())?;
+    let part_is_digits = all_digits(part) || part.is_empty() && !mantissa.contains('.');
+    if !all_digits(whole) || !part_is_digits || exponent > 30 {
+        return Err(wrong());
+    }
+    let (inside, behind) = part.split_at(part.len().min(exponent));
+    if behind.bytes().any(|b| b != b'0') {
+        return Err(wrong());
+    }
+    let number = format!("{whole}{inside}{}", "0".repeat(exponent - inside.len()));
+    number.parse().map_err(|_| format!("`{text}` is more than {}", u64::MAX))
+}
+
+/// [`count`] of at least one.
+pub(super) fn some(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        0 => Err("at least 1 is needed".into()),
+        n => Ok(n),
+    }
 }
 
 /// The name of a trace format.
@@ -88,7 +116,8 @@ pub(super) fn window(text: &str) -> Result<(Span, Span), String> {
 pub(super) fn set(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().into(), value.trim().into())),
-        _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy".into()),
+        _ => Err("write PATH=VALUE, for example device.ssd.gc.kind=greedy, or PATH= to leave the option out"
+            .into()),
     }
 }
 
@@ -119,6 +148,22 @@ mod tests {
         for wrong in ["10ms", "12ms..10ms", "5us..5us", "a..b", "1..2"] {
             assert!(window(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_count_is_whole_and_exact() {
+        for (text, n) in
+            [("0", 0), ("24_000", 24_000), ("1e9", 1_000_000_000), ("2.40e1", 24), ("1E+3", 1000)]
+        {
+            assert_eq!(count(text), Ok(n), "{text}");
+        }
+        assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        for wrong in
+            ["", "-1", "1.5", "2.45e1", "1e-3", "e9", "1e", ".5e1", "1.e1", "1e31", "1e20", "x", "1 000"]
+        {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        assert!(some("0").is_err() && some("1").is_ok());
     }
 
     #[test]

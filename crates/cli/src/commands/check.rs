@@ -3,11 +3,10 @@
 use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::format::{short_hash, size};
-use crate::open::{self, open, Opened};
+use crate::open::{self, Opened, open};
 use crate::output;
 use crate::plan;
 use crate::table::Table;
-use crate::tenancy;
 use nandu_stack::Built;
 use serde::Serialize;
 use std::fmt::Write;
@@ -17,7 +16,7 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     if args.print {
         let texts: Result<Vec<String>, Failure> =
             args.stacks.iter().map(|name| open::text(name).map(|(text, _)| text)).collect();
-        return output::print(&texts?.concat());
+        return output::print_as_it_is(&texts?.concat());
     }
     let mut checked = Vec::new();
     let mut problems: Vec<String> = Vec::new();
@@ -69,7 +68,7 @@ fn show(opened: &Opened, built: &Built) -> String {
         let what = workload.table.trace.as_ref().or(workload.table.generator.as_ref());
         let _ = writeln!(out, "workload {}: {}", workload.name, what.map_or("", String::as_str));
     }
-    for line in tenancy::unheeded(&opened.stack) {
+    for line in opened.remarks() {
         let _ = writeln!(out, "note: {line}");
     }
     out

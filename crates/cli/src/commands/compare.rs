@@ -3,30 +3,32 @@
 use crate::args::CompareArgs;
 use crate::failure::Failure;
 use crate::format::{count, percent, short_hash, thousandths, time};
-use crate::open::{open, Opened};
-use crate::output;
+use crate::open::{Opened, named, open};
+use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{plan, Common, Plan};
+use crate::plan::{Common, Plan, plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
-use crate::tenancy;
-use crate::verdict::{self, all_cautions, Row};
-use nandu_sim::samples::Samples;
-use nandu_sim::tap::{run_tapped, Look};
+use crate::verdict::{self, Row, all_cautions};
 use nandu_sim::RunResult;
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{Look, run_tapped};
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Races stacks.
 pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
-    if let Some(path) = &args.out.report {
-        output::check_writable(path)?;
-    }
+    apart(&args.stacks)?;
     let mut stacks: Vec<Opened> =
         args.stacks.iter().map(|name| open(name, &args.stack.set)).collect::<Result<_, _>>()?;
     tell_apart(&mut stacks);
+    let outputs: Vec<(&Path, Kind)> =
+        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    let inputs: Vec<PathBuf> = stacks.iter().flat_map(|stack| stack.inputs(&args.load)).collect();
+    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     for stack in &stacks {
-        tenancy::unheeded(&stack.stack).iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
+        stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
     }
     let common = Common { seed: args.stack.seed, precondition: args.stack.precondition, talk };
     let plans = plan(stacks, &args.load, common)?;
@@ -42,6 +44,17 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())
+}
+
+/// No two stacks are given one name.
+fn apart(stacks: &[String]) -> Result<(), Failure> {
+    let names: Vec<&str> = stacks.iter().filter_map(|stack| named(stack).0).collect();
+    match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+        None => Ok(()),
+        Some((_, name)) => {
+            Err(Failure::input(format!("{name}=: two stacks have this name; give each a name of its own")))
+        }
+    }
 }
 
 /// Two rows of one name are told apart by the path, then by their place.

@@ -10,5 +10,5 @@ use clap_complete::Shell;
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "nandu", &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+    output::print_as_it_is(&String::from_utf8_lossy(&script))
 }

@@ -8,12 +8,12 @@
 //! mirror share the reads only.
 
 use crate::args::{DemoArgs, LoadArgs};
-use crate::commands::compare::{load_line, race, table, Race};
+use crate::commands::compare::{Race, load_line, race, table};
 use crate::failure::Failure;
-use crate::open::{open, Opened};
-use crate::output;
+use crate::open::{Opened, open};
+use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{plan, Common, Plan};
+use crate::plan::{Common, Plan, plan};
 use crate::report;
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
@@ -21,7 +21,7 @@ use nandu_base::{Precondition, Ratio};
 /// One row: its name, the built-in stack, the options that differ, and the state of the drives.
 type Entry = (&'static str, &'static str, &'static [(&'static str, &'static str)], Precondition);
 
-const SPARE_7: &[(&str, &str)] = &[("device.ssd.over_provisioning", "0.07")];
+const SPARE_7: &[(&str, &str)] = &[("device.ssd.spare_factor", "0.07")];
 const DFTL: &[(&str, &str)] = &[("device.ssd.mapping.kind", "dftl"), ("device.ssd.mapping.ram", "128 KiB")];
 const TPC: &[(&str, &str)] = &[("device.ssd.mapping.kind", "tpc"), ("device.ssd.mapping.ram", "128 KiB")];
 
@@ -41,7 +41,7 @@ const REQUESTS: u64 = 100_000;
 
 /// Races the built-in examples and writes a page with plots.
 pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
-    output::check_writable(&args.report)?;
+    output::allow(&[(&args.report, Kind::Page)], &[], args.force)?;
     let plans = plans(args.seed)?;
     let rows = race(&plans, parallel::cores(), true, talk)?;
     report::write(&args.report, "nandu demo", &rows)?;

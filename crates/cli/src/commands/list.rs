@@ -9,11 +9,11 @@ use crate::source::plain;
 use crate::table::Table;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
-use nandu_stack::{builtin, Stack};
-use nandu_trace::formats::Kind;
-use nandu_trace::synth::{Synth, SYNTHS};
+use nandu_stack::{Stack, builtin};
 use nandu_trace::FORMATS;
-use serde_json::{json, Map, Value};
+use nandu_trace::formats::Kind;
+use nandu_trace::synth::{SYNTHS, Synth};
+use serde_json::{Map, Value, json};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
 const ALL: [Listed; 7] = [
@@ -58,7 +58,7 @@ fn as_text(what: Listed, heading: bool) -> String {
     let table = match what {
         Listed::Machines => machines(),
         Listed::Profiles => {
-            return with_heading(what, heading, &format!("{}\n{}", profiles(), disk_profiles()))
+            return with_heading(what, heading, &format!("{}\n{}", profiles(), disk_profiles()));
         }
         Listed::Generators | Listed::Traces => return with_heading(what, heading, &generators()),
         Listed::Formats => formats(),
@@ -70,11 +70,7 @@ fn as_text(what: Listed, heading: bool) -> String {
 }
 
 fn with_heading(what: Listed, heading: bool, text: &str) -> String {
-    if heading {
-        format!("{}\n\n{text}", name(what).to_uppercase())
-    } else {
-        text.into()
-    }
+    if heading { format!("{}\n\n{text}", name(what).to_uppercase()) } else { text.into() }
 }
 
 fn machines() -> Table {
@@ -140,8 +136,9 @@ fn generators() -> String {
     let mut text = table.to_string();
     text.push_str("\nparameters, set by --gen KEY=VALUE:\n");
     for synth in SYNTHS {
+        let schema = (synth.schema)().to_value();
         let pairs: Vec<String> =
-            parameters(synth).iter().map(|(k, v)| format!("{k}={}", readable(k, v))).collect();
+            parameters(synth).iter().map(|(k, v)| format!("{k}={}", readable(k, v, &schema))).collect();
         text.push_str(&format!("  {}: {}\n", synth.name, pairs.join(", ")));
     }
     text
@@ -151,10 +148,12 @@ fn parameters(synth: &Synth) -> Map<String, Value> {
     (synth.defaults)().as_object().cloned().unwrap_or_default()
 }
 
-/// A default as one would type it.
-fn readable(key: &str, value: &Value) -> String {
+/// A default as one would type it. `schema` is that of the parameters: it says which are sizes.
+fn readable(key: &str, value: &Value, schema: &Value) -> String {
+    let is_size = schema["properties"][key]["$ref"] == "#/$defs/Size";
     match value.as_u64() {
-        Some(bytes) if key != "requests" => size(bytes).replace(' ', ""),
+        Some(bytes) if is_size => size(bytes).replace(' ', ""),
+        Some(number) => number.to_string(),
         _ => match plain(value).strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok()) {
             Some(ns) => nandu_base::Span(ns).to_string().replace(' ', ""),
             None => plain(value),

@@ -11,10 +11,10 @@ use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_size;
 use nandu_base::{ByteLen, Op, Ratio, SECTOR};
-use nandu_cache::page_sim::{simulate, Access, Lookup, PageCache, PageResult};
+use nandu_cache::page_sim::{Access, Lookup, PageCache, PageResult, simulate};
 use nandu_cache::replacement::{AdaptiveConfig, LineOf, ReplacementConfig};
-use nandu_trace::fit::{fit, Fit};
-use nandu_trace::pages::{page_range, PageSet};
+use nandu_trace::fit::{Fit, fit};
+use nandu_trace::pages::{PageSet, page_range};
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::{Record, Trace};
 use serde::Serialize;
@@ -188,11 +188,7 @@ fn segment_blocks(segment: ByteLen) -> Result<u64, Failure> {
 fn default_sizes(footprint: u64) -> Vec<u64> {
     let size = |k: u32| {
         let halved = footprint >> (k / 2);
-        if k.is_multiple_of(2) {
-            halved
-        } else {
-            ((u128::from(halved) * 46_341) >> 16) as u64
-        }
+        if k.is_multiple_of(2) { halved } else { ((u128::from(halved) * 46_341) >> 16) as u64 }
     };
     let mut sizes: Vec<u64> = (0..SIZES).map(size).filter(|&s| s > 0).collect();
     sizes.reverse();

@@ -16,9 +16,5 @@ pub fn probe(args: &ProbeArgs, talk: Talk) -> Result<(), Failure> {
     } else {
         device::probe(Path::new(&args.target), args.seed, talk)?
     };
-    if args.json {
-        output::print_json(&figures)
-    } else {
-        output::print(&text(&figures))
-    }
+    if args.json { output::print_json(&figures) } else { output::print(&text(&figures)) }
 }

@@ -3,11 +3,11 @@
 use crate::args::ReproduceArgs;
 use crate::failure::Failure;
 use crate::format::three;
-use crate::output;
+use crate::output::{self, Kind};
 use crate::parallel;
 use crate::reproduce::expected::Verdict;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::{self, Figure, Outcome, Paper, Reproduction, Sheet, PAPERS};
+use crate::reproduce::{self, Figure, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
 use crate::talk::Talk;
 use nandu_base::registry::nearest;
@@ -17,9 +17,10 @@ use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
 pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
-    if let Some(path) = &args.out.report {
-        output::check_writable(path)?;
-    }
+    let recorded: Vec<&Path> = args.recorded.iter().map(|(_, file)| Path::new(file)).collect();
+    let outputs: Vec<(&Path, Kind)> =
+        args.out.report.iter().map(|path| (path.as_path(), Kind::Page)).collect();
+    output::allow(&outputs, &recorded, args.out.force)?;
     let papers: Vec<&Paper> = match &args.paper {
         Some(name) => vec![reproduce::paper(name)?],
         None => PAPERS.iter().collect(),
@@ -146,11 +147,7 @@ fn reasons(outcomes: &[Outcome]) -> String {
 
 /// A measured figure with three digits; differences may be below zero.
 fn figure(value: f64) -> String {
-    if value < 0.0 {
-        format!("-{}", three(-value))
-    } else {
-        three(value)
-    }
+    if value < 0.0 { format!("-{}", three(-value)) } else { three(value) }
 }
 
 /// How many claims came out how.

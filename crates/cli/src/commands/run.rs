@@ -10,8 +10,8 @@ use crate::format::{
 };
 use crate::life::life;
 use crate::open::open;
-use crate::output;
-use crate::plan::{plan, Common, Plan};
+use crate::output::{self, Kind};
+use crate::plan::{Common, Plan, plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -19,18 +19,19 @@ use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
-use nandu_sim::verify::{run_verified, VerifiedError};
+use nandu_sim::verify::{VerifiedError, run_verified};
 use nandu_sim::{RunOptions, RunResult, RunWorkload};
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Replays a trace on one stack.
 pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
-    if let Some(path) = &args.out.report {
-        output::check_writable(path)?;
-    }
-    explain::check_writable(&args.explain)?;
     let opened = open(&args.stack, &args.stacks.set)?;
-    tenancy::unheeded(&opened.stack).into_iter().for_each(|line| talk.note(line));
+    let mut outputs = explain::outputs(&args.explain);
+    outputs.extend(args.out.report.iter().map(|path| (path.as_path(), Kind::Page)));
+    let inputs = opened.inputs(&args.load);
+    output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
+    opened.remarks().into_iter().for_each(|line| talk.note(line));
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
     let plans = plan(vec![opened], &args.load, common)?;
     // Tenants over time are part of the record.
@@ -293,7 +294,7 @@ fn layers(result: &RunResult) -> Table {
 }
 
 fn busy(layer: &LayerResult, span_ns: u64) -> String {
-    let used = layer.busy_ns.iter().filter(|(_, &ns)| ns > 0);
+    let used = layer.busy_ns.iter().filter(|&(_, &ns)| ns > 0);
     let average = |ns: u64| three(ns as f64 / span_ns.max(1) as f64);
     used.map(|(resource, &ns)| format!("{} {resource}s", average(ns))).collect::<Vec<_>>().join(", ")
 }
@@ -305,7 +306,7 @@ fn counters(result: &RunResult) -> String {
         let used: Vec<String> = layer
             .counters
             .iter()
-            .filter(|(_, &value)| value > 0)
+            .filter(|&(_, &value)| value > 0)
             .map(|(name, &value)| format!("{} {}", words(name), count(value)))
             .collect();
         if used.is_empty() {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
     let opened = open(&args.stack, &args.set)?;
+    opened.stack.notes.iter().for_each(|note| talk.note(note));
     let mut options = ServeOptions {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),
@@ -19,6 +20,7 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         pidfile: args.pidfile,
         create: args.create,
         alone: args.alone,
+        salvage: args.salvage,
         assume_clean: args.assume_clean,
         exports: args.export,
         read_only: args.read_only,

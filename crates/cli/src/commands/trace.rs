@@ -4,18 +4,18 @@ use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, W
 use crate::commands::mrc::mrc;
 use crate::failure::Failure;
 use crate::format::{count, plural, short_hash, size, three, time};
-use crate::output;
+use crate::output::{self, Kind};
 use crate::source::{self, Wanted};
 use crate::table::Table;
 use crate::talk::Talk;
-use nandu_base::registry::nearest;
 use nandu_base::ByteLen;
-use nandu_trace::fit::{fit, Fit};
+use nandu_base::registry::nearest;
+use nandu_trace::fit::{Fit, fit};
 use nandu_trace::record::MAX_END_SECTORS;
-use nandu_trace::stats::{stats, Stats, StatsOptions};
+use nandu_trace::stats::{Stats, StatsOptions, stats};
 use nandu_trace::synth::SYNTHS;
-use nandu_trace::write::{write, Unsupported, WriteReport};
-use nandu_trace::{formats, Format, Meta, Trace, FORMATS};
+use nandu_trace::write::{Unsupported, WriteReport, write};
+use nandu_trace::{FORMATS, Format, Meta, Trace, formats};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -128,11 +128,7 @@ fn short_name(source: &str) -> String {
 }
 
 fn some(n: u64) -> String {
-    if n == 0 {
-        "-".into()
-    } else {
-        count(n)
-    }
+    if n == 0 { "-".into() } else { count(n) }
 }
 
 fn share(percent: f64) -> String {
@@ -165,7 +161,7 @@ fn streams(stats: &Stats) -> Table {
 
 fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
-    output::check_writable(&args.output)?;
+    output::allow(&[(&args.output, Kind::Trace)], &[Path::new(&args.input)], args.write.force)?;
     let trace = source::read(&wanted(&args.input, &args.read), talk)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),
@@ -203,7 +199,7 @@ fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
             .with_help("`nandu list generators` shows them"));
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;
-    output::check_writable(&args.output)?;
+    output::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
     let trace = source::read(&wanted(&args.name, &args.read), talk)?;
     save(&trace, format, &args.output, &args.write, talk)
 }

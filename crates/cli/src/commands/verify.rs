@@ -24,9 +24,17 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         Some(plant) => Some(where_shown(plant)?),
         None => None,
     };
+    let shape = shape(args.stack.as_deref(), around)?;
+    let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk() };
+    if let Some(by) = divided_by {
+        talk.note(format!("sizes and blocks of the stack are divided by {by}; --full-size leaves them"));
+    }
     let options = VerifyOptions {
-        shape: shape(args.stack.as_deref(), around)?,
-        stack_name: args.stack.clone(),
+        shape,
+        stack_name: args
+            .stack
+            .clone()
+            .map(|name| if args.full_size { format!("{name} --full-size") } else { name }),
         first_seed: args.first_seed,
         seeds: args.seeds,
         crash: args.crash,
@@ -50,7 +58,7 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     bar.clear();
     let report = report.map_err(|VerifyError::Stack(error)| Failure::from(error))?;
     if args.json {
-        output::print_json(&as_json(args, &report))?;
+        output::print_json(&as_json(args, &report, divided_by))?;
     } else {
         output::print(&as_text(args, &report))?;
     }
@@ -72,7 +80,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     for kind in registry.kinds() {
         for plant in kind.plants {
             let options = VerifyOptions {
-                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?,
+                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?.shrunk().0,
                 plant: Some(plant.name.into()),
                 first_seed: args.first_seed,
                 seeds: args.seeds,
@@ -188,7 +196,7 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
     out
 }
 
-fn as_json(args: &VerifyArgs, report: &VerifyReport) -> serde_json::Value {
+fn as_json(args: &VerifyArgs, report: &VerifyReport, divided_by: Option<u64>) -> serde_json::Value {
     let failures: Vec<serde_json::Value> = report
         .failures
         .iter()
@@ -205,6 +213,7 @@ fn as_json(args: &VerifyArgs, report: &VerifyReport) -> serde_json::Value {
         "first_seed": args.first_seed,
         "crash": args.crash,
         "plant": args.plant,
+        "sizes_divided_by": divided_by.unwrap_or(1),
         "requests": report.requests,
         "events": report.events,
         "power_cuts": report.crashes,

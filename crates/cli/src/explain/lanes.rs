@@ -20,16 +20,18 @@ pub struct Picture {
     to: Span,
     requests: Vec<Ended>,
     lost: u64,
+    last_end: Span,
 }
 
 impl Picture {
     /// An empty picture of what happens from `from` to `to`.
     pub fn new(from: Span, to: Span) -> Picture {
-        Picture { from, to, requests: Vec::new(), lost: 0 }
+        Picture { from, to, requests: Vec::new(), lost: 0, last_end: Span::ZERO }
     }
 
     /// A request has ended.
     pub fn ended(&mut self, request: &Ended) {
+        self.last_end = self.last_end.longer(request.end);
         if request.arrival > self.to || request.end < self.from {
             return;
         }
@@ -43,6 +45,11 @@ impl Picture {
     /// From when to when.
     pub fn window(&self) -> (Span, Span) {
         (self.from, self.to)
+    }
+
+    /// When the last request of the run ended.
+    pub fn last_end(&self) -> Span {
+        self.last_end
     }
 
     /// Requests in it.

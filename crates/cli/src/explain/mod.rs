@@ -10,7 +10,7 @@ pub mod log;
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
 use crate::format::{count, size, time, words};
-use crate::output;
+use crate::output::{self, Kind};
 use crate::plan::Plan;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -18,12 +18,13 @@ use crate::verdict::{self, Row};
 use lanes::Picture;
 use log::Log;
 use nandu_base::{Phase, Span};
-use nandu_sim::samples::Samples;
-use nandu_sim::tap::{run_tapped, DeviceLanes, Ended, Look, Seen, Slowest, Tap};
 use nandu_sim::RunResult;
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{DeviceLanes, Ended, Look, Seen, Slowest, Tap, run_tapped};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 /// Least time that is shown before and after the slowest request.
 const MARGIN_MIN: Span = Span(100_000);
@@ -102,9 +103,10 @@ pub fn is_wanted(args: &ExplainArgs) -> bool {
     args.slowest.is_some() || args.log.is_some() || args.lanes.is_some()
 }
 
-/// Refuses early what could not be written at the end.
-pub fn check_writable(args: &ExplainArgs) -> Result<(), Failure> {
-    args.log.iter().chain(&args.lanes).try_for_each(|path| output::check_writable(path))
+/// The files that `args` ask for.
+pub fn outputs(args: &ExplainArgs) -> Vec<(&Path, Kind)> {
+    let log = args.log.iter().map(|path| (path.as_path(), Kind::RequestLog));
+    log.chain(args.lanes.iter().map(|path| (path.as_path(), Kind::Timeline))).collect()
 }
 
 /// Runs `plan` and looks closely; `sampled` says that a report will show the run over time.
@@ -173,13 +175,21 @@ fn run(
     let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();
     let Seen { result, tap, lanes, samples, .. } = done?;
+    if let Some(picture) = &tap.picture
+        && picture.window().0 > picture.last_end()
+    {
+        let ((from, to), end) = (picture.window(), picture.last_end());
+        return Err(Failure::input(format!(
+            "--window {from}..{to}: nothing is there, the last request ends at {end}"
+        )));
+    }
     if let (Some(log), Some(path)) = (tap.log, &args.log) {
         log.end().map_err(|e| Failure::unwritable(path, &e))?;
     }
     Ok(Done { result, slowest: tap.slowest, picture: tap.picture, devices: lanes, samples })
 }
 
-fn tell(picture: &Picture, devices: &[DeviceLanes], path: &std::path::Path, talk: Talk) {
+fn tell(picture: &Picture, devices: &[DeviceLanes], path: &Path, talk: Talk) {
     let (from, to) = picture.window();
     let spans: usize = devices.iter().map(|d| d.spans.len()).sum();
     talk.note(format!(

@@ -1,6 +1,6 @@
 //! The reads on a real file or device.
 
-use super::{by_size, drawn_offsets, offset_of, profile, ByDepth, Figures, DEPTHS, LEAST, READS, SIZES};
+use super::{ByDepth, DEPTHS, Figures, LEAST, READS, SIZES, by_size, drawn_offsets, offset_of, profile};
 use crate::failure::Failure;
 use crate::talk::Talk;
 use nandu_base::ByteLen;

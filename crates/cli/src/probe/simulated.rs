@@ -1,11 +1,11 @@
 //! The reads on a simulated stack, whose drives are filled.
 
-use super::{by_size, drawn_offsets, offset_of, profile, ByDepth, Figures, DEPTHS, LEAST, READS, SIZES};
+use super::{ByDepth, DEPTHS, Figures, LEAST, READS, SIZES, by_size, drawn_offsets, offset_of, profile};
 use crate::failure::Failure;
 use crate::format::size;
-use crate::open::{capacity, Opened};
+use crate::open::{Opened, capacity};
 use nandu_base::{Op, Precondition, SECTOR};
-use nandu_sim::tap::{run_tapped, Ended, Look, Tap};
+use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_trace::{Arrival, Meta, Origin, Record, Trace};
 use std::sync::Arc;
@@ -102,7 +102,7 @@ mod tests {
         dies = 1
         planes = 4
         blocks = 64
-        over_provisioning = 0.3
+        spare_factor = 0.3
     "#;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Plots of stacked bars: where the time of requests went, and what kept the hardware busy.
 
-use super::chart::{legend, short, WIDTH};
+use super::chart::{WIDTH, legend, short};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg};
 use crate::format::{percent, shares, three, time, words};

@@ -1,7 +1,7 @@
 //! The frame that all plots share: axes, grid, labels, legend.
 
 use super::scale::Scale;
-use super::svg::{escape, Anchor, Svg};
+use super::svg::{Anchor, Svg, escape};
 
 /// Width of a plot in its own units; the page scales it.
 pub const WIDTH: f64 = 1040.0;

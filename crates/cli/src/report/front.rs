@@ -1,6 +1,6 @@
 //! The page of a sweep: what follows, the front as pictures, all points.
 
-use super::chart::{fill, legend, short, Axis, Chart};
+use super::chart::{Axis, Chart, fill, legend, short};
 use super::page::frame;
 use super::scale::Scale;
 use super::svg::escape;
@@ -32,7 +32,11 @@ pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String
         format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
     let pictures = pictures(sweep, outcome);
     let sections = [
-        ("Front", "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it.", pictures),
+        (
+            "Front",
+            "Each dot is a point of the sweep; the line joins the points of the front. Pointing at a dot names it.",
+            pictures,
+        ),
         ("Points", "All points that were measured, in their order.", rows(sweep, outcome)),
     ];
     for (heading, text, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {

@@ -4,7 +4,7 @@
 //! The picture is the only part of a page that has a script: a few lines that draw one character for each block. It is
 //! drawn for a single stack only, and neighbouring blocks are joined where there are more than [`CELLS`].
 
-use super::chart::{legend, series, short, Axis, Chart};
+use super::chart::{Axis, Chart, legend, series, short};
 use super::scale::Scale;
 use super::svg::escape;
 use crate::format::{count, three, time};

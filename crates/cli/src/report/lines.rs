@@ -1,11 +1,11 @@
 //! Plots of lines: the distribution of latency, and the run over time.
 
-use super::chart::{legend, series, short, Axis, Chart};
+use super::chart::{Axis, Chart, legend, series, short};
 use super::scale::Scale;
 use crate::format::{count, time};
 use crate::verdict::Row;
-use nandu_sim::result::WindowResult;
 use nandu_sim::RunResult;
+use nandu_sim::result::WindowResult;
 
 /// Points of all lines of a plot over time together: each says its figures when pointed at, which takes room.
 const POINTS: usize = 480;

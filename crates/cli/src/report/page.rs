@@ -3,7 +3,7 @@
 use super::svg::escape;
 use super::{bars, inside, lines, tables, tenants};
 use crate::format::plural;
-use crate::verdict::{all_cautions, Row};
+use crate::verdict::{Row, all_cautions};
 
 /// The page of `rows`, complete in itself.
 pub fn page(title: &str, rows: &[Row]) -> String {
@@ -11,14 +11,46 @@ pub fn page(title: &str, rows: &[Row]) -> String {
     body += &caution_list(rows);
     let details: Vec<String> = rows.iter().map(|r| tables::details(r, rows.len() == 1)).collect();
     let sections = [
-        ("Summary", if rows.len() > 1 { "The first row is the baseline. Latency counts from arrival to completion." } else { "Latency counts from arrival to completion." }, tables::summary(rows)),
-        ("Distribution of latency", "Further left is faster. Each further nine has as much room as the last, so the tail can be read: a point at 99 % says that one request in a hundred took longer.", lines::percentiles(rows)),
-        ("Where the time went", "The critical path of all requests: what the mean latency is made of. The parts add up to it exactly.", bars::phases(rows)),
-        ("What kept the hardware busy", "How many dies, channels or devices were at work on average, and with what. Background work is included.", bars::busy(rows)),
+        (
+            "Summary",
+            if rows.len() > 1 {
+                "The first row is the baseline. Latency counts from arrival to completion."
+            } else {
+                "Latency counts from arrival to completion."
+            },
+            tables::summary(rows),
+        ),
+        (
+            "Distribution of latency",
+            "Further left is faster. Each further nine has as much room as the last, so the tail can be read: a point at 99 % says that one request in a hundred took longer.",
+            lines::percentiles(rows),
+        ),
+        (
+            "Where the time went",
+            "The critical path of all requests: what the mean latency is made of. The parts add up to it exactly.",
+            bars::phases(rows),
+        ),
+        (
+            "What kept the hardware busy",
+            "How many dies, channels or devices were at work on average, and with what. Background work is included.",
+            bars::busy(rows),
+        ),
         ("Over time", "Simulated time, from the first request that counts.", lines::histories(rows)),
-        ("Tenants over time", "What each tenant got. Its device time, its share and the collection it caused stand in the summary.", lines::tenants(rows)),
-        ("Shares, collection, lending and wear", "What each tenant used of the devices, and what happened to it inside drives that tell tenants apart. A share is that of the device time from one sample to the next; a dashed upright is a change of tenants. Work counts when the drive settles it: a whole unit that is cleared shows at one moment, though its dies are at it for longer.", tenants::plots(rows)),
-        ("Inside the drives", "What the drives count, read off about two hundred times as the run goes on.", inside::drives(rows)),
+        (
+            "Tenants over time",
+            "What each tenant got. Its device time, its share and the collection it caused stand in the summary.",
+            lines::tenants(rows),
+        ),
+        (
+            "Shares, collection, lending and wear",
+            "What each tenant used of the devices, and what happened to it inside drives that tell tenants apart. A share is that of the device time from one sample to the next; a dashed upright is a change of tenants. Work counts when the drive settles it: a whole unit that is cleared shows at one moment, though its dies are at it for longer.",
+            tenants::plots(rows),
+        ),
+        (
+            "Inside the drives",
+            "What the drives count, read off about two hundred times as the run goes on.",
+            inside::drives(rows),
+        ),
         ("Layers", "What each layer saw and counted, the top first.", details.concat()),
         ("Provenance", "Enough to get the same figures again.", tables::provenance(rows)),
     ];
@@ -33,6 +65,7 @@ pub fn frame(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"nandu\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         escape(title),

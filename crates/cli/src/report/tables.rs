@@ -6,8 +6,8 @@ use crate::life;
 use crate::tenancy;
 use crate::verdict::{self, Row};
 use nandu_base::Phase;
-use nandu_sim::result::Latency;
 use nandu_sim::RunResult;
+use nandu_sim::result::Latency;
 
 /// A table of escaped cells; the first `words` columns hold words, the others figures.
 pub(super) fn table(
@@ -165,7 +165,7 @@ fn layers(r: &RunResult) -> String {
         let busy: Vec<String> = layer
             .busy_ns
             .iter()
-            .filter(|(_, &ns)| ns > 0)
+            .filter(|&(_, &ns)| ns > 0)
             .map(|(resource, &ns)| format!("{} {resource}s", three(ns as f64 / r.span_ns.max(1) as f64)))
             .collect();
         let cells = vec![

@@ -4,13 +4,13 @@
 //! For one stack only: with several there would be too many lines. A tenant has the same colour in all of them; of more than
 //! eight the smallest are one line. Changes of tenants are marked where they began to hold.
 
-use super::chart::{legend, series, short, Axis, Chart};
+use super::chart::{Axis, Chart, legend, series, short};
 use super::scale::Scale;
 use crate::format::{count, three, time};
 use crate::verdict::Row;
+use nandu_sim::RunResult;
 use nandu_sim::over_time::{Inside, OverTime, Used};
 use nandu_sim::victims::{self, STEPS};
-use nandu_sim::RunResult;
 
 /// A line: whose it is, and its points.
 type Line = (String, Vec<(f64, f64)>);
@@ -123,11 +123,7 @@ fn whole(value: f64) -> String {
 }
 
 fn some(value: f64) -> String {
-    if value == 0.0 {
-        "0".into()
-    } else {
-        short(&three(value))
-    }
+    if value == 0.0 { "0".into() } else { short(&three(value)) }
 }
 
 /// The plots of the only row; empty where there are several, or nothing to tell apart.
@@ -177,7 +173,7 @@ mod tests {
         assert_eq!(names, ["t9", "t10", "t11", "t12", "t13", "t14", "t15", "the other 9 together"]);
         // A line keeps its colour; the rest is 0 + 1 + ... + 8.
         assert_eq!(drawn[0].0, series(9));
-        assert_eq!(drawn[7].1 .1, [(1.0, 36.0), (2.0, 9.0)]);
+        assert_eq!(drawn[7].1.1, [(1.0, 36.0), (2.0, 9.0)]);
         assert_eq!(super::drawn(&lines[..8]).len(), 8);
     }
 

@@ -3,14 +3,14 @@
 use crate::args::LoadArgs;
 use crate::commands::compare;
 use crate::failure::Failure;
-use crate::open::{open_text, Opened};
-use crate::plan::{plan, together, Common, Plan};
+use crate::open::{Opened, open_text};
+use crate::plan::{Common, Plan, plan, together};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio, Span};
-use nandu_sim::samples::Samples;
-use nandu_sim::tap::{run_tapped, DeviceLanes, Look};
 use nandu_sim::RunResult;
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{DeviceLanes, Look, run_tapped};
 use std::collections::BTreeMap;
 
 /// What all runs of a reproduction share.

@@ -5,7 +5,7 @@ use super::{Figure, Outcome, Reproduction, Shape, Sheet};
 use crate::failure::Failure;
 use crate::format::{count, three};
 use crate::output;
-use crate::report::chart::{legend, series, short, Axis, Chart};
+use crate::report::chart::{Axis, Chart, legend, series, short};
 use crate::report::page::frame;
 use crate::report::scale::Scale;
 use crate::report::svg::escape;
@@ -52,7 +52,9 @@ fn sheet(table: &Sheet) -> String {
     };
     let rows: String = table.rows.iter().map(row).collect();
     let heads: String = heads.collect();
-    format!("<div class=\"wide\"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n")
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
 }
 
 fn claims(outcomes: &[Outcome]) -> String {

@@ -5,13 +5,13 @@
 
 use super::lab::{Lab, Load, Setup};
 use crate::failure::Failure;
-use crate::open::{open_text, Opened};
+use crate::open::{Opened, open_text};
 use crate::parallel;
 use crate::plan::Plan;
 use nandu_base::{Instant, Span};
-use nandu_sim::samples::Samples;
-use nandu_sim::tap::{run_tapped, Ended, Look, Tap};
 use nandu_sim::RunResult;
+use nandu_sim::samples::Samples;
+use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! How the cache reaches the device below, and who waits for that.
 
 use super::cache::Run;
-use super::{Fault, DESTAGE};
+use super::{DESTAGE, Fault};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, Draft, Effect, ErrorKind, Flags, Op, Payload, ReqId, Span, Step, TenantId,
 };

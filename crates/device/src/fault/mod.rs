@@ -31,7 +31,7 @@ mod outage;
 pub use config::{CacheConfig, FaultConfig, FreezeConfig, LossConfig};
 
 use cache::WriteCache;
-use destage::{Barrier, Flight, Waiter, DESTAGES};
+use destage::{Barrier, DESTAGES, Flight, Waiter};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
     Joins, Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey,
@@ -170,10 +170,11 @@ impl Fault {
 
     /// A request is here.
     fn take(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if !self.frozen && self.held.is_empty() {
-            if let Some(step) = self.serve(id, cx) {
-                return step;
-            }
+        if !self.frozen
+            && self.held.is_empty()
+            && let Some(step) = self.serve(id, cx)
+        {
+            return step;
         }
         self.held.push_back(id);
         self.launch(cx);

@@ -1,7 +1,7 @@
 //! Losses and freezes.
 
 use super::destage::{Barrier, Waiter};
-use super::{Fault, FREEZE, LOSS};
+use super::{FREEZE, Fault, LOSS};
 use nandu_base::{Cx, DeviceEvent, ErrorKind};
 
 impl Fault {

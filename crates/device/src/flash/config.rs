@@ -4,7 +4,7 @@ use super::area::{Counts, FlashArea};
 use super::{Chip, Flash};
 use crate::nand::Profile;
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Span, SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, SECTOR, Span,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

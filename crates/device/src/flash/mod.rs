@@ -26,15 +26,15 @@ pub mod region;
 #[cfg(test)]
 mod tests;
 
-pub use config::{kind, AreaConfig, FlashConfig};
+pub use config::{AreaConfig, FlashConfig, kind};
 
 use crate::nand::FlashPower;
-use area::{place, FlashArea, Spot};
+use area::{FlashArea, Spot, place};
 
 use nandu_base::{
     ByteLen, ByteOffset, Counter, Cx, EnergyPart, ErrorKind, Instant, Limits, Machine, MediumSpec,
-    MicroWatts, Oob, Op, OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, Span, Step, UnitState,
-    Violation, WearRegion, Window, Work, SECTOR,
+    MicroWatts, Oob, Op, OpenHow, Overlay, Peek, Place, Program, ReqId, Resource, SECTOR, Span, Step,
+    UnitState, Violation, WearRegion, Window, Work,
 };
 
 /// What all areas of the chip have in common.
@@ -157,11 +157,11 @@ impl Flash {
             let payload = cx.requests[id].payload.slice(from);
             if at >= self.next[unit] {
                 cx.pool.zero(payload, ByteLen(self.chip.page));
-            } else if let Some(medium) = cx.medium.as_deref_mut() {
-                if !medium.read(cx.pool, cell, 0, sectors, payload) {
-                    let len = ByteLen(self.chip.page);
-                    cx.requests[id].fail_part(ErrorKind::Unreadable, from, len);
-                }
+            } else if let Some(medium) = cx.medium.as_deref_mut()
+                && !medium.read(cx.pool, cell, 0, sectors, payload)
+            {
+                let len = ByteLen(self.chip.page);
+                cx.requests[id].fail_part(ErrorKind::Unreadable, from, len);
             }
         }
         Step::FinishAt(id, end)

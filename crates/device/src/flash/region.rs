@@ -8,8 +8,8 @@
 //! Bounds: one step per request. RAM: none per byte.
 
 use nandu_base::{
-    registry::nearest, Area, BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits,
-    Machine, Part, Plant,
+    Area, BuildContext, BuildError, ByteLen, ByteOffset, DeviceConfig, Kind, Limits, Machine, Part, Plant,
+    registry::nearest,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

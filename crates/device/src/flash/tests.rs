@@ -1,4 +1,4 @@
-use super::{kind, FlashConfig};
+use super::{FlashConfig, kind};
 use crate::nand::Cells;
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Counter, Cx, DeviceConfig, Effect, ErrorKind,

@@ -12,7 +12,7 @@
 
 mod spans;
 
-use nandu_base::{ByteLen, Medium, Payload, PayloadPool, Sector, Stamp, SECTOR};
+use nandu_base::{ByteLen, Medium, Payload, PayloadPool, SECTOR, Sector, Stamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use spans::{Spans, Turns};

@@ -4,8 +4,8 @@ use super::drive::Drive;
 use super::power::{Adaptive, Power, PowerSpec};
 use super::profile::HddProfile;
 use super::queue::{Queue, Rule};
-use super::{disksim, limits, Hdd};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span, SECTOR};
+use super::{Hdd, disksim, limits};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, SECTOR, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

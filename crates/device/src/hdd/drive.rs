@@ -24,11 +24,7 @@ impl ByLast {
     /// The time after a read, or after a write.
     #[inline]
     pub fn after(&self, read: bool) -> Span {
-        if read {
-            self.read
-        } else {
-            self.write
-        }
+        if read { self.read } else { self.write }
     }
 }
 
@@ -107,11 +103,7 @@ impl Controller {
     /// Blocks of a read that are in the buffer before its transfer begins.
     #[inline]
     pub fn watermark(&self, blocks: u64) -> u64 {
-        if self.read_watermark_ppm == 0 {
-            1
-        } else {
-            (blocks * self.read_watermark_ppm / 1_000_000).max(1)
-        }
+        if self.read_watermark_ppm == 0 { 1 } else { (blocks * self.read_watermark_ppm / 1_000_000).max(1) }
     }
 }
 

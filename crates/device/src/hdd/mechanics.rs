@@ -144,11 +144,7 @@ impl Mechanics {
     #[inline]
     fn ahead(from: u32, to: u32) -> u32 {
         let angle = to.wrapping_sub(from);
-        if angle > u32::MAX - SAME {
-            0
-        } else {
-            angle
-        }
+        if angle > u32::MAX - SAME { 0 } else { angle }
     }
 
     /// The way from `arm` at `start` to the sector at `spot`.

@@ -38,7 +38,7 @@ mod serve;
 mod write;
 pub mod write_cache;
 
-pub use config::{kind, HddConfig};
+pub use config::{HddConfig, kind};
 pub use drive::Drive;
 pub use platter::Platter;
 pub use profile::HddProfile;
@@ -47,8 +47,8 @@ use buffer::Buffer;
 use mechanics::{Arm, Stream};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, EnergyPart, ErrorKind, Flags, Instant,
-    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, Span, Step, TimerKey, Violation,
-    SECTOR,
+    Limits, Machine, MediumSpec, Op, OpenHow, Peek, Place, ReqId, Resource, SECTOR, Span, Step, TimerKey,
+    Violation,
 };
 use power::Power;
 use queue::{Queue, View, Waiting};
@@ -247,11 +247,12 @@ impl Hdd {
 
     #[inline]
     fn arm_for_rest(&mut self, cx: &mut Cx<'_>) {
-        if self.power.rests() && !self.rest_timer {
-            if let Some(at) = self.power.next_level(cx.now + Span(1)) {
-                self.rest_timer = true;
-                cx.wake_at(REST, at);
-            }
+        if self.power.rests()
+            && !self.rest_timer
+            && let Some(at) = self.power.next_level(cx.now + Span(1))
+        {
+            self.rest_timer = true;
+            cx.wake_at(REST, at);
         }
     }
 }

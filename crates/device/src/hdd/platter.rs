@@ -8,7 +8,7 @@
 //! RAM: stamps are kept in chunks of 1 MiB of the disk (16 KiB each) that exist once written; metadata takes its bytes.
 
 use nandu_base::{
-    Instant, Medium, Oob, Payload, PayloadPool, Program, Rng, Sector, Stamp, UnitState, Window, SECTOR,
+    Instant, Medium, Oob, Payload, PayloadPool, Program, Rng, SECTOR, Sector, Stamp, UnitState, Window,
 };
 use std::collections::{BTreeMap, VecDeque};
 

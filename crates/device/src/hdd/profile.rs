@@ -11,11 +11,11 @@
 use super::buffer::{BufferSpec, ReadAhead};
 use super::drive::{ByLast, Controller, Drive};
 use super::geometry::{Geometry, Layout, Zone};
-use super::mechanics::{skew_for, Mechanics};
+use super::mechanics::{Mechanics, skew_for};
 use super::power::PowerSpec;
 use super::seek::{SeekCurve, SeekTable};
 use super::write_cache::WriteCacheSpec;
-use nandu_base::{BuildError, ByteLen, Span, SECTOR};
+use nandu_base::{BuildError, ByteLen, SECTOR, Span};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

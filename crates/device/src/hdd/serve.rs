@@ -3,10 +3,10 @@
 use super::buffer::ReadAhead;
 use super::geometry::{Geometry, Spot};
 use super::mechanics::{Access, Piece, Stream, Wanted};
-use super::{refuse, Ahead, Hdd};
+use super::{Ahead, Hdd, refuse};
 use nandu_base::{
-    ByteLen, Cx, DeviceEvent, Instant, Op, Payload, Phase, ReqId, Resource, Span, Step, TenantId, Work,
-    SECTOR,
+    ByteLen, Cx, DeviceEvent, Instant, Op, Payload, Phase, ReqId, Resource, SECTOR, Span, Step, TenantId,
+    Work,
 };
 
 /// Blocks from which on a trim is a sweep: 64 MiB.
@@ -352,7 +352,10 @@ impl Hdd {
         if let Some(medium) = cx.medium.as_deref_mut() {
             self.buffer.fill(segment, medium, cx.pool, from, asked.end);
             let count = asked.blocks() as u32;
-            medium.read(cx.pool, asked.first, 0, count, asked.payload);
+            if !medium.read(cx.pool, asked.first, 0, count, asked.payload) {
+                let len = ByteLen(asked.blocks() * SECTOR);
+                cx.requests[asked.id].fail_part(nandu_base::ErrorKind::Unreadable, ByteLen::ZERO, len);
+            }
         }
         self.buffer.extend(segment, asked.end);
     }

@@ -1,9 +1,9 @@
 //! Writes: into the cache, from the cache to the disk, and through it; flushes.
 
+use super::Hdd;
 use super::mechanics::{Access, Wanted};
 use super::serve::{Asked, Parts};
 use super::write_cache::Dirty;
-use super::Hdd;
 use nandu_base::{Cx, Instant, Op, Phase, ReqId, Span, Step, Window};
 
 impl Hdd {
@@ -115,7 +115,7 @@ impl Hdd {
         let passes = m.pass(asked.blocks() - 1, spot.sectors_per_track);
         let c = &self.drive.controller;
         let first_part = c.from_host(c.blocks_before_write(asked.blocks()));
-        let in_time = (data.0 + first_part).later(Instant(data.1 .0.saturating_sub(passes.0)));
+        let in_time = (data.0 + first_part).later(Instant(data.1.0.saturating_sub(passes.0)));
         let arrives = (start + seek.longer(c.least_write_seek)).later(in_time);
         let later_by = arrives.since(start + seek);
         let (ready, access) =

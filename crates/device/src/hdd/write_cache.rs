@@ -6,7 +6,7 @@
 //!
 //! Cost: a binary search and a move of up to `commands` entries for each write. RAM: 56 bytes for each command.
 
-use nandu_base::{ByteLen, Instant, Payload, PayloadPool, TenantId, SECTOR};
+use nandu_base::{ByteLen, Instant, Payload, PayloadPool, SECTOR, TenantId};
 
 /// What a write cache is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,11 +127,7 @@ impl WriteCache {
     #[inline]
     pub fn next_from(&self, block: u64) -> usize {
         let at = self.extents.partition_point(|e| e.first < block);
-        if at == self.extents.len() {
-            0
-        } else {
-            at
-        }
+        if at == self.extents.len() { 0 } else { at }
     }
 
     /// Takes an extent out. The caller releases its payload.

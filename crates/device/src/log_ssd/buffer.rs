@@ -6,7 +6,7 @@
 use super::line::{Entry, Job, Line, NOBODY};
 use super::pages::Part;
 use super::{Barrier, LogSsd};
-use crate::write_buffer::{ones, Held, Link};
+use crate::write_buffer::{Held, Link, ones};
 use nandu_base::{Cx, Flags, Instant, Payload, Phase, ReqId, Resource, Span, Step, Violation, Work};
 use nandu_ftl::log_block::LogBlocks;
 use std::collections::VecDeque;

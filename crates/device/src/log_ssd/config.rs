@@ -7,8 +7,8 @@ use super::{Counts, Life, LogSsd, MergeClock, Planted};
 use crate::nand::{Geometry, Lanes};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, Instant, Limits, Machine, Plant, Precondition, SECTOR};
-use nandu_ftl::log_block::{Bast, BlockMap, Fast, LogBlocks, Region, Shape};
 use nandu_ftl::Layout;
+use nandu_ftl::log_block::{Bast, BlockMap, Fast, LogBlocks, Region, Shape};
 use std::collections::VecDeque;
 
 /// Faults that can be planted.
@@ -97,7 +97,7 @@ pub(crate) fn assemble(parts: Parts, cx: &BuildContext<'_>) -> Result<Box<dyn Ma
     let most = parts.layout.real_pages().min(1 << 31);
     if parts.logical == 0 || parts.logical > most {
         let why = format!("{} logical pages are not within 1 to {most}", parts.logical);
-        return Err(BuildError::at("over_provisioning", why));
+        return Err(BuildError::at("spare_factor", why));
     }
     let pages = Pages {
         bits: parts.page.0.trailing_zeros(),
@@ -143,10 +143,10 @@ fn logs(wanted: Option<u32>, spare: u32, shape: Shape, others: u32) -> Result<u3
     if logs == 0 || logs > most {
         let reason = format!(
             "{} blocks in a plane hold {} logical ones, 2 for merges and {others} for sequential writes: {logs} log \
-             blocks do not fit, at least 1 and at most {most}; raise `over_provisioning` or the number of blocks",
+             blocks do not fit, at least 1 and at most {most}; raise `spare_factor` or the number of blocks",
             shape.blocks, shape.logical
         );
-        return Err(BuildError::at("over_provisioning", reason));
+        return Err(BuildError::at("spare_factor", reason));
     }
     Ok(logs)
 }

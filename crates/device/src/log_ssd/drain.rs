@@ -242,9 +242,12 @@ impl<F: LogBlocks> LogSsd<F> {
         // Parts of a page with a gap between: the gap is read first.
         let page = ByteLen(1 << self.pages.bits);
         let whole = cx.pool.allocate(page);
-        if let (Some(base), Some(medium)) = (base, cx.medium.as_deref_mut()) {
-            let readable = medium.read(cx.pool, base, 0, self.pages.sectors, whole);
-            assert!(readable, "the newest version of a page is readable");
+        if let (Some(from), Some(medium)) = (base, cx.medium.as_deref_mut())
+            && !medium.read(cx.pool, from, 0, self.pages.sectors, whole)
+        {
+            // What lies between is lost: the page reads as an error until all of it is written.
+            cx.pool.release(whole);
+            return self.store(plane, taken.spot, taken.tag, base, None, window, cx);
         }
         entry.held.copy_out(cx.pool, 0, self.pages.sectors, whole);
         let overlay = Some(Overlay { first: 0, count: self.pages.sectors, payload: whole });

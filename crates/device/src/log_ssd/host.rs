@@ -6,8 +6,8 @@ use super::{Done, LogSsd, Pending};
 use crate::nand::PageTime;
 use crate::write_buffer::Held;
 use nandu_base::{
-    ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, Span,
-    Step, TenantId, WearRegion, Work, SECTOR,
+    ByteLen, Counter, Cx, EnergyPart, ErrorKind, Instant, Payload, Phase, RamPower, ReqId, Resource, SECTOR,
+    Span, Step, TenantId, WearRegion, Work,
 };
 use nandu_ftl::log_block::{Counts, LogBlocks};
 

@@ -28,7 +28,7 @@ mod line;
 mod pages;
 mod recover;
 
-pub(crate) use config::{assemble, LogMap, Parts, PLANTS};
+pub(crate) use config::{LogMap, PLANTS, Parts, assemble};
 
 use crate::nand::{Lanes, PageTime};
 use buffer::Buffer;
@@ -38,8 +38,8 @@ use nandu_base::{
     Limits, Machine, MediumSpec, Op, OpenHow, Peek, Phase, Place, ReqId, Resource, Span, Step, TimerKey,
     Violation, WearRegion,
 };
-use nandu_ftl::log_block::LogBlocks;
 use nandu_ftl::Layout;
+use nandu_ftl::log_block::LogBlocks;
 use pages::Pages;
 use std::collections::VecDeque;
 
@@ -141,11 +141,7 @@ impl MergeClock {
 
     /// Time until now in which at least one plane was merging.
     fn until(&self, now: Instant) -> Span {
-        if self.merging == 0 {
-            self.total
-        } else {
-            self.total + now.since(self.since)
-        }
+        if self.merging == 0 { self.total } else { self.total + now.since(self.since) }
     }
 }
 

@@ -68,7 +68,7 @@ impl Pages {
     }
 
     /// Takes an extent apart into pages.
-    pub fn parts(&self, offset: ByteOffset, len: ByteLen) -> impl Iterator<Item = Part> {
+    pub fn parts(&self, offset: ByteOffset, len: ByteLen) -> impl Iterator<Item = Part> + use<> {
         let (first, end) = (offset.sector(), offset.sector() + len.sectors());
         let shift = self.bits - SECTOR.trailing_zeros();
         (first >> shift..=(end - 1) >> shift).map(move |lpn| {

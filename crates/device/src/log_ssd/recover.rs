@@ -6,12 +6,12 @@
 //!
 //! What the start took is in the counters `recovery_pages_read` and `recovery_ns`.
 
-use super::drain::decode_mark;
 use super::LogSsd;
+use super::drain::decode_mark;
 use nandu_base::{
     ByteLen, Counter, Cx, Instant, Oob, Program, Resource, Span, TenantId, UnitState, Window, Work,
 };
-use nandu_ftl::log_block::recover::{rebuild, Block, Mark, Page};
+use nandu_ftl::log_block::recover::{Block, Mark, Page, rebuild};
 use nandu_ftl::log_block::{LogBlocks, Tag};
 
 /// What a start took.

@@ -9,8 +9,8 @@
 //! again, and the bytes of records.
 
 use nandu_base::{
-    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, Sector, Stamp, UnitState,
-    Window, SECTOR,
+    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, SECTOR, Sector, Stamp,
+    UnitState, Window,
 };
 use std::collections::VecDeque;
 
@@ -97,10 +97,10 @@ impl Cells {
 
     fn compose(&mut self, pool: &PayloadPool, program: &Program) -> u64 {
         let overlay = program.overlay;
-        if let Some(o) = overlay.filter(|o| o.first == 0 && o.count == self.unit_sectors) {
-            if let Some(word) = self.whole(pool, o.payload) {
-                return word;
-            }
+        if let Some(o) = overlay.filter(|o| o.first == 0 && o.count == self.unit_sectors)
+            && let Some(word) = self.whole(pool, o.payload)
+        {
+            return word;
         }
         if overlay.is_none() {
             let word = program.base.map_or(ZEROS, |base| self.data[base as usize]);

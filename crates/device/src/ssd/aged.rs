@@ -16,16 +16,16 @@
 //!
 //! [`Precondition::Aged`]: nandu_base::Precondition::Aged
 
-use super::fill::by_rule_from;
 use super::Ssd;
+use super::fill::by_rule_from;
 use nandu_base::{BuildError, Cx, Instant, Oob, Program, Window};
+use nandu_ftl::Lpn;
 use nandu_ftl::age::{Ageing, Steady};
 use nandu_ftl::aged::{Aged, Laid, Version};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::filled::Initial;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::Lpn;
 use std::sync::Arc;
 
 /// Logical pages that are aged by themselves: all, or a tenant's.
@@ -87,7 +87,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         policy: &mut dyn GcPolicy,
         seed: u64,
     ) -> Result<(Vec<Laid>, Aged), BuildError> {
-        let refuse = || BuildError::at("over_provisioning", "too little is spare for a drive that is aged");
+        let refuse = || BuildError::at("spare_factor", "too little is spare for a drive that is aged");
         let (shares, free) = (self.valid_by_pool(region), region.free);
         let pages = self.blocks.layout().pages;
         let mut counts: Vec<Vec<u16>> = Vec::new();

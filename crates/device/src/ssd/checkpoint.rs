@@ -7,13 +7,13 @@
 //! Which entries differ from their translation pages is found among those that changed since the last checkpoint and those
 //! that differed then. They are at most as many as the cache holds; should they not fit, the map is written back first.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::checkpoint::{Anchors, Checkpoint};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapShape, Mapping, Tp};
-use nandu_ftl::trim_journal::{TrimJournal, RECORDS_MAX};
+use nandu_ftl::trim_journal::{RECORDS_MAX, TrimJournal};
 use nandu_ftl::{BlockId, Layout, Lpn, Ppn};
 
 /// Keys from here on name the pages of a checkpoint, in order.

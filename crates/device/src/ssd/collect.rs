@@ -1,7 +1,7 @@
 //! Clearing blocks: a few moves after each write of the host, or a whole block when there is no other way.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
@@ -205,7 +205,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let mut usage = Usage::default();
         let mut left = budget;
         // Pages that move at once may share an operation, and none with the request that they follow.
-        self.serial = self.serial.wrapping_add(u32::from(self.stripes.is_wide()));
+        // So does what leaves SLC mode, which is read and programmed as pages of requests are.
+        self.serial = self.serial.wrapping_add(u32::from(self.stripes.is_wide() || self.slc.is_some()));
         while self.blocks.invalid(victim) < pages {
             if left == 0 && self.may_pause(plane) {
                 self.clearing[plane as usize].next = next;
@@ -288,11 +289,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Whether a page of the host holds the newest version.
     #[inline(always)]
     fn is_live(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
-        if M::PAGED {
-            self.is_live_paged(lpn, ppn, cause, cx)
-        } else {
-            self.map.is_at(lpn, ppn)
-        }
+        if M::PAGED { self.is_live_paged(lpn, ppn, cause, cx) } else { self.map.is_at(lpn, ppn) }
     }
 
     /// Moves a page of the host.

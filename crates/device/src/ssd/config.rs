@@ -1,6 +1,7 @@
 //! The options of an SSD, and what follows from them.
 
 mod arbiter;
+mod label;
 mod log_drive;
 mod plants;
 mod shape;
@@ -19,20 +20,20 @@ use super::level::Leveller;
 use super::mapping::{self, MapConfig};
 use super::stripes::Stripes;
 use super::translate::Paging;
-use super::{host::Host, Ssd};
+use super::{Ssd, host::Host};
 use crate::nand::queued::Queued;
 use crate::nand::{FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Rng, Span,
-    TimerKey, SECTOR,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Rng, SECTOR,
+    Span, TimerKey,
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, Units};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use shape::{check_order, timing_of, Size};
+use shape::{Size, check_order, timing_of};
 pub use slc::SlcCacheConfig;
 use streams::StreamsConfig;
 use tenants::{IsolationConfig, Tenancy, TenantConfig};
@@ -60,9 +61,10 @@ pub struct SsdConfig {
     pub blocks: Option<u32>,
     /// Bytes for the host; as many blocks as that needs. Give this or `blocks`.
     pub capacity: Option<ByteLen>,
-    /// Spare / raw: 10 GiB raw with 8 GiB for the host is 0.2.
-    #[serde(default = "default_over_provisioning")]
-    pub over_provisioning: Ratio,
+    /// Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning,
+    /// (raw - user) / user, is 25 % here.
+    #[serde(default = "default_spare_factor")]
+    pub spare_factor: Ratio,
     /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
     pub page: Option<ByteLen>,
     /// Pages of a block, instead of the profile's: 2 to 4096.
@@ -153,7 +155,7 @@ fn one() -> u32 {
     1
 }
 
-fn default_over_provisioning() -> Ratio {
+fn default_spare_factor() -> Ratio {
     Ratio::new(7, 100)
 }
 
@@ -177,29 +179,7 @@ impl DeviceConfig for SsdConfig {
     }
 
     fn layout_of_store(&self) -> String {
-        // The name of a choice without its options.
-        let word = |choice: String| choice.split([' ', '(', '{']).next().unwrap_or_default().to_lowercase();
-        let mut said = format!(
-            "{} x {} x {} x {} planes, map {}, unit {}",
-            self.channels,
-            self.chips,
-            self.dies,
-            self.planes,
-            word(format!("{:?}", self.mapping)),
-            word(format!("{:?}", self.unit)),
-        );
-        if self.isolation != IsolationConfig::None {
-            said += &format!(", isolation {}", word(format!("{:?}", self.isolation)));
-        }
-        if let Some(slots) = self.tenant_slots {
-            said += &format!(", {slots} places for tenants");
-        } else {
-            self.tenants.iter().for_each(|tenant| said += &format!(", a tenant of {} bytes", tenant.size.0));
-        }
-        if self.slc_cache.is_some() {
-            said += ", an SLC cache";
-        }
-        said
+        self.label()
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {

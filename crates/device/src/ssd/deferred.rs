@@ -5,9 +5,9 @@
 //! last of them does. Contents follow the operations: a page is fetched when its die senses it and stored when its die
 //! programs it, so what waits at a power cut has never happened.
 
-use super::host::Part;
 use super::Ssd;
-use crate::nand::queued::{Job, Order, Page, NONE};
+use super::host::Part;
+use crate::nand::queued::{Job, NONE, Order, Page};
 use nandu_base::{Cx, ErrorKind, Flags, Instant, Op, Overlay, Payload, ReqId, Span, Step, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

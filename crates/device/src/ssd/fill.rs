@@ -21,11 +21,11 @@
 
 use super::Ssd;
 use nandu_base::{Cx, Instant, Oob, Program, Ratio, Rng, Window};
+use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::filled::{Filled, Initial};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::Lpn;
 use std::sync::Arc;
 
 /// Logical pages from which on a drive is filled by rule; below, tables are faster than arithmetic.

@@ -8,8 +8,8 @@
 //! until it is cleared. A plane takes a gathered block only while it has room for one more block of valid pages and
 //! collection is not behind there; a map that gathers has one block of each plane for it.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{Cx, Instant, Oob, Program, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

@@ -4,7 +4,7 @@ use super::Ssd;
 use crate::nand::PageTime;
 use nandu_base::{
     ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId,
-    Resource, Span, Step, TenantId, Window, Work, SECTOR,
+    Resource, SECTOR, Span, Step, TenantId, Window, Work,
 };
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

@@ -1,7 +1,7 @@
 //! Putting trims on record; see [`nandu_ftl::trim_journal`] for the why.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

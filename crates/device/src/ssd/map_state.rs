@@ -4,12 +4,12 @@
 //! the map was set to that. A translation page on the flash is used again when its words agree; the others are written
 //! anew before the drive opens. A cut during that changes nothing but the number of old translation pages.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{ByteLen, Cx, Instant, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::{Mapping, Tp};
+use nandu_ftl::mapping::{MapOp, Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
@@ -133,6 +133,23 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return Err(Violation { invariant: "I-5", what });
         }
         Ok(())
+    }
+
+    /// I-4, where contents are verified: what the drive goes on with is what it has just read from the flash.
+    pub(super) fn check_map_pages_read(&self, cx: &mut Cx<'_>) {
+        if cx.pool.content() != nandu_base::Content::Stamps || cx.medium.is_none() {
+            return;
+        }
+        for op in self.paging.ops.list() {
+            if let MapOp::Read(tp) = *op
+                && let Some(ppn) = self.map.translation_page(tp)
+            {
+                assert!(
+                    self.map_page_agrees(tp, ppn, cx),
+                    "I-4: {tp:?} is not on the flash as the drive has read it"
+                );
+            }
+        }
     }
 
     /// Whether the translation page at `ppn` has the words that the map has for it.

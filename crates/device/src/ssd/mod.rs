@@ -57,12 +57,12 @@ mod tenants;
 mod translate;
 mod waits;
 
-pub use config::{kind, PartialWrite, SsdConfig};
+pub use config::{PartialWrite, SsdConfig, kind};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
 pub use mapping::{MapConfig, SwitchingConfig};
 
-use crate::nand::queued::Queued;
 use crate::nand::Lanes;
+use crate::nand::queued::Queued;
 use background::Idle;
 use buffer::Buffer;
 use collect::Clearing;
@@ -401,10 +401,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             medium.settle(cx.now);
         }
         self.lanes.work_for(WORK_OF[cx.requests[id].op as usize]);
-        if self.attention {
-            if let Some(step) = self.attend(id, cx) {
-                return step;
-            }
+        if self.attention
+            && let Some(step) = self.attend(id, cx)
+        {
+            return step;
         }
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);

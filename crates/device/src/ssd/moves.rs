@@ -4,14 +4,14 @@
 //! entered once, and the plane's number of valid pages, which a move leaves as it is, is left alone. Results are the same.
 //! Looking for the next valid page in a loop of its own over a slice of owners was tried: 13 instructions a move more.
 
+use super::Ssd;
 use super::collect::Clearing;
 use super::host::Usage;
-use super::Ssd;
 use nandu_base::{Cx, Instant, TenantId, Window, Work};
+use nandu_ftl::Ppn;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::Ppn;
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// The same as [`clear_pages`](Ssd::clear_pages) where pages move within their plane and no tenants are kept apart, with

@@ -13,9 +13,9 @@
 //! erased a translation page before it was written anew. Then everything is scanned, which finds the same. Builds with
 //! debug assertions compare the two after each start.
 
+use super::Ssd;
 use super::checkpoint::CHECKPOINT_KEY;
 use super::recover::{JOURNAL_KEY, MAP_KEY};
-use super::Ssd;
 use nandu_base::{ByteLen, Cx, Oob, UnitState};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::checkpoint::Checkpoint;

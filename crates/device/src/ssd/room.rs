@@ -24,8 +24,8 @@
 //! The idea is that of any copy-then-erase collector: moving is not done before the erase. The drives that we know of keep spare
 //! blocks for it instead, so many that a capacitor or the count of cuts in practice is enough; nothing is published about it.
 
-use super::recover::JOURNAL_KEY;
 use super::Ssd;
+use super::recover::JOURNAL_KEY;
 use nandu_base::{ByteLen, Cx, Instant, Oob, TenantId, UnitState, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

@@ -4,10 +4,10 @@
 //! It is charged to the tenant that caused it, its data is fetched or stored, and what waits for it is told its end.
 //! When the last operation of a request has its time, the request's end is known ahead, as with `fcfs`.
 
-use super::host::Usage;
 use super::Ssd;
-use crate::nand::queued::{Job, Node, Page, Running, NONE};
+use super::host::Usage;
 use crate::nand::PageTime;
+use crate::nand::queued::{Job, NONE, Node, Page, Running};
 use nandu_base::{Cx, Instant, Oob, Op, Phase, Program, Span, Step, TimerKey, Window, Work};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;

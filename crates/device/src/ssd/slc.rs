@@ -27,11 +27,11 @@
 //! chip without crossing the channel, and that a chip folds whole word lines. Cost: a look at the block's mode for each page; for each block that is
 //! folded a pass over the plane's blocks. RAM: 5 bytes per block.
 
-use super::host::Usage;
 use super::Ssd;
-use crate::nand::lanes::{Timing, SLC_POSITION};
-use crate::nand::queued::{Job, Node};
+use super::host::Usage;
 use crate::nand::PageTime;
+use crate::nand::lanes::{SLC_POSITION, Timing};
+use crate::nand::queued::{Job, Node};
 use nandu_base::{
     BuildContext, Counter, Cx, Instant, Oob, Ratio, ReqId, Span, Step, TenantId, Violation, Work,
 };
@@ -324,11 +324,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn fold_erased(&mut self, earliest: Instant, now: Instant) -> Instant {
         let Some(slc) = &mut self.slc else { return earliest };
         slc.count.blocks_folded += 1;
-        if slc.planted.fold_erased_early {
-            now
-        } else {
-            earliest
-        }
+        if slc.planted.fold_erased_early { now } else { earliest }
     }
 
     /// The mark of the mode in the record of a page that is programmed.
@@ -336,11 +332,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let is_forgotten = || {
             self.slc.as_ref().is_some_and(|slc| slc.planted.mode_not_recorded) && self.seq.is_multiple_of(16)
         };
-        if self.is_slc(ppn) && !is_forgotten() {
-            Oob::SLC
-        } else {
-            0
-        }
+        if self.is_slc(ppn) && !is_forgotten() { Oob::SLC } else { 0 }
     }
 
     /// Erases since the counters were reset that ended SLC mode.

@@ -11,8 +11,8 @@
 //!
 //! With units of one block all of this is what a die does by itself. RAM: 8 bytes per unit.
 
-use super::host::Usage;
 use super::Ssd;
+use super::host::Usage;
 use nandu_base::{Cx, Instant, Span, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

@@ -1,12 +1,12 @@
 //! Operations that run and may be suspended, with the arbiter `queued`; see [`crate::nand::queued`] for the rules.
 
-use super::host::Usage;
 use super::Ssd;
-use crate::nand::queued::{Job, Node, Running, NONE};
+use super::host::Usage;
+use crate::nand::queued::{Job, NONE, Node, Running};
 use nandu_base::{Counter, Cx, Instant, Span, TenantId, TimerKey, Work};
+use nandu_ftl::BlockId;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::BlockId;
 
 /// Later than anything.
 const NEVER: Instant = Instant(u64::MAX);

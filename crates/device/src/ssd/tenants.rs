@@ -35,7 +35,7 @@ use nandu_base::{Cx, TenantId};
 use nandu_ftl::aged::Aged;
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::{Books, Isolation, Table, TENANTS_MAX};
+use nandu_ftl::isolation::{Books, Isolation, TENANTS_MAX, Table};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::placement::RoundRobin;
 use nandu_ftl::trim_journal::Extent;

@@ -4,7 +4,7 @@ use super::*;
 use crate::nand::Cells;
 use nandu_base::{
     ChargeTable, Content, DeviceConfig, Draft, Effect, Flags, Instant, IoError, Medium, Owner, Payload,
-    PayloadPool, Precondition, RequestTable, Rng, Sector, Stamp, State, TenantId, SECTOR,
+    PayloadPool, Precondition, RequestTable, Rng, SECTOR, Sector, Stamp, State, TenantId,
 };
 use std::collections::BTreeSet;
 
@@ -46,11 +46,11 @@ fn build(toml: &str, plants: &BTreeSet<String>, precondition: Precondition) -> B
 }
 
 const TINY: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 12\npages_per_block = 8\n\
-                    over_provisioning = 0.7\n";
+                    spare_factor = 0.7\n";
 
 /// Six translation pages of 128 entries.
 const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 24\npages_per_block = 16\n\
-                     page = \"512 B\"\nover_provisioning = 0.5\n";
+                     page = \"512 B\"\nspare_factor = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
 const MAPS: [&str; 8] = [
@@ -301,7 +301,9 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
                     set.drain(..set.len() - 1 - open.min(set.len() - 1));
                     let stamp = bench.stamps(at, 1)[0];
                     if !set.contains(&stamp) {
-                        return Err(format!("I-1: seed {seed}, turn {turn}: after a cut sector {at} holds {stamp:?} of {set:?}"));
+                        return Err(format!(
+                            "I-1: seed {seed}, turn {turn}: after a cut sector {at} holds {stamp:?} of {set:?}"
+                        ));
                     }
                     *set = vec![stamp];
                 }
@@ -396,7 +398,7 @@ fn every_planted_fault_is_found() {
 #[test]
 fn a_filled_drive_with_a_cache_far_too_small_finishes() {
     let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 120\npages_per_block = 32\n\
-                 page = \"512 B\"\nover_provisioning = 0.2\n";
+                 page = \"512 B\"\nspare_factor = 0.2\n";
     let maps = [
         "kind = \"page\"",
         "kind = \"dftl\", ram = 64, gc_batch = 1",
@@ -440,8 +442,8 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
     let cases = [
         ("profile = \"slc-2016\"\nblocks = 20", "profile"),
         ("profile = \"slc-2015\"\nblocks = 5", "blocks"),
-        ("profile = \"slc-2015\"\nblocks = 20\nover_provisioning = 0", "over_provisioning"),
-        ("profile = \"slc-2015\"\nblocks = 20\nover_provisioning = 1", "over_provisioning"),
+        ("profile = \"slc-2015\"\nblocks = 20\nspare_factor = 0", "spare_factor"),
+        ("profile = \"slc-2015\"\nblocks = 20\nspare_factor = 1", "spare_factor"),
         ("profile = \"slc-2015\"\nblocks = 20\nplanes = 3", "planes"),
         ("profile = \"slc-2015\"\nblocks = 20\nchannels = 0", "channels"),
         ("profile = \"slc-2015\"", "capacity"),

@@ -10,11 +10,11 @@
 //! die from the operations that are issued after it, even when the die would be idle until then. The counter
 //! `map_die_kept_idle_ns` says for how long: it bounds what others lose by it.
 
+use super::Ssd;
 use super::checkpoint::Keeper;
 use super::gather::Gatherer;
 use super::host::{Pages, Taken, Usage};
 use super::waits::{Slowest, Waits};
-use super::Ssd;
 use nandu_base::{
     ByteLen, Counter, Cx, Flags, Instant, Oob, Overlay, Payload, Program, ReqId, Span, Step, TenantId,
     Window, Work,
@@ -157,6 +157,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         usage.charge(cx, cause, Work::Map);
         self.lanes.work_for(outer);
+        self.check_map_pages_read(cx);
         self.paging.ops.clear();
         // What comes after them begins at another time and shares no array operation with them.
         self.serial = self.serial.wrapping_add(1);

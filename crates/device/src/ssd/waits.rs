@@ -1,7 +1,7 @@
 //! What a request waited for when its map is partly on the flash: entries first, then the page that is complete last.
 
-use crate::nand::lanes::Timing;
 use crate::nand::PageTime;
+use crate::nand::lanes::Timing;
 use nandu_base::{CriticalPath, Instant, Phase};
 
 /// The page of a request that is complete last, when its entry of the map had to be waited for.

@@ -8,11 +8,7 @@ use nandu_base::{ByteLen, Overlay, Payload, PayloadPool, SECTOR};
 /// The lowest `n` bits.
 #[inline]
 pub(crate) fn ones(n: u32) -> u128 {
-    if n >= u128::BITS {
-        u128::MAX
-    } else {
-        (1 << n) - 1
-    }
+    if n >= u128::BITS { u128::MAX } else { (1 << n) - 1 }
 }
 
 /// Bytes of so many sectors.

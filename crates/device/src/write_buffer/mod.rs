@@ -8,5 +8,5 @@ mod held;
 mod link;
 
 pub use config::WriteBufferConfig;
-pub(crate) use held::{ones, Held};
+pub(crate) use held::{Held, ones};
 pub(crate) use link::Link;

@@ -85,7 +85,9 @@ fn every_profile_does_what_is_known_of_its_drive() {
         let [one, many] = [iops(&mut fresh("fcfs"), 1), iops(&mut fresh("sptf"), 32)];
         let fcfs = iops(&mut fresh("fcfs"), 32);
         let sstf = iops(&mut fresh("sstf"), 32);
-        println!("{name}: {rates:?} MB/s, mean seek {seek}, 4 KiB reads/s: {one} alone; 32 at a time {fcfs} fcfs, {sstf} sstf, {many} sptf");
+        println!(
+            "{name}: {rates:?} MB/s, mean seek {seek}, 4 KiB reads/s: {one} alone; 32 at a time {fcfs} fcfs, {sstf} sstf, {many} sptf"
+        );
         within_a_tenth(rates[0], sheet.rates[0], "MB/s at the outer edge");
         within_a_tenth(rates[1], sheet.rates[1], "MB/s at the inner edge");
         within_a_tenth(seek.0 / 1000, sheet.seek.0 / 1000, "average seek in us");

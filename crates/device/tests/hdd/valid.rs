@@ -13,7 +13,7 @@
 
 use super::disk::Disk;
 use nandu_base::{Instant, Op, Span};
-use nandu_trace::{load, LoadOptions, Trace};
+use nandu_trace::{LoadOptions, Trace, load};
 use std::path::PathBuf;
 
 /// Each drive with the demerit that DiskSim states for itself and the one that it reached when it was run, in us.

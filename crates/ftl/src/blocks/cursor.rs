@@ -56,10 +56,6 @@ impl Cursor {
     /// The open block, for views of the collector.
     #[inline]
     pub fn block(self, layout: &Layout) -> BlockId {
-        if self.end == u32::MAX {
-            BlockId(u32::MAX)
-        } else {
-            layout.block(Ppn(self.end - 1))
-        }
+        if self.end == u32::MAX { BlockId(u32::MAX) } else { layout.block(Ppn(self.end - 1)) }
     }
 }

@@ -180,8 +180,8 @@ impl BlockTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::WearRules;
     use crate::Lpn;
+    use crate::blocks::WearRules;
     use nandu_base::Instant;
 
     fn table(endurance: u32) -> BlockTable {

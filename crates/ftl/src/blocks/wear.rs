@@ -276,11 +276,7 @@ impl BlockTable {
             let (mut before, mut block) = (NONE, head);
             let key = |block: u32| {
                 let erases = self.erases[block as usize];
-                if choice == Choice::MostWorn {
-                    u32::MAX - erases
-                } else {
-                    erases
-                }
+                if choice == Choice::MostWorn { u32::MAX - erases } else { erases }
             };
             while block != NONE {
                 // Nothing is less worn than a new block.
@@ -326,8 +322,8 @@ impl BlockTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::Content;
     use crate::Lpn;
+    use crate::blocks::Content;
     use proptest::prelude::*;
 
     fn table(rules: WearRules) -> BlockTable {

@@ -65,7 +65,7 @@ impl GcPolicy for CostBenefit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{blocks, Blocks, PAGES};
+    use super::super::tests::{Blocks, PAGES, blocks};
     use super::*;
     use proptest::prelude::*;
 

@@ -60,8 +60,8 @@ impl GcPolicy for DChoices {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{blocks, Blocks};
     use super::super::Greedy;
+    use super::super::tests::{Blocks, blocks};
     use super::{BlockId, DChoices, GcPolicy};
     use nandu_base::Rng;
     use proptest::{prop_assert_eq, proptest};

@@ -47,7 +47,7 @@ impl GcPolicy for Windowed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{blocks, Blocks};
+    use super::super::tests::{Blocks, blocks};
     use super::super::{Fifo, Greedy};
     use super::*;
     use proptest::prelude::*;

@@ -22,7 +22,7 @@
 //!
 //! Cost: one pass over the tenants for each unit that is opened while erased ones are few.
 
-use super::{in_proportion, Books, Isolation, Space};
+use super::{Books, Isolation, Space, in_proportion};
 use nandu_base::Ratio;
 
 /// When a borrowed unit comes back.

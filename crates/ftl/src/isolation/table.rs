@@ -76,6 +76,15 @@ impl Table {
         table
     }
 
+    /// Whether these ranges end and do not meet: what a drive has written never does, damaged bytes may.
+    fn are_apart(parts: &[Part]) -> bool {
+        let end = |part: &Part| part.first.checked_add(part.live)?.checked_add(part.going);
+        let held = parts.iter().filter(|part| part.live > 0 || part.going > 0);
+        let mut held: Vec<(u32, Option<u32>)> = held.map(|part| (part.first, end(part))).collect();
+        held.sort_unstable();
+        held.iter().all(|(_, end)| end.is_some()) && held.windows(2).all(|pair| pair[0].1 <= Some(pair[1].0))
+    }
+
     fn order(&mut self) {
         let mut by_place: Vec<(Part, u16)> = self.parts.iter().copied().zip(0..).collect();
         by_place.retain(|(part, _)| part.held() > 0);
@@ -176,6 +185,7 @@ impl Table {
         (0..word(1)? as usize)
             .map(|tenant| part(2 + 3 * tenant))
             .collect::<Option<Vec<Part>>>()
+            .filter(|parts| Table::are_apart(parts))
             .map(Table::of)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Cost: none per request; one division per tenant when the drive is made.
 
-use super::{in_proportion, Isolation, Space};
+use super::{Isolation, Space, in_proportion};
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

@@ -13,7 +13,7 @@
 
 use super::merge::Merge;
 use super::recover::Found;
-use super::region::{Region, NONE};
+use super::region::{NONE, Region};
 use super::tag::Role;
 use super::{LogBlocks, Step, Taken, Unmapped};
 use std::collections::VecDeque;

@@ -4,9 +4,9 @@
 //! version, or with a filler where there is none. The target is then the data block, and only then are the old ones erased:
 //! the data block first, because the log block may hold marks that hide versions in it.
 
-use super::region::{Region, NONE};
-use super::tag::{Role, Tag};
 use super::Step;
+use super::region::{NONE, Region};
+use super::tag::{Role, Tag};
 
 /// A merge under way.
 #[derive(Clone, Copy, Debug)]

@@ -33,7 +33,7 @@ pub mod tag;
 pub use bast::Bast;
 pub use block_map::BlockMap;
 pub use fast::Fast;
-pub use region::{Region, Shape, NONE};
+pub use region::{NONE, Region, Shape};
 pub use tag::{Role, Tag};
 
 /// Faults that are planted; all false outside `verify --plant`.

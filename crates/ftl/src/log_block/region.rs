@@ -345,7 +345,7 @@ impl Region {
     /// What does not.
     pub fn check(&self) -> Result<(), String> {
         let mut valid = vec![0u16; self.valid.len()];
-        for (page, &spot) in (0..).zip(&self.at).filter(|(_, &spot)| spot != NONE) {
+        for (page, &spot) in (0..).zip(&self.at).filter(|&(_, &spot)| spot != NONE) {
             if self.owner[spot as usize] != page + 1 {
                 return Err(format!("page {page} is mapped to {spot}, which holds something else"));
             }

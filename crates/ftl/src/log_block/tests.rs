@@ -1,6 +1,6 @@
 //! The maps against an obvious slow one: a list of which version each page has, and flash that keeps versions in order.
 
-use super::recover::{rebuild, Block, Mark, Page};
+use super::recover::{Block, Mark, Page, rebuild};
 use super::*;
 use nandu_base::Rng;
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@
 use super::lru::Lru;
 use super::store::{Directory, MapShape, Store};
 use super::switching::{Gather, SwitchSettings, Switching};
-use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
+use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
 /// Bytes of a run.
@@ -60,11 +60,7 @@ impl Run {
 
     /// The word of one of its pages.
     fn word_at(&self, lpn: Lpn) -> u32 {
-        if self.word == 0 {
-            0
-        } else {
-            self.word + (lpn.0 - self.first)
-        }
+        if self.word == 0 { 0 } else { self.word + (lpn.0 - self.first) }
     }
 }
 
@@ -114,11 +110,7 @@ impl Cftl {
             && run.first.is_multiple_of(self.block_pages)
             && run.word > 0
             && (run.word - 1).is_multiple_of(stride);
-        if whole {
-            BLOCK
-        } else {
-            RUN
-        }
+        if whole { BLOCK } else { RUN }
     }
 
     fn slot_for(&mut self, lpn: Lpn, ops: &mut MapOps) -> u32 {

@@ -25,7 +25,7 @@
 //! waiting move. The simulator adds 8 bytes per logical page (content of the translation pages, index).
 
 use super::store::{Directory, MapShape, Store};
-use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
+use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
 /// Bytes of one cached entry.

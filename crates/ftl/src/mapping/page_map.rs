@@ -6,7 +6,7 @@
 //! RAM: 4 bytes per logical page, 1 GiB per TiB of 4 KiB pages. The array is zero-filled by the system when it is first
 //! touched, so untouched parts of a large drive cost nothing here.
 
-use super::{page_of, word_of, Mapping};
+use super::{Mapping, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 use crate::filled::{FilledMap, Initial};
 use std::sync::Arc;

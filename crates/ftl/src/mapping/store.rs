@@ -5,7 +5,7 @@
 //! read. When a scheme asks for a write, it has put the new words here before.
 
 use super::moves::Moves;
-use super::{page_of, word_of, MapOp, MapOps, Tp};
+use super::{MapOp, MapOps, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
 /// The size of a map.

@@ -35,7 +35,7 @@ pub use settings::{CleanFirst, Invalidation, TpcSettings};
 
 use super::lru::Lru;
 use super::store::{MapShape, Store};
-use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
+use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
 /// Bytes of a slot beside its entries: directory index, place, time, flag (S2-4).

@@ -21,7 +21,7 @@
 
 use super::lru::{Ends, Links, Lru};
 use super::store::{Directory, MapShape, Store};
-use super::{page_of, word_of, MapOp, MapOps, Mapping, Tp};
+use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
 /// Bytes of an entry.

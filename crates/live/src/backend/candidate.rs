@@ -5,15 +5,15 @@
 //! regular file is looked at in full. A block device cannot be: its first MiB, its last MiB and 64 KiB at each of 254 places between them
 //! are read. Only then is a file made, or lengthened, and that is undone ([`Undo`]) when what it was for is refused.
 
-use super::file::{lock, unlock};
 use super::LegError;
+use super::file::{lock, unlock};
 use nandu_base::ByteLen;
-use rustix::fs::{seek, SeekFrom};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -134,7 +134,9 @@ impl Candidate {
     pub fn holds_data(&self, at: u64, and: &str) -> LegError {
         let why = format!("it holds data: its first byte that is not zero is at {at}{and}");
         let remedy = match self.is_block_device {
-            true => "nothing was changed; name another one, or wipe this one first (`blkdiscard -z`) if nothing in it is needed",
+            true => {
+                "nothing was changed; name another one, or wipe this one first (`blkdiscard -z`) if nothing in it is needed"
+            }
             false => {
                 "nothing was changed; name another one, or empty this one first (`truncate -s 0`) if nothing in it is needed"
             }
@@ -192,7 +194,8 @@ impl Candidate {
             }
             Some(file) => (file, Some(self.len)),
             None => {
-                let made = OpenOptions::new().read(true).write(true).create_new(true).open(&self.path);
+                let made =
+                    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&self.path);
                 let file = made.map_err(|error| super::file::cannot_make(&self.path, &error))?;
                 (file, None)
             }

@@ -15,12 +15,12 @@
 //! that succeeds proves nothing. So is a file that was deleted under us (seen at the next flush), and an error that says
 //! that the device is gone. Such a device fails everything until it is opened again.
 
-use super::candidate::{look, look_at_return, Candidate, FileId, Undo};
+use super::candidate::{Candidate, FileId, Undo, look, look_at_return};
 use super::file_io::OpenFile;
 use super::workers::{Job, Workers};
 use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob};
 use nandu_base::{BlockSpec, ByteLen};
-use rustix::fs::{fcntl_getfl, fcntl_setfl, flock, FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;

@@ -3,12 +3,12 @@
 use super::{BlockIo, Failure};
 use nandu_base::bytebuf::ByteBuf;
 use nandu_base::{ByteLen, ErrorKind, IoError, Op};
-use rustix::fs::{fallocate, fdatasync, flock, fstat, FallocateFlags, FlockOperation};
-use rustix::io::{preadv2, pwrite, pwritev2, Errno, ReadWriteFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fstat};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwrite, pwritev2};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest operation that is tried without a thread: copying it takes a few tens of microseconds.
 const AT_ONCE_MAX: u64 = 256 << 10;
@@ -196,11 +196,7 @@ impl OpenFile {
                 Err(errno) => return Err(failure(io, at as usize, errno, Tried::Write)),
             }
         }
-        if io.fua {
-            self.sync(io)
-        } else {
-            Ok(())
-        }
+        if io.fua { self.sync(io) } else { Ok(()) }
     }
 }
 

@@ -16,7 +16,7 @@ pub mod workers;
 use candidate::FileId;
 use nandu_base::bytebuf::ByteRegion;
 use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op, ReqId};
-use rustix::event::{eventfd, EventfdFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -5,16 +5,19 @@
 //! [`Medium::settle`] behind that. So the death of the process loses what had not passed under the head, as a power cut of the disk does.
 //! What a power cut of the host takes of what was not flushed it takes in any order.
 //!
+//! *What is not noticed.* An image has no checksums: a sector of it that is changed from outside is served as it is. A file that is shorter or longer
+//! is refused, one that cannot be read is the end of the drive. Checksums are the affair of a layer above.
+//!
 //! RAM: in memory what was written, in chunks of 256 KiB; in a file the data of writes that have not ended.
 
 use super::file::Shared;
 use nandu_base::{
-    ByteLen, Instant, Medium, Oob, Payload, PayloadPool, Program, Rng, UnitState, Window, SECTOR,
+    ByteLen, Instant, Medium, Oob, Payload, PayloadPool, Program, Rng, SECTOR, UnitState, Window,
 };
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const CHUNK: u64 = 256 << 10;
 /// Bytes that wait for a sync from which on one is asked for although nobody flushes.
@@ -116,7 +119,9 @@ impl Medium for Disk {
                 true
             }
             Home::File { shared, pending, .. } => {
-                if shared.file.read_exact_at(into, at).is_err() {
+                if let Err(error) = shared.file.read_exact_at(into, at) {
+                    // What the model has in its buffer would be wrong from here on.
+                    shared.fail(&error);
                     return false;
                 }
                 for write in pending {

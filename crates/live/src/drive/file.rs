@@ -2,20 +2,28 @@
 //!
 //! A file of flash begins with a page that says what it is (the *label*); a disk has it behind its last sector, so that the rest is the image
 //! of the disk and can be used without Nandu.
+//!
+//! *Marks.* After each sync the number of the last batch of the log that is durable now is written to one of two slots, in turn, each a sector with a
+//! checksum. A mark is durable after the next sync. What counts as proven is what both slots say, so that one of them may be damaged.
 
-use crate::backend::file::lock;
 use crate::backend::LegError;
-use rustix::fs::{fallocate, fdatasync, fstat, FallocateFlags};
+use crate::backend::file::lock;
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a label.
 pub const LABEL: u64 = 4096;
 const MAGIC: &[u8; 8] = b"NANDUDRV";
-const VERSION: u32 = 1;
+/// Bytes of the two slots of marks, each in a page of its own.
+pub const MARKS: u64 = 2 * MARK_STEP;
+const MARK_STEP: u64 = 4096;
+const MARK_LEN: usize = 512;
+const MARK_MAGIC: &[u8; 8] = b"NANDUMRK";
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +63,14 @@ impl Shape {
             }),
             2 => Some(Shape::Disk { sectors: words[1] }),
             _ => None,
+        }
+    }
+
+    /// The version of what such a file holds. Flash of version 1 had a log that could not tell what was damaged from what was torn.
+    fn version(self) -> u32 {
+        match self {
+            Shape::Flash { .. } => 2,
+            Shape::Disk { .. } => 1,
         }
     }
 
@@ -111,8 +127,20 @@ pub struct Shared {
     pub synced: AtomicU64,
     /// Somebody wants a sync, though no flush waits for it.
     pub wants_sync: AtomicBool,
+    /// The last batch that both marks cover, durably.
+    proven: AtomicU64,
+    marks: Mutex<Marks>,
     /// The errno of the first failure; nothing is believed after it.
     failed: AtomicI32,
+}
+
+/// The slots of marks.
+#[derive(Debug, Default)]
+struct Marks {
+    /// Where they are; a disk has none.
+    at: Option<u64>,
+    /// What was written to each.
+    written: [u64; 2],
 }
 
 impl Shared {
@@ -122,6 +150,8 @@ impl Shared {
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             wants_sync: AtomicBool::new(false),
+            proven: AtomicU64::new(0),
+            marks: Mutex::new(Marks::default()),
             failed: AtomicI32::new(0),
         }
     }
@@ -150,6 +180,7 @@ impl Shared {
         if let Some(errno) = self.failure() {
             return Err(errno);
         }
+        let mut marks = self.marks();
         let written = self.written.load(Ordering::Acquire);
         let deleted = fstat(&self.file).map_or(true, |stat| stat.st_nlink == 0);
         let synced = match deleted {
@@ -159,12 +190,115 @@ impl Shared {
         match synced {
             Ok(()) => {
                 self.synced.fetch_max(written, Ordering::AcqRel);
+                self.proven.fetch_max(marks.written[0].min(marks.written[1]), Ordering::AcqRel);
+                let older = usize::from(marks.written[1] < marks.written[0]);
+                if marks.written[older] < written {
+                    self.write_mark(&mut marks, older, written).map_err(|error| self.failed_with(&error))?;
+                }
                 Ok(())
             }
-            Err(error) => {
-                self.fail(&error);
-                Err(self.failure().expect("a failure was noted"))
+            Err(error) => Err(self.failed_with(&error)),
+        }
+    }
+
+    /// Notes a failure; returns the errno of the first.
+    fn failed_with(&self, error: &io::Error) -> i32 {
+        self.fail(error);
+        self.failure().expect("a failure was noted")
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_mark(&self, marks: &mut Marks, slot: usize, batch: u64) -> io::Result<()> {
+        let Some(at) = marks.at else { return Ok(()) };
+        let mut bytes = [0; MARK_LEN];
+        bytes[..8].copy_from_slice(MARK_MAGIC);
+        bytes[16..24].copy_from_slice(&batch.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[16..]);
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        self.file.write_all_at(&bytes, at + slot as u64 * MARK_STEP)?;
+        marks.written[slot] = batch;
+        Ok(())
+    }
+
+    /// Marks are kept from this byte of the file on.
+    pub fn keep_marks(&self, at: u64) {
+        self.marks().at = Some(at);
+    }
+
+    /// The newest mark in the file. A slot that is damaged counts for nothing: the other one is there, and the next mark is written over it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn marked(&self, at: u64) -> io::Result<u64> {
+        let mut marks = self.marks();
+        marks.at = Some(at);
+        for slot in 0..2 {
+            let mut bytes = [0; MARK_LEN];
+            match self.file.read_exact_at(&mut bytes, at + slot as u64 * MARK_STEP) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => continue,
+                Err(error) => return Err(error),
             }
+            let is_whole = &bytes[..8] == MARK_MAGIC
+                && bytes[8..16] == u64::from(crc32c::crc32c(&bytes[16..])).to_le_bytes();
+            marks.written[slot] = match is_whole {
+                true => u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes")),
+                false => 0,
+            };
+        }
+        Ok(marks.written[0].max(marks.written[1]))
+    }
+
+    /// Both marks say this batch from now on, durably, whatever they said before.
+    ///
+    /// # Errors
+    /// The file cannot be written or synced.
+    pub fn mark_anew(&self, batch: u64) -> io::Result<()> {
+        let mut marks = self.marks();
+        fdatasync(&self.file)?;
+        for slot in 0..2 {
+            self.write_mark(&mut marks, slot, batch)?;
+            fdatasync(&self.file)?;
+        }
+        Ok(())
+    }
+
+    /// The last batch that a start is sure to find, even with one mark damaged.
+    pub fn proven(&self) -> u64 {
+        self.proven.load(Ordering::Acquire)
+    }
+
+    /// Whether something is durable that the marks do not prove yet.
+    pub fn owes_proof(&self) -> bool {
+        self.marks().at.is_some() && self.proven() < self.synced.load(Ordering::Acquire)
+    }
+
+    /// Makes everything durable that was written before, and both marks that say so.
+    ///
+    /// # Errors
+    /// The errno.
+    pub fn prove(&self) -> Result<(), i32> {
+        let written = self.written.load(Ordering::Acquire);
+        self.sync()?;
+        while self.marks().at.is_some() && self.proven() < written {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// The first byte from `at` on that may be other than zero; none where the file ends before. Every byte, where the file system cannot tell.
+    ///
+    /// # Errors
+    /// The file cannot be looked through.
+    pub fn next_data(&self, at: u64) -> io::Result<Option<u64>> {
+        match seek(&self.file, SeekFrom::Data(at)) {
+            Ok(next) => Ok(Some(next)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(_) if at < self.file.metadata()?.len() => Ok(Some(at)),
+            Err(_) => Ok(None),
         }
     }
 
@@ -198,7 +332,7 @@ const SUM: usize = LABEL as usize - 4;
 fn label(drive: &Drive) -> Vec<u8> {
     let mut page = vec![0; LABEL as usize];
     page[..8].copy_from_slice(MAGIC);
-    page[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    page[8..12].copy_from_slice(&drive.shape.version().to_le_bytes());
     for (place, word) in page[16..].chunks_exact_mut(8).zip(drive.shape.words()) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -227,6 +361,8 @@ pub struct Opened {
     pub shared: Shared,
     /// It was made just now: the label is still to be written, when all else is durable ([`finish_making`]).
     pub is_new: bool,
+    /// Its label is damaged, and a salvage takes it for this drive: the label is to be written again.
+    pub lacks_label: bool,
 }
 
 /// Opens and locks `path` as the store of a drive of this shape. With `create` one that is not there, or empty, is made; one that is there
@@ -234,10 +370,11 @@ pub struct Opened {
 ///
 /// # Errors
 /// Why it cannot be used.
-pub fn open(path: &Path, drive: &Drive, create: bool) -> Result<Opened, LegError> {
+pub fn open(path: &Path, drive: &Drive, create: bool, salvage: bool) -> Result<Opened, LegError> {
     let fail =
         |why: String, remedy| LegError { path: path.display().to_string(), why, remedy, missing: false };
-    let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path);
+    let file =
+        OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path);
     let file = file.map_err(|error| LegError {
         missing: error.kind() == ErrorKind::NotFound,
         ..fail(
@@ -262,16 +399,21 @@ pub fn open(path: &Path, drive: &Drive, create: bool) -> Result<Opened, LegError
         if !create {
             return Err(fail("it is empty".into(), "start with --create to make the drive in it"));
         }
-        return Ok(Opened { shared: Shared::new(file), is_new: true });
+        return Ok(Opened { shared: Shared::new(file), is_new: true, lacks_label: false });
     }
-    recognise(&file, drive, meta.len()).map_err(|why| match why {
+    let recognised = recognise(&file, drive, meta.len());
+    let lacks_label = salvage && matches!(recognised, Err(Unfit::Foreign));
+    if lacks_label {
+        return Ok(Opened { shared: Shared::new(file), is_new: false, lacks_label });
+    }
+    recognised.map_err(|why| match why {
         Unfit::Foreign => fail(
-            "it is not empty and holds no drive of Nandu, or one whose making was cut off".into(),
-            "name another file; if nothing in it is needed, delete it and start with --create",
+            format!("it holds no drive of Nandu, or its label at byte {} is damaged or was never written", drive.shape.label_at()),
+            "name another file; if it is the right one, bring back a copy or try --salvage; if nothing in it is needed, delete it and start with --create",
         ),
         Unfit::Version(version) => fail(
-            format!("it is of version {version}, and this is version {VERSION}"),
-            "use the version of Nandu that made it",
+            format!("it is of version {version}, and this is version {}", drive.shape.version()),
+            "serve it with the version of Nandu that made it and copy what it holds to a drive of this version",
         ),
         Unfit::Other(found) => fail(
             format!("it holds {found}, but the leaf is {drive}"),
@@ -279,7 +421,7 @@ pub fn open(path: &Path, drive: &Drive, create: bool) -> Result<Opened, LegError
         ),
         Unfit::Error(error) => unusable(error),
     })?;
-    Ok(Opened { shared: Shared::new(file), is_new: false })
+    Ok(Opened { shared: Shared::new(file), is_new: false, lacks_label })
 }
 
 enum Unfit {
@@ -298,11 +440,11 @@ fn recognise(file: &File, drive: &Drive, len: u64) -> Result<(), Unfit> {
         }
         file.read_exact_at(&mut page, at).map_err(Unfit::Error)?;
         match read_label(&page) {
-            Some((VERSION, found)) if found.shape == drive.shape && found.said() == drive.said() => {
-                return Ok(())
+            Some((version, found)) if version != found.shape.version() => {
+                return Err(Unfit::Version(version));
             }
-            Some((VERSION, found)) => return Err(Unfit::Other(found)),
-            Some((version, _)) => return Err(Unfit::Version(version)),
+            Some((_, found)) if found.shape == drive.shape && found.said() == drive.said() => return Ok(()),
+            Some((_, found)) => return Err(Unfit::Other(found)),
             None => {}
         }
     }

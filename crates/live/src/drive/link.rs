@@ -2,7 +2,8 @@
 //!
 //! Its requests are the machine's affair; what the leg has to do is to make the store durable when a flush, or a change with FUA, is to
 //! be answered, and to be pulled out and put back by an operator. A store is synced by a thread of its own, so that the reactor goes on.
-//! What is asked while a sync is under way is answered by the next one.
+//! What is asked while a sync is under way is answered by the next one. When nothing is asked for a while, the marks that prove what was synced are
+//! synced too.
 //!
 //! A drive that is failed keeps its power: it is the link that is gone. What it was given it has when it comes back.
 
@@ -12,6 +13,10 @@ use nandu_base::{ByteLen, ErrorKind, IoError, Op, ReqId};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How long nobody asks for a sync before the marks are synced.
+const REST: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
 struct Wanted {
@@ -42,7 +47,14 @@ impl Syncer {
                 if wanted.stop {
                     return;
                 }
-                wanted = self.work.wait(wanted).unwrap_or_else(std::sync::PoisonError::into_inner);
+                if !self.shared.owes_proof() || self.shared.failure().is_some() {
+                    wanted = self.work.wait(wanted).unwrap_or_else(std::sync::PoisonError::into_inner);
+                    continue;
+                }
+                let waited = self.work.wait_timeout(wanted, REST);
+                let (again, rest) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+                wanted = again;
+                wanted.plain |= rest.timed_out();
                 continue;
             }
             let flushes = std::mem::take(&mut wanted.flushes);
@@ -132,7 +144,7 @@ impl BlockBackend for Link {
     }
 
     fn sync_now(&mut self) -> Result<(), i32> {
-        self.syncer.as_ref().map_or(Ok(()), |syncer| syncer.shared.sync())
+        self.syncer.as_ref().map_or(Ok(()), |syncer| syncer.shared.prove())
     }
 
     fn is_durable_at_once(&self) -> bool {

@@ -1,34 +1,44 @@
 //! What the store of a flash drive says of its pages: a log, found again up to a point and not beyond it.
 //!
-//! *Batches.* What has come to its end since the last look is written by one call as one batch: a head with a checksum over everything, a
-//! number, one more than that of the batch before, and the *mark*, the last batch that was known to be durable, then a record of 40 bytes for each program and
-//! erase. A start reads batches until one is not whole or out of number: it finds a state that was, and nothing of what came
-//! after it. The death of the process cuts behind the last batch that was written; a power cut of the host somewhere behind the last sync.
-//! Behind the mark the bytes of pages may be missing although their record is there: a start compares their checksums, and the first that does
-//! not fit ends the log. So data and records need no order among each other on their way to the disk.
+//! *Batches.* What has come to its end since the last look is written by one call as one batch. A batch is a row of sectors of 512 B, each with a
+//! checksum, the number of the batch, its place in it, and the *mark*: the last batch that was known to be durable. The rest of a sector is up to
+//! twelve records of 40 bytes, one for each program and erase. A start reads batches until one is not whole or out of number: it finds a
+//! state that was, and nothing of what came after it. The death of the process cuts behind the last batch that was written; a power cut of the
+//! host somewhere behind the last sync. Behind the mark the bytes of pages may be missing although their record is there: a start compares
+//! their checksums, and the first that does not fit ends the log. So data and records need no order among each other on their way to the disk.
+//!
+//! *Torn or damaged.* A disk stores a sector as a whole, and a place of the log is cleared before it is used again. So what a power cut leaves at
+//! a place is zeros, the sector that was to be there, or a whole one with another number: the log ends there. Anything else was damaged later. So
+//! was what is missing although a mark says that it was durable; marks stand in later sectors and in two places of their own
+//! ([`Shared`]), which are written after each sync and, both, at a clean end. A damaged log is refused ([`Damage`]) before anything is changed.
+//! To go on all the same (*salvage*) is to go back to the last batch before the damage; of a damaged state the rest counts.
 //!
 //! *Two areas.* When an area is full the state is written to the other one, as batches of their own, and the log goes on behind. The old
 //! area is needed until a mark says, durably, that the state in the new one is durable; a start that finds no such mark reads the old area
 //! and goes on in the new one behind the state. The area is full at three times the state it began with and 64 MiB, so
 //! that a record costs at most half another one later.
 //!
-//! *Slots that are given up* are written again when a mark that is durable covers the record that gave them up: no start that is still
+//! *Slots that are given up* are written again when marks that are durable cover the record that gave them up: no start that is still
 //! possible needs them then.
 
-use super::file::Shared;
-use std::collections::VecDeque;
+use super::file::{MARKS, Shared};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-/// Bytes of a head and of a record.
-pub const RECORD: u64 = 40;
-const MAGIC: u32 = u32::from_le_bytes(*b"NBAT");
-/// Kept free at the end of an area, for batches without records that carry a mark.
+/// Bytes of a sector of the log, of its head and of a record.
+pub const SECTOR: u64 = 512;
+const HEAD: usize = 32;
+const RECORD: usize = 40;
+/// Records of a sector.
+const RECORDS: u64 = 12;
+const MAGIC: u32 = u32::from_le_bytes(*b"NLOG");
+/// Kept free at the end of an area.
 const SLACK: u64 = 4096;
-/// Records of the state in one batch.
-const STATE_BATCH: usize = 8192;
+/// Records of the state in one batch: whole sectors.
+const STATE_BATCH: usize = 682 * RECORDS as usize;
 
 /// Something that has happened to the flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +113,7 @@ impl Record {
 
 /// What a batch is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
+#[repr(u8)]
 enum Sort {
     /// What has happened.
     News = 0,
@@ -113,27 +123,131 @@ enum Sort {
     StateEnd = 2,
 }
 
-/// A batch that was found whole.
+/// Sectors of a batch of so many records; one without records has one.
+fn sectors_of(records: u64) -> u64 {
+    records.div_ceil(RECORDS).max(1)
+}
+
+/// What a sector of the log says of itself.
 #[derive(Clone, Copy, Debug)]
+struct Sector {
+    number: u64,
+    mark: u64,
+    /// Its place in the batch.
+    index: u32,
+    sort: Sort,
+    is_last: bool,
+    records: usize,
+}
+
+/// What is found at the place of a sector.
+#[derive(Clone, Copy, Debug)]
+enum Seen {
+    /// Nothing was written.
+    Nothing,
+    Whole(Sector),
+    /// Neither nothing nor what a drive writes.
+    Damaged,
+}
+
+impl Sector {
+    fn write(self, records: &[Record], out: &mut Vec<u8>) {
+        let from = out.len();
+        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.mark.to_le_bytes());
+        out.extend_from_slice(&self.index.to_le_bytes());
+        out.extend_from_slice(&[self.sort as u8, u8::from(self.is_last), self.records as u8, 0]);
+        records.iter().for_each(|record| record.write(out));
+        out.resize(from + SECTOR as usize, 0);
+        let sum = crc32c::crc32c(&out[from + 8..]);
+        out[from + 4..from + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Seen {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let sort = match bytes[28] {
+            0 => Sort::News,
+            1 => Sort::State,
+            2 => Sort::StateEnd,
+            _ => return Seen::Damaged,
+        };
+        let is_ours =
+            bytes[..4] == MAGIC.to_le_bytes() && bytes[4..8] == crc32c::crc32c(&bytes[8..]).to_le_bytes();
+        if !is_ours {
+            return if bytes.iter().all(|&byte| byte == 0) { Seen::Nothing } else { Seen::Damaged };
+        }
+        Seen::Whole(Sector {
+            number: word(8),
+            mark: word(16),
+            index: u32::from_le_bytes(bytes[24..28].try_into().expect("four bytes")),
+            sort,
+            is_last: bytes[29] != 0,
+            records: usize::from(bytes[30]).min(RECORDS as usize),
+        })
+    }
+}
+
+/// A batch that was found.
+#[derive(Clone, Debug)]
 struct Batch {
     at: u64,
     number: u64,
-    mark: u64,
-    count: u64,
+    sectors: u64,
     sort: Sort,
+    /// Its first damaged sector, where a salvage goes on past it.
+    hurt: Option<u64>,
 }
 
 impl Batch {
     fn end(&self) -> u64 {
-        self.at + RECORD * (1 + self.count)
+        self.at + self.sectors * SECTOR
+    }
+}
+
+/// Where an area stops to make sense, and whether that is damage.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    at: u64,
+    is_damage: bool,
+}
+
+/// The log is not what the drive wrote.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The first byte of the file that is not.
+    pub at: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// Why a log is not replayed.
+#[derive(Debug)]
+pub enum Unfit {
+    /// The file cannot be read or written.
+    Io(io::Error),
+    /// What is in it is damaged; nothing was changed.
+    Damaged(Damage),
+}
+
+impl From<io::Error> for Unfit {
+    fn from(error: io::Error) -> Unfit {
+        Unfit::Io(error)
+    }
+}
+
+impl Unfit {
+    fn damaged<T>(at: u64, what: impl Into<String>) -> Result<T, Unfit> {
+        Err(Unfit::Damaged(Damage { at, what: what.into() }))
     }
 }
 
 /// Where the two areas lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Areas {
-    /// The first byte of the first.
-    pub at: u64,
+    /// Where the marks are, and the first area behind them.
+    pub marks: u64,
     /// Bytes of each.
     pub len: u64,
     /// Room for news in an area, beside three times the state it begins with.
@@ -141,24 +255,29 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// The areas of a drive whose state has at most so many records.
+    /// Marks and areas from byte `at` on, of a drive whose state has at most so many records.
     pub fn new(at: u64, records: u64, news: u64) -> Areas {
-        let state = (records + records / STATE_BATCH as u64 + 2) * RECORD;
-        Areas { at, len: (3 * state + news + SLACK).next_multiple_of(4096), news }
+        let state = (sectors_of(records) + 1) * SECTOR;
+        Areas { marks: at, len: (3 * state + news + SLACK).next_multiple_of(4096), news }
     }
 
     /// The first byte behind both.
     pub fn end(&self) -> u64 {
-        self.at + 2 * self.len
+        self.start(2)
     }
 
-    fn start(&self, area: usize) -> u64 {
-        self.at + area as u64 * self.len
+    /// The first byte of an area.
+    pub fn start(&self, area: usize) -> u64 {
+        self.marks + MARKS + area as u64 * self.len
     }
 
     /// Where an area whose state takes so many bytes is full.
     fn limit(&self, area: usize, state: u64) -> u64 {
         self.start(area) + (3 * state + self.news).min(self.len - SLACK)
+    }
+
+    fn area_of(&self, at: u64) -> usize {
+        usize::from(at >= self.start(1))
     }
 }
 
@@ -172,10 +291,6 @@ pub struct Log {
     limit: u64,
     /// Of the last batch.
     number: u64,
-    /// Batches that were the first to carry a mark, and that mark.
-    carriers: VecDeque<(u64, u64)>,
-    /// The newest mark that is durable: what a start is sure to find.
-    proven: u64,
     /// The other area is needed until a durable mark has reached this batch.
     other_until: Option<u64>,
     bytes: Vec<u8>,
@@ -194,18 +309,8 @@ impl Log {
     }
 
     fn at(shared: Arc<Shared>, areas: Areas) -> Log {
-        Log {
-            shared,
-            areas,
-            area: 0,
-            at: areas.start(0),
-            limit: 0,
-            number: 0,
-            carriers: VecDeque::new(),
-            proven: 0,
-            other_until: None,
-            bytes: Vec::new(),
-        }
+        let at = areas.start(0);
+        Log { shared, areas, area: 0, at, limit: 0, number: 0, other_until: None, bytes: Vec::new() }
     }
 
     /// Bytes of this area that are written.
@@ -215,23 +320,17 @@ impl Log {
 
     /// The batch up to which a start is sure to find everything.
     pub fn proven(&self) -> u64 {
-        self.proven
+        self.shared.proven()
     }
 
     /// Whether so many records need another area.
     pub fn is_full_for(&self, records: u64) -> bool {
-        self.at + RECORD * (1 + records) > self.limit
+        self.at + SECTOR * sectors_of(records) > self.limit
     }
 
-    /// Notes what has become durable.
-    pub fn look(&mut self) -> io::Result<()> {
-        let synced = self.shared.synced.load(Ordering::Acquire);
-        while let Some(&(carrier, mark)) = self.carriers.front().filter(|(carrier, _)| *carrier <= synced) {
-            let _ = carrier;
-            self.proven = mark;
-            self.carriers.pop_front();
-        }
-        if self.other_until.is_some_and(|until| until <= self.proven) {
+    /// Gives up the other area once it is not needed.
+    fn look(&mut self) -> io::Result<()> {
+        if self.other_until.is_some_and(|until| until <= self.proven()) {
             self.other_until = None;
             self.shared.clear(self.areas.start(1 - self.area), self.areas.len)?;
         }
@@ -253,15 +352,13 @@ impl Log {
         let number = self.number + 1;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        bytes.extend_from_slice(&MAGIC.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&mark.to_le_bytes());
-        bytes.extend_from_slice(&(records.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&(sort as u64).to_le_bytes());
-        records.iter().for_each(|record| record.write(&mut bytes));
-        let sum = crc32c::crc32c(&bytes[8..]);
-        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        let last = sectors_of(records.len() as u64) as u32 - 1;
+        let mut parts = records.chunks(RECORDS as usize);
+        for index in 0..=last {
+            let part = parts.next().unwrap_or(&[]);
+            let head = Sector { number, mark, index, sort, is_last: index == last, records: part.len() };
+            head.write(part, &mut bytes);
+        }
         let wrote = self.shared.file.write_all_at(&bytes, self.at);
         let len = bytes.len() as u64;
         self.bytes = bytes;
@@ -269,9 +366,6 @@ impl Log {
         self.at += len;
         self.number = number;
         self.shared.written.store(number, Ordering::Release);
-        if mark > self.carriers.back().map_or(self.proven, |&(_, mark)| mark) {
-            self.carriers.push_back((number, mark));
-        }
         Ok(())
     }
 
@@ -307,165 +401,380 @@ impl Log {
         Ok(())
     }
 
-    /// Makes everything durable, and the mark that says so, and waits for that.
+    /// Makes everything durable, and the marks that say so, and waits for that.
     ///
     /// # Errors
     /// The file cannot be written or synced.
     pub fn prove(&mut self) -> io::Result<()> {
-        let refused = io::Error::from_raw_os_error;
-        self.shared.sync().map_err(refused)?;
-        self.write(Sort::News, &[])?;
-        self.shared.sync().map_err(refused)?;
+        self.shared.prove().map_err(io::Error::from_raw_os_error)?;
         self.look()
     }
+}
 
-    /// Reads the log of a store. `take` hears of every record that counts, in order; `is_whole` says whether the bytes of a page are those that
-    /// its record names. The log goes on behind what was found.
+/// What a log says to a start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// This has happened.
+    Record(Record),
+    /// What these pages hold is not known: a salvage goes on past damage in a state.
+    Unknown(Range<u64>),
+}
+
+/// The log of a store as a start finds it. Nothing is written before [`Found::go_on`].
+#[derive(Debug)]
+pub struct Found {
+    shared: Arc<Shared>,
+    areas: Areas,
+    /// The batches that count, in order.
+    chain: Vec<Batch>,
+    /// The last batch that was durable for sure.
+    mark: u64,
+    /// The last batch that counted.
+    end: Option<Batch>,
+    salvages: bool,
+    /// What a salvage gives up.
+    pub gone: Vec<String>,
+}
+
+impl Found {
+    /// Looks for the batches of a log. With `salvage` damage is no reason to stop.
     ///
     /// # Errors
-    /// The file cannot be read or written, or its log has no beginning.
+    /// The file cannot be read, or is damaged.
+    pub fn look(shared: &Arc<Shared>, areas: Areas, salvage: bool) -> Result<Found, Unfit> {
+        let mut found = Found {
+            shared: Arc::clone(shared),
+            areas,
+            chain: Vec::new(),
+            mark: shared.marked(areas.marks)?,
+            end: None,
+            salvages: false,
+            gone: Vec::new(),
+        };
+        match found.find_chain() {
+            Err(Unfit::Damaged(damage)) if salvage => {
+                found.gone.push(format!("from byte {} on: {}", damage.at, damage.what));
+                found.salvages = true;
+                found.find_chain()?;
+                found.list_gone()?;
+            }
+            result => result?,
+        }
+        Ok(found)
+    }
+
+    /// Finds the batches that count, in order.
+    fn find_chain(&mut self) -> Result<(), Unfit> {
+        let [(a, stop_a), (b, stop_b)] = [self.batches(0)?, self.batches(1)?];
+        let first = |batches: &[Batch]| batches.first().map_or(0, |batch| batch.number);
+        for (batches, stop) in [(&a, stop_a), (&b, stop_b)] {
+            if batches.is_empty() && stop.is_damage && !self.salvages {
+                return Unfit::damaged(stop.at, "the state at the start of an area of its log is damaged");
+            }
+        }
+        let (old, new, old_stop, new_stop) =
+            if first(&a) < first(&b) { (a, b, stop_a, stop_b) } else { (b, a, stop_b, stop_a) };
+        let turned = new.iter().find(|batch| batch.sort == Sort::StateEnd).map(|batch| batch.number);
+        let follows = old.last().is_some_and(|last| last.number + 1 == first(&new));
+        let stop;
+        (self.chain, stop) = match turned {
+            // The turn was cut off.
+            None if !old.is_empty() => {
+                if new_stop.is_damage && !self.salvages {
+                    return Unfit::damaged(new_stop.at, "a sector of the state in its log is damaged");
+                }
+                (old, old_stop)
+            }
+            Some(end) if self.mark < end && !old.is_empty() => match follows {
+                true => ([old, new].concat(), new_stop),
+                false => (old, old_stop),
+            },
+            _ => (new, new_stop),
+        };
+        let Some(last) = self.chain.last() else {
+            return Unfit::damaged(self.areas.start(0), "its log has no beginning");
+        };
+        if self.salvages {
+            return Ok(());
+        }
+        if stop.is_damage {
+            let what = format!("a sector of its log is damaged, behind batch {}", last.number);
+            return Unfit::damaged(stop.at, what);
+        }
+        if last.number < self.mark {
+            let what =
+                format!("batches {} to {} of its log were durable and are gone", last.number + 1, self.mark);
+            return Unfit::damaged(stop.at, what);
+        }
+        Ok(())
+    }
+
+    /// The batches of an area up to the first that is not whole or out of number, and where that is. It begins with a state. The marks of all
+    /// its sectors count, also of those behind.
+    fn batches(&mut self, area: usize) -> Result<(Vec<Batch>, Stop), Unfit> {
+        let (start, end) = (self.areas.start(area), self.areas.start(area) + self.areas.len);
+        let mut batches: Vec<Batch> = Vec::new();
+        let mut under_way: Option<Batch> = None;
+        let mut stop = None;
+        let (mut bytes, mut at) = (vec![0; 1 << 20], start);
+        while at < end {
+            // Behind the end of what makes sense only what the file system calls data is looked at.
+            if stop.is_some() {
+                match self.shared.next_data(at)? {
+                    Some(next) if next < end => at = at.max(next / SECTOR * SECTOR),
+                    _ => break,
+                }
+            }
+            let len = (end - at).min(bytes.len() as u64) as usize;
+            let got = read_some(&self.shared, &mut bytes[..len], at)?;
+            bytes[got..len].fill(0);
+            for (sector, at) in
+                bytes[..len].chunks_exact(SECTOR as usize).zip((at..).step_by(SECTOR as usize))
+            {
+                let seen = Sector::read(sector);
+                if let Seen::Whole(sector) = seen {
+                    self.mark = self.mark.max(sector.mark);
+                }
+                if stop.is_none() && !take_sector(&mut batches, &mut under_way, seen, at, self.salvages) {
+                    // Of a batch that has begun the first bad sector counts, not its start.
+                    stop = Some(Stop { at, is_damage: matches!(seen, Seen::Damaged) });
+                }
+            }
+            at += len as u64;
+        }
+        Ok((batches, stop.unwrap_or(Stop { at: end, is_damage: false })))
+    }
+
+    /// Tells `take` of everything that counts, in order; it says whether the drive has such a page. `is_whole` says whether the bytes of a page are
+    /// those that its record names.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a record is not one of this drive.
     pub fn replay(
-        shared: Arc<Shared>,
-        areas: Areas,
+        &mut self,
         mut is_whole: impl FnMut(u32, u32) -> bool,
-        mut take: impl FnMut(Record) -> bool,
-    ) -> io::Result<Log> {
-        let mut log = Log::at(Arc::clone(&shared), areas);
-        let chain = log.find_chain()?;
-        let last_mark = chain.iter().map(|batch| batch.mark).max().unwrap_or(0);
-        let (mut end, mut records, mut turned) = (None::<Batch>, Vec::new(), false);
-        for batch in &chain {
-            log.read_records(batch, &mut records)?;
+        mut take: impl FnMut(Heard) -> bool,
+    ) -> Result<(), Unfit> {
+        let (mut records, mut turned) = (Vec::new(), false);
+        let mut last_unit = 0;
+        for batch in &self.chain {
+            let holes = self.records(batch, &mut records)?;
             let is_sound = |record: &Record| match *record {
                 Record::Program { slot, sum, .. } => is_whole(slot, sum),
                 _ => true,
             };
-            if batch.number > last_mark && batch.sort == Sort::News && !records.iter().all(is_sound) {
+            if batch.number > self.mark && batch.sort == Sort::News && !records.iter().all(is_sound) {
                 break;
             }
             // The state of an area that was turned to is known from the one before.
             let is_known = turned && batch.sort != Sort::News;
-            if !is_known && !records.iter().all(|&record| take(record)) {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "a record names what the drive does not have",
-                ));
+            if !is_known {
+                for (at, &record) in records.iter().enumerate() {
+                    let unit = if let Record::Program { unit, .. } = record { Some(unit) } else { None };
+                    if holes.contains(&at) {
+                        take(Heard::Unknown(last_unit..unit.unwrap_or(last_unit + RECORDS)));
+                    }
+                    last_unit = unit.map_or(last_unit, |unit| unit + 1);
+                    if !take(Heard::Record(record)) {
+                        return Unfit::damaged(
+                            batch.at,
+                            "a record of its log names what the drive does not have",
+                        );
+                    }
+                }
+                if holes.contains(&records.len()) {
+                    take(Heard::Unknown(last_unit..last_unit + RECORDS));
+                }
             }
             turned |= batch.sort == Sort::News || batch.sort == Sort::StateEnd;
-            end = Some(*batch);
-        }
-        let Some(end) = end else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "its log has no beginning"));
-        };
-        log.go_on_behind(&end, &chain)?;
-        Ok(log)
-    }
-
-    /// Sets the log behind its last batch, and makes durable what was found.
-    fn go_on_behind(&mut self, end: &Batch, chain: &[Batch]) -> io::Result<()> {
-        self.area = usize::from(end.at >= self.areas.start(1));
-        self.at = end.end();
-        self.number = end.number;
-        let here = self.areas.start(self.area)..self.areas.start(self.area) + self.areas.len;
-        let state = chain.iter().filter(|b| here.contains(&b.at) && b.sort != Sort::News);
-        let state: u64 = state.map(|b| b.end() - b.at).sum();
-        self.limit = self.areas.limit(self.area, state);
-        // What an earlier life left behind may not be taken for the next batch.
-        self.shared.clear(self.at, here.end - self.at)?;
-        self.shared.written.store(self.number, Ordering::Release);
-        if end.sort == Sort::State {
-            // The state in this area is not whole; the log before it is.
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "its log ends within a state"));
-        }
-        self.prove()?;
-        self.shared.clear(self.areas.start(1 - self.area), self.areas.len)
-    }
-
-    /// The batches that count, in order.
-    fn find_chain(&self) -> io::Result<Vec<Batch>> {
-        let [a, b] = [self.find_batches(0)?, self.find_batches(1)?];
-        let first = |batches: &[Batch]| batches.first().map_or(0, |batch| batch.number);
-        let (old, new) = if first(&a) < first(&b) { (a, b) } else { (b, a) };
-        let Some(state_end) = new.iter().find(|batch| batch.sort == Sort::StateEnd) else {
-            return Ok(old); // the turn was cut off
-        };
-        let is_proven = new.iter().any(|batch| batch.mark >= state_end.number);
-        if is_proven || old.is_empty() {
-            return Ok(new);
-        }
-        let follows = old.last().is_some_and(|last| last.number + 1 == first(&new));
-        Ok(if follows { [old, new].concat() } else { old })
-    }
-
-    /// The batches of an area up to the first that is not whole or out of number. It begins with a state.
-    fn find_batches(&self, area: usize) -> io::Result<Vec<Batch>> {
-        let end = self.areas.start(area) + self.areas.len;
-        let mut batches: Vec<Batch> = Vec::new();
-        let mut at = self.areas.start(area);
-        while let Some(batch) = self.batch_at(at, end)? {
-            let fits = match batches.last() {
-                Some(last) => {
-                    let in_state = last.sort == Sort::State;
-                    batch.number == last.number + 1 && in_state == (batch.sort != Sort::News)
-                }
-                None => batch.sort != Sort::News,
-            };
-            if !fits {
-                break;
-            }
-            at = batch.end();
-            batches.push(batch);
-        }
-        Ok(batches)
-    }
-
-    fn batch_at(&self, at: u64, end: u64) -> io::Result<Option<Batch>> {
-        let mut head = [0; RECORD as usize];
-        if at + RECORD > end || !read(&self.shared, &mut head, at)? {
-            return Ok(None);
-        }
-        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
-        let sort = match word(32) {
-            0 => Sort::News,
-            1 => Sort::State,
-            2 => Sort::StateEnd,
-            _ => return Ok(None),
-        };
-        let batch = Batch { at, number: word(8), mark: word(16), count: word(24), sort };
-        if head[..4] != MAGIC.to_le_bytes() || batch.count > (end - at) / RECORD - 1 {
-            return Ok(None);
-        }
-        let mut sum = crc32c::crc32c(&head[8..]);
-        let mut part = vec![0; (1 << 20).min((batch.count * RECORD) as usize)];
-        let mut from = at + RECORD;
-        while from < batch.end() {
-            let count = (batch.end() - from).min(part.len() as u64) as usize;
-            if !read(&self.shared, &mut part[..count], from)? {
-                return Ok(None);
-            }
-            sum = crc32c::crc32c_append(sum, &part[..count]);
-            from += count as u64;
-        }
-        Ok((head[4..8] == sum.to_le_bytes()).then_some(batch))
-    }
-
-    fn read_records(&self, batch: &Batch, records: &mut Vec<Record>) -> io::Result<()> {
-        let mut bytes = vec![0; (batch.count * RECORD) as usize];
-        self.shared.file.read_exact_at(&mut bytes, batch.at + RECORD)?;
-        records.clear();
-        for bytes in bytes.chunks_exact(RECORD as usize) {
-            let unknown = || io::Error::new(io::ErrorKind::InvalidData, "a record of no known kind");
-            records.push(Record::read(bytes).ok_or_else(unknown)?);
+            self.end = Some(batch.clone());
         }
         Ok(())
     }
+
+    /// Reads the records of a batch; returns before which of them sectors are missing.
+    fn records(&self, batch: &Batch, records: &mut Vec<Record>) -> Result<Vec<usize>, Unfit> {
+        let mut bytes = vec![0; (batch.sectors * SECTOR) as usize];
+        self.shared.file.read_exact_at(&mut bytes, batch.at)?;
+        records.clear();
+        let mut holes = Vec::new();
+        for (sector, at) in bytes.chunks_exact(SECTOR as usize).zip((batch.at..).step_by(SECTOR as usize)) {
+            let Seen::Whole(head) = Sector::read(sector) else {
+                holes.push(records.len());
+                continue;
+            };
+            for bytes in sector[HEAD..].chunks_exact(RECORD).take(head.records) {
+                match Record::read(bytes) {
+                    Some(record) => records.push(record),
+                    None => return Unfit::damaged(at, "a record of its log is of no known kind"),
+                }
+            }
+        }
+        Ok(holes)
+    }
+
+    /// What a salvage gives up: whole sectors of the log that do not count.
+    fn list_gone(&mut self) -> Result<(), Unfit> {
+        let last = self.chain.last().map_or(0, |batch| batch.number);
+        for batch in &self.chain {
+            if let Some(at) = batch.hurt {
+                self.gone
+                    .push(format!("records of the state at byte {at}: the pages they name are unreadable"));
+            }
+        }
+        let (mut keys, mut erases) = (std::collections::BTreeSet::new(), 0);
+        let mut bytes = vec![0; SECTOR as usize];
+        for area in 0..2 {
+            let (mut at, end) = (self.areas.start(area), self.areas.start(area) + self.areas.len);
+            while let Some(next) = self.shared.next_data(at)?.filter(|&next| next < end) {
+                at = at.max(next / SECTOR * SECTOR);
+                let got = read_some(&self.shared, &mut bytes, at)?;
+                bytes[got..].fill(0);
+                at += SECTOR;
+                let Seen::Whole(head) = Sector::read(&bytes) else { continue };
+                if head.number <= last || head.sort != Sort::News {
+                    continue;
+                }
+                for record in bytes[HEAD..].chunks_exact(RECORD).take(head.records).filter_map(Record::read) {
+                    match record {
+                        Record::Program { key, .. } => drop(keys.insert(key & !nandu_base::Oob::SLC)),
+                        Record::Erase { .. } => erases += 1,
+                        Record::Wear { .. } => {}
+                    }
+                }
+            }
+        }
+        if last < self.mark || !keys.is_empty() {
+            self.gone.push(format!(
+                "the drive goes back to batch {last}; batches up to {} were durable; {} programs of pages and {erases} erases behind it can be read and do not count",
+                self.mark,
+                keys.len()
+            ));
+            self.gone.extend(rows(&keys).map(|row| format!("written after that: logical {row}")));
+        }
+        Ok(())
+    }
+
+    /// Goes on behind what counts, and makes durable what was found. The other area is free.
+    ///
+    /// # Errors
+    /// The file cannot be written or synced.
+    pub fn go_on(self) -> io::Result<Log> {
+        let end = self.end.expect("a log that is found has a beginning");
+        let mut log = Log::at(Arc::clone(&self.shared), self.areas);
+        log.area = self.areas.area_of(end.at);
+        (log.at, log.number) = (end.end(), end.number);
+        let here = self.areas.start(log.area)..self.areas.start(log.area) + self.areas.len;
+        let state = self.chain.iter().filter(|b| here.contains(&b.at) && b.sort != Sort::News);
+        log.limit = self.areas.limit(log.area, state.map(|b| b.end() - b.at).sum());
+        // What an earlier life left behind may not be taken for the next batch.
+        self.shared.clear(log.at, here.end - log.at)?;
+        self.shared.written.store(log.number, Ordering::Release);
+        if self.salvages {
+            self.shared.mark_anew(log.number)?;
+        }
+        log.prove()?;
+        self.shared.clear(self.areas.start(1 - log.area), self.areas.len)?;
+        Ok(log)
+    }
+
+    /// Whether the log has damage in what counts, so that its area is to be left.
+    pub fn is_hurt(&self) -> bool {
+        self.chain.iter().any(|batch| batch.hurt.is_some())
+    }
 }
 
-/// Reads all of `into`; false where the file ends before.
-fn read(shared: &Shared, into: &mut [u8], at: u64) -> io::Result<bool> {
-    match shared.file.read_exact_at(into, at) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
+/// Rows of numbers that follow each other, at most twenty, in words.
+fn rows(keys: &std::collections::BTreeSet<u64>) -> impl Iterator<Item = String> {
+    let mut rows: Vec<(u64, u64)> = Vec::new();
+    for &key in keys {
+        match rows.last_mut() {
+            Some((_, last)) if *last + 1 == key => *last = key,
+            _ => rows.push((key, key)),
+        }
     }
+    let more = rows.len().saturating_sub(20);
+    let word = |(first, last): (u64, u64)| match first == last {
+        true => format!("page {first}"),
+        false => format!("pages {first} to {last}"),
+    };
+    let rest = (more > 0).then(|| format!("pages in {more} more places"));
+    rows.into_iter().take(20).map(word).chain(rest)
+}
+
+/// Adds a sector to the batches of an area; false where it does not go on. A salvage goes on past damage within a state.
+fn take_sector(
+    batches: &mut Vec<Batch>,
+    under_way: &mut Option<Batch>,
+    seen: Seen,
+    at: u64,
+    salvages: bool,
+) -> bool {
+    let sector = match seen {
+        Seen::Whole(sector) => sector,
+        Seen::Damaged | Seen::Nothing => {
+            let in_state = batches.last().is_none_or(|last| last.sort == Sort::State);
+            if !salvages || under_way.as_ref().map_or(!in_state, |batch| batch.sort == Sort::News) {
+                return false;
+            }
+            let unknown = Batch { at, number: 0, sectors: 0, sort: Sort::State, hurt: None };
+            let batch = under_way.get_or_insert(unknown);
+            batch.hurt.get_or_insert(at);
+            batch.sectors += 1;
+            return true;
+        }
+    };
+    if let Some(batch) = under_way.as_mut().filter(|batch| batch.hurt.is_some()) {
+        // What a salvage has not read it infers from what follows.
+        if sector.index == 0 {
+            let sort = if sector.sort == Sort::News { Sort::StateEnd } else { Sort::State };
+            batches.push(Batch { number: sector.number.saturating_sub(1), sort, ..batch.clone() });
+            *under_way = None;
+        } else if batch.number == 0 {
+            (batch.number, batch.sort) = (sector.number, sector.sort);
+        }
+    }
+    let batch = match under_way {
+        Some(batch) => {
+            let goes_on = batch.number == sector.number && u64::from(sector.index) == batch.sectors;
+            if !goes_on || batch.sort != sector.sort {
+                return false;
+            }
+            batch.sectors += 1;
+            batch
+        }
+        None => {
+            let fits = sector.index == 0
+                && match batches.last() {
+                    Some(last) => {
+                        let in_state = last.sort == Sort::State;
+                        sector.number == last.number + 1 && in_state == (sector.sort != Sort::News)
+                    }
+                    None => sector.sort != Sort::News,
+                };
+            if !fits {
+                return false;
+            }
+            under_way.insert(Batch { at, number: sector.number, sectors: 1, sort: sector.sort, hurt: None })
+        }
+    };
+    if sector.is_last {
+        batches.push(batch.clone());
+        *under_way = None;
+    }
+    true
+}
+
+/// Reads what the file has of `into`.
+fn read_some(shared: &Shared, into: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < into.len() {
+        match shared.file.read_at(&mut into[got..], at + got as u64) {
+            Ok(0) => break,
+            Ok(count) => got += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
 }

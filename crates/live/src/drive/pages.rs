@@ -12,19 +12,23 @@
 //! of the drive; what `slots` says; and, while operations have not ended, about 100 bytes for each, 24 for each page of an erase.
 
 use super::file::Shared;
-use super::log::{Log, Record};
-use super::slots::{Home, Slots, ERASED, ZEROS};
+use super::log::{Areas, Found, Heard, Log, Record, Unfit};
+use super::slots::{ERASED, Home, LOST, Slots, TORN, ZEROS};
 use nandu_base::{
-    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, UnitState, Window, SECTOR,
+    ByteLen, Instant, Medium, Oob, Overlay, Payload, PayloadPool, Program, Rng, SECTOR, UnitState, Window,
 };
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const CHUNK: u64 = 1024;
 /// Most records of one batch of the log.
 const BATCH: usize = 1 << 16;
+/// Keys from here on name what a drive keeps for itself: maps, trims, checkpoints, saved buffers. Those before name pages of the host.
+const FIRST_RECORD_KEY: u64 = 1 << 32;
+/// The bit of a key of a log-block drive that says the same of its marks.
+const MARK_BIT: u64 = 1 << 33;
 /// Slots that wait for a sync, and bytes that do, from which on one is asked for although nobody flushes.
 const SLOTS_WAIT: usize = 4096;
 const BYTES_WAIT: u64 = 64 << 20;
@@ -116,6 +120,7 @@ struct Kept {
 #[derive(Debug)]
 pub struct Pages {
     block_units: u64,
+    is_log_block: bool,
     table: Table,
     /// Erases of each block.
     wear: Vec<u32>,
@@ -141,6 +146,8 @@ pub struct Form {
     pub sectors: u32,
     /// Page numbers from one block to the next.
     pub block_units: u32,
+    /// What a drive with a log-block map programs bears other keys.
+    pub is_log_block: bool,
 }
 
 impl Form {
@@ -155,6 +162,11 @@ impl Form {
     }
 }
 
+/// Where the bytes of pages begin in a store.
+fn data_at(form: Form, areas: &Areas) -> u64 {
+    areas.end().next_multiple_of(form.page() as u64).next_multiple_of(4096)
+}
+
 impl Pages {
     /// An erased array in memory.
     pub fn in_memory(form: Form) -> Pages {
@@ -165,6 +177,7 @@ impl Pages {
         let blocks = form.units.div_ceil(u64::from(form.block_units)) as usize;
         Pages {
             block_units: u64::from(form.block_units),
+            is_log_block: form.is_log_block,
             table: Table::new(form.units),
             wear: vec![0; blocks],
             slc_wear: vec![0; blocks],
@@ -179,32 +192,88 @@ impl Pages {
         }
     }
 
-    /// An array in a store: erased when it is new, and otherwise as the log says.
+    /// An erased array in a store that is new.
     ///
     /// # Errors
-    /// The file cannot be read or written, or is damaged.
-    pub fn in_file(
-        form: Form,
-        shared: Arc<Shared>,
-        areas: super::log::Areas,
-        is_new: bool,
-    ) -> io::Result<Pages> {
-        let data = areas.end().next_multiple_of(form.page() as u64).next_multiple_of(4096);
-        let slots = Slots::new(Home::File(Arc::clone(&shared), data), form.page());
+    /// The file cannot be written.
+    pub fn make(form: Form, shared: Arc<Shared>, areas: Areas) -> io::Result<Pages> {
+        let slots = Slots::new(Home::File(Arc::clone(&shared), data_at(form, &areas)), form.page());
         let mut pages = Pages::new(form, slots, None);
-        let log = if is_new {
-            Log::make(Arc::clone(&shared), areas)?
-        } else {
-            let probe = Slots::new(Home::File(Arc::clone(&shared), data), form.page());
-            let mut scratch = vec![0; form.page()];
-            let is_whole = |slot: u32, sum: u32| probe.is_whole(slot, sum, &mut scratch);
-            let log =
-                Log::replay(Arc::clone(&shared), areas, is_whole, |record| pages.take(record, form.units))?;
-            pages.find_slots();
-            log
-        };
+        shared.keep_marks(areas.marks);
+        let log = Log::make(Arc::clone(&shared), areas)?;
         pages.kept = Some(Kept { shared, log, waiting: Default::default(), unsynced: 0 });
         Ok(pages)
+    }
+
+    /// An array in a store, as the log says. With `salvage` what is damaged is given up; what that is is said in words.
+    ///
+    /// # Errors
+    /// The file cannot be read or written; or it is damaged, and nothing was changed.
+    pub fn open(
+        form: Form,
+        shared: Arc<Shared>,
+        areas: Areas,
+        salvage: bool,
+    ) -> Result<(Pages, Vec<String>), Unfit> {
+        let data = data_at(form, &areas);
+        let new_slots = || Slots::new(Home::File(Arc::clone(&shared), data), form.page());
+        let mut pages = Pages::new(form, new_slots(), None);
+        let mut found = Found::look(&shared, areas, salvage)?;
+        let probe = new_slots();
+        let mut scratch = vec![0; form.page()];
+        let is_whole = |slot: u32, sum: u32| probe.is_whole(slot, sum, &mut scratch);
+        found.replay(is_whole, |heard| match heard {
+            Heard::Record(record) => pages.take(record, form.units),
+            Heard::Unknown(range) => {
+                pages.used = true;
+                let range = range.start..range.end.min(form.units);
+                range.for_each(|unit| pages.table.set(unit, Page { slot: TORN, ..NOTHING }));
+                true
+            }
+        })?;
+        pages.find_slots();
+        let mut records = pages.check_records(salvage)?;
+        let is_hurt = found.is_hurt() || !records.is_empty();
+        let mut gone = std::mem::take(&mut found.gone);
+        gone.append(&mut records);
+        let log = found.go_on()?;
+        let is_full = log.is_full_for(1);
+        pages.kept = Some(Kept { shared, log, waiting: Default::default(), unsynced: 0 });
+        if is_full || is_hurt {
+            pages.turn()?;
+        }
+        if let (true, Some(kept)) = (is_hurt, &mut pages.kept) {
+            kept.log.prove()?;
+        }
+        Ok((pages, gone))
+    }
+
+    /// What a drive keeps for itself is looked at before it is believed; a page of the host is when it is read.
+    fn check_records(&mut self, salvage: bool) -> Result<Vec<String>, Unfit> {
+        let is_log_block = self.is_log_block;
+        let is_own = |key: u64| match is_log_block {
+            true => key & MARK_BIT != 0,
+            false => key & !Oob::SLC >= FIRST_RECORD_KEY,
+        };
+        let is_record = |page: &Page| is_own(page.oob.key) && Slots::is_real(page.slot);
+        let records: Vec<(u64, Page)> = self.table.programmed().filter(|(_, page)| is_record(page)).collect();
+        let mut gone = Vec::new();
+        for (unit, page) in records {
+            let sum = self.slots.sum(page.slot);
+            if self.slots.is_whole(page.slot, sum, &mut self.page) {
+                continue;
+            }
+            let at = self.slots.place(page.slot).unwrap_or(0);
+            let what =
+                format!("page {unit}, a record of the drive's own (key {:#x}), is damaged", page.oob.key);
+            if !salvage {
+                return Err(Unfit::Damaged(super::log::Damage { at, what }));
+            }
+            gone.push(format!("from byte {at} on: {what}"));
+            self.slots.leave(page.slot);
+            self.table.set(unit, Page { slot: TORN, ..NOTHING });
+        }
+        Ok(gone)
     }
 
     /// Makes of a record what it says; false when there is no such page.
@@ -251,6 +320,9 @@ impl Pages {
     ) -> io::Result<u32> {
         let base = base.map_or(ZEROS, |unit| self.table.get(unit).slot);
         assert!(base != ERASED, "there is a page to build on");
+        if base >= TORN {
+            return Ok(LOST);
+        }
         let Some(Overlay { first, count, payload }) = overlay else {
             self.slots.share(base);
             return Ok(base);
@@ -268,7 +340,8 @@ impl Pages {
         }
         let put = match read {
             true => self.slots.put(&page),
-            false => Err(io::Error::from(rustix::io::Errno::IO)),
+            // What the rest of the page was nobody knows.
+            false => Ok(LOST),
         };
         self.page = page;
         put
@@ -427,8 +500,8 @@ impl Medium for Pages {
 
     fn read(&mut self, pool: &mut PayloadPool, unit: u64, first: u32, count: u32, into: Payload) -> bool {
         let slot = self.table.get(unit).slot;
-        if slot == ERASED || into.is_none() {
-            return slot != ERASED;
+        if slot == ERASED || slot >= TORN || into.is_none() {
+            return slot != ERASED && slot < TORN;
         }
         let len = ByteLen(u64::from(count) * SECTOR);
         self.slots.get(slot, first as usize * SECTOR as usize, pool.bytes_mut(into, len))
@@ -457,6 +530,7 @@ impl Medium for Pages {
     fn state(&self, unit: u64) -> UnitState {
         match self.table.get(unit) {
             Page { slot: ERASED, .. } => UnitState::Erased,
+            Page { slot: TORN, .. } => UnitState::Torn,
             Page { oob, .. } => UnitState::Programmed(oob),
         }
     }

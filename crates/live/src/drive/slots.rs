@@ -3,6 +3,8 @@
 //! A page that is moved unchanged shares the slot of the old one, so a copy moves no bytes; a slot counts the pages that it holds.
 //! A slot is written before anything says that it is used, and never again while anything durable may say so.
 //!
+//! In a file each read of a page compares its checksum: what is not what was written is unreadable, for good, and so is what is made of it.
+//!
 //! RAM: 8 bytes for each slot that was ever used at once, and in memory the pages themselves.
 
 use super::file::Shared;
@@ -14,6 +16,10 @@ use std::sync::Arc;
 pub const ERASED: u32 = 0;
 /// A page of zeros.
 pub const ZEROS: u32 = 1;
+/// A page whose bytes are lost.
+pub const LOST: u32 = u32::MAX;
+/// A page of which nothing is known; it is not programmed before it is erased.
+pub const TORN: u32 = u32::MAX - 1;
 const FIRST: u32 = 2;
 
 /// Where slots are.
@@ -40,12 +46,14 @@ pub struct Slots {
     page: usize,
     uses: Vec<Use>,
     free: Vec<u32>,
+    /// A page of the file.
+    scratch: Vec<u8>,
 }
 
 impl Slots {
     /// No slot is used.
     pub fn new(home: Home, page: usize) -> Slots {
-        Slots { home, page, uses: Vec::new(), free: Vec::new() }
+        Slots { home, page, uses: Vec::new(), free: Vec::new(), scratch: Vec::new() }
     }
 
     fn index(slot: u32) -> usize {
@@ -54,7 +62,7 @@ impl Slots {
 
     /// Whether there are bytes to hold.
     pub fn is_real(slot: u32) -> bool {
-        slot >= FIRST
+        (FIRST..TORN).contains(&slot)
     }
 
     /// Slots in use.
@@ -64,11 +72,7 @@ impl Slots {
 
     /// The checksum of the bytes of a slot; 0 where there are none.
     pub fn sum(&self, slot: u32) -> u32 {
-        if Slots::is_real(slot) {
-            self.uses[Slots::index(slot)].sum
-        } else {
-            0
-        }
+        if Slots::is_real(slot) { self.uses[Slots::index(slot)].sum } else { 0 }
     }
 
     /// Stores a page, held once.
@@ -127,8 +131,21 @@ impl Slots {
         self.free.push(slot);
     }
 
-    /// Reads a part of a slot. False when it cannot be read.
-    pub fn get(&self, slot: u32, first: usize, into: &mut [u8]) -> bool {
+    /// Where in the file a slot lies; none in memory or where there are no bytes.
+    pub fn place(&self, slot: u32) -> Option<u64> {
+        match &self.home {
+            Home::File(_, start) if Slots::is_real(slot) => {
+                Some(*start + (Slots::index(slot) * self.page) as u64)
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads a part of a slot. False when it cannot be read, or is not what was written.
+    pub fn get(&mut self, slot: u32, first: usize, into: &mut [u8]) -> bool {
+        if slot >= TORN {
+            return false;
+        }
         if !Slots::is_real(slot) {
             into.fill(0);
             return true;
@@ -140,8 +157,16 @@ impl Slots {
                 true
             }
             Home::File(shared, start) => {
-                let at = *start + (index * self.page + first) as u64;
-                shared.file.read_exact_at(into, at).is_ok()
+                let at = *start + (index * self.page) as u64;
+                let sum = self.uses[index].sum;
+                if into.len() == self.page {
+                    return shared.file.read_exact_at(into, at).is_ok() && crc32c::crc32c(into) == sum;
+                }
+                self.scratch.resize(self.page, 0);
+                let is_whole = shared.file.read_exact_at(&mut self.scratch, at).is_ok()
+                    && crc32c::crc32c(&self.scratch) == sum;
+                into.copy_from_slice(&self.scratch[first..first + into.len()]);
+                is_whole
             }
         }
     }
@@ -165,7 +190,10 @@ impl Slots {
     }
 
     /// Whether the bytes of a slot are those that were written.
+    ///
+    /// Of a slot in memory that is not asked: only a start asks.
     pub fn is_whole(&self, slot: u32, sum: u32, scratch: &mut [u8]) -> bool {
-        !Slots::is_real(slot) || self.get(slot, 0, scratch) && crc32c::crc32c(scratch) == sum
+        let (Home::File(shared, _), Some(at)) = (&self.home, self.place(slot)) else { return true };
+        shared.file.read_exact_at(scratch, at).is_ok() && crc32c::crc32c(scratch) == sum
     }
 }

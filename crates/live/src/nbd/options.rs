@@ -3,7 +3,7 @@
 use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::OPTION_DATA_MAX;
-use super::wire::{self, info, opt, rep, Fields};
+use super::wire::{self, Fields, info, opt, rep};
 
 /// What an answered option means for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

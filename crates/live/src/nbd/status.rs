@@ -4,7 +4,7 @@ use nandu_base::ByteLen;
 
 use super::reply::{Head, Place};
 use super::transmission::{Command, Cookie, Request};
-use super::wire::{chunk, BASE_ALLOCATION_ID};
+use super::wire::{BASE_ALLOCATION_ID, chunk};
 
 /// Most extents in one reply: with them a reply stays within 64 KiB, which is within every largest payload. The rest
 /// of the request is left out, and the client asks again from there, as the protocol allows.

@@ -8,7 +8,7 @@ use nandu_base::{ByteLen, ByteOffset};
 use super::error::{Errno, NbdError};
 use super::export::Export;
 use super::options::Start;
-use super::wire::{cmd, cmd_flag, transmission_flag as flag, RequestHead, REQUEST_BYTES};
+use super::wire::{REQUEST_BYTES, RequestHead, cmd, cmd_flag, transmission_flag as flag};
 
 /// The client's number for a request, repeated in every reply to it. Opaque: a client may even use one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

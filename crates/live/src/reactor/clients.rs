@@ -133,10 +133,10 @@ impl Reactor {
 
     /// Has a connection looked at in the next turn.
     pub(super) fn list(&mut self, key: Key) {
-        if let Some(conn) = self.clients.get_mut(key) {
-            if !std::mem::replace(&mut conn.listed, true) {
-                self.listed.push(key);
-            }
+        if let Some(conn) = self.clients.get_mut(key)
+            && !std::mem::replace(&mut conn.listed, true)
+        {
+            self.listed.push(key);
         }
     }
 

@@ -9,8 +9,8 @@
 use super::poll::Interest;
 use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session};
 use nandu_base::{ByteLen, Instant, Payload, PayloadPool, Span};
-use rustix::io::{readv, Errno};
-use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
+use rustix::io::{Errno, readv};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

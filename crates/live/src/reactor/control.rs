@@ -1,14 +1,14 @@
 //! Control connections of the reactor; [`crate::ctl`] has the words.
 
+use super::Reactor;
 use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
-use super::Reactor;
-use crate::ctl::{Command, Scrub, Setting, LINE_MAX};
+use crate::ctl::{Command, LINE_MAX, Scrub, Setting};
 use nandu_base::{Admin, AdminError, Counter, Op, TenantId, TenantSpace};
 use rustix::io::Errno;
-use rustix::net::{send, SendFlags};
-use serde_json::{json, Map, Value};
+use rustix::net::{SendFlags, send};
+use serde_json::{Map, Value, json};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};

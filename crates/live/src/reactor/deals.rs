@@ -4,10 +4,10 @@
 //! on, the deal is made when the last of those under way is answered, and they go on at once. The answer comes when the deal holds whatever happens:
 //! when the drive says so, and its store is durable.
 
-use super::slab::Key;
 use super::Reactor;
+use super::slab::Key;
 use nandu_base::{Deal, Instant};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 /// A command that is not answered yet.
 #[derive(Debug)]

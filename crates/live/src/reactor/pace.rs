@@ -14,7 +14,7 @@
 use crate::clock::Clock;
 use nandu_base::histogram::Histogram;
 use nandu_base::{Instant, Span};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::num::NonZeroU64;
 
 /// Longest lateness that is told apart: ten seconds.

@@ -6,18 +6,18 @@
 //! *The answer* to `add` and `replace` says what became of the leg: it comes when the device above has taken the leg, or has refused it,
 //! or cannot use it for now. A device that does not say ([`nandu_base::Machine::child_use`]) is believed to use what is open.
 
+use super::Reactor;
 use super::control::refusal;
 use super::legs::LegState;
 use super::slab::Key;
-use super::Reactor;
 use crate::backend::candidate::FileId;
 use crate::backend::{LegError, Look};
 use nandu_base::{Admin, AdminError, ChildUse, Notice};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A file that was looked at, and for what.
 struct Looked {
@@ -106,14 +106,14 @@ impl Reactor {
             Err(refusal) => return refusal,
         };
         let (is_active, was) = (self.host.leg(node).state == LegState::Active, self.host.leg(node).state);
-        if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !anyway) {
-            if self.graph.machine(device).needs_child(child) {
-                let device = self.graph.name(device);
-                return refusal(&format!(
-                    "`{device}` cannot serve without `{name}`: the others are out or not brought up to date; \
+        if let Some((device, child)) = self.user_of(node).filter(|_| is_active && !anyway)
+            && self.graph.machine(device).needs_child(child)
+        {
+            let device = self.graph.name(device);
+            return refusal(&format!(
+                "`{device}` cannot serve without `{name}`: the others are out or not brought up to date; \
                      wait until its health is whole, or say `fail {name} anyway`"
-                ));
-            }
+            ));
         }
         if !self.host.leg(node).give_up(0) {
             if was == LegState::Returning {
@@ -133,8 +133,17 @@ impl Reactor {
             Err(refusal) => return Some(refusal),
         };
         let state = self.host.leg(node).state;
-        if matches!(state, LegState::Active | LegState::Returning) {
+        // The file may be in order for the server, and the device above has given it up: a write or a flush has
+        // failed, or what it holds is old.
+        let is_left = state == LegState::Active
+            && self.user_of(node).is_some_and(|(device, child)| {
+                self.graph.machine(device).child_use(child) == Some(ChildUse::Out)
+            });
+        if matches!(state, LegState::Active | LegState::Returning) && !is_left {
             return Some(refusal(&format!("`{name}` is {} already", state.word())));
+        }
+        if is_left {
+            self.host.leg(node).give_up(0);
         }
         if self.looks.legs.contains(&node) {
             return Some(refusal(&format!("a file for `{name}` is being looked at already")));

@@ -72,7 +72,9 @@ pub enum ServeError {
         error: io::Error,
     },
     /// What an emulated drive holds could not be made durable at the end.
-    #[error("device `{device}`: its store cannot be synced: {error}; the next start finds what was durable before")]
+    #[error(
+        "device `{device}`: its store cannot be synced: {error}; the next start finds what was durable before"
+    )]
     Store {
         /// The device.
         device: String,

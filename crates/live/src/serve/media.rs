@@ -8,11 +8,10 @@ use crate::backend::{BlockBackend, Completions, LegError};
 use crate::drive::disk::Disk;
 use crate::drive::file::{self, Drive, Shape, Shared};
 use crate::drive::link::Link;
-use crate::drive::log::Areas;
+use crate::drive::log::{Areas, Damage, Unfit};
 use crate::drive::pages::{Form, Pages};
 use nandu_base::{BlockSpec, ByteLen, Medium, MediumSpec, SECTOR};
 use nandu_stack::Built;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +28,8 @@ pub(super) struct Media {
     pub missing: Vec<String>,
     /// Where emulated drives keep what they hold, and how much that may become.
     pub drives: Vec<(String, String)>,
+    /// What a salvage has given up of which drive.
+    pub gone: Vec<(String, String)>,
 }
 
 /// Opens the medium of every leaf. A file that is missing is reported in the list and left out.
@@ -37,7 +38,13 @@ pub(super) fn open(
     built: &Built,
     completions: &Arc<Completions>,
 ) -> Result<Media, ServeError> {
-    let mut media = Media { legs: Vec::new(), computed: Vec::new(), missing: Vec::new(), drives: Vec::new() };
+    let mut media = Media {
+        legs: Vec::new(),
+        computed: Vec::new(),
+        missing: Vec::new(),
+        drives: Vec::new(),
+        gone: Vec::new(),
+    };
     let alone = built.parts.iter().filter(|part| part.medium != MediumSpec::None).count() == 1;
     for (node, part) in built.parts.iter().enumerate() {
         let fail = |error| ServeError::Leg { device: part.name.clone(), error };
@@ -60,6 +67,7 @@ pub(super) fn open(
                 }
                 let drive =
                     emulated(options, node as u32, config.store(), spec, said, completions).map_err(fail)?;
+                media.gone.extend(drive.gone.into_iter().map(|what| (part.name.clone(), what)));
                 let there = drive.computed.is_some();
                 match there {
                     true => media.drives.push((part.name.clone(), drive.says)),
@@ -109,6 +117,8 @@ struct Emulated {
     computed: Option<Box<dyn Medium>>,
     /// Where it keeps its data, or why it is missing.
     says: String,
+    /// What a salvage has given up.
+    gone: Vec<String>,
 }
 
 fn emulated(
@@ -122,7 +132,14 @@ fn emulated(
     let (shape, form) = match *spec {
         MediumSpec::Flash { units, unit_sectors, units_per_block } => (
             Shape::Flash { units, unit_sectors, units_per_block },
-            Some(Form { units, sectors: unit_sectors, block_units: units_per_block }),
+            Some(Form {
+                units,
+                sectors: unit_sectors,
+                block_units: units_per_block,
+                is_log_block: ["block", "bast", "fast"]
+                    .iter()
+                    .any(|map| said.contains(&format!("map {map},"))),
+            }),
         ),
         MediumSpec::Platter { sectors } => (Shape::Disk { sectors }, None),
         MediumSpec::None | MediumSpec::Block(_) => unreachable!("a drive has a computed medium"),
@@ -138,57 +155,84 @@ fn emulated(
             most(form, shape)
         );
         let link = Link::new(node, None, Arc::clone(completions));
-        return Ok(Emulated { link, computed: Some(computed), says });
+        return Ok(Emulated { link, computed: Some(computed), says, gone: Vec::new() });
     };
     let path = options.base.join(store);
     let drive = Drive { shape, said };
-    let opened = match file::open(&path, &drive, options.create) {
+    let opened = match file::open(&path, &drive, options.create, options.salvage) {
         Ok(opened) => opened,
         Err(error) if error.missing => {
-            return Ok(Emulated { link: Link::absent(node, path), computed: None, says: error.to_string() });
+            let link = Link::absent(node, path);
+            return Ok(Emulated { link, computed: None, says: error.to_string(), gone: Vec::new() });
         }
         Err(error) => return Err(error),
     };
-    let (shared, is_new) = (Arc::new(opened.shared), opened.is_new);
-    let computed = in_file(&shared, &drive, form, is_new).map_err(|error| damaged(&path, &error))?;
+    let how = How { is_new: opened.is_new, lacks_label: opened.lacks_label, salvage: options.salvage };
+    let shared = Arc::new(opened.shared);
+    let (computed, gone) = in_file(&shared, &drive, form, how).map_err(|error| unfit(&path, error))?;
     let says =
         format!("holds its data in {}: {} when all of it is written", path.display(), most(form, shape));
     let link = Link::new(node, Some((path, shared)), Arc::clone(completions));
-    Ok(Emulated { link, computed: Some(computed), says })
+    Ok(Emulated { link, computed: Some(computed), says, gone })
 }
 
-fn in_file(
-    shared: &Arc<Shared>,
-    drive: &Drive,
-    form: Option<Form>,
+/// How a store is to be opened.
+#[derive(Clone, Copy)]
+struct How {
     is_new: bool,
-) -> io::Result<Box<dyn Medium>> {
-    let computed: Box<dyn Medium> = match form {
+    lacks_label: bool,
+    salvage: bool,
+}
+
+/// The medium of a drive, and what a salvage has given up.
+type Opened = (Box<dyn Medium>, Vec<String>);
+
+fn in_file(shared: &Arc<Shared>, drive: &Drive, form: Option<Form>, how: How) -> Result<Opened, Unfit> {
+    let label_at = drive.shape.label_at();
+    let (computed, mut gone): Opened = match form {
         Some(form) => {
             let areas = Areas::new(file::LABEL, form.records(), LOG_NEWS);
-            Box::new(Pages::in_file(form, Arc::clone(shared), areas, is_new)?)
+            if how.is_new {
+                (Box::new(Pages::make(form, Arc::clone(shared), areas)?), Vec::new())
+            } else {
+                let (pages, gone) = Pages::open(form, Arc::clone(shared), areas, how.salvage)?;
+                (Box::new(pages), gone)
+            }
         }
         None => {
-            if is_new {
-                shared.file.set_len(drive.shape.label_at() + file::LABEL)?;
+            let len = label_at + file::LABEL;
+            if how.is_new {
+                shared.file.set_len(len)?;
             }
-            Box::new(Disk::in_file(Arc::clone(shared), is_new))
+            let found = shared.file.metadata()?.len();
+            if found != len {
+                let what =
+                    format!("it has {found} bytes, and the image of this disk with its label has {len}");
+                return Err(Unfit::Damaged(Damage { at: found, what }));
+            }
+            (Box::new(Disk::in_file(Arc::clone(shared), how.is_new)), Vec::new())
         }
     };
-    if is_new {
+    if how.lacks_label {
+        gone.push(format!(
+            "from byte {label_at} on: the label, which is written again as the stack file says"
+        ));
+    }
+    if how.is_new || how.lacks_label {
         file::finish_making(shared, drive)?;
     }
-    Ok(computed)
+    Ok((computed, gone))
 }
 
-fn damaged(path: &Path, error: &io::Error) -> LegError {
-    let remedy = match error.kind() {
-        io::ErrorKind::InvalidData => {
-            "restore it from a copy; if nothing in it is needed, delete it and start with --create"
-        }
-        _ => "make room, or see to the file system it lies on",
+fn unfit(path: &Path, error: Unfit) -> LegError {
+    let (why, remedy) = match error {
+        Unfit::Damaged(Damage { at, what }) => (
+            format!("it is damaged at byte {at}: {what}"),
+            "nothing was changed; restore it from a copy, or go on without what is gone with --salvage",
+        ),
+        Unfit::Io(error) => (error.to_string(), "make room, or see to the file system it lies on"),
     };
-    LegError { path: path.display().to_string(), why: error.to_string(), remedy, missing: false }
+    LegError { path: path.display().to_string(), why, remedy, missing: false }
 }
 
 /// What a drive comes to when all of it is written.

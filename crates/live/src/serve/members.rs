@@ -13,9 +13,9 @@
 
 use super::error::ServeError;
 use super::options::ServeOptions;
+use crate::backend::LegError;
 use crate::backend::candidate::{Candidate, FileId, Undo};
 use crate::backend::file::unlock;
-use crate::backend::LegError;
 use nandu_base::{BlockSpec, MediumSpec};
 use nandu_stack::Built;
 use std::ops::Range;

@@ -42,7 +42,10 @@ pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<E
     let exports = chosen_exports(&options, &built)?;
     let addresses = Addresses::take(&options)?;
     let made = members::make(&options, &built)?;
-    let Assembled { reactor, missing, drives } = assemble(&options, built)?;
+    let Assembled { reactor, missing, drives, gone } = assemble(&options, built)?;
+    for (device, what) in gone {
+        report(&Report::Gone { device, what });
+    }
     for (device, what) in drives {
         report(&Report::Holds { device, what });
     }
@@ -85,12 +88,15 @@ struct Assembled {
     missing: Vec<String>,
     /// Where each emulated drive keeps what it holds.
     drives: Vec<(String, String)>,
+    /// What a salvage has given up.
+    gone: Vec<(String, String)>,
 }
 
 /// Opens the files and puts everything together.
 fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeError> {
     let completions = Arc::new(Completions::new()?);
-    let media::Media { legs, mut computed, missing, drives } = media::open(options, &built, &completions)?;
+    let media::Media { legs, mut computed, missing, drives, gone } =
+        media::open(options, &built, &completions)?;
     let is_emulated = |medium: &MediumSpec| !matches!(medium, MediumSpec::None | MediumSpec::Block(_));
     let emulated = built.parts.iter().map(|part| is_emulated(&part.medium)).collect();
     let shares = options.stack.shares();
@@ -101,7 +107,7 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
     let how = OpenHow { create: options.create, alone: options.alone, assume_clean: options.assume_clean };
     let setup =
         Setup { graph, kinds, children, media: legs, completions, how, caps: options.caps, shares, emulated };
-    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives })
+    Ok(Assembled { reactor: Reactor::new(setup)?, missing, drives, gone })
 }
 
 /// The sockets of a server.

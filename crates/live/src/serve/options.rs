@@ -31,6 +31,8 @@ pub struct ServeOptions {
     pub create: bool,
     /// Start a redundant device on what is there, although the rest may hold newer data.
     pub alone: bool,
+    /// Open stores that are damaged, without what is damaged in them.
+    pub salvage: bool,
     /// Blank members hold the same data everywhere: nothing is copied from one to the other.
     pub assume_clean: bool,
     /// Names of the exports to offer. Empty: all.
@@ -66,6 +68,7 @@ impl ServeOptions {
             create: false,
             assume_clean: false,
             alone: false,
+            salvage: false,
             exports: Vec::new(),
             read_only: false,
             stack_file: None,
@@ -102,6 +105,13 @@ pub enum Report {
         /// Where, and how much that may become.
         what: String,
     },
+    /// A salvage went on without something.
+    Gone {
+        /// The drive.
+        device: String,
+        /// What is gone.
+        what: String,
+    },
     /// A machine has started, or could not.
     Opened {
         /// Its name.
@@ -126,6 +136,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Report::Holds { device, what } => write!(f, "{device}: {what}"),
+            Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
             Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
             Report::Ready { uris } => f.write_str(&uris.join("\n")),
@@ -181,7 +192,10 @@ impl Report {
                 // A reader that has gone away does not stop the server.
                 let _ = writeln!(out, "{self}").and_then(|()| out.flush());
             }
-            _ => eprintln!("{self}"),
+            _ => {
+                use std::io::Write;
+                let _ = writeln!(std::io::stderr(), "{self}");
+            }
         }
     }
 }

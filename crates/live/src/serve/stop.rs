@@ -1,9 +1,9 @@
 //! What ends a server, and what it leaves tidy: signals, its command, files of its own.
 
-use super::error::ServeError;
 use super::Addresses;
-use rustix::event::{eventfd, EventfdFlags};
-use rustix::process::{kill_process, pidfd_open, Pid, PidfdFlags, Signal};
+use super::error::ServeError;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 use std::io;
@@ -164,7 +164,7 @@ impl PidFile {
             Err(_) => return Ok(()), // not there, or writing it says why not
             Ok(meta) if !meta.is_file() => return refused("it is no regular file"),
             Ok(meta) if meta.len() > PID_FILE_MAX => {
-                return refused("it holds something that is no process number")
+                return refused("it holds something that is no process number");
             }
             Ok(_) => {}
         }

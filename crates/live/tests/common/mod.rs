@@ -6,7 +6,7 @@ pub mod process;
 pub mod script;
 pub mod versions;
 
-use nandu_live::{ctl, serve, Ended, Report, ServeError, ServeOptions, Stopper};
+use nandu_live::{Ended, Report, ServeError, ServeOptions, Stopper, ctl, serve};
 use nandu_stack::Stack;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

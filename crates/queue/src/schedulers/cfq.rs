@@ -259,7 +259,7 @@ impl Cfq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{in_proportion, Load, Rig};
+    use super::super::rig::{Load, Rig, in_proportion};
     use super::*;
 
     fn slo(weights: &[u16]) -> Cfq {

@@ -86,7 +86,7 @@ impl Scheduler for Drr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{in_proportion, Load, Rig};
+    use super::super::rig::{Load, Rig, in_proportion};
     use super::*;
 
     fn rig(weights: &[u16]) -> Rig<Drr> {

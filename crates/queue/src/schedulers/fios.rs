@@ -140,7 +140,7 @@ impl Scheduler for Fios {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{in_proportion, Load, Rig};
+    use super::super::rig::{Load, Rig, in_proportion};
     use super::*;
 
     fn fios(config: FiosConfig, weights: &[u16]) -> Rig<Fios> {

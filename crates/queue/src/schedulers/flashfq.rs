@@ -16,7 +16,7 @@
 //! Cost: O(tenants) for a request. RAM: 40 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::{scaled, Next, Scheduler, Weights};
+use super::{Next, Scheduler, Weights, scaled};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
 use crate::set::Set;
@@ -169,7 +169,7 @@ impl Scheduler for FlashFq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{in_proportion, Load, Rig};
+    use super::super::rig::{Load, Rig, in_proportion};
     use super::*;
 
     fn fair(config: FlashFqConfig, weights: &[u16]) -> Rig<FlashFq> {

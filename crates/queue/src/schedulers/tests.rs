@@ -1,6 +1,6 @@
 //! What holds for every scheduler: nobody is forgotten, and those who share by cost share by weight whatever they ask for.
 
-use super::rig::{in_proportion, Load, Rig};
+use super::rig::{Load, Rig, in_proportion};
 use super::*;
 use crate::order::OrderConfig;
 use nandu_base::Span;

@@ -208,7 +208,7 @@ impl Scheduler for Vssd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rig::{in_proportion, Load, Rig};
+    use super::super::rig::{Load, Rig, in_proportion};
     use super::*;
 
     #[test]

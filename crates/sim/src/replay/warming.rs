@@ -47,7 +47,7 @@ impl Warming {
                 engine.graph.reset_counters();
                 engine.sink().begin(number, now);
             }
-            let warm = self.least.iter().enumerate().filter(|(_, &least)| least > Some(0));
+            let warm = self.least.iter().enumerate().filter(|&(_, &least)| least > Some(0));
             warm.for_each(|(source, _)| engine.sink().count_from(source, u64::MAX));
         }
         engine.sink().count_from(who, number);

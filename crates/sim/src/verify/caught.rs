@@ -2,7 +2,7 @@
 
 use nandu_base::Violation;
 use std::cell::RefCell;
-use std::panic::{catch_unwind, set_hook, take_hook, AssertUnwindSafe};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
@@ -61,6 +61,7 @@ const NAMED: &[&str] = &[
     "I-13",
     "I-14",
     "I-16",
+    "I-18",
     "block_mode",
     "intent_before_data",
     "one_in_flight_per_block_and_leg",

@@ -93,11 +93,7 @@ impl Version {
     }
 
     fn value(&self, sector: u64) -> Stamp {
-        if self.zeros {
-            Stamp::ZERO
-        } else {
-            Stamp::new(self.serial, sector)
-        }
+        if self.zeros { Stamp::ZERO } else { Stamp::new(self.serial, sector) }
     }
 
     fn is_durable(&self, flushed: u32) -> bool {

@@ -5,12 +5,12 @@ use super::ledger::Ledger;
 use super::oracle::Asked;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
-use crate::replay::{number_of, source_of, Host, Progress};
+use crate::replay::{Host, Progress, number_of, source_of};
 use crate::result::RunResult;
-use crate::run::{run_with, RunError, RunOptions};
+use crate::run::{RunError, RunOptions, run_with};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, Deal, ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, Stamp,
-    Violation, SECTOR,
+    ByteLen, ByteOffset, Content, Deal, ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, SECTOR,
+    Span, Stamp, TenantId, Violation,
 };
 use nandu_stack::{BuildOptions, Change, Changed, Stack};
 use nandu_trace::Record;
@@ -92,6 +92,10 @@ impl Host for Verified {
     #[inline]
     fn last_end(&self, source: usize) -> Instant {
         self.metrics.last_end(source)
+    }
+
+    fn slower(&self, tenant: TenantId, span: Span) -> u64 {
+        self.metrics.slower(tenant, span)
     }
 
     fn touched(&mut self) -> u64 {

@@ -74,7 +74,7 @@ impl Judge {
     }
 }
 
-fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> {
+fn stamps(request: &Request, pool: &PayloadPool) -> impl Iterator<Item = Stamp> + use<> {
     let payload = request.payload;
     let count = if payload.is_none() { 0 } else { request.len.sectors() };
     let found: Vec<Stamp> = (0..count)

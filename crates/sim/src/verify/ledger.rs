@@ -9,9 +9,9 @@
 //! RAM: 8 bytes per page in chunks of 16 MiB of the device that exist once touched, 64 bytes per page of several changes.
 
 use super::history::{Fate, History, Horizon, Version};
-use super::oracle::{describe, Asked};
+use super::oracle::{Asked, describe};
 use super::window::{Flight, Window};
-use nandu_base::{ByteLen, IoError, Op, Payload, PayloadPool, Sector, Stamp, Violation, SECTOR};
+use nandu_base::{ByteLen, IoError, Op, Payload, PayloadPool, SECTOR, Sector, Stamp, Violation};
 use std::collections::VecDeque;
 
 /// log2 of the sectors of a page.
@@ -33,11 +33,7 @@ impl Entry {
     const BLANK: Entry = Entry { serial: 0, end: 0 };
 
     fn stamp(self, sector: u64) -> Stamp {
-        if self.serial == 0 {
-            Stamp::ZERO
-        } else {
-            Stamp::new(self.serial, sector)
-        }
+        if self.serial == 0 { Stamp::ZERO } else { Stamp::new(self.serial, sector) }
     }
 
     fn is_elsewhere(self) -> bool {

@@ -22,16 +22,19 @@ pub mod oracle;
 pub mod plan;
 mod run;
 mod session;
+mod shrink;
 mod watch;
 mod window;
 
 pub use digest::Digest;
 pub use draw::{Drive, Family, Legs, Shape};
-pub use host::{run_verified, Verified, VerifiedError};
+pub use host::{Verified, VerifiedError, run_verified};
 pub use plan::Plan;
 pub(crate) use watch::check_charges;
 
-pub use run::{verify, Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport};
+pub use shrink::shrink;
+
+pub use run::{Failure, SeedReport, VerifyError, VerifyOptions, VerifyReport, verify};
 
 #[cfg(test)]
 mod tests;

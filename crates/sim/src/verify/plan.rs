@@ -29,6 +29,22 @@ pub struct Load {
     pub idle_one_in: u64,
 }
 
+/// What short-range patterns a load has beside its random requests: they are rare at random, and the hardest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hammer {
+    /// One block is written over and over, and flushed in between, while earlier writes of it are under way; and its neighbour.
+    OneBlock,
+    /// Neighbouring blocks are trimmed one after the other, with writes in between or without.
+    AdjacentTrims,
+    /// Blocks that are no neighbours are trimmed and put on record one by one: more records than a drive keeps.
+    ManyRecords,
+}
+
+impl Hammer {
+    /// All of them.
+    pub const ALL: [Hammer; 3] = [Hammer::OneBlock, Hammer::AdjacentTrims, Hammer::ManyRecords];
+}
+
 /// A power cut.
 #[derive(Clone, Debug)]
 pub struct Cut {
@@ -69,6 +85,8 @@ pub struct Plan {
     pub change_one_in: u64,
     /// Whether a tenant of a shared drive means harm.
     pub has_adversary: bool,
+    /// What three of four requests are about in some seeds.
+    pub hammer: Option<Hammer>,
     /// Whether the run ends with a clean close and a start after it.
     pub close: bool,
     /// Whether what was acknowledged must survive, flushed or not. Not drawn.
@@ -109,6 +127,8 @@ impl Plan {
         let has_adversary = is_shared && root.fork(8).below(3) == 0 && !toml.contains("write_buffer")
             || is_queued && root.fork(8).below(2) == 0;
         let close = rng.below(2) == 0;
+        let mut hammers = root.fork(9);
+        let hammer = (hammers.below(2) == 0).then(|| *hammers.pick(&Hammer::ALL));
         Plan {
             seed,
             toml,
@@ -119,6 +139,7 @@ impl Plan {
             change_one_in,
             has_adversary,
             rest,
+            hammer,
             close,
             acknowledged: false,
         }

@@ -7,8 +7,9 @@ use super::session::{Session, Tally};
 use nandu_base::{Span, Violation};
 use nandu_stack::{BuildOptions, Stack, StackError};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io::Write;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What to verify.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct VerifyOptions {
     pub crash: bool,
     /// Whether more is demanded than stacks promise: that what was acknowledged survives, flushed or not.
     pub acknowledged: bool,
+    /// Whether loads may have short-range patterns. Seeds that were kept as tests ran without.
+    pub hammers: bool,
     /// A fault to plant.
     pub plant: Option<String>,
     /// One seed in this many is run twice and compared; 0 for none.
@@ -46,6 +49,7 @@ impl Default for VerifyOptions {
             seeds: 100,
             crash: false,
             acknowledged: false,
+            hammers: true,
             plant: None,
             repeat_one_in: 16,
             failures_max: 10,
@@ -163,21 +167,23 @@ pub fn verify(options: &VerifyOptions, progress: impl Fn(u64) + Sync) -> Result<
     let reports = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.min(options.seeds.max(1) as usize) {
-            scope.spawn(|| loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= options.seeds || stop.load(Ordering::Relaxed) {
-                    return;
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= options.seeds || stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let report = run_seed(options, options.first_seed + at);
+                    if report.failure.is_some() {
+                        let count = failed.fetch_add(1, Ordering::Relaxed) + 1;
+                        stop.fetch_or(
+                            options.failures_max > 0 && count >= options.failures_max,
+                            Ordering::Relaxed,
+                        );
+                    }
+                    reports.lock().expect("no thread panics with the lock").push(report);
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1);
                 }
-                let report = run_seed(options, options.first_seed + at);
-                if report.failure.is_some() {
-                    let count = failed.fetch_add(1, Ordering::Relaxed) + 1;
-                    stop.fetch_or(
-                        options.failures_max > 0 && count >= options.failures_max,
-                        Ordering::Relaxed,
-                    );
-                }
-                reports.lock().expect("no thread panics with the lock").push(report);
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             });
         }
     });
@@ -221,6 +227,7 @@ impl VerifyReport {
 pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
     let mut plan = Plan::draw(seed, &options.shape, options.crash);
     plan.acknowledged = options.acknowledged;
+    plan.hammer = plan.hammer.filter(|_| options.hammers);
     let (mut tally, mut result) = run_plan(&plan, options);
     let twice = options.repeat_one_in > 0 && seed.is_multiple_of(options.repeat_one_in);
     if twice && result.is_ok() {
@@ -275,9 +282,9 @@ fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violatio
                 session.keep_log();
             }
             let result = caught(doing, || session.run()).and_then(|inner| inner);
-            for line in session.take_log() {
-                println!("{line}");
-            }
+            let mut out = std::io::stdout().lock();
+            // A reader that has gone away is no failure.
+            let _ = session.take_log().iter().try_for_each(|line| writeln!(out, "{line}"));
             (session.tally, result)
         }
     }

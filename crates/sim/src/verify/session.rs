@@ -3,17 +3,18 @@
 mod adversary;
 mod changes;
 mod chores;
+mod hammer;
 mod legs;
 mod restarts;
 
 use super::judge::Judge;
 use super::oracle::{Asked, Oracle};
 use super::plan::{Load, Plan};
-use super::watch::{check_charges, Watch};
+use super::watch::{Watch, check_charges};
 use crate::engine::{Engine, Media, Submission};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, Span, Stamp,
-    TenantId, Violation, SECTOR,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, Limits, Op, OpenHow, Payload, Rng, SECTOR, Span,
+    Stamp, TenantId, Violation,
 };
 use nandu_stack::{BuildOptions, Built, Stack};
 use std::collections::BTreeSet;
@@ -76,6 +77,7 @@ pub(super) struct Session<'a> {
     changes: Rng,
     spaces: changes::Spaces,
     adversary: adversary::Adversary,
+    hammering: hammer::Hammering,
     /// Pages of a unit of the drive.
     unit_pages: u64,
     entries: Vec<Entry>,
@@ -127,6 +129,7 @@ impl<'a> Session<'a> {
             changes: Rng::new(plan.seed).fork(7),
             spaces: changes::Spaces::default(),
             adversary: adversary::Adversary::default(),
+            hammering: hammer::Hammering::new(plan.seed),
             unit_pages: 0,
             entries,
             roots,
@@ -310,6 +313,9 @@ impl<'a> Session<'a> {
         self.may_do_chore()?;
         if let Some(asked) = self.harm() {
             return self.submit(0, asked);
+        }
+        if let Some((export, asked)) = self.hammer() {
+            return self.submit(export, asked);
         }
         let export = self.rng.below(self.entries.len() as u64) as usize;
         let load = &self.plan.load;

@@ -3,7 +3,7 @@
 //! Changes of weights and limits build upon each other in the order of their times: each is kept as the whole share that holds from then on.
 
 use super::tables::Max;
-use super::{section, Found, Loader, Node};
+use super::{Found, Loader, Node, section};
 use crate::stack::{Change, Changed};
 use nandu_base::{ByteLen, Deal, Span, TenantId, TenantShare};
 use schemars::JsonSchema;

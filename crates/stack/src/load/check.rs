@@ -36,10 +36,10 @@ impl<'a> Checker<'a> {
         let Some(schema) = schema.as_object() else { return };
         if let Some(name) = schema.get("$ref").and_then(Json::as_str).and_then(|r| r.strip_prefix("#/$defs/"))
         {
-            if !self.quantity(key, node, name) {
-                if let Some(target) = self.defs.and_then(|defs| defs.get(name)) {
-                    self.check(key, node, target, except);
-                }
+            if !self.quantity(key, node, name)
+                && let Some(target) = self.defs.and_then(|defs| defs.get(name))
+            {
+                self.check(key, node, target, except);
             }
             return;
         }
@@ -237,11 +237,7 @@ impl<'a> Checker<'a> {
     }
 
     fn inside(&self, key: &str) -> String {
-        if key.is_empty() {
-            self.place.clone()
-        } else {
-            format!("`{key}` of {}", self.place)
-        }
+        if key.is_empty() { self.place.clone() } else { format!("`{key}` of {}", self.place) }
     }
 
     fn resolve(&self, schema: &'a Json) -> &'a Map<String, Json> {

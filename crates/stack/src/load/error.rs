@@ -149,7 +149,9 @@ pub enum Reason {
         device: String,
     },
     /// Two devices (or an export and a device) that would write over each other.
-    #[error("device `{device}` is used by {first} and {second}: only slices that do not overlap may share a device")]
+    #[error(
+        "device `{device}` is used by {first} and {second}: only slices that do not overlap may share a device"
+    )]
     Shared {
         /// The device below.
         device: String,

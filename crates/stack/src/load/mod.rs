@@ -7,6 +7,7 @@ mod changes;
 mod check;
 mod error;
 mod order;
+mod renamed;
 mod schema;
 mod tables;
 mod tree;
@@ -18,9 +19,9 @@ pub use nandu_base::Fit;
 pub use schema::schema;
 pub use tables::{ExportTable, Max, TenantTable, WorkloadTable};
 
-use crate::stack::{shares, Change, Device, Export, Stack, Tenant, Workload};
+use crate::stack::{Change, Device, Export, Stack, Tenant, Workload, shares};
 use check::Checker;
-use nandu_base::registry::{nearest, Kind};
+use nandu_base::registry::{Kind, nearest};
 use nandu_base::{Registry, TenantId};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -45,14 +46,24 @@ const TENANTS: usize = 4096;
 pub struct StackFile {
     source: Arc<Source>,
     root: Node,
+    /// What a reader should know of its keys.
+    notes: Vec<String>,
 }
 
 impl StackFile {
     /// Reads `text`. `name` is how the file is called in messages.
     pub fn parse(text: &str, name: &str) -> Result<StackFile, StackError> {
         let source = Arc::new(Source { name: name.into(), text: text.into(), sets: Vec::new() });
-        let root = tree::parse(&source)?;
-        Ok(StackFile { source, root })
+        let mut root = tree::parse(&source)?;
+        let notes = renamed::in_file(&mut root);
+        Ok(StackFile { source, root, notes })
+    }
+
+    /// The parts of a dotted path, each key under its present name.
+    fn keys<'p>(&mut self, path: &'p str) -> Vec<&'p str> {
+        let (keys, note) = renamed::in_path(path);
+        self.notes.extend(note.filter(|note| !self.notes.contains(note)));
+        keys
     }
 
     /// The same file with `value` at the dotted `path`, for example `device.mirror.region` and `4 MiB`. The table
@@ -60,8 +71,8 @@ impl StackFile {
     pub fn with_set(mut self, path: &str, value: &str) -> Result<StackFile, StackError> {
         let index = self.source.sets.len();
         Arc::make_mut(&mut self.source).sets.push((path.into(), value.into()));
+        let keys = self.keys(path);
         let refuse = |reason| StackError::from(Problem { at: self.source.at(Origin::Set(index)), reason });
-        let keys: Vec<&str> = path.split('.').collect();
         if keys.iter().any(|key| key.is_empty()) || keys.len() > 64 {
             return Err(refuse(Reason::BadName { name: path.into() }));
         }
@@ -89,8 +100,8 @@ impl StackFile {
     /// The same file without the key or table at the dotted `path`, for example `device.mirror.region`. It must be there.
     pub fn without(mut self, path: &str) -> Result<StackFile, StackError> {
         let origin = Origin::Set(self.source.sets.len());
-        Arc::make_mut(&mut self.source).sets.push((path.into(), "absent".into()));
-        let keys: Vec<&str> = path.split('.').collect();
+        Arc::make_mut(&mut self.source).sets.push((path.into(), String::new()));
+        let keys = self.keys(path);
         let reason = if keys.iter().any(|key| key.is_empty()) || keys.len() > 64 {
             Reason::BadName { name: path.into() }
         } else if let Err((depth, known)) = self.root.remove(&keys) {
@@ -162,6 +173,7 @@ impl StackFile {
             changes,
             workloads: workloads.into_iter().map(|(name, table)| Workload { name, table }).collect(),
             hash,
+            notes: self.notes.clone(),
             source: Arc::clone(&self.source),
         }
     }

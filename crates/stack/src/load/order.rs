@@ -6,7 +6,7 @@
 
 use super::error::Reason;
 use super::tree::{Data, Node};
-use super::{section, ExportTable, Found, Loader};
+use super::{ExportTable, Found, Loader, section};
 use nandu_base::TenantId;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

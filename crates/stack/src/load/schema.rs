@@ -3,7 +3,7 @@
 use super::changes::ChangeTable;
 use super::tables::{ExportTable, TenantTable, WorkloadTable};
 use nandu_base::Registry;
-use serde_json::{json, Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 /// The schema (draft 2020-12) of stack files that may use the kinds of `registry`. Each kind is one branch of the
 /// device table, told apart by `kind`.

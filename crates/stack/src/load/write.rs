@@ -2,8 +2,8 @@
 //!
 //! Tables and keys keep their order; comments are gone, since they may speak of what was overridden.
 
-use super::tree::{Data, Entry, Node};
 use super::StackFile;
+use super::tree::{Data, Entry, Node};
 use std::fmt::Write;
 
 impl StackFile {
@@ -96,7 +96,7 @@ mod tests {
         let wrong = |path: &str| file.clone().without(path).map(|_| ()).unwrap_err().to_string();
         assert_eq!(
             wrong("device.slk"),
-            "--set device.slk=absent: unknown key `slk` in `device`; did you mean `slc`?"
+            "--set device.slk=: unknown key `slk` in `device`; did you mean `slc`?"
         );
         assert!(wrong("").contains("cannot be a name"));
         assert!(wrong("device.slc.bits.deep").contains("unknown key `deep`"));

@@ -5,7 +5,7 @@
 
 mod exhaustive;
 
-use crate::error::{known, SweepError};
+use crate::error::{SweepError, known};
 use crate::metric::Figure;
 use crate::space::Space;
 

@@ -5,11 +5,11 @@
 //! last two fields are a replay's own results and are ignored. One device, one stream. Source: the header of the
 //! files published with blkreplay (Thomas Schoebel-Theuer).
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::write::{LineWriter, Row};
 use nandu_base::Op;
 
@@ -92,7 +92,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_behind_the_preamble() {

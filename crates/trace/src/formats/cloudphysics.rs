@@ -5,11 +5,11 @@
 //! WRITE SAME 41 93 (write-zeroes). The header line `version,time,op,size,lbn` is passed over. One virtual disk, one
 //! stream. Source: the header of `trace.csv` in PyMimircache; SCSI codes: T10 SBC-4.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::record::RecordError;
 use crate::write::{LineWriter, Row};
 use nandu_base::{Op, SECTOR};
@@ -103,7 +103,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_the_example() {

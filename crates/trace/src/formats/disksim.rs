@@ -4,12 +4,12 @@
 //! device number becomes the stream. Without a decimal point the line is the MQSim form, so the point is required to
 //! recognise the format, not to read it. Source: DiskSim 4.0 manual, section 3.4.1, default trace format.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
-use crate::write::{device_number, LineWriter, Row};
+use crate::load::{LineParser, drive, reads_most};
+use crate::write::{LineWriter, Row, device_number};
 use nandu_base::Op;
 
 /// DiskSim ASCII.
@@ -79,7 +79,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_the_example() {

@@ -6,11 +6,11 @@
 //! nanosecond are rounded and counted. The label (Hit, Miss, Doub, Trip: what the drive's buffer did) is not kept.
 //! Source: DiskSim's validation folder, replayed by its synchronous validation mode.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::trace::Arrival;
 use nandu_base::Op;
 
@@ -69,7 +69,7 @@ impl LineParser for DiskSimValid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
     use nandu_base::Span;
 
     #[test]

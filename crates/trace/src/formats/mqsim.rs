@@ -4,12 +4,12 @@
 //! (FAST '18), `src/exec/params/workload`, trace file definition in its README. The device number becomes the stream.
 //! The [`super::msps`] files have the same columns with a time in us; its file states how the two are told apart.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
-use crate::cursor::{leading_value, no_digits, Cursor, TEN_POWERS};
+use crate::cursor::{Cursor, TEN_POWERS, leading_value, no_digits};
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
-use crate::write::{device_number, LineWriter, Row};
+use crate::load::{LineParser, drive, reads_most};
+use crate::write::{LineWriter, Row, device_number};
 use nandu_base::Op;
 
 /// MQSim and SSDSim ASCII.
@@ -151,7 +151,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_the_example() {

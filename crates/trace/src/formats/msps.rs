@@ -56,7 +56,7 @@ fn note(_: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     fn lines(gap: u64) -> Vec<u8> {
         (0..40u64).flat_map(|n| format!("{} 0 {} 8 1\n", n * gap + n % 7, n * 64).into_bytes()).collect()

@@ -4,11 +4,11 @@
 //! disk together become the stream, `hm_0`; the response time becomes the measured service time. A header line is
 //! passed over. Source: SNIA IOTTA, MSR Cambridge traces, "Write Off-Loading" (FAST '08).
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::write::{LineWriter, Row};
 use nandu_base::Op;
 
@@ -91,7 +91,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
     use nandu_base::Span;
 
     #[test]

@@ -4,11 +4,11 @@
 //! at a time: the trace is [`Arrival::OrderOnly`], replayed closed loop. Uneven extents are widened to whole sectors.
 //! The header line is passed over. Source: the NBD reference implementation's integrity test, decoded.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::trace::Arrival;
 use crate::write::{LineWriter, Row};
 use nandu_base::Op;
@@ -89,7 +89,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_flush_and_fua_without_times() {

@@ -17,7 +17,7 @@
 //! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
 //! the workspace aborts on a panic.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::error::{TraceError, Why};
 use crate::load::{BadLines, LoadOptions};

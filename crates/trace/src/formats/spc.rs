@@ -4,13 +4,13 @@
 //! seconds with up to nine decimals. Further optional fields are ignored, as the specification allows. The ASU becomes
 //! the stream. Source: SPC Trace File Format Specification, revision 1.0.1.
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use crate::record::RecordError;
-use crate::write::{device_number, LineWriter, Row};
+use crate::write::{LineWriter, Row, device_number};
 use nandu_base::{Op, SECTOR};
 
 /// SPC / UMass.
@@ -68,7 +68,7 @@ fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
     fn reads_the_example() {

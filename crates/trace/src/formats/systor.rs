@@ -5,11 +5,11 @@
 //! time the measured service time; a line without one counts as 0. Source: SNIA IOTTA, "Understanding storage traffic
 //! characteristics on enterprise virtual desktop infrastructure" (SYSTOR '17).
 
-use super::{no_note, Format, Kind};
+use super::{Format, Kind, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::{Cursor, Nanos};
 use crate::error::{Fault, Why};
-use crate::load::{drive, reads_most, LineParser};
+use crate::load::{LineParser, drive, reads_most};
 use nandu_base::Op;
 
 /// SYSTOR '17.
@@ -74,7 +74,7 @@ impl LineParser for Systor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::{parse_bytes, LoadOptions};
+    use crate::load::{LoadOptions, parse_bytes};
     use nandu_base::Span;
 
     #[test]

@@ -1,7 +1,7 @@
 //! What holds for every format in the list.
 
 use super::*;
-use crate::load::{parse_bytes, BadLines, LoadOptions};
+use crate::load::{BadLines, LoadOptions, parse_bytes};
 use proptest::prelude::*;
 
 fn skip() -> LoadOptions {

@@ -10,10 +10,10 @@
 //! When all is done it begins again, as repeated runs do.
 
 use super::fixed::exponential;
-use super::{defaults, read, schema, Source, Synth};
+use super::{Source, Synth, defaults, read, schema};
 use crate::error::TraceError;
-use crate::record::{Record, MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS};
-use nandu_base::{ByteLen, Op, Rng, Span, SECTOR};
+use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
+use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,8 +21,7 @@ use serde_json::Value;
 /// Stand-in for bonnie++.
 pub static SYNTH: Synth = Synth {
     name: NAME,
-    summary:
-        "stand-in for a block trace of bonnie++: writes, rewrites and reads a file in order, then seeks in it",
+    summary: "stand-in for a block trace of bonnie++: writes, rewrites and reads a file in order, then seeks in it",
     published: "none: not public; the phases are those of the tool",
     defaults: defaults::<Bonnie>,
     schema: schema::<Bonnie>,

@@ -7,7 +7,7 @@
 //! does so now and then. Pauses are exponentially distributed; those of people have a heavier tail.
 
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@
 
 use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,7 @@ use serde::{Deserialize, Serialize};
 pub static SYNTH: Synth = Synth {
     name: Financial1::NAME,
     summary: "stand-in for SPC Financial1: OLTP, write-dominated, small requests, bursts",
-    published:
-        "76.8 % writes (+-0.5 points), 3.4 KB (+-3 %), 8.2 ms (+-3 %), 1.44 pages (+-0.03), 0.5-1 GB touched",
+    published: "76.8 % writes (+-0.5 points), 3.4 KB (+-3 %), 8.2 ms (+-3 %), 1.44 pages (+-0.03), 0.5-1 GB touched",
     defaults: defaults::<Financial1>,
     schema: schema::<Financial1>,
     make: make::<Financial1>,

@@ -7,10 +7,10 @@
 
 use super::cycle::{Cycle, CycleParams};
 use super::fixed::exponential;
-use super::zipf::{Scatter, Zipf, MAX_RANKS};
+use super::zipf::{MAX_RANKS, Scatter, Zipf};
 use crate::error::TraceError;
-use crate::record::{Record, MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS};
-use nandu_base::{ByteLen, Op, Ratio, Rng, Span, SECTOR};
+use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
+use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
 
 /// Settings of a [`Mix`].
 #[derive(Clone, Debug)]

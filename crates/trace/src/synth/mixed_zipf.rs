@@ -5,7 +5,7 @@
 //! distribution, other random numbers than the Python script that wrote `common.mqsim`.
 
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -27,8 +27,8 @@ use crate::record::Record;
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
 use mix::{Mix, MixParams};
 use schemars::{JsonSchema, Schema};
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// One generator.

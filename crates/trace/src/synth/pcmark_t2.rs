@@ -5,7 +5,7 @@
 //! hardly any reuse: requests of 8 to 64 KiB in runs of eight on average, 2 GiB.
 
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 //! says of it (2011, section 5). As T2 with shorter runs, smaller requests and more writes.
 
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

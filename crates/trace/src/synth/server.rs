@@ -8,7 +8,7 @@
 
 use super::cycle::{self, CycleParams};
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

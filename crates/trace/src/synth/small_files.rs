@@ -12,10 +12,10 @@
 //! Cost: 8 bytes for each file that is there.
 
 use super::fixed::exponential;
-use super::{defaults, read, schema, Source, Synth};
+use super::{Source, Synth, defaults, read, schema};
 use crate::error::TraceError;
-use crate::record::{Record, MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS};
-use nandu_base::{ByteLen, Op, Ratio, Rng, Span, SECTOR};
+use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
+use nandu_base::{ByteLen, Op, Ratio, Rng, SECTOR, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

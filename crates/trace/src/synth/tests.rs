@@ -1,7 +1,7 @@
 //! Generators meet their published figures, and the same seed gives the same bytes.
 
 use super::*;
-use crate::stats::{stats, Stats, StatsOptions};
+use crate::stats::{Stats, StatsOptions, stats};
 use nandu_base::Op;
 use serde_json::json;
 

@@ -10,10 +10,10 @@
 //! Not a stand-in for any published trace. Cost: 16 bytes for each open neighbourhood.
 
 use super::fixed::exponential;
-use super::{defaults, read, schema, Source, Synth};
+use super::{Source, Synth, defaults, read, schema};
 use crate::error::TraceError;
-use crate::record::{Record, MAX_END_SECTORS, MAX_TIME_NS};
-use nandu_base::{ByteLen, Op, Rng, Span, SECTOR};
+use crate::record::{MAX_END_SECTORS, MAX_TIME_NS, Record};
+use nandu_base::{ByteLen, Op, Rng, SECTOR, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -5,7 +5,7 @@
 //! size and inter-arrival within 2 %, all requests aligned to 8 KiB.
 
 use super::mix::MixParams;
-use super::{defaults, make, schema, Params, Synth};
+use super::{Params, Synth, defaults, make, schema};
 use nandu_base::{ByteLen, Ratio, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

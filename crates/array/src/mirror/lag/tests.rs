@@ -1,7 +1,7 @@
 //! The queue beside a plain model of it.
 
 use super::*;
-use nandu_base::{Content, Rng, Sector, Stamp, SECTOR};
+use nandu_base::{Content, Rng, SECTOR, Sector, Stamp};
 use std::collections::BTreeMap;
 
 const SECTORS: u64 = 48;

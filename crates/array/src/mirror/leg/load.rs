@@ -1,7 +1,7 @@
 //! Reading the records of a leg, at open and when it rejoins.
 
 use super::{Slot, WINDOW};
-use crate::mirror::layout::{decode_lost, Superblock, PAGE};
+use crate::mirror::layout::{PAGE, Superblock, decode_lost, decode_superblock};
 use crate::mirror::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, OpenError, ReqId};
 
@@ -73,7 +73,7 @@ impl Mirror {
             l.slots[index as usize] = match bytes {
                 None => Slot::Unreadable,
                 Some(bytes) if bytes.iter().all(|&b| b == 0) => Slot::Zero,
-                Some(bytes) => Superblock::decode(bytes).map_or(Slot::Unknown, Slot::Valid),
+                Some(bytes) => decode_superblock(bytes).map_or(Slot::Unknown, Slot::Valid),
             };
             return;
         }
@@ -88,10 +88,10 @@ impl Mirror {
                 }
             }
             Some(bytes) => {
-                if let Some((seq, extents)) = decode_lost(tag, bytes) {
-                    if l.lost_newest.is_none_or(|(newest, _)| seq > newest) {
-                        (l.lost_newest, l.lost_found) = (Some((seq, slot)), extents);
-                    }
+                if let Some((seq, extents)) = decode_lost(tag, bytes)
+                    && l.lost_newest.is_none_or(|(newest, _)| seq > newest)
+                {
+                    (l.lost_newest, l.lost_found) = (Some((seq, slot)), extents);
                 }
             }
             None => l.lost_unreadable = true,

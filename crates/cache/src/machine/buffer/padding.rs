@@ -35,12 +35,13 @@ impl Cache {
     }
 
     /// What was missing of the unit that is padded has come, or failed to.
-    pub(in crate::machine) fn padded(&mut self, cx: &mut Cx<'_>) {
-        if let Some(padding) = self.buffer.as_mut().and_then(|b| b.padding.as_mut()) {
-            padding.fill = None;
+    pub(in crate::machine) fn padded(&mut self, failed: bool, cx: &mut Cx<'_>) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.refused |= failed;
+            buffer.padding.iter_mut().for_each(|padding| padding.fill = None);
         }
         self.fill_up(cx);
-        self.destage_more(cx);
+        self.destage(cx);
         self.close_on(cx);
     }
 

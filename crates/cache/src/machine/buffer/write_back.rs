@@ -2,7 +2,7 @@
 
 use super::super::change::is_whole;
 use super::super::{Cache, Tag};
-use super::{Destaging, Flush, Next, CLOSE_TRIES, DESTAGE, RUN_MAX};
+use super::{CLOSE_TRIES, DESTAGE, Destaging, Flush, Next, RUN_MAX};
 use crate::map::LineMap;
 use crate::prefetch::Range;
 use nandu_base::{
@@ -42,13 +42,18 @@ impl Cache {
         Some(self.answer(id, cx))
     }
 
-    /// Starts destages while there is reason and room for them.
+    /// Something came from outside, or the device took a destage: what it refused before may be tried again.
     pub(in crate::machine) fn destage_more(&mut self, cx: &mut Cx<'_>) {
-        self.destage(false, cx);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.refused = false;
+        }
+        self.destage(cx);
     }
 
-    /// The same, or only for those who wait: a device that refuses at once would otherwise be asked for ever within one moment.
-    fn destage(&mut self, only_awaited: bool, cx: &mut Cx<'_>) {
+    /// Starts destages while there is reason and room for them; only for those who wait while the device refuses, or it would
+    /// be asked for ever within one moment.
+    pub(super) fn destage(&mut self, cx: &mut Cx<'_>) {
+        let heeds = !self.planted.asks_on;
         let longest = RUN_MAX.min(self.limits.max_io.0 >> self.block_bits);
         let awaited = self.next_awaited();
         loop {
@@ -56,8 +61,11 @@ impl Cache {
             if buffer.flights.len() >= buffer.depth as usize {
                 return;
             }
-            let next =
-                if only_awaited { buffer.next_awaited_unit(awaited) } else { buffer.next_unit(awaited) };
+            let next = if buffer.refused && heeds {
+                buffer.next_awaited_unit(awaited)
+            } else {
+                buffer.next_unit(awaited)
+            };
             let Some(Next { unit, hurried }) = next else { return };
             if buffer.pads && !hurried && self.pad(unit, cx) {
                 return;
@@ -129,6 +137,7 @@ impl Cache {
         }
         if let Some(buffer) = &mut self.buffer {
             buffer.tally.failed += 1;
+            buffer.refused = true;
             buffer.due = 0;
             for flush in std::mem::take(&mut buffer.flushes) {
                 cx.requests[flush.id].fail(ErrorKind::WriteFailed);
@@ -139,9 +148,7 @@ impl Cache {
                 cx.wake_at(DESTAGE, cx.now + Span::from_ms(1 << (*tries).min(CLOSE_TRIES)));
             }
         }
-        if self.changes_wait() {
-            self.destage(true, cx);
-        }
+        self.destage(cx);
         self.set_timer(cx);
         self.close_on(cx);
         Step::Idle

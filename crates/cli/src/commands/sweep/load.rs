@@ -1,8 +1,8 @@
 //! The requests of a sweep: the `[load]` table of its file, in the words of `nandu run`, with the options of the command line over it.
 
-use crate::args::{precondition, LoadArgs, SweepArgs};
+use crate::args::{LoadArgs, SweepArgs, precondition};
 use crate::failure::Failure;
-use crate::source::{generator, plain, WarmUp};
+use crate::source::{WarmUp, generator, plain};
 use clap::Parser;
 use nandu_base::registry::nearest;
 use nandu_base::{Precondition, Ratio};
@@ -130,7 +130,7 @@ fn read(table: &toml::Table, file: &str) -> Result<Line, Failure> {
                 }
             }
             ("gen", _) => {
-                return Err(wrong(key, "a table is expected, for example gen = { requests = 20000 }".into()))
+                return Err(wrong(key, "a table is expected, for example gen = { requests = 20000 }".into()));
             }
             _ => words.push(format!("--{}={}", key.replace('_', "-"), text(value)?)),
         }

@@ -8,23 +8,23 @@ pub(crate) mod text;
 use crate::args::SweepArgs;
 use crate::failure::{Failure, UNMET};
 use crate::format::{count, plural, size};
-use crate::open::text as stack_text;
-use crate::output;
+use crate::open::{text as stack_text, with_sets};
+use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{on_room, requests_of, Common};
+use crate::plan::{Common, on_room, requests_of};
 use crate::report::front;
 use crate::table::Table;
 use crate::talk::Talk;
 use load::Load;
-use nandu_base::registry::nearest;
 use nandu_base::Registry;
+use nandu_base::registry::nearest;
 use nandu_sim::run::precondition_name;
 use nandu_sim::{RunOptions, RunWorkload};
-use nandu_stack::{builtin, StackFile};
+use nandu_stack::{StackFile, builtin};
 use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
-use nandu_sweep::survey::{survey, with_settings, Survey};
-use nandu_sweep::{best, id, table, Journal, Outcome, Shard, Sweep, SweepFile};
+use nandu_sweep::survey::{Survey, survey, with_settings};
+use nandu_sweep::{Journal, Outcome, Shard, Sweep, SweepFile, best, id, table};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,9 +53,6 @@ struct Prepared {
 
 /// Sweeps.
 pub fn sweep(args: &SweepArgs, talk: Talk) -> Result<u8, Failure> {
-    for path in [&args.report, &args.parquet, &args.best].into_iter().flatten() {
-        output::check_writable(path)?;
-    }
     let prepared = prepare(args, talk)?;
     let mut bench =
         Bench::new(&prepared.sweep, &prepared.file, &prepared.registry, &prepared.options, &prepared.survey);
@@ -118,6 +115,24 @@ fn missing(args: &SweepArgs, failure: Failure) -> Failure {
     }
 }
 
+/// The files that a sweep writes, beside its journal.
+fn outputs(args: &SweepArgs) -> Vec<(PathBuf, Kind)> {
+    let named = [(&args.report, Kind::Page), (&args.parquet, Kind::PointsTable), (&args.best, Kind::Winner)];
+    let named = named.into_iter().filter_map(|(path, kind)| Some((path.clone()?, kind)));
+    // A folder that is not there yet is made with the journal.
+    let folder = args.out.iter().filter(|folder| folder.is_dir());
+    let within = folder.flat_map(|folder| {
+        [
+            ("report.html", Kind::Page),
+            ("points.parquet", Kind::PointsTable),
+            ("points.json", Kind::Points),
+            ("best.toml", Kind::Winner),
+        ]
+        .map(|(name, kind)| (folder.join(name), kind))
+    });
+    named.chain(within).collect()
+}
+
 fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     let (asked, name, folder) = sweep_file(args)?;
     let space = asked.space(&args.axis)?;
@@ -129,11 +144,12 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
             Failure::input(message).with_help("for example --trace mixed-zipf; all points replay the same")
         );
     };
+    let outputs = outputs(args);
+    let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
+    let inputs = [&args.what, &asked.stack, &trace].map(Path::new);
+    output::allow(&outputs, &inputs, args.force)?;
     let (text, shown) = stack_text(&asked.stack)?;
-    let mut file = StackFile::parse(&text, &shown)?;
-    for (path, value) in &args.set {
-        file = file.with_set(path, value)?;
-    }
+    let file = with_sets(StackFile::parse(&text, &shown)?, &args.set)?;
     let registry = builtin();
     let threads = args.jobs.unwrap_or_else(parallel::cores);
     let how = (load.seed, threads, asked.skip_impossible);
@@ -143,6 +159,10 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
         talk.note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));
     }
     let sweep = asked.sweep(space, &survey.devices)?;
+    if let Some(point) = survey.seen.iter().position(Option::is_some) {
+        let notes = with_settings(&file, &sweep.space, point)?.load(&registry)?.notes;
+        notes.iter().for_each(|note| talk.note(note));
+    }
     let search = search::by_name(asked.search.as_deref())?;
     let Some((room, smallest)) = survey.smallest() else {
         return Err(Failure::input(format!("{name}: no point can be built")));

@@ -1,6 +1,6 @@
 //! What the drives are like (Fig 3), what a full drive costs, where reads go, and what the delay queue saves the drive.
 
-use super::{counter, measured, more, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SPACE, SSD_1};
+use super::{CAP, Drive, HDD_1, HETE_MR, SPACE, SSD_1, counter, measured, more, setup, small_files};
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results};
 use crate::reproduce::watch::{Runs, Watched};

@@ -65,7 +65,7 @@ const SLC: Drive = Drive { prefix: "", options: &[], log_blocks: None };
 /// A drive of slower cells with larger blocks, which stands still for longer.
 const MLC: Drive = Drive {
     prefix: "MLC, ",
-    options: &[("profile", "\"mlc-2019\""), ("chips", "8"), ("over_provisioning", "\"30 %\"")],
+    options: &[("profile", "\"mlc-2019\""), ("chips", "8"), ("spare_factor", "\"30 %\"")],
     log_blocks: Some("23"),
 };
 

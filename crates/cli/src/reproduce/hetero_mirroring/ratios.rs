@@ -4,7 +4,7 @@
 //! alone gets the writes at the times at which the mirror had let them in. A device does the same for the same requests, so
 //! that these are the legs' times within the mirror; how many add up to the mirror's own time is in the reasons.
 
-use super::{counter, measured, setup, small_files, Drive, CAP, HDD_1, HETE_MR, SSD_1};
+use super::{CAP, Drive, HDD_1, HETE_MR, SSD_1, counter, measured, setup, small_files};
 use crate::failure::Failure;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::watch::{Runs, Times};
@@ -67,11 +67,7 @@ impl Pair {
     fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
         self.ssd.iter().zip(&self.disk).map(|(s, d)| {
             let (s, d) = (s.0.max(1) as f64, d.0.max(1) as f64);
-            if s >= d {
-                s / d
-            } else {
-                -d / s
-            }
+            if s >= d { s / d } else { -d / s }
         })
     }
 }

@@ -2,8 +2,8 @@
 //! comparators of today; and how much of it is borrowed (W1-6).
 
 use super::{
-    counter, measured, more, setup, small_files, CAP, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR,
-    STRIPED,
+    CAP, HDD_1, HDD_MR, HETE_MR, MLC, RAID_0, SSD_1, SSD_MR, STRIPED, counter, measured, more, setup,
+    small_files,
 };
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Setup};

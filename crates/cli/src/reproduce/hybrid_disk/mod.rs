@@ -10,7 +10,7 @@ mod verdicts;
 use super::lab::Lab;
 use super::{Findings, Paper};
 use crate::failure::Failure;
-use runs::{Runs, LOADS};
+use runs::{LOADS, Runs};
 
 /// The paper.
 pub const PAPER: Paper = Paper {

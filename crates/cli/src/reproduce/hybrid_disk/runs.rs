@@ -217,11 +217,7 @@ pub fn life(r: &RunResult, way: Way) -> Option<f64> {
 
 /// `, saturated` where requests came faster than they were served.
 pub fn saturation(r: &RunResult) -> &'static str {
-    if r.saturated {
-        ", saturated"
-    } else {
-        ""
-    }
+    if r.saturated { ", saturated" } else { "" }
 }
 
 /// Share of the pages read below DRAM that flash has, in percent.

@@ -1,7 +1,7 @@
 //! What came out, claim by claim.
 
 use super::runs::{
-    all_j, counter, disk_j, hit_percent, life, read_us, saturation, Runs, Way, HALF, OTHERS, TENTHS,
+    HALF, OTHERS, Runs, TENTHS, Way, all_j, counter, disk_j, hit_percent, life, read_us, saturation,
 };
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_sim::RunResult;

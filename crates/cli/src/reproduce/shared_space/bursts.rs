@@ -8,11 +8,11 @@
 //! A tenant that has used up its spare units once stays at its trigger, busy or not, and has nothing to lend, unless its units are cleared
 //! while nobody asks for anything. So pairs in phases also run with collection in idle time, on both sides.
 
-use super::pair::{counter, Collection, Pair, Unit, Way, BETA, PAIRS};
-use super::verdicts::{against, in_words, more, put, sides, tenants, PROPOSAL};
+use super::pair::{BETA, Collection, PAIRS, Pair, Unit, Way, counter};
+use super::verdicts::{PROPOSAL, against, in_words, more, put, sides, tenants};
 use crate::failure::Failure;
-use crate::reproduce::lab::Lab;
 use crate::reproduce::Findings;
+use crate::reproduce::lab::Lab;
 use nandu_sim::RunResult;
 
 const WIDE: Unit = Unit::Superblock;

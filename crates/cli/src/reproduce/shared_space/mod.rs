@@ -16,7 +16,7 @@ mod verdicts;
 use super::lab::Lab;
 use super::{Findings, Paper};
 use crate::failure::Failure;
-use pair::{Pair, PAIRS};
+use pair::{PAIRS, Pair};
 
 /// The paper.
 pub const PAPER: Paper = Paper {
@@ -45,7 +45,7 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::pair::{Unit, Way, BETA};
+    use super::pair::{BETA, Unit, Way};
     use super::*;
     use crate::talk::Talk;
     use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results, Setup};
-use nandu_sim::victims::{self, STEPS};
 use nandu_sim::RunResult;
+use nandu_sim::victims::{self, STEPS};
 
 const STACK: &str = include_str!("../../../../../experiments/03-shared-space/pair.toml");
 
@@ -122,11 +122,7 @@ fn label(unit: Unit, way: Way) -> String {
 
 /// Units that each tenant has.
 fn units(lab: &Lab) -> u64 {
-    if lab.requests < FULL {
-        64
-    } else {
-        256
-    }
+    if lab.requests < FULL { 64 } else { 256 }
 }
 
 /// The drive with so many units for each tenant.

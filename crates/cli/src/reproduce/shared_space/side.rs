@@ -2,9 +2,9 @@
 //!
 //! One table has host latencies of every tenant, the other what the drive did: collection, write amplification, life and lending.
 
-use super::bursts::{per_erase, Phased};
-use super::pair::{counter, Pair, Unit, Way, BETA};
-use super::verdicts::{tenants, PROPOSAL};
+use super::bursts::{Phased, per_erase};
+use super::pair::{BETA, Pair, Unit, Way, counter};
+use super::verdicts::{PROPOSAL, tenants};
 use crate::format::{count, thousandths, time};
 use crate::reproduce::{Findings, Sheet};
 

@@ -1,13 +1,13 @@
 //! What came out, claim by claim.
 
-use super::pair::{counter, stand_in, Collection, Pair, Unit, Way, BETA, BETAS, PAIRS};
+use super::pair::{BETA, BETAS, Collection, PAIRS, Pair, Unit, Way, counter, stand_in};
 use crate::failure::Failure;
 use crate::reproduce::lab::Lab;
 use crate::reproduce::{Figure, Findings, Measured, Shape};
 use nandu_device::nand::Profile;
+use nandu_sim::RunResult;
 use nandu_sim::result::TenantResult;
 use nandu_sim::victims::STEPS;
-use nandu_sim::RunResult;
 
 /// The proposal as it is measured where nothing else is said.
 pub const PROPOSAL: Way = Way::Shared(BETA);

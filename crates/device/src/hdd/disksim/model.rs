@@ -7,8 +7,8 @@ use super::super::mechanics::Mechanics;
 use super::super::power::PowerSpec;
 use super::super::seek::{SeekCurve, SeekTable};
 use super::super::write_cache::WriteCacheSpec;
-use super::params::{beside, millionths, text, Block, Value};
 use super::ParamError;
+use super::params::{Block, Value, beside, millionths, text};
 use nandu_base::{BuildError, Span};
 use std::path::Path;
 
@@ -146,7 +146,8 @@ fn mechanics(model: &Block) -> Result<Mechanics, ParamError> {
         0 => Layout::Cylinder,
         1 => Layout::CylinderSerpentine,
         other => {
-            return layout.error(format!("`LBN-to-PBN mapping scheme = {other}` is not offered, 0 and 1 are"))
+            return layout
+                .error(format!("`LBN-to-PBN mapping scheme = {other}` is not offered, 0 and 1 are"));
         }
     };
     let built = |error: BuildError| ParamError { file: model.file.clone(), what: error.to_string() };

@@ -141,7 +141,7 @@ impl Parser {
                     self.list()?;
                 }
                 Some(Token::Sign(sign)) => {
-                    return self.error(format!("`{sign}` after `{}`", words.join(" ")))
+                    return self.error(format!("`{sign}` after `{}`", words.join(" ")));
                 }
                 Some(Token::Word(_)) | None => {}
             }

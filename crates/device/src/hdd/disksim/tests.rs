@@ -27,7 +27,10 @@ fn files_within_files_blocks_and_lists_are_read() {
     let folder = Folder::new(
         "nest",
         &[
-            ("a.parv", "# a comment\nstats S { Print = 1, Inner = x { b = [ 1, 2 ] } }\nsource b.specs\ninstantiate [ d ] as D\ntopology t u [ v w [] ]\n"),
+            (
+                "a.parv",
+                "# a comment\nstats S { Print = 1, Inner = x { b = [ 1, 2 ] } }\nsource b.specs\ninstantiate [ d ] as D\ntopology t u [ v w [] ]\n",
+            ),
             ("b.specs", "disk D {\n  Model = source c.model,\n  Long key (ms) = -0.5,\n}\n"),
             ("c.model", "model M { Zones = [ zone { slips = [ 3,\n 4 ] }, zone { slips = [] } ] }"),
         ],

@@ -40,11 +40,11 @@ mod shares;
 mod suspend;
 
 pub(crate) use fair::{Costs, Fair};
-pub(crate) use node::{Job, Node, Order, Page, NONE};
+pub(crate) use node::{Job, NONE, Node, Order, Page};
 pub(crate) use suspend::{Running, Suspending};
 
-use super::lanes::SLC_POSITION;
 use super::PageTime;
+use super::lanes::SLC_POSITION;
 use choose::Line;
 use fair::Coming;
 use nandu_base::{Instant, ReqId, Span, TenantId};

@@ -1,7 +1,7 @@
 //! Dies that serve tenants by share: what the drive asks of all of them together. The rule of one die is in [`fair`](super::fair).
 
-use super::fair::{Coming, Costs, Fair};
 use super::Queued;
+use super::fair::{Coming, Costs, Fair};
 use nandu_base::{Counter, Instant, TenantId, Violation};
 use nandu_queue::schedulers::Scheduler;
 use nandu_queue::tally::Tally;

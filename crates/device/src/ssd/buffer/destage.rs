@@ -7,9 +7,9 @@ use super::slots::Slot;
 use super::{Buffer, Ssd};
 use crate::nand::queued::Order;
 use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
+use nandu_ftl::Lpn;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::Lpn;
 
 impl Buffer {
     /// The oldest page, when it is to be programmed now.
@@ -48,11 +48,7 @@ impl Buffer {
         let due = oldest.came + self.plan.keep_for;
         // All that may be programmed at a time are: the first of them comes before the next.
         let is_full = self.slots.in_flight() >= self.plan.at_once;
-        if is_full {
-            self.slots.first_end().map(|end| end.later(due))
-        } else {
-            Some(due)
-        }
+        if is_full { self.slots.first_end().map(|end| end.later(due)) } else { Some(due) }
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::Ssd;
 use crate::write_buffer::Held;
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, UnitState, Window, SECTOR};
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, SECTOR, UnitState, Window};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 

@@ -30,12 +30,12 @@ mod dump;
 mod read;
 mod slots;
 
-use super::host::Pages;
 use super::Ssd;
+use super::host::Pages;
 use crate::write_buffer::{Held, Link};
 use nandu_base::{
-    BuildContext, ByteLen, Counter, Cx, ErrorKind, Flags, Instant, Op, Overlay, Phase, ReqId, Resource, Span,
-    Step, TimerKey, Work, SECTOR,
+    BuildContext, ByteLen, Counter, Cx, ErrorKind, Flags, Instant, Op, Overlay, Phase, ReqId, Resource,
+    SECTOR, Span, Step, TimerKey, Work,
 };
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
@@ -453,6 +453,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn pass(&mut self, barrier: &Barrier, cx: &mut Cx<'_>) {
         let Barrier { id, came, .. } = *barrier;
         cx.requests[id].path.add(Phase::Queue, cx.now.since(came));
+        // It goes on at another time: its pages share no operation with those that were issued last.
+        self.serial = self.serial.wrapping_add(1);
         let is_trim = cx.requests[id].op != Op::Flush;
         let step = if is_trim { self.trim_buffered(id, cx) } else { self.without_buffer(id, cx) };
         if let Step::FinishAt(id, end) = step {

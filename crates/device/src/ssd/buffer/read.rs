@@ -4,10 +4,10 @@ use super::super::host::{Part, Usage};
 use super::super::waits::Slowest;
 use super::Ssd;
 use crate::nand::queued::{Job, Order, Page};
-use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, Step, Work, SECTOR};
+use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, SECTOR, Step, Work};
+use nandu_ftl::Lpn;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::Lpn;
 
 /// What the buffer holds of a page that is read.
 #[derive(Clone, Copy)]

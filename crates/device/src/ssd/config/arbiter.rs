@@ -1,6 +1,6 @@
 //! The options of the arbiter.
 
-use super::{timing_of, SsdConfig};
+use super::{SsdConfig, timing_of};
 use crate::nand::queued::{Costs, Queued, Suspending};
 use crate::nand::{Geometry, Profile};
 use nandu_base::{BuildContext, BuildError, Span};

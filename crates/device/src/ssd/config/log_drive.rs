@@ -1,6 +1,6 @@
 //! From the options of an SSD to a drive with a log-block map.
 
-use super::{check_order, timing_of, Arbiter, GcConfig, SsdConfig, WearConfig};
+use super::{Arbiter, GcConfig, SsdConfig, WearConfig, check_order, timing_of};
 use crate::log_ssd::{LogMap, Parts};
 use crate::nand::{Geometry, Lanes, Profile};
 use nandu_base::{BuildContext, BuildError, Machine};
@@ -36,7 +36,7 @@ impl SsdConfig {
         let raw = layout.real_pages();
         let logical = match self.capacity {
             Some(capacity) => capacity.0 / profile.page.0,
-            None => raw.saturating_sub(self.over_provisioning.of(raw)),
+            None => raw.saturating_sub(self.spare_factor.of(raw)),
         };
         let timing = timing_of(&profile, self.gc.copyback);
         let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];

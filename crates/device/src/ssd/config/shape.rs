@@ -1,9 +1,9 @@
 //! What is settled from the options: the chip, the geometry, the blocks, and how much the drive holds.
 
 use super::{Axis, Order, SsdConfig};
-use crate::nand::{lanes::Timing, Geometry, Profile};
+use crate::nand::{Geometry, Profile, lanes::Timing};
 use crate::ssd::checkpoint::Keeper;
-use nandu_base::{BuildContext, BuildError, Ratio, Span};
+use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::mapping::MapShape;
 use nandu_ftl::{Layout, MapArea, WearRules};
 
@@ -117,20 +117,22 @@ impl SsdConfig {
         let blocks = match (self.blocks, self.capacity) {
             (Some(blocks), None) => blocks,
             (None, Some(capacity)) => {
-                let keep = self.over_provisioning.den.saturating_sub(self.over_provisioning.num).max(1);
-                let raw = u128::from(capacity.0) * u128::from(self.over_provisioning.den) / u128::from(keep);
+                let keep = self.spare_factor.den.saturating_sub(self.spare_factor.num).max(1);
+                let raw = u128::from(capacity.0) * u128::from(self.spare_factor.den) / u128::from(keep);
                 u32::try_from(raw.div_ceil(u128::from(plane_block))).map_err(|_| {
                     BuildError::at("capacity", format!("{capacity} is too large for this geometry"))
                 })?
             }
             (Some(_), Some(_)) => {
-                return Err(BuildError::at("blocks", "give `blocks` or `capacity`, not both"))
+                return Err(BuildError::at("blocks", "give `blocks` or `capacity`, not both"));
             }
             (None, None) => return Err(BuildError::at("capacity", "give `blocks` or `capacity`")),
         };
         let least = gc_start.saturating_add(5);
         if blocks < least {
-            let reason = format!("{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed");
+            let reason = format!(
+                "{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed"
+            );
             return Err(BuildError::at("blocks", reason));
         }
         let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
@@ -147,10 +149,10 @@ impl SsdConfig {
         cx: &BuildContext<'_>,
     ) -> Result<Size, BuildError> {
         let (page_bytes, gc_start) = (chip.page.0, self.gc.start);
-        let op = self.over_provisioning;
+        let op = self.spare_factor;
         if op.num >= op.den {
             return Err(BuildError::at(
-                "over_provisioning",
+                "spare_factor",
                 "nothing is left for the host: spare / raw must be below 1",
             ));
         }
@@ -161,8 +163,14 @@ impl SsdConfig {
         };
         // Trim records take up to one page per 2 x extents-per-record logical pages, and a few more while they are renewed.
         let journal = nandu_ftl::trim_journal::TrimJournal::pages_max(logical, page_bytes as usize, 1);
-        if logical > u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX) {
-            return Err(BuildError::at("capacity", "more logical pages than 32-bit page numbers can name"));
+        let named = u64::from(nandu_ftl::blocks::LOGICAL_PAGES_MAX);
+        if logical > named {
+            let most = ByteLen(named * page_bytes);
+            let reason = format!(
+                "{} need {logical} page numbers, a drive has {named}: at most {most} with this `page`",
+                ByteLen(logical * page_bytes)
+            );
+            return Err(BuildError::at("capacity", reason));
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
         let slc = self.slc_fixed(layout, chip)?;
@@ -202,9 +210,9 @@ impl SsdConfig {
         if logical == 0 || needed > most {
             let reason = format!(
                 "{logical} logical pages do not fit: of {raw} pages, {most} can hold data while blocks are cleared, and \
-                 {journal} are kept for trim records; raise `over_provisioning` or the number of blocks"
+                 {journal} are kept for trim records; raise `spare_factor` or the number of blocks"
             );
-            return Err(BuildError::at("over_provisioning", reason));
+            return Err(BuildError::at("spare_factor", reason));
         }
         let room = (most - needed).min(u64::from(u32::MAX)) as u32;
         Ok(Size { logical: logical as u32, needed, room, reserved, slc, wear })

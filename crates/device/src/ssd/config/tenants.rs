@@ -6,7 +6,7 @@ use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::blocks::Share;
 use nandu_ftl::isolation::{
-    self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, Table, Vssd, TENANTS_MAX,
+    self, Adaptive, Books, Isolation, Ops, SharedSpace, Space, TENANTS_MAX, Table, Vssd,
 };
 use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockId, Layout};
@@ -172,7 +172,8 @@ impl SsdConfig {
             }
             IsolationConfig::SharedSpace { beta, beta_most: Some(most), .. }
                 if most.num >= most.den
-                    || u128::from(most.num) * u128::from(beta.den) < u128::from(beta.num) * u128::from(most.den) =>
+                    || u128::from(most.num) * u128::from(beta.den)
+                        < u128::from(beta.num) * u128::from(most.den) =>
             {
                 refuse("beta_most is a share of at least beta and below 1")
             }
@@ -188,9 +189,9 @@ impl SsdConfig {
             IsolationConfig::SharedSpace { keep: Some(0), .. } => {
                 refuse("keep = 0: a lender keeps at least one erased unit")
             }
-            IsolationConfig::Channel | IsolationConfig::Die if self.unit == Unit::Superblock => {
-                refuse("a superblock lies in every die: take `unit = \"die\"` or \"plane\" for dies or channels of one's own")
-            }
+            IsolationConfig::Channel | IsolationConfig::Die if self.unit == Unit::Superblock => refuse(
+                "a superblock lies in every die: take `unit = \"die\"` or \"plane\" for dies or channels of one's own",
+            ),
             _ => Ok(()),
         }
     }
@@ -369,7 +370,7 @@ impl SsdConfig {
             if needed > room(tenant) {
                 let why = format!(
                     "`{}` needs room for {needed} pages, records of trims included, and has {} while units are cleared: raise \
-                     `over_provisioning`, the number of blocks, or its weight",
+                     `spare_factor`, the number of blocks, or its weight",
                     self.tenants[tenant].name,
                     room(tenant)
                 );

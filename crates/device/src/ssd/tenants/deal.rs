@@ -23,12 +23,12 @@
 
 use super::{Ssd, Tenants};
 use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Instant, Ratio, TenantId, TenantSpace};
+use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Share;
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::{part_of, Books, Part, Table};
+use nandu_ftl::isolation::{Books, Part, Table, part_of};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, TrimJournal};
-use nandu_ftl::Lpn;
 
 /// What a tenant gets for its space, from the options of the drive.
 #[derive(Clone, Debug)]

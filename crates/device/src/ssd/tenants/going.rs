@@ -2,8 +2,8 @@
 //!
 //! Cost: a pass over the units of the tenant for each of its pools, and the clearing of those that hold versions.
 
-use super::deal::{not_back, refused, Dealing};
 use super::Ssd;
+use super::deal::{Dealing, not_back, refused};
 use nandu_base::{Cx, DealError, TenantId};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;

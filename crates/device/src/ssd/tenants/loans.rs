@@ -7,10 +7,10 @@
 
 use super::Ssd;
 use nandu_base::{Cx, TenantId};
+use nandu_ftl::BlockId;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::room;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::BlockId;
 
 impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.

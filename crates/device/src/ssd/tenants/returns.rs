@@ -16,7 +16,7 @@
 use super::{Ssd, Tenants};
 use nandu_base::{ByteOffset, Cx, Instant, Ratio, Span, Violation};
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::isolation::{room, Books};
+use nandu_ftl::isolation::{Books, room};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn};
 

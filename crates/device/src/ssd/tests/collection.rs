@@ -39,7 +39,7 @@ fn every_way_to_collect_agrees_with_the_model() {
                 2 => {
                     let roomy = paged(place % 6)
                         .replace("blocks = 24", "blocks = 28")
-                        .replace("over_provisioning = 0.5", "over_provisioning = \"9/14\"");
+                        .replace("spare_factor = 0.5", "spare_factor = \"9/14\"");
                     format!("{roomy}gc = {{ {way} }}\n{}checkpoint = 3\n", wears(place % 4))
                 }
                 _ => format!("{TINY}gc = {{ {way} }}\n"),
@@ -68,7 +68,7 @@ fn churn(bench: &mut Bench, hot: u64, pages: u64, rng: &mut Rng) {
     }
 }
 
-const SMALL: &str = "profile = \"slc-2015\"\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n";
+const SMALL: &str = "profile = \"slc-2015\"\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n";
 
 fn worn(options: &str, pages: u64) -> Bench {
     let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Filled);

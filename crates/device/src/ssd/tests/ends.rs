@@ -1,6 +1,6 @@
 //! Tenants and wear: whose end it is, how alike their units wear, and drives with tenants that begin aged or fragmented.
 
-use super::tenants::{burst, counter, A, B, SHARED};
+use super::tenants::{A, B, SHARED, burst, counter};
 use super::*;
 
 /// Writes pages of a range at random until the drive refuses one; the newest version of each page.
@@ -52,7 +52,9 @@ fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
         "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1 }",
         "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1, give_back = \"on-demand\" }",
     ] {
-        let options = format!("{SHARED}unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, variation = 0.2, spread = 2 }}\n");
+        let options = format!(
+            "{SHARED}unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, variation = 0.2, spread = 2 }}\n"
+        );
         let mut bench = Bench::new(&options, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 320]);
         let written = wear_out(&mut bench, B, &mut newest, rng);

@@ -1,7 +1,7 @@
 //! Drives that were written once: by rule, and out of order.
 
 use super::*;
-use crate::ssd::fill::{fragmented, BY_RULE_HERE};
+use crate::ssd::fill::{BY_RULE_HERE, fragmented};
 use nandu_base::Ratio;
 
 fn counters(bench: &Bench) -> Vec<Counter> {

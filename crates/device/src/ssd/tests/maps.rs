@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn blocks_that_are_read_are_gathered_and_then_hit() {
     let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\n\
-                 page = \"512 B\"\nover_provisioning = 0.4\n";
+                 page = \"512 B\"\nspare_factor = 0.4\n";
     let run = |switching: &str, writes: bool| {
         let toml = format!("{drive}mapping = {{ kind = \"cftl\", ram = 400, switching = {switching} }}\n");
         let mut bench = Bench::new(&toml, None, Precondition::Filled);
@@ -60,7 +60,7 @@ fn a_partial_write_reads_its_page_or_does_not() {
     for map in ["", "mapping = { kind = \"dftl\", ram = 64 }\n"] {
         let took = |option: &str| {
             let toml = format!(
-                "profile = \"slc-2015\"\nblocks = 60\npages_per_block = 16\nover_provisioning = 0.5\n{map}{option}"
+                "profile = \"slc-2015\"\nblocks = 60\npages_per_block = 16\nspare_factor = 0.5\n{map}{option}"
             );
             let mut bench = Bench::new(&toml, None, Precondition::Filled);
             let payload = Payload::run(Stamp::new(1, 1));
@@ -86,7 +86,7 @@ fn a_partial_write_reads_its_page_or_does_not() {
 #[test]
 fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
     let drive = "profile = \"slc-2015\"\nblocks = 80\npages_per_block = 8\npage = \"512 B\"\n\
-                 over_provisioning = 0.35\ngc = { kind = \"greedy\", start = 2 }\n";
+                 spare_factor = 0.35\ngc = { kind = \"greedy\", start = 2 }\n";
     let maps = [
         ("kind = \"dftl\", ram = 16", false),
         ("kind = \"cftl\", ram = 24, switching = { kind = \"by-access\", reads = 1, writes = 9 }", false),

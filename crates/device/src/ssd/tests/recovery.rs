@@ -7,7 +7,7 @@ use super::*;
 pub(super) fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     // So full that blocks without any valid page are taken at once.
-    let tight = TINY.replace("over_provisioning = 0.7", "over_provisioning = 0.57");
+    let tight = TINY.replace("spare_factor = 0.7", "spare_factor = 0.57");
     let mut bench = Bench::new(&tight, plant, Precondition::Empty);
     let page = 1u64 << bench.page_bits();
     let (sectors, pages) = (page / SECTOR, bench.machine.limits().capacity.0 / page);
@@ -49,7 +49,9 @@ pub(super) fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), Stri
         for (at, (newer, _)) in (0..).zip(&newer) {
             let found = bench.stamps(at * sectors, 1)[0];
             if found != *newer && found != Stamp::ZERO {
-                return Err(format!("I-1: seed {seed}, round {round}: page {at} holds {found:?}, an older version than {newer:?}, which was trimmed"));
+                return Err(format!(
+                    "I-1: seed {seed}, round {round}: page {at} holds {found:?}, an older version than {newer:?}, which was trimmed"
+                ));
             }
         }
     }
@@ -69,7 +71,7 @@ fn an_erase_waits_for_trim_records_in_flight() {
 #[test]
 fn a_start_from_a_checkpoint_reads_a_fraction() {
     let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 512\npages_per_block = 64\n\
-                 over_provisioning = 0.2\n";
+                 spare_factor = 0.2\n";
     for map in ["dftl", "cftl", "tpftl", "tpc"] {
         let start = |options: &str| {
             let toml = format!("{drive}mapping = {{ kind = \"{map}\", ram = \"16 KiB\" }}\n{options}");

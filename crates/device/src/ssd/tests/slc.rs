@@ -5,7 +5,7 @@ use super::*;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
 const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes = 2\nblocks = 18\npage = \"2 KiB\"\n\
-                                 pages_per_block = 9\nover_provisioning = 0.6\nslc_cache = {}\n";
+                                 pages_per_block = 9\nspare_factor = 0.6\nslc_cache = {}\n";
 
 fn with(options: &str) -> String {
     CACHED.replace("slc_cache = {}\n", options)
@@ -34,7 +34,7 @@ fn drives_with_a_cache_agree_with_the_model() {
 
 /// A page takes this long over the channel.
 const TRANSFER: Span = Span(12_301);
-const LARGE: &str = "profile = \"tlc-2019\"\nblocks = 64\npages_per_block = 12\nover_provisioning = 0.3\n";
+const LARGE: &str = "profile = \"tlc-2019\"\nblocks = 64\npages_per_block = 12\nspare_factor = 0.3\n";
 
 /// Times of writes of one page, one after another, each of the next page.
 fn sequential(options: &str, writes: u64) -> (Bench, Vec<Span>) {
@@ -189,7 +189,7 @@ fn a_cache_that_cannot_be_is_refused() {
         "profile = \"slc-2019\"\nslc_cache = { read = \"20 us\", program = \"200 us\", erase = \"1 ms\", endurance = 9 }",
     ] {
         let profile = if text.contains("profile") { "" } else { "profile = \"tlc-2019\"\n" };
-        let text = format!("{profile}blocks = 40\nover_provisioning = 0.4\n{text}");
+        let text = format!("{profile}blocks = 40\nspare_factor = 0.4\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let cx = BuildContext {

@@ -27,7 +27,7 @@ fn streams_agree_with_the_model() {
 
 /// Pages programmed for each 1000 of the host: nine writes of ten to one page of ten.
 fn amplification(options: &str) -> u64 {
-    let drive = "profile = \"slc-2015\"\nblocks = 128\npages_per_block = 32\nover_provisioning = 0.15\n";
+    let drive = "profile = \"slc-2015\"\nblocks = 128\npages_per_block = 32\nspare_factor = 0.15\n";
     let mut bench = Bench::new(&format!("{drive}{options}"), None, Precondition::Filled);
     bench.cells = None;
     let pages = bench.machine.limits().capacity.0 >> bench.page_bits();
@@ -61,7 +61,7 @@ fn streams_that_cannot_be_are_refused() {
         "streams = { kind = \"hot-cold\" }\nmapping = { kind = \"dftl\" }",
         "streams = { kind = \"hot-cold\" }\ngc = { separate = false }",
     ] {
-        let text = format!("profile = \"slc-2015\"\nblocks = 40\nover_provisioning = 0.4\n{text}");
+        let text = format!("profile = \"slc-2015\"\nblocks = 40\nspare_factor = 0.4\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;

@@ -4,7 +4,7 @@ use super::*;
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
 pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 100\npages_per_block = 2\n\
-                      over_provisioning = 0.5\n\
+                      spare_factor = 0.5\n\
                       tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
 
 const LENDING: &str = "isolation = { kind = \"shared-space\", beta = \"1/4\" }\n";
@@ -246,12 +246,13 @@ fn faults_of_lending_are_found() {
 
 #[test]
 fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
-    let drive =
-        "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n\
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n\
                  tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
     let wait = |isolation: &str| {
         let drive = match isolation {
-            "" => "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nover_provisioning = 0.25\n",
+            "" => {
+                "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n"
+            }
             _ => drive,
         };
         let mut bench = Bench::new(&format!("{drive}{isolation}"), None, Precondition::Filled);
@@ -276,21 +277,47 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ("isolation = { kind = \"vssd\" }", "tenants"),
         ("tenants = [{ name = \"a\", size = \"1 MiB\" }]", "isolation"),
         ("tenants = [{ name = \"a\", size = \"1 GiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }, { name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }, { name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
+            "tenants",
+        ),
         ("tenants = [{ name = \"a\", size = \"100 KiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", beta = 1 }", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", keep = 0 }", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1", "tenant_trigger"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_below = 2 }", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_after = \"0 ns\" }", "isolation"),
-        ("tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_slots = 2\nwear = { endurance = 5 }", "isolation"),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", beta = 1 }",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", keep = 0 }",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1",
+            "tenant_trigger",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_below = 2 }",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_after = \"0 ns\" }",
+            "isolation",
+        ),
+        (
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_slots = 2\nwear = { endurance = 5 }",
+            "isolation",
+        ),
     ];
     for (text, key) in cases {
-        let text = format!(
-            "profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nover_provisioning = 0.3\n{text}"
-        );
+        let text =
+            format!("profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;

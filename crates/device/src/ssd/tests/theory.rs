@@ -104,7 +104,7 @@ fn measure(case: Case, warm: u64) -> f64 {
     let Case { policy, percent, pages } = case;
     let toml = format!(
         "profile = \"bench-2026\"\nblocks = {BLOCKS}\npages_per_block = {pages}\npage = \"512 B\"\n\
-         over_provisioning = \"{}/100\"\nwear = {{ spread = 0, endurance = 0 }}\n\
+         spare_factor = \"{}/100\"\nwear = {{ spread = 0, endurance = 0 }}\n\
          gc = {{ {policy}, start = 3, pace = \"foreground\", separate = false, copyback = true }}\n",
         100 - percent
     );
@@ -199,7 +199,7 @@ fn write_amplification_agrees_with_the_analysis() {
 fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
     let toml = format!(
         "profile = \"bench-2026\"\nchannels = 2\nplanes = 2\nblocks = 150\npages_per_block = 32\npage = \"512 B\"\n\
-         over_provisioning = 0.2\nwear = {{ spread = 0, endurance = 0 }}\n{options}"
+         spare_factor = 0.2\nwear = {{ spread = 0, endurance = 0 }}\n{options}"
     );
     let mut bench = Bench::new(&toml, None, precondition);
     bench.cells = None;

@@ -46,7 +46,7 @@ fn wide_units_agree_with_the_model_whatever_the_map() {
 fn trims_in_wide_units_survive_a_cut() {
     for seed in 0..40 {
         for unit in UNITS {
-            let drive = TINY.replace("over_provisioning = 0.7", "over_provisioning = 0.57");
+            let drive = TINY.replace("spare_factor = 0.7", "spare_factor = 0.57");
             if let Err(what) = random_run(&format!("{drive}{unit}"), seed, None, 400) {
                 panic!("{unit}{what}");
             }
@@ -115,7 +115,7 @@ fn units_that_cannot_be_are_refused_with_the_key() {
         ("unit = \"die\"\nmapping = { kind = \"bast\" }", "unit"),
     ];
     for (text, key) in cases {
-        let text = format!("profile = \"slc-2015\"\nblocks = 40\nover_provisioning = 0.3\n{text}");
+        let text = format!("profile = \"slc-2015\"\nblocks = 40\nspare_factor = 0.3\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;

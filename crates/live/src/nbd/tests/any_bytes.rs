@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::check::{check, Seen};
+use super::check::{Seen, check};
 use super::client;
-use super::nbd::wire::{cmd, opt};
 use super::nbd::Event;
+use super::nbd::wire::{cmd, opt};
 
 /// An option a client could send.
 fn an_option() -> impl Strategy<Value = Vec<u8>> {

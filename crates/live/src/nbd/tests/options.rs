@@ -5,7 +5,7 @@ use super::client::{self, info_data, option, option_replies, queries};
 use super::driver::Memory;
 use super::nbd::wire::{self, info, opt, rep};
 use super::nbd::{
-    BlockSizes, Event, Export, ExportProblem, Exports, Fault, NbdError, Server, Session, OPTION_DATA_MAX,
+    BlockSizes, Event, Export, ExportProblem, Exports, Fault, NbdError, OPTION_DATA_MAX, Server, Session,
 };
 use nandu_base::ByteLen;
 

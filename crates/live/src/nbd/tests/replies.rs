@@ -4,8 +4,8 @@ use super::check::exports;
 use super::client::{self, info_data, option};
 use super::nbd::wire::opt;
 use super::nbd::{
-    Allocation, Command, Cookie, Errno, Event, Head, Place, Refusal, Replies, Request, Server, StatusReply,
-    EXTENTS_MAX, MESSAGE_MAX,
+    Allocation, Command, Cookie, EXTENTS_MAX, Errno, Event, Head, MESSAGE_MAX, Place, Refusal, Replies,
+    Request, Server, StatusReply,
 };
 use nandu_base::{ByteLen, ByteOffset};
 
@@ -87,7 +87,9 @@ fn long_messages_are_cut_between_characters() {
             let bytes = head.as_bytes();
             let length = usize::from(u16::from_be_bytes([bytes[24], bytes[25]]));
             assert!((MESSAGE_MAX - 2..=MESSAGE_MAX).contains(&length));
-            assert!(text.starts_with(std::str::from_utf8(&bytes[26..26 + length]).expect("whole characters")));
+            assert!(
+                text.starts_with(std::str::from_utf8(&bytes[26..26 + length]).expect("whole characters"))
+            );
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::check::{check, Seen};
+use super::check::{Seen, check};
 use super::conversations;
 use super::nbd::Event;
 

@@ -126,7 +126,7 @@ impl Draft<'_> {
         ] {
             self.put(key, value);
         }
-        self.put_text("over_provisioning", format!("{}/{raw}", raw - logical));
+        self.put_text("spare_factor", format!("{}/{raw}", raw - logical));
         let paged = mapping.is_some();
         if let Some(mapping) = mapping {
             self.put("mapping", mapping);
@@ -282,7 +282,9 @@ impl Draft<'_> {
         let fixed = blocks * (row / pages) * (pages / bits);
         let full = *rng.pick(&["through", "fold"]);
         let (from, to) = *rng.pick(&[("0", "0"), ("1/2", "1/4"), ("1", "1"), ("1/3", "0")]);
-        let mut options = format!("static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_from = \"{from}\", fold_to = \"{to}\"");
+        let mut options = format!(
+            "static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_from = \"{from}\", fold_to = \"{to}\""
+        );
         if rng.below(3) == 0 {
             options += ", fold_idle = false";
         }
@@ -339,7 +341,7 @@ impl Draft<'_> {
         ] {
             self.put(key, value);
         }
-        self.put("over_provisioning", format!("\"{}/{blocks}\"", blocks - logical));
+        self.put("spare_factor", format!("\"{}/{blocks}\"", blocks - logical));
         let interleave = rng.between(1, 2 * pages);
         let borrow = rng.below(3) == 0;
         let mapping = match rng.below(3) {

@@ -20,7 +20,7 @@ impl Draft<'_> {
         let page = *self.rng.pick(&[2048u64, 4096, 4096, 8192]);
         let dies = self.rng.between(1, 3);
         let block = 4 * self.rng.between(2, 8);
-        let units = [0, 1].map(|_| self.rng.between(9, 16));
+        let units = [0, 1].map(|_| self.rng.between(9, 16).max(10));
         let unit = page * dies * block;
         let chip = self.begin("flash");
         self.put_text("profile", "mlc-2019");
@@ -103,14 +103,15 @@ impl Draft<'_> {
         name
     }
 
-    /// What a ring stands on: 9 to 16 units.
+    /// What a ring stands on: 9 or 10 to 16 units.
     fn ring(&mut self, of_files: bool, page: u64, unit: u64) -> String {
         let units = self.rng.between(9, 16);
         let below = match self.rng.below(3) {
             _ if of_files => self.sized("file", units * unit, page),
             0 => self.sized("memory", units * unit, page),
             1 => self.sized("file", units * unit, page),
-            _ => return self.bare_flash(page, unit, units),
+            // Flash keeps two units for superblocks.
+            _ => return self.bare_flash(page, unit, units.max(10)),
         };
         if of_files || self.one_in(2) {
             return below;

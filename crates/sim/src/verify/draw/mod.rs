@@ -203,11 +203,7 @@ impl<'a> Draft<'a> {
                 let queued = self.rng.fork(9).below(10) == 0;
                 let depth = self.rng.below(4) as u32;
                 let root = self.device(depth, true, 0);
-                if queued {
-                    self.fair_queue(root)
-                } else {
-                    root
-                }
+                if queued { self.fair_queue(root) } else { root }
             }
         };
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)

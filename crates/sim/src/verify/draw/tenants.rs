@@ -47,7 +47,7 @@ impl Draft<'_> {
         ] {
             self.put(key, value);
         }
-        self.put("over_provisioning", format!("\"{}/{raw}\"", raw - logical));
+        self.put("spare_factor", format!("\"{}/{raw}\"", raw - logical));
         let unit = if own_channels {
             *rng.pick(&["plane", "die"])
         } else {

@@ -13,7 +13,7 @@
 //! stands for that: at most one collection, and less than a unit's pages.
 
 use super::super::oracle::Asked;
-use super::{broken, Broken, Session};
+use super::{Broken, Session, broken};
 use nandu_base::{ByteLen, ByteOffset, Counter, Flags, Op, TenantSpace};
 
 /// What a drive counts of its tenants.

@@ -6,9 +6,9 @@
 
 use super::super::oracle::Asked;
 use super::super::plan::Cut;
-use super::{broken, Broken, Session};
+use super::{Broken, Session, broken};
 use nandu_base::{
-    ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, Span, TenantId, TenantShare, TenantSpace,
+    ByteLen, ByteOffset, Deal, DealError, Flags, Instant, Op, Rng, Span, TenantId, TenantShare, TenantSpace,
 };
 
 /// Spaces that the tenants of a drive may have.
@@ -54,6 +54,19 @@ impl Session<'_> {
             return None;
         }
         let space = *self.changes.pick(&self.spaces.now);
+        Some((space.first.0, space.size.0))
+    }
+
+    /// A range in which everything is somebody's for the whole run: of an export of this capacity, or of a tenant of a drive. None where
+    /// space comes and goes.
+    pub(super) fn steady_range(&self, capacity: u64, rng: &mut Rng) -> Option<(u64, u64)> {
+        if self.spaces.now.is_empty() {
+            return Some((0, capacity));
+        }
+        if self.plan.change_one_in > 0 {
+            return None;
+        }
+        let space = *rng.pick(&self.spaces.now);
         Some((space.first.0, space.size.0))
     }
 

@@ -1,6 +1,6 @@
 //! What operators do meanwhile: they scrub mirrors and parity arrays, swap roles, and replace legs.
 
-use super::{broken, Broken, Session, STALL};
+use super::{Broken, STALL, Session, broken};
 use nandu_base::Admin;
 
 impl Session<'_> {

@@ -1,10 +1,10 @@
 //! What the legs of redundant devices hold at rest: those of a mirror the same, those of a parity array what xors to zero.
 
-use super::{broken, Broken, Session};
+use super::{Broken, Session, broken};
 use crate::engine::Submission;
 use crate::verify::judge::ASIDE;
 use crate::verify::watch::Watch;
-use nandu_base::{ByteLen, ByteOffset, Flags, Op, Span, Stamp, TenantId, SECTOR};
+use nandu_base::{ByteLen, ByteOffset, Flags, Op, SECTOR, Span, Stamp, TenantId};
 
 /// Time for a read of one leg.
 const REST: Span = Span::from_secs(3);
@@ -48,14 +48,13 @@ impl Session<'_> {
             if !Watch::is_quiet(&self.engine.graph, mirror) {
                 return Ok(());
             }
-            if let [Some(a), Some(b)] = found {
-                if let Some(i) = (0..a.len()).find(|&i| a[i] != b[i]) {
-                    let name = self.engine.graph.name(mirror);
-                    let sector = at / SECTOR + i as u64;
-                    let what =
-                        format!("the legs of {name} differ at sector {sector}: {:?} and {:?}", a[i], b[i]);
-                    return Err(broken("quiet_means_equal_and_clean", what));
-                }
+            if let [Some(a), Some(b)] = found
+                && let Some(i) = (0..a.len()).find(|&i| a[i] != b[i])
+            {
+                let name = self.engine.graph.name(mirror);
+                let sector = at / SECTOR + i as u64;
+                let what = format!("the legs of {name} differ at sector {sector}: {:?} and {:?}", a[i], b[i]);
+                return Err(broken("quiet_means_equal_and_clean", what));
             }
             at += len;
         }

@@ -1,6 +1,6 @@
 //! Power cuts, deaths of the process, clean ends, and the starts after them.
 
-use super::{broken, build, Broken, Session, STARTS};
+use super::{Broken, STARTS, Session, broken, build};
 use crate::engine::{Engine, Media};
 use crate::verify::judge::Judge;
 use crate::verify::oracle::Oracle;
@@ -34,6 +34,9 @@ impl Session<'_> {
                 return Ok(());
             }
             let mut missing_still = std::mem::take(&mut self.engine.missing);
+            if self.tally.not_created > 0 {
+                return Ok(());
+            }
             calm |= cut_again.is_none() && self.watch.strikes() == 0;
             self.power_off()?;
             // A follower may refuse to start alone, for it cannot know what it lacks: then the leader comes back.
@@ -120,7 +123,13 @@ impl Session<'_> {
         let (alone, create) = (!self.engine.missing.is_empty(), self.replaced.is_some());
         let how = OpenHow { alone, create, ..OpenHow::default() };
         let began = self.engine.now();
-        let started = self.engine.open_within(how, &self.roots, events);
+        let (watch, roots) = (&mut self.watch, &self.roots);
+        // After each event: who is a member changes while a stack starts, and so does what a loss may take.
+        let started = self.engine.open_within(how, roots, events, |engine| {
+            if watch.look(&engine.graph, roots) {
+                engine.sink().oracles.iter_mut().for_each(Oracle::device_cut);
+            }
+        });
         self.look()?;
         match started {
             None => Ok(false),
@@ -140,6 +149,15 @@ impl Session<'_> {
                     && (why.contains("is no leg") || why.contains("holds something else")) =>
             {
                 self.wipe = true;
+                Ok(false)
+            }
+            // An array without a journal that has lost a leg on the way to its rebuild says that its data may be wrong, and starts when it
+            // is told that this is known. Nobody can say what a read may find then: there is nothing more to verify.
+            Some(Err((_, OpenError::Refused { why, .. })))
+                if self.replaced.is_some() && why.contains("it has no journal") =>
+            {
+                self.tally.not_created = 1;
+                self.refusal = why;
                 Ok(false)
             }
             Some(Err((node, error))) if !self.watch.explains_start(node) => {
@@ -187,6 +205,9 @@ impl Session<'_> {
         let mut calm = false;
         for _ in 0..STARTS {
             if self.start(&mut u64::MAX.clone())? {
+                return Ok(());
+            }
+            if self.tally.not_created > 0 {
                 return Ok(());
             }
             calm |= self.watch.strikes() == 0;

@@ -30,11 +30,7 @@ impl Bench<Oracle> {
 }
 
 fn stamp(serial: u32) -> Stamp {
-    if serial == 0 {
-        Stamp::ZERO
-    } else {
-        Stamp::new(serial, 0)
-    }
+    if serial == 0 { Stamp::ZERO } else { Stamp::new(serial, 0) }
 }
 
 #[test]

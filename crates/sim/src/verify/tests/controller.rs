@@ -1,7 +1,7 @@
 //! What a controller does beside translating: write buffers and suspended operations. Power cuts, and the faults that are planted
 //! in both.
 
-use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
 
 fn run(drive: Drive, seeds: u64, plant: Option<&str>) -> VerifyReport {
     let options = VerifyOptions {

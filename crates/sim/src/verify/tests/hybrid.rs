@@ -1,6 +1,6 @@
 //! Hybrid disks: seeds with power cuts, and every fault that can be planted, found by the invariant that it names.
 
-use crate::verify::{verify, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Shape, VerifyOptions, VerifyReport, verify};
 
 fn run(family: &str, seeds: u64, plant: Option<&str>) -> VerifyReport {
     let options = VerifyOptions {

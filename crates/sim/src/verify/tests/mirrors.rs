@@ -1,6 +1,6 @@
 //! Mirrors with an operator who scrubs them, swaps their roles and replaces their legs, over power cuts.
 
-use crate::verify::{verify, Shape, VerifyOptions};
+use crate::verify::{Shape, VerifyOptions, verify};
 
 fn options(family: &str, seeds: u64) -> VerifyOptions {
     let shape = Shape::named(family).expect("a family");

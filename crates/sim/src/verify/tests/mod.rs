@@ -18,7 +18,7 @@ mod units;
 use super::ledger::Ledger;
 use super::oracle::{Asked, Oracle};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, IoError, Op, Payload, PayloadPool, Sector, Stamp, SECTOR,
+    ByteLen, ByteOffset, Content, ErrorKind, Flags, IoError, Op, Payload, PayloadPool, SECTOR, Sector, Stamp,
 };
 
 /// An oracle with a pool for what reads find.

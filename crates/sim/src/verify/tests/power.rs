@@ -3,7 +3,7 @@
 //!
 //! `nandu verify crates/sim/src/verify/tests/power/FILE --crash --seeds 5000` does the same for longer.
 
-use crate::verify::{verify, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Shape, VerifyOptions, VerifyReport, verify};
 
 const STACKS: [(&str, &str); 6] = [
     ("dftl", include_str!("power/dftl.toml")),

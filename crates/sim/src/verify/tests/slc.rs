@@ -1,6 +1,6 @@
 //! Drives with a cache in SLC mode, under power cuts, and the faults that are planted in it.
 
-use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
 
 fn run(seeds: u64, plant: Option<&str>) -> VerifyReport {
     let options = VerifyOptions {

@@ -1,6 +1,6 @@
 //! Machines that were made for each other: areas of one chip, a leg that may rest, a durable queue, and use that is told below.
 
-use crate::verify::{verify, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Shape, VerifyOptions, VerifyReport, verify};
 
 fn options(family: &str, seeds: u64) -> VerifyOptions {
     VerifyOptions {

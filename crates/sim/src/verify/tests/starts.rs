@@ -36,12 +36,11 @@ fn hold(stack: &str, seed: u64, events: u32) {
 fn drive(name: &str, options: &str) -> String {
     format!(
         "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips = 1\ndies = 2\nplanes = 1\nblocks = 25\n\
-         page = 512\nover_provisioning = \"32/100\"\n{options}\n"
+         page = 512\nspare_factor = \"32/100\"\n{options}\n"
     )
 }
 
-const QUEUED: &str =
-    "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }\narbiter = { kind = \"queued\" }";
+const QUEUED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }\narbiter = { kind = \"queued\" }";
 const AT_ONCE: &str = "pages_per_block = 8\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }";
 const SHARED: &str =
     "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\", separate = false }";

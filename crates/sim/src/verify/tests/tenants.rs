@@ -1,6 +1,6 @@
 //! Drives that tenants share, under power cuts: whatever one of them does, the others keep what is theirs.
 
-use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
 
 fn run(drive: Drive, seeds: u64, plant: Option<&str>) -> VerifyReport {
     run_family(Family::Ssd(drive), seeds, plant)

@@ -1,6 +1,6 @@
 //! Drives whose units of allocation go over several planes, under power cuts.
 
-use crate::verify::{verify, Drive, Family, Shape, VerifyOptions, VerifyReport};
+use crate::verify::{Drive, Family, Shape, VerifyOptions, VerifyReport, verify};
 
 fn run(seeds: u64, plant: Option<&str>) -> VerifyReport {
     let options = VerifyOptions {

@@ -1,0 +1,23 @@
+//! The members of a set, for `mirror`, `hetero-mirror` and `parity` alike: what each says of the set on itself,
+//! and which of them a start may believe.
+//!
+//! **Generations.** A generation names one stretch of time in which the set of members did not change. A fresh one
+//! is in force after every opening, every takeover and every return of a member, on all members, before anything
+//! is served or answered under it. So a member that was put back from an older copy says a generation that the
+//! others have left behind, and is not believed.
+//!
+//! **An opening has two phases** ([decision 50](../../../../docs/decisions/0050-openings-in-two-phases.md)). First
+//! all members say Opening with the fresh generation and, as its base, the one that they had; then all say Pair
+//! with that generation and no base; then requests are served. Each phase is durable everywhere before the next
+//! begins. After a cut between two writes some members are one generation behind, but then none of the others says
+//! Pair. After a whole opening nothing that says less than Pair is right. One phase could not tell the two apart:
+//! what looks like a cut opening might be an old copy.
+//!
+//! **Modules.** [`record`] the superblock and how it is written; [`generation`] how two of them stand to each
+//! other.
+
+pub mod generation;
+pub mod record;
+
+pub use generation::{Standing, standing};
+pub use record::{Gen, State, Superblock};

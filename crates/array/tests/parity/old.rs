@@ -1,0 +1,167 @@
+//! Older copies of a leg: at any stop one is made, the array goes on, and the copy is put in the leg's place. It
+//! is refused, or counts as missing when the operator says so; what was acknowledged is shown, or the start says
+//! no; and without a copy it never says no.
+
+use crate::random::seeds;
+use crate::world::{Setup, World};
+use nandu_base::{OpenError, OpenHow, Rng};
+
+const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
+const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
+const ALONE: OpenHow = OpenHow { create: false, alone: true, assume_clean: false };
+
+fn some_writes(w: &mut World, rng: &mut Rng) {
+    for _ in 0..rng.between(1, 3) {
+        let a = w.write(rng.below(60), 9);
+        let b = w.write(rng.between(100, 200), 20);
+        w.wait(&[a, b]);
+    }
+    let f = w.flush();
+    w.wait(&[f]);
+}
+
+fn stop(w: &mut World, rng: &mut Rng) {
+    if rng.below(2) == 0 {
+        w.close();
+        return;
+    }
+    // A cut with writes under way leaves something in the journal.
+    w.write(rng.below(60), 9);
+    w.write(rng.below(60), 20);
+    w.run(rng.below(60) as usize);
+    w.cut();
+}
+
+fn finish(mut w: World) -> Result<(), String> {
+    w.read_all();
+    w.run(50_000);
+    w.check_parity();
+    w.read_all();
+    w.wrong.take().map_or(Ok(()), Err)
+}
+
+/// One leg is copied at a stop, the array goes on for some openings, the last of them cut short, and the copy is
+/// put back.
+fn put_back(setup: Setup) -> Result<(), String> {
+    let mut rng = Rng::new(setup.seed ^ 0x01D);
+    let mut w = World::new(setup);
+    w.open(CREATE).map_err(|e| e.to_string())?;
+    some_writes(&mut w, &mut rng);
+    stop(&mut w, &mut rng);
+    if rng.below(3) == 0 {
+        w.boot(PLAIN);
+        w.run(rng.between(1, 80) as usize);
+        w.cut();
+    }
+    let leg = rng.below(w.legs() as u64) as usize;
+    let copy = w.disk(leg).copy();
+    let openings = rng.below(3);
+    for _ in 0..openings {
+        w.open(PLAIN).map_err(|e| format!("refused without any copy: {e}"))?;
+        some_writes(&mut w, &mut rng);
+        stop(&mut w, &mut rng);
+    }
+    w.boot(PLAIN);
+    w.run(rng.below(150) as usize);
+    w.cut();
+    *w.disk(leg) = copy;
+    match (w.open(PLAIN), openings) {
+        (Ok(()), 0) => finish(w),
+        (Ok(()), n) => Err(format!("a copy of leg {leg} from {n} openings before is believed")),
+        (Err(OpenError::Refused { why, .. }), _) if why.contains("is old") => {
+            // The others go on when they are told to; the copy is left alone until it is added, and then rebuilt.
+            let before = w.disk(leg).copy();
+            w.open(ALONE).map_err(|e| format!("the others are refused: {e}"))?;
+            w.read_all();
+            w.run(2000);
+            if w.is_full() || before.touched() != w.disk(leg).touched() {
+                return Err("an old copy is rebuilt and nobody asked for it".into());
+            }
+            w.back(leg);
+            finish(w)
+        }
+        (Err(why), _) => Err(format!("refused in other words: {why}")),
+    }
+}
+
+/// A leg leaves and is copied, comes back and is rebuilt; the copy is put in its place, or a copy of another leg
+/// from then in that one's.
+fn while_out(setup: Setup) -> Result<(), String> {
+    let mut rng = Rng::new(setup.seed ^ 0x0FF);
+    let mut w = World::new(setup);
+    w.open(CREATE).map_err(|e| e.to_string())?;
+    some_writes(&mut w, &mut rng);
+    let leg = rng.below(w.legs() as u64) as usize;
+    w.lose(leg);
+    some_writes(&mut w, &mut rng);
+    stop(&mut w, &mut rng);
+    let copied = rng.below(w.legs() as u64) as usize;
+    w.disk(leg).lost = false;
+    let copy = w.disk(copied).copy();
+    w.open(PLAIN).map_err(|e| format!("refused without any copy: {e}"))?;
+    some_writes(&mut w, &mut rng);
+    let rebuilt = rng.below(2) == 0;
+    if rebuilt {
+        w.run(50_000);
+    }
+    stop(&mut w, &mut rng);
+    *w.disk(copied) = copy;
+    match w.open(PLAIN) {
+        // A leg that is not rebuilt is nobody's loss.
+        Ok(()) if !rebuilt && copied == leg => finish(w),
+        Ok(()) => Err(format!("a copy of leg {copied} from an opening before is believed")),
+        Err(_) => Ok(()),
+    }
+}
+
+type Story = fn(Setup) -> Result<(), String>;
+
+const STORIES: [(&str, Story); 2] = [("put back", put_back), ("while out", while_out)];
+
+#[test]
+fn an_older_copy_of_a_leg_is_never_believed() {
+    for seed in seeds(400) {
+        for (name, story) in STORIES {
+            let setup = Setup::small(seed);
+            story(setup).unwrap_or_else(|wrong| panic!("`{name}`, seed {seed}: {wrong}"));
+        }
+    }
+}
+
+/// Whether a planted fault shows.
+pub fn finds(plant: &str) -> Option<String> {
+    (0..300).find_map(|seed| {
+        STORIES.iter().find_map(|(_, story)| {
+            let wrong = story(Setup::small(seed).plant(plant)).err()?;
+            Some(format!("seed {seed}: {wrong}"))
+        })
+    })
+}
+
+/// What a start says of one old leg and of two. Legs that were all put back to one stop are an array as it was
+/// then.
+#[test]
+fn a_start_says_which_legs_are_old() {
+    let mut rng = Rng::new(1);
+    let mut w = World::new(Setup::small(3));
+    w.open(CREATE).expect("blank legs");
+    some_writes(&mut w, &mut rng);
+    w.close();
+    let copies: Vec<_> = (0..3).map(|leg| w.disk(leg).copy()).collect();
+    for _ in 0..2 {
+        w.open(PLAIN).expect("all legs");
+        some_writes(&mut w, &mut rng);
+        w.close();
+    }
+    *w.disk(1) = copies[1].clone();
+    let why = w.open(PLAIN).expect_err("an old leg").to_string();
+    assert!(why.contains("leg `b` is old: `c` has seen 2 changes of the set since"), "{why}");
+    *w.disk(0) = copies[0].clone();
+    for how in [PLAIN, ALONE] {
+        let why = w.open(how).expect_err("two old legs").to_string();
+        assert!(why.contains("leg `a` is old: `c` has seen 2") && why.contains("leg `b` is old"), "{why}");
+    }
+    *w.disk(2) = copies[2].clone();
+    w.open(PLAIN).expect("nobody can notice that all are of one stop");
+    assert!(w.is_full());
+}

@@ -1,0 +1,271 @@
+//! Members put back from older copies, exchanged, emptied: what a start says, and what is read afterwards. The
+//! table of docs/promises.md, cell by cell, with real files.
+
+mod common;
+
+use common::client::Client;
+use common::{Served, options, wait_for};
+use nandu_live::{ServeError, ServeOptions, ctl};
+use std::path::{Path, PathBuf};
+
+const SIZE: u64 = 4 << 20;
+const BLOCK: usize = 4096;
+/// Blocks that are written, each in a region and a stripe of its own.
+const BLOCKS: u64 = 12;
+const STRIDE: u64 = 128 << 10;
+
+struct Kind {
+    name: &'static str,
+    options: &'static str,
+    files: &'static [&'static str],
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "mirror", options: "region = \"64 KiB\"\nfresh = \"equal\"\n", files: &["a", "b"] },
+    Kind {
+        name: "hetero-mirror",
+        options: "region = \"64 KiB\"\nfresh = \"equal\"\nflush = \"strict\"\n",
+        files: &["a", "b"],
+    },
+    Kind {
+        name: "hetero-mirror",
+        options: "region = \"64 KiB\"\nfresh = \"equal\"\nflush = \"fast-leg\"\n",
+        files: &["a", "b"],
+    },
+    Kind {
+        name: "parity",
+        options: "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n",
+        files: &["a", "b", "c"],
+    },
+    Kind {
+        name: "parity",
+        options: "chunk = \"16 KiB\"\nfresh = \"zeros\"\nwrite_hole = \"resync\"\n",
+        files: &["a", "b", "c"],
+    },
+];
+
+impl Kind {
+    fn stack(&self) -> String {
+        let leg = |f: &&str| format!("[device.{f}]\nkind = \"file\"\npath = \"{f}.img\"\nsize = {SIZE}\n");
+        let legs: String = self.files.iter().map(leg).collect();
+        format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{}\"\nlegs = {:?}\n{}{legs}",
+            self.name, self.files, self.options
+        )
+    }
+
+    fn is_mirror(&self) -> bool {
+        self.files.len() == 2
+    }
+}
+
+struct Set<'a> {
+    kind: &'a Kind,
+    dir: tempfile::TempDir,
+}
+
+impl Set<'_> {
+    fn path(&self, file: &str) -> PathBuf {
+        self.dir.path().join(format!("{file}.img"))
+    }
+
+    fn read(&self, file: &str) -> Vec<u8> {
+        std::fs::read(self.path(file)).expect("a leg is a file")
+    }
+
+    fn put(&self, file: &str, bytes: &[u8]) {
+        std::fs::write(self.path(file), bytes).expect("it is ours");
+    }
+
+    fn options(&self, create: bool, alone: bool) -> ServeOptions {
+        ServeOptions { create, alone, ..options(&self.kind.stack(), self.dir.path()) }
+    }
+
+    fn refusal(&self, alone: bool) -> String {
+        match Served::try_start(self.options(false, alone)) {
+            Err(error @ ServeError::Open { .. }) => error.to_string(),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("{} of {:?} is started", self.kind.name, self.kind.options),
+        }
+    }
+
+    /// One session: every block gets this version, flushed, and the end is clean.
+    fn session(&self, create: bool, version: u8) {
+        let server = Served::start(self.options(create, false));
+        let mut client = Client::connect(&server.socket, "data");
+        for block in 0..BLOCKS {
+            client.write(block * STRIDE, &[version; BLOCK]);
+        }
+        client.flush();
+        client.disconnect();
+        at_rest(&server);
+        server.stop();
+    }
+
+    /// Every block is of this version.
+    fn shows(&self, server: &Served, version: u8) {
+        let mut client = Client::connect(&server.socket, "data");
+        for block in 0..BLOCKS {
+            let read = client.read(block * STRIDE, BLOCK as u32);
+            assert!(read.iter().all(|&b| b == version), "{}: block {block} is {}", self.kind.name, read[0]);
+        }
+        client.disconnect();
+    }
+}
+
+fn at_rest(server: &Served) {
+    wait_for("the set to be whole", || (server.status()["devices"]["m"]["health"] == "whole").then_some(()));
+}
+
+/// A set of three sessions, and what its members were after the first.
+fn old_and_new(kind: &Kind) -> (Set<'_>, Vec<Vec<u8>>) {
+    let set = Set { kind, dir: tempfile::tempdir().expect("a directory") };
+    set.session(true, 1);
+    let copies = kind.files.iter().map(|file| set.read(file)).collect();
+    set.session(false, 2);
+    set.session(false, 3);
+    (set, copies)
+}
+
+fn same(path: &Path, bytes: &[u8]) -> bool {
+    std::fs::read(path).expect("a leg is a file") == bytes
+}
+
+#[test]
+fn an_older_copy_of_any_member_is_refused_and_copied_over_when_it_is_asked_for() {
+    for kind in &KINDS {
+        for (at, file) in kind.files.iter().enumerate() {
+            let (set, copies) = old_and_new(kind);
+            set.put(file, &copies[at]);
+            let why = set.refusal(false);
+            assert!(why.contains(&format!("leg `{file}` is old")), "{why}");
+            assert!(why.contains("2 times since") || why.contains("2 changes of the set since"), "{why}");
+            assert!(same(&set.path(file), &copies[at]), "what is refused is left as it is");
+            let server = Served::start(set.options(false, true));
+            set.shows(&server, 3);
+            assert!(same(&set.path(file), &copies[at]), "it is not written to before it is added");
+            let add = format!("add {file}").parse().expect("a command");
+            ctl::send(&server.control, &add).expect("it is copied over");
+            at_rest(&server);
+            server.stop();
+            let server = Served::start(set.options(false, false));
+            set.shows(&server, 3);
+            server.stop();
+        }
+    }
+}
+
+#[test]
+fn a_member_of_another_set_is_refused() {
+    for kind in &KINDS {
+        let (set, _) = old_and_new(kind);
+        let (other, _) = old_and_new(kind);
+        for file in kind.files {
+            let own = set.read(file);
+            set.put(file, &other.read(file));
+            let why = set.refusal(false);
+            let words = ["belongs to another set", "belong to different arrays"];
+            assert!(words.iter().any(|word| why.contains(word)), "{why}");
+            set.put(file, &own);
+        }
+        let server = Served::start(set.options(false, false));
+        set.shows(&server, 3);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_blank_member_is_refused_by_a_mirror_and_left_out_by_a_parity_array() {
+    for kind in &KINDS {
+        let (set, _) = old_and_new(kind);
+        for file in kind.files {
+            let own = set.read(file);
+            let blank = vec![0; SIZE as usize];
+            set.put(file, &blank);
+            if kind.is_mirror() {
+                let why = set.refusal(false);
+                assert!(why.contains(&format!("leg `{file}` is blank")), "{why}");
+            } else {
+                let server = Served::start(set.options(false, false));
+                set.shows(&server, 3);
+                assert_eq!(server.status()["devices"]["m"]["health"], "degraded");
+                server.stop();
+            }
+            assert!(same(&set.path(file), &blank), "nobody asked to fill it");
+            set.put(file, &own);
+            if !kind.is_mirror() {
+                // The others have gone on without it: it is rebuilt.
+                let server = Served::start(set.options(false, false));
+                at_rest(&server);
+                server.stop();
+            }
+        }
+    }
+}
+
+/// Nobody can notice this; the set is then what it was at that stop, whole in itself.
+#[test]
+fn members_that_are_all_put_back_to_one_stop_are_the_set_of_then() {
+    for kind in &KINDS {
+        let (set, copies) = old_and_new(kind);
+        for (file, copy) in kind.files.iter().zip(&copies) {
+            set.put(file, copy);
+        }
+        let server = Served::start(set.options(false, false));
+        set.shows(&server, 1);
+        assert_eq!(server.status()["devices"]["m"]["health"], "whole");
+        server.stop();
+        set.session(false, 4);
+    }
+}
+
+/// The same of one member alone, when the others are not there.
+#[test]
+fn a_single_member_put_back_is_the_set_of_then() {
+    for kind in KINDS.iter().filter(|kind| kind.is_mirror()) {
+        let (set, copies) = old_and_new(kind);
+        let newest = set.read("b");
+        set.put("a", &copies[0]);
+        std::fs::remove_file(set.path("b")).expect("it is there");
+        let why = set.refusal(false);
+        assert!(why.contains("was one of a pair"), "{why}");
+        let server = Served::start(set.options(false, true));
+        set.shows(&server, 1);
+        server.stop();
+        // The other one is no earlier state of that: both are refused.
+        set.put("b", &newest);
+        let why = set.refusal(false);
+        assert!(why.contains("split brain"), "{why}");
+    }
+}
+
+/// A leg that was left out is an earlier state of the one that went on, and so is an older copy of it: it is
+/// copied over by itself.
+#[test]
+fn an_older_copy_of_a_leg_that_was_left_out_is_copied_over() {
+    for kind in KINDS.iter().filter(|kind| kind.is_mirror()) {
+        for (at, file) in kind.files.iter().enumerate() {
+            let (set, copies) = old_and_new(kind);
+            let server = Served::start(set.options(false, false));
+            ctl::send(&server.control, &format!("fail {file}").parse().expect("a command"))
+                .expect("it is out");
+            let mut client = Client::connect(&server.socket, "data");
+            for block in 0..BLOCKS {
+                client.write(block * STRIDE, &[4; BLOCK]);
+            }
+            client.flush();
+            client.disconnect();
+            server.stop();
+            set.put(file, &copies[at]);
+            let server = Served::start(set.options(false, false));
+            set.shows(&server, 4);
+            at_rest(&server);
+            server.stop();
+            // The other one can go now.
+            std::fs::remove_file(set.path(kind.files[1 - at])).expect("it is there");
+            let server = Served::start(set.options(false, true));
+            set.shows(&server, 4);
+            server.stop();
+        }
+    }
+}

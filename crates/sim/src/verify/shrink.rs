@@ -1,0 +1,145 @@
+//! A large stack made small, so that a seed takes a moment: verification reads everything back again and again, and what goes wrong goes
+//! wrong in a small drive sooner.
+//!
+//! Every capacity, size, offset and number of blocks that the file gives is divided by the largest power of two with which the stack can still
+//! be built, and drives get blocks of a few pages. What is not given follows: spare room, chunks and times stay what they are.
+
+use super::Shape;
+use nandu_base::ByteLen;
+use nandu_stack::{BuildOptions, Stack};
+
+/// Exports that are no larger together are verified as they are.
+const LARGE: u64 = 64 << 20;
+/// Exports stay at least as large, so that there is something to do.
+const LEAST: u64 = 2 << 20;
+/// Pages of a block of a drive that has more.
+const PAGES: u64 = 16;
+/// What is made smaller.
+const KEYS: [&str; 4] = ["capacity", "size", "offset", "blocks"];
+
+/// Bytes of all exports; `None` when the stack cannot be built.
+fn exported(text: &str) -> Option<u64> {
+    let built = Stack::parse(text).ok()?.build(&BuildOptions::default()).ok()?;
+    Some(built.exports.iter().map(|e| built.parts[e.node as usize].machine.limits().capacity.0).sum())
+}
+
+/// The text of a smaller stack and by what its sizes were divided; `None` where it is small, or cannot be made smaller.
+pub fn shrink(text: &str) -> Option<(String, u64)> {
+    if exported(text)? <= LARGE {
+        return None;
+    }
+    let by = (1..24).rev().map(|bits| 1u64 << bits);
+    by.filter_map(|by| {
+        let smaller = divided(&with_small_blocks(text), by);
+        exported(&smaller).is_some_and(|bytes| bytes >= LEAST).then_some((smaller, by))
+    })
+    .next()
+}
+
+impl Shape {
+    /// The same with a stack that is small; by what its sizes were divided.
+    pub fn shrunk(self) -> (Shape, Option<u64>) {
+        match &self {
+            Shape::File(text) => match shrink(text) {
+                Some((smaller, by)) => (Shape::File(smaller), Some(by)),
+                None => (self, None),
+            },
+            _ => (self, None),
+        }
+    }
+}
+
+/// The text with few pages in the blocks of each drive.
+fn with_small_blocks(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut out = String::new();
+    for table in lines.chunk_by(|_, next| !next.starts_with('[')) {
+        let is_pages = |line: &&str| line.trim_start().starts_with("pages_per_block");
+        let has_pages = table.iter().any(is_pages);
+        for line in table {
+            let is_drive = line.replace(' ', "").starts_with("kind=\"ssd\"");
+            match line.split_once('=').and_then(|(_, value)| value.trim().parse::<u64>().ok()) {
+                Some(pages) if is_pages(line) => out += &format!("pages_per_block = {}\n", pages.min(PAGES)),
+                _ if is_drive && !has_pages => out += &format!("{line}\npages_per_block = {PAGES}\n"),
+                _ => out += &format!("{line}\n"),
+            }
+        }
+    }
+    out
+}
+
+/// The text with the value of each key that is a size or a number of blocks divided.
+fn divided(text: &str, by: u64) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let code = line.find('#').map_or(line, |at| &line[..at]);
+        let mut at = 0;
+        while let Some((key, start, end)) = next_value(code, at) {
+            out += &line[at..start];
+            out += &smaller(key, &line[start..end], by).unwrap_or_else(|| line[start..end].to_string());
+            at = end;
+        }
+        out += &line[at..];
+    }
+    out
+}
+
+/// The next value of one of the keys at or behind `from`: the key, and where its value is.
+fn next_value(code: &str, from: usize) -> Option<(&'static str, usize, usize)> {
+    let found = KEYS.into_iter().filter_map(|key| {
+        let at = code[from..].match_indices(key).map(|(at, _)| from + at).find(|&at| {
+            let before = code[..at].chars().next_back();
+            let is_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-' || c == '.');
+            !is_word && code[at + key.len()..].trim_start().starts_with('=')
+        })?;
+        let equals = at + code[at..].find('=')?;
+        let start = equals + 1 + code[equals + 1..].len() - code[equals + 1..].trim_start().len();
+        let rest = &code[start..];
+        let len = match rest.strip_prefix('"') {
+            Some(inside) => inside.find('"')? + 2,
+            None => rest.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(rest.len()),
+        };
+        Some((key, start, start + len))
+    });
+    found.min_by_key(|&(_, start, _)| start)
+}
+
+fn smaller(key: &str, value: &str, by: u64) -> Option<String> {
+    if key == "blocks" {
+        let blocks: u64 = value.replace('_', "").parse().ok()?;
+        return Some(blocks.div_ceil(by).to_string());
+    }
+    let text = value.trim_matches('"').replace('_', "");
+    let bytes =
+        text.parse::<u64>().map(ByteLen).ok().or_else(|| nandu_base::units::parse_size(&text).ok())?;
+    // Whole mebibytes where there are some: sizes are multiples of what lies below.
+    let unit = if bytes.0 / by >= 1 << 20 { 1 << 20 } else { 64 << 10 };
+    let divided = (bytes.0 / by).next_multiple_of(unit);
+    Some(if bytes.0 == 0 { "0".into() } else { divided.min(bytes.0).to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_divided_and_nothing_else() {
+        let text = "# size = 9\n[device.a]\ncapacity = \"1 GiB\"\nblocks = 512 # of a plane\nhot_size = 7\n\
+                    tenants = [{ name = \"size\", size = \"64 MiB\" }, { size = 1048576 }]\noffset = 0\n";
+        let want = "# size = 9\n[device.a]\ncapacity = 16777216\nblocks = 8 # of a plane\nhot_size = 7\n\
+                    tenants = [{ name = \"size\", size = 1048576 }, { size = 65536 }]\noffset = 0\n";
+        assert_eq!(divided(text, 64), want);
+    }
+
+    #[test]
+    fn a_large_drive_becomes_a_small_one() {
+        let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips = 2\n\
+                    planes = 2\ncapacity = \"1 GiB\"\nover_provisioning = 0.15\n";
+        let (smaller, by) = shrink(text).expect("1 GiB is large");
+        assert!(by >= 4 && exported(&smaller).is_some_and(|bytes| bytes <= LARGE), "{by}: {smaller}");
+        assert_eq!(
+            shrink("[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n"),
+            None
+        );
+    }
+}

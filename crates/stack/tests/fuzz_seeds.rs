@@ -1,0 +1,11 @@
+//! Stack files: the fuzzer's starting inputs, and bytes near them, as an ordinary test.
+
+#[path = "../../../fuzz/checks/stack_file.rs"]
+mod check;
+#[path = "../../../fuzz/checks/mod.rs"]
+mod near;
+
+#[test]
+fn seeds_and_what_is_near_them_are_answered() {
+    near::replay("stack_file", 300, check::check);
+}

@@ -1,0 +1,207 @@
+//! The sources with bugs in them: a copy of the checkout under `target/mutants/tree`, and the programs that are built from it.
+//!
+//! A bug is a place in a file and what stands there instead. `BUG` in it becomes a call that is true when this mutant is turned on.
+//! Files are written only where they change, so that a second build is quick.
+
+use super::folder;
+use crate::steps::{root, target_dir};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One change of a source file.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// Number of its mutant.
+    pub number: u32,
+    /// The file, from the root of the checkout.
+    pub file: String,
+    /// The bytes that are replaced.
+    pub start: usize,
+    /// One past the last of them.
+    pub end: usize,
+    /// What stands there instead.
+    pub text: String,
+}
+
+/// The switch, in the crate that all machines use.
+const SWITCH: &str = r#"//! Which mutant is on.
+#![allow(missing_docs, clippy::all)]
+
+use crate::{Instant, Span};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static ON: AtomicU32 = AtomicU32::new(u32::MAX);
+
+#[inline]
+pub fn on(number: u32) -> bool {
+    let mut now = ON.load(Ordering::Relaxed);
+    if now == u32::MAX {
+        now = std::env::var("NANDU_MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        ON.store(now, Ordering::Relaxed);
+    }
+    now == number
+}
+
+/// One, or nothing.
+#[inline]
+pub fn one<T: From<bool>>(number: u32) -> T {
+    T::from(!on(number))
+}
+
+pub trait Pick: Ord + Sized {
+    #[inline]
+    fn mutant_min(self, number: u32, other: Self) -> Self {
+        if on(number) { self.max(other) } else { self.min(other) }
+    }
+    #[inline]
+    fn mutant_max(self, number: u32, other: Self) -> Self {
+        if on(number) { self.min(other) } else { self.max(other) }
+    }
+}
+impl<T: Ord> Pick for T {}
+
+pub trait Late: Sized {
+    fn mutant_later(self, number: u32, other: Self) -> Self;
+}
+impl Late for Instant {
+    #[inline]
+    fn mutant_later(self, number: u32, other: Self) -> Self {
+        if on(number) { self } else { self.later(other) }
+    }
+}
+impl Late for Span {
+    #[inline]
+    fn mutant_later(self, number: u32, other: Self) -> Self {
+        if on(number) { self } else { self.longer(other) }
+    }
+}
+"#;
+
+/// By file, each mutant with its first and its last line in the copy.
+pub type Places = BTreeMap<String, Vec<(u32, usize, usize)>>;
+
+/// Where the copy lies.
+pub fn place() -> PathBuf {
+    folder().join("tree")
+}
+
+/// What the switch of mutant `number` reads like in a file.
+fn switch(file: &str, number: u32) -> String {
+    let base = if file.starts_with("crates/base/") { "crate" } else { "nandu_base" };
+    format!("{base}::mutant::on({number})")
+}
+
+/// Copies the checkout with these bugs. Returns by file the lines of each edit, for what the compiler says of it.
+pub fn write(edits: &[Edit]) -> Result<Places, String> {
+    let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    let list = list.map_err(|error| format!("git: {error}"))?;
+    let mut lines = BTreeMap::new();
+    for file in String::from_utf8_lossy(&list.stdout).split('\0').filter(|f| !f.is_empty()) {
+        let Ok(bytes) = fs::read(root().join(file)) else { continue };
+        let mut mine: Vec<&Edit> = edits.iter().filter(|edit| edit.file == file).collect();
+        mine.sort_by_key(|edit| edit.start);
+        let bytes = match (file, mine.is_empty()) {
+            ("crates/base/src/lib.rs", _) => {
+                let text = String::from_utf8_lossy(&bytes);
+                format!("{text}\n#[doc(hidden)]\npub mod mutant;\n").into_bytes()
+            }
+            (_, true) => bytes,
+            (_, false) => {
+                let text = String::from_utf8(bytes).map_err(|_| format!("{file} is no text"))?;
+                let (changed, places) = changed(file, &text, &mine);
+                lines.insert(file.to_string(), places);
+                changed.into_bytes()
+            }
+        };
+        put(&place().join(file), &bytes)?;
+    }
+    put(&place().join("crates/base/src/mutant.rs"), SWITCH.as_bytes())?;
+    Ok(lines)
+}
+
+fn changed(file: &str, text: &str, edits: &[&Edit]) -> (String, Vec<(u32, usize, usize)>) {
+    let (mut out, mut at, mut places) = (String::new(), 0, Vec::new());
+    for edit in edits {
+        out += &text[at..edit.start];
+        let first = out.matches('\n').count() + 1;
+        out += &edit.text.replace("BUG", &switch(file, edit.number));
+        places.push((edit.number, first, out.matches('\n').count() + 1));
+        at = edit.end;
+    }
+    out += &text[at..];
+    (out, places)
+}
+
+/// Writes a file unless it holds just this.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    fs::write(path, bytes).map_err(failed)
+}
+
+/// Runs cargo in the copy. What was built for the checkout is used again where it is the same. The errors, as the compiler says
+/// them in one line each.
+pub fn cargo(words: &[&str]) -> Result<String, String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", target_dir());
+    let output = cargo.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| format!("cargo: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(said),
+    }
+}
+
+/// Builds the program with these bugs; where it lies. `said` hears what cannot be built.
+pub fn build() -> Result<PathBuf, String> {
+    cargo(&["build", "--release", "--package", "nandu", "--message-format", "short"])?;
+    let program = folder().join("nandu");
+    let built = target_dir().join("release/nandu");
+    fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;
+    Ok(program)
+}
+
+/// How a run ended.
+pub enum Ended {
+    /// With success, and what it said.
+    Well,
+    /// With a failure, and what it said on both channels.
+    Badly(String),
+    /// Not within its time.
+    Never,
+}
+
+/// Runs `command` with mutant `number` on, for at most `seconds`.
+pub fn watch(mut command: Command, number: u32, seconds: u64) -> Result<Ended, String> {
+    let said = folder().join(format!("said.{}", std::process::id()));
+    let failed = |error: std::io::Error| format!("{}: {error}", said.display());
+    let out = fs::File::create(&said).map_err(failed)?;
+    let err = out.try_clone().map_err(failed)?;
+    command.env(super::SWITCH, number.to_string()).stdin(Stdio::null()).stdout(out).stderr(err);
+    let mut child =
+        command.spawn().map_err(|error| format!("{}: {error}", command.get_program().to_string_lossy()))?;
+    let begun = Instant::now();
+    let ended = loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => break Ended::Well,
+            Some(_) => break Ended::Badly(fs::read_to_string(&said).unwrap_or_default()),
+            None if begun.elapsed() > Duration::from_secs(seconds) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break Ended::Never;
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let _ = fs::remove_file(&said);
+    Ok(ended)
+}
