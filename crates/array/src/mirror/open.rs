@@ -317,6 +317,10 @@ impl Mirror {
     fn open_serve(&mut self, start: Start, cx: &mut Cx<'_>) {
         for leg in &mut self.legs {
             if leg.is_in() {
+                assert!(
+                    leg.sb_is_settled(),
+                    "open_durable_before_serve: a leg serves before its superblock is durable"
+                );
                 leg.place = Place::Member;
                 leg.writes = true;
             }
