@@ -1,42 +1,91 @@
 //! Documented commands, run as they stand.
 //!
-//! In every Markdown file of the checkout, each line of a `console` block that begins with `$ ` is a command, and the
-//! lines up to the next one are what it prints. A line of three dots stands for any lines. Commands run in the root of
-//! the order of the file; `nandu` and `cargo run --release --` are the program as it is released: the release build linked
-//! as one. Commands that fetch, build or test the project itself are not run again.
+//! In README.md and in every Markdown file of `docs` and `experiments`, each line of a `console` block that begins with `$ ` is a
+//! command, and the lines up to the next one are what it prints. A line of three dots stands for any lines. Commands run in
+//! the root of the checkout, in the order of the file; `nandu` and `cargo run --release --` are the program as it is released.
+//! Commands that fetch, build or test the project itself are not run again.
+//!
+//! `--update` puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
+//! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
-use crate::steps::{End, released, root};
+use crate::steps::{End, command, released, root, run};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 /// Beginnings of commands that are left out.
 const NOT_RUN: &[&str] = &["git clone", "cd ", "cargo xtask", "cargo build", "cargo install"];
 
+/// What stands for any lines.
+const DOTS: &str = "...";
+
 struct Example {
+    /// Number of its line in the file, from 0.
+    at: usize,
     place: String,
     line: String,
     expected: Vec<String>,
 }
 
+impl Example {
+    fn expects(&self) -> Vec<&str> {
+        self.expected.iter().map(|l| l.trim_end()).collect()
+    }
+}
+
+/// `cargo xtask docs [--update] [--no-build] [FILE...]`: the documented commands alone, of all files or of those named.
+pub fn only(words: &[&str]) -> Result<ExitCode, String> {
+    let (options, named): (Vec<&str>, Vec<&str>) = words.iter().partition(|w| w.starts_with('-'));
+    if let Some(other) = options.iter().find(|o| !["--update", "--no-build"].contains(*o)) {
+        return Err((*other).into());
+    }
+    let mut files = markdown_files();
+    if !named.is_empty() {
+        let wanted: Vec<PathBuf> = named.iter().map(|name| root().join(name)).collect();
+        if let Some(index) = wanted.iter().position(|path| !files.contains(path)) {
+            return Err(named[index].into());
+        }
+        files.retain(|file| wanted.contains(file));
+    }
+    let built = match options.contains(&"--no-build") {
+        true => End::Passed,
+        false => run(command("cargo build --quiet --profile dist --package nandu")),
+    };
+    let end = match built {
+        End::Passed if options.contains(&"--update") => update(&files),
+        End::Passed => check_files(&files),
+        other => other,
+    };
+    match end {
+        End::Passed => Ok(ExitCode::SUCCESS),
+        End::Failed(why) | End::Skipped(why) => {
+            eprintln!("cargo xtask docs: {why}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
 /// Runs every documented command.
 pub fn check() -> End {
+    check_files(&markdown_files())
+}
+
+fn check_files(files: &[PathBuf]) -> End {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for file in markdown_files() {
-        for example in examples(&file) {
-            if NOT_RUN.iter().any(|prefix| example.line.starts_with(prefix)) {
-                continue;
-            }
+    for file in files {
+        for example in runnable(&read(file), file) {
             count += 1;
             println!("   {}: {}", example.place, example.line);
-            if let Err(why) = run(&example) {
+            if let Err(why) = compare(&example) {
                 println!("{why}");
                 wrong.push(format!("{}: {}", example.place, example.line));
             }
         }
     }
-    if wrong.is_empty() && count > 0 {
+    if count == 0 {
+        End::Failed("no command is documented there".into())
+    } else if wrong.is_empty() {
         End::Passed
     } else {
         End::Failed(format!(
@@ -47,9 +96,61 @@ pub fn check() -> End {
     }
 }
 
+/// Puts what the commands print now into the documents. A command that fails is named, and its block stays.
+fn update(files: &[PathBuf]) -> End {
+    let (mut failed, mut changed) = (Vec::new(), 0);
+    for file in files {
+        let text = read(file);
+        let mut renewed = Vec::new();
+        for example in runnable(&text, file) {
+            println!("   {}: {}", example.place, example.line);
+            match printed(&example.line) {
+                Ok(now) => renewed.push((example, now)),
+                Err(why) => {
+                    println!("{why}");
+                    failed.push(format!("{}: {}", example.place, example.line));
+                }
+            }
+        }
+        let new = rewrite(&text, &renewed);
+        if new != text {
+            changed += 1;
+            if let Err(error) = fs::write(file, new) {
+                return End::Failed(format!("{}: {error}", file.display()));
+            }
+            println!("{}: rewritten; read the text around the changed figures", shown(file));
+        }
+    }
+    println!("{changed} of {} files changed", files.len());
+    if failed.is_empty() { End::Passed } else { End::Failed(format!("failed: {}", failed.join("; "))) }
+}
+
+/// The text of a document with each example's output laid anew; where nothing has changed, byte for byte the same.
+fn rewrite(text: &str, renewed: &[(Example, String)]) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(String::from).collect();
+    for (example, now) in renewed.iter().rev() {
+        let now: Vec<&str> = now.lines().map(str::trim_end).collect();
+        let expected = example.expects();
+        if expected.is_empty() || matches(&expected, &now) {
+            continue;
+        }
+        let first = example.at + 1;
+        lines.splice(first..first + expected.len(), lay(&expected, &now));
+    }
+    lines.join("\n")
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_default()
+}
+
+fn shown(file: &Path) -> String {
+    file.strip_prefix(root()).unwrap_or(file).display().to_string()
+}
+
 fn markdown_files() -> Vec<PathBuf> {
     let mut files = vec![root().join("README.md")];
-    let mut folders = vec![root().join("docs")];
+    let mut folders = vec![root().join("experiments"), root().join("docs")];
     while let Some(folder) = folders.pop() {
         let mut entries: Vec<PathBuf> =
             fs::read_dir(&folder).into_iter().flatten().filter_map(|e| e.ok().map(|e| e.path())).collect();
@@ -65,30 +166,36 @@ fn markdown_files() -> Vec<PathBuf> {
     files
 }
 
-fn examples(file: &Path) -> Vec<Example> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
+/// The examples of a document that are run.
+fn runnable(text: &str, file: &Path) -> Vec<Example> {
+    let left_out = |line: &str| NOT_RUN.iter().any(|prefix| line.starts_with(prefix));
+    examples(text, &shown(file)).into_iter().filter(|e| !left_out(&e.line)).collect()
+}
+
+fn examples(text: &str, name: &str) -> Vec<Example> {
     let mut out: Vec<Example> = Vec::new();
-    let mut inside = false;
-    for (number, line) in text.lines().enumerate() {
+    let (mut inside, mut begun) = (false, false);
+    for (at, line) in text.lines().enumerate() {
         if line.starts_with("```") {
-            inside = line.trim() == "```console";
+            (inside, begun) = (line.trim() == "```console", false);
         } else if inside {
             match line.strip_prefix("$ ") {
-                Some(command) => out.push(Example {
-                    place: format!("{name}:{}", number + 1),
-                    line: command.into(),
-                    expected: Vec::new(),
-                }),
-                None => out.iter_mut().last().into_iter().for_each(|e| e.expected.push(line.into())),
+                Some(command) => {
+                    let place = format!("{name}:{}", at + 1);
+                    out.push(Example { at, place, line: command.into(), expected: Vec::new() });
+                    begun = true;
+                }
+                None if begun => out.iter_mut().last().into_iter().for_each(|e| e.expected.push(line.into())),
+                None => {}
             }
         }
     }
     out
 }
 
-fn run(example: &Example) -> Result<(), String> {
-    let line = example.line.replace("cargo run --release --", "nandu");
+/// What a command prints; the error says how it failed.
+fn printed(line: &str) -> Result<String, String> {
+    let line = line.replace("cargo run --release --", "nandu");
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
         .args(["-c", &line])
@@ -98,12 +205,14 @@ fn run(example: &Example) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if !output.status.success() {
-        return Err(format!("ended with {}:\n{text}", output.status));
-    }
-    let printed: Vec<&str> = text.lines().map(str::trim_end).collect();
-    let expected: Vec<&str> = example.expected.iter().map(|l| l.trim_end()).collect();
-    if expected.is_empty() || matches(&expected, &printed) {
+    if output.status.success() { Ok(text) } else { Err(format!("ended with {}:\n{text}", output.status)) }
+}
+
+fn compare(example: &Example) -> Result<(), String> {
+    let text = printed(&example.line)?;
+    let now: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let expected = example.expects();
+    if expected.is_empty() || matches(&expected, &now) {
         Ok(())
     } else {
         Err(format!("prints\n{text}\nbut the document says\n{}", expected.join("\n")))
@@ -114,14 +223,110 @@ fn run(example: &Example) -> Result<(), String> {
 fn matches(expected: &[&str], printed: &[&str]) -> bool {
     match expected.split_first() {
         None => printed.is_empty(),
-        Some((&"...", rest)) => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
+        Some((&DOTS, rest)) => (0..=printed.len()).any(|skip| matches(rest, &printed[skip..])),
         Some((line, rest)) => printed.first() == Some(line) && matches(rest, &printed[1..]),
     }
 }
 
+/// What one added or dropped line costs; a changed line costs less the more it has in common with the old one.
+const WHOLE: u32 = 1000;
+
+/// The lines of `now` in the form of `old`: dots stay where they stand for something else than before, or for nothing.
+fn lay(old: &[&str], now: &[&str]) -> Vec<String> {
+    let (rows, columns) = (old.len() + 1, now.len() + 1);
+    // cost[i][j]: the least cost of laying now[j..] along old[i..].
+    let mut cost = vec![vec![0u32; columns]; rows];
+    for i in (0..rows).rev() {
+        for j in (0..columns).rev() {
+            cost[i][j] =
+                ways(old, now, i, j).map(|(way, own)| own + way.rest(&cost, i, j)).min().unwrap_or(0);
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut out = Vec::new();
+    while let Some((way, _)) = ways(old, now, i, j).min_by_key(|(way, own)| own + way.rest(&cost, i, j)) {
+        match way {
+            Way::Change | Way::Add => out.push(now[j].to_string()),
+            Way::Pass => out.push(DOTS.into()),
+            Way::Take | Way::Drop => {}
+        }
+        (i, j) = way.next(i, j);
+    }
+    out
+}
+
+/// What becomes of the next old and the next new line.
+#[derive(Clone, Copy)]
+enum Way {
+    /// The new line in place of the old one.
+    Change,
+    /// The new line is shown beside the old ones.
+    Add,
+    /// The old line goes.
+    Drop,
+    /// The dots stand for the new line too.
+    Take,
+    /// The dots end.
+    Pass,
+}
+
+impl Way {
+    fn next(self, i: usize, j: usize) -> (usize, usize) {
+        match self {
+            Way::Change => (i + 1, j + 1),
+            Way::Add | Way::Take => (i, j + 1),
+            Way::Drop | Way::Pass => (i + 1, j),
+        }
+    }
+
+    fn rest(self, cost: &[Vec<u32>], i: usize, j: usize) -> u32 {
+        let (i, j) = self.next(i, j);
+        cost[i][j]
+    }
+}
+
+/// What can be done at old line `i` and new line `j`, each with its own cost.
+fn ways(old: &[&str], now: &[&str], i: usize, j: usize) -> impl Iterator<Item = (Way, u32)> {
+    let dots = old.get(i) == Some(&DOTS);
+    let (was, is) = (old.get(i).filter(|_| !dots), now.get(j));
+    let change = was.zip(is).and_then(|(was, is)| Some((Way::Change, difference(was, is)?)));
+    let drop = was.map(|_| (Way::Drop, WHOLE));
+    let pass = dots.then_some((Way::Pass, 0));
+    let take = is.filter(|_| dots).map(|_| (Way::Take, 0));
+    let add = is.filter(|_| !dots).map(|_| (Way::Add, WHOLE));
+    [change, pass, take, drop, add].into_iter().flatten()
+}
+
+/// How unlike two lines are, up to [`WHOLE`]; `None` when they have too little in common to be the same line with other figures.
+/// Words count, and figures a little; the first word, the name of a row, counts most.
+fn difference(was: &str, is: &str) -> Option<u32> {
+    if was == is {
+        return Some(0);
+    }
+    let (was, is): (Vec<&str>, Vec<&str>) =
+        (was.split_whitespace().collect(), is.split_whitespace().collect());
+    let figure = |word: &str| word.bytes().any(|b| b.is_ascii_digit());
+    let weight = |word: &str| if figure(word) { 1 } else { 4 };
+    let first = |line: &[&str]| line.first().map_or(0, |word| weight(word) + 4);
+    let rest = |line: &[&str]| line.iter().skip(1).map(|word| weight(word)).sum::<u32>();
+    let all = first(&was) + rest(&was) + first(&is) + rest(&is);
+    let mut common = if was.first() == is.first() { 2 * first(&was) } else { 0 };
+    let mut left: Vec<&str> = is.iter().skip(1).copied().collect();
+    for word in was.iter().skip(1) {
+        let same = left.iter().position(|other| other == word);
+        let like = same.or_else(|| left.iter().position(|other| figure(word) && figure(other)));
+        if let Some(index) = like {
+            common += 2 * weight(word);
+            left.remove(index);
+        }
+    }
+    // Lines that are the same but for figures are never free: one that is equal goes first.
+    (2 * common >= all).then(|| ((all - common.min(all)) * WHOLE / all.max(1)).max(1))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::*;
 
     #[test]
     fn dots_stand_for_any_lines() {
@@ -129,5 +334,56 @@ mod tests {
         assert!(matches(&["a", "..."], &["a"]));
         assert!(!matches(&["a", "...", "c"], &["a", "x"]));
         assert!(!matches(&["a"], &["a", "b"]));
+    }
+
+    fn laid(old: &[&str], now: &[&str]) -> Vec<String> {
+        let out = lay(old, now);
+        assert!(matches(&out.iter().map(String::as_str).collect::<Vec<_>>(), now), "{out:?}");
+        out
+    }
+
+    #[test]
+    fn new_figures_go_where_the_old_ones_were_and_dots_stay() {
+        let old = ["...", "stack  mean", "ssd    3.21 ms  baseline", "...", "2 stacks", "..."];
+        let now = [
+            "a remark",
+            "stack   mean",
+            "ssd    13.21 ms  baseline",
+            "hdd     9 ms  best",
+            "2 stacks",
+            "end",
+        ];
+        assert_eq!(
+            laid(&old, &now),
+            ["...", "stack   mean", "ssd    13.21 ms  baseline", "...", "2 stacks", "..."]
+        );
+    }
+
+    #[test]
+    fn the_row_that_was_shown_is_shown() {
+        let old = ["...", "beta  5  7.1 reproduced", "..."];
+        let now = ["alpha  5  7.1 reproduced", "beta  6  9.9 direction only", "gamma  5  7.1 reproduced"];
+        assert_eq!(laid(&old, &now), ["...", "beta  6  9.9 direction only", "..."]);
+    }
+
+    #[test]
+    fn lines_without_dots_beside_them_come_and_go() {
+        let now = ["head", "one    1 ms", "two    2 ms", "three  3 ms"];
+        assert_eq!(laid(&["head", "one    4 ms", "three  4 ms"], &now), now);
+        assert_eq!(laid(&now, &["head", "three  4 ms"]), ["head", "three  4 ms"]);
+        assert_eq!(laid(&["gone entirely"], &["something else"]), ["something else"]);
+    }
+
+    #[test]
+    fn only_the_blocks_that_differ_are_rewritten() {
+        let text =
+            "# T\n\n```console\n$ one\nx 1\n...\n$ two\ny 2\n```\n\nEnd.\n\n```console\n$ three\n```\n";
+        let renewed: Vec<(Example, String)> = examples(text, "t.md")
+            .into_iter()
+            .zip(["x 7\nmore\n", "y 2\n", "said nothing of\n"].map(String::from))
+            .collect();
+        assert_eq!(renewed[1].0.place, "t.md:7");
+        assert_eq!(rewrite(text, &renewed), text.replace("x 1", "x 7"));
+        assert_eq!(rewrite(text, &[]), text);
     }
 }

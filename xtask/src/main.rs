@@ -15,6 +15,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test  [--require tools] [--quick]   everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
+cargo xtask docs  [--update] [--no-build] [FILE...]
+                                                the documented commands alone
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file or nbd
@@ -23,6 +25,9 @@ test   installs what it needs (on Debian as root; elsewhere only Python parts, u
        lints, tests, documented commands, planted faults, seeds and instruction counts.
        --require tools   a missing tool is a failure, not a skip
        --quick           without the released program and what needs it
+docs   builds the released program, runs the commands that are documented in README.md, docs/ and experiments/, and compares.
+       --update          puts what they print now in place of what is printed there; lines of three dots stay
+       --no-build        the program is taken as it lies in target/dist
 ";
 
 fn main() -> ExitCode {
@@ -38,6 +43,7 @@ fn main() -> ExitCode {
             Err(word) => usage(&word),
         },
         ["fuzz", words @ ..] => fuzz::run(words).unwrap_or_else(|word| usage(&word)),
+        ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {
