@@ -6,9 +6,9 @@ use nandu_trace::load::{BadLines, LoadOptions, parse_bytes};
 /// The first byte says which format: one beyond the last lets it be recognised. Wrong lines stop the reading, or are skipped.
 pub fn check(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else { return };
-    let format = FORMATS.get(usize::from(first & 15)).copied();
-    let bad_lines = if first & 16 == 0 { BadLines::Stop } else { BadLines::Skip };
-    let limit = (first & 32 != 0).then_some(3);
+    let format = FORMATS.get(usize::from(first & 31)).copied();
+    let bad_lines = if first & 32 == 0 { BadLines::Stop } else { BadLines::Skip };
+    let limit = (first & 64 != 0).then_some(3);
     let Ok(trace) = parse_bytes(format, bytes, LoadOptions { bad_lines, limit, ..LoadOptions::default() })
     else {
         return;

@@ -131,6 +131,22 @@ pub enum TraceError {
     /// A line is wrong.
     #[error(transparent)]
     Line(#[from] Box<LineError>),
+    /// A record of a binary format is wrong.
+    #[error("{source_name}: record {record} (byte {at}): {field}: {why}; the file is read as {format}")]
+    BadRecord {
+        /// File or other source.
+        source_name: String,
+        /// Number of the record, from 0.
+        record: u64,
+        /// Where it starts in the decoded file.
+        at: u64,
+        /// Name of the field.
+        field: &'static str,
+        /// What is wrong with it.
+        why: Why,
+        /// Name of the format.
+        format: &'static str,
+    },
     /// A line never ends.
     #[error("{source_name}: line {line} is longer than {limit} bytes; this is not a text trace")]
     LineTooLong {

@@ -141,6 +141,40 @@ impl<'r> Blocks<'r> {
         Ok(all)
     }
 
+    /// At most `limit` bytes from the start, without taking them.
+    ///
+    /// # Errors
+    /// `Io`, `Truncated` or `Corrupt`.
+    pub fn head(&mut self, limit: usize) -> Result<&[u8], TraceError> {
+        self.fill()?;
+        Ok(&self.buffer[..self.filled.min(limit)])
+    }
+
+    /// What is not yet taken, at least `least` bytes (at most a block) unless the source ends before.
+    ///
+    /// # Errors
+    /// `Io`, `Truncated` or `Corrupt`.
+    pub fn bytes(&mut self, least: usize) -> Result<&[u8], TraceError> {
+        if self.filled - self.used < least {
+            self.buffer.copy_within(self.used..self.filled, 0);
+            self.filled -= self.used;
+            self.used = 0;
+            self.fill()?;
+        }
+        Ok(&self.buffer[self.used..self.filled])
+    }
+
+    /// Takes `count` of the bytes that [`Blocks::bytes`] showed.
+    pub fn take(&mut self, count: usize) {
+        debug_assert!(count <= self.filled - self.used);
+        self.used += count;
+    }
+
+    /// What errors call the source.
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
     /// Whole lines of at most `limit` bytes from the start, without taking them; a longer first line is cut.
     ///
     /// # Errors

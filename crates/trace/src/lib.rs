@@ -32,6 +32,7 @@ pub mod error;
 pub mod fit;
 pub mod formats;
 pub mod input;
+pub mod known;
 pub mod load;
 pub mod pages;
 pub mod record;

@@ -31,7 +31,8 @@ pub struct LoadOptions {
     pub limit: Option<u64>,
     /// Keep measured response times where the format has them (8 bytes per request).
     pub keep_service: bool,
-    /// Whether the file was recorded or made up; text files do not tell. Parquet files written here do.
+    /// Whether the file was recorded or made up, where that is known from elsewhere. Without it a recording that is
+    /// [known](crate::known) by its content is real, a Parquet file written here says when it is a stand-in, and others are unknown.
     pub origin: Origin,
 }
 
@@ -42,7 +43,7 @@ impl Default for LoadOptions {
             bad_lines: BadLines::Stop,
             limit: None,
             keep_service: true,
-            origin: Origin::Real,
+            origin: Origin::Unknown,
         }
     }
 }
@@ -92,6 +93,15 @@ pub fn parse_reader(
     if blocks.holds(formats::parquet::MAGIC)? {
         return formats::parquet::read(blocks.read_all()?, source_name, options);
     }
+    let head = blocks.head(SAMPLE)?;
+    let binary = match options.format {
+        Some(format) => matches!(format.kind, Kind::Binary { .. }).then_some(format),
+        None => formats::recognise(head).filter(|f| matches!(f.kind, Kind::Binary { .. })),
+    };
+    if let Some(format) = binary.filter(|_| !head.is_empty()) {
+        let notes = (format.note)(head).into_iter().collect();
+        return finish(blocks, format, options, notes);
+    }
     let sample = blocks.sample(SAMPLE)?;
     if sample.iter().all(u8::is_ascii_whitespace) {
         let example = options.format.unwrap_or(formats::FORMATS[0]).example;
@@ -101,29 +111,36 @@ pub fn parse_reader(
         Some(format) => format,
         None => formats::recognise(sample).ok_or_else(|| unknown_format(source_name, sample))?,
     };
-    let Kind::Text { parse, .. } = format.kind else {
-        let detail = "it does not start with PAR1".into();
-        return Err(TraceError::Corrupt {
-            source_name: source_name.into(),
-            compression: format.name,
-            detail,
-        });
-    };
     let notes = match options.format {
         None => (format.note)(sample).into_iter().collect(),
         Some(_) => Vec::new(),
     };
+    finish(blocks, format, options, notes)
+}
+
+/// Reads all of `blocks` in `format`.
+fn finish(
+    mut blocks: Blocks<'_>,
+    format: &'static Format,
+    options: &LoadOptions,
+    notes: Vec<String>,
+) -> Result<Trace, TraceError> {
+    let source_name = blocks.source_name().to_string();
+    let (Kind::Text { parse } | Kind::Binary { parse }) = format.kind else {
+        let detail = "it does not start with PAR1".into();
+        return Err(TraceError::Corrupt { source_name, compression: format.name, detail });
+    };
     let mut job = Job::new(format, options);
     parse(&mut blocks, &mut job)?;
     if job.builder.is_empty() && job.skipped == 0 {
-        return Err(TraceError::Empty { source_name: source_name.into(), example: format.example });
+        return Err(TraceError::Empty { source_name, example: format.example });
     }
-    if let Some(last) = job.last_bad.filter(|_| job.builder.is_empty()) {
-        return Err(TraceError::Line(last));
+    if let Some(last) = job.last_bad.take().filter(|_| job.builder.is_empty()) {
+        return Err(last);
     }
     let meta = Meta {
         format: format.name.into(),
-        source: source_name.into(),
+        source: source_name,
         compression: blocks.compression().name().into(),
         origin: options.origin,
         skipped_lines: job.skipped,
@@ -131,7 +148,9 @@ pub fn parse_reader(
         notes,
         ..Meta::default()
     };
-    Ok(job.builder.finish(meta))
+    let mut trace = job.builder.finish(meta);
+    crate::known::name_origin(&mut trace);
+    Ok(trace)
 }
 
 fn unknown_format(source_name: &str, sample: &[u8]) -> TraceError {
@@ -149,8 +168,42 @@ pub trait LineParser: Default {
     /// How requests of this format follow each other.
     const ARRIVAL: Arrival = Arrival::Timestamps;
 
+    /// A parser for a file that begins with these lines.
+    fn begin(_sample: &[u8]) -> Self {
+        Self::default()
+    }
+
     /// Reads one line at `c` up to and with its newline; lines that carry no request add none.
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault>;
+
+    /// The last line was read; the fault is shown as one of it.
+    ///
+    /// # Errors
+    /// The file must not end here.
+    fn end(&mut self, _out: &mut Builder) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// The parser of one binary format: a state machine over records.
+pub trait RecordParser: Sized {
+    /// Bytes that tell how long a record is.
+    const HEAD: usize;
+
+    /// A parser for a file that begins with these bytes; `None` when it is of another format.
+    fn begin(head: &[u8]) -> Option<Self>;
+
+    /// Length of the record that begins with these [`RecordParser::HEAD`] bytes.
+    ///
+    /// # Errors
+    /// No record begins so, and what follows cannot be found.
+    fn len(&self, head: &[u8]) -> Result<usize, Fault>;
+
+    /// Reads one record; one that carries no request adds none.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn record(&mut self, bytes: &[u8], out: &mut Builder) -> Result<(), Fault>;
 }
 
 /// One parse under way.
@@ -162,7 +215,7 @@ pub struct Job {
     pub(crate) builder: Builder,
     skipped: u64,
     skipped_first: Vec<String>,
-    last_bad: Option<Box<LineError>>,
+    last_bad: Option<TraceError>,
 }
 
 impl Job {
@@ -179,15 +232,15 @@ impl Job {
         }
     }
 
-    fn bad_line(&mut self, error: LineError) -> Result<(), TraceError> {
+    fn bad(&mut self, error: TraceError) -> Result<(), TraceError> {
         if self.bad_lines == BadLines::Stop {
-            return Err(TraceError::Line(Box::new(error)));
+            return Err(error);
         }
         self.skipped += 1;
         if self.skipped_first.len() < SKIPPED_SHOWN {
             self.skipped_first.push(error.to_string());
         }
-        self.last_bad = Some(Box::new(error));
+        self.last_bad = Some(error);
         Ok(())
     }
 }
@@ -195,7 +248,8 @@ impl Job {
 /// Runs parser `P` over all blocks.
 pub fn drive<P: LineParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
     job.builder = Builder::new(P::ARRIVAL, job.keep_service);
-    let mut parser = P::default();
+    let mut parser = P::begin(blocks.sample(SAMPLE)?);
+    let mut lines = 0;
     while job.builder.len() < job.limit {
         let (text, place) = match blocks.next_block()? {
             Some(block) => block,
@@ -208,6 +262,61 @@ pub fn drive<P: LineParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<()
                 c.seek(refuse(start, fault, text, &place, job)?);
             }
         }
+        lines = place.lines_before + memchr::memchr_iter(b'\n', text).count() as u64;
+    }
+    if job.builder.len() >= job.limit {
+        return Ok(());
+    }
+    parser.end(&mut job.builder).or_else(|fault| {
+        let (field, why) = (fault.field, fault.why);
+        job.bad(TraceError::Line(Box::new(LineError {
+            source_name: blocks.source_name().to_string(),
+            line: lines,
+            column: 1,
+            field,
+            found: String::new(),
+            why,
+            format: job.format.name,
+            example: job.format.example,
+        })))
+    })
+}
+
+/// Runs parser `P` over all records.
+pub fn drive_records<P: RecordParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
+    let format = job.format.name;
+    let Some(mut parser) = P::begin(blocks.head(SAMPLE)?) else {
+        let detail = format!("its first bytes are not those of {format}");
+        let source_name = blocks.source_name().to_string();
+        return Err(TraceError::Corrupt { source_name, compression: format, detail });
+    };
+    let (mut record, mut at) = (0, 0);
+    let bad = |source_name: &str, record, at, fault: Fault| {
+        let (source_name, field, why) = (source_name.to_string(), fault.field, fault.why);
+        TraceError::BadRecord { source_name, record, at, field, why, format }
+    };
+    while job.builder.len() < job.limit {
+        let head = blocks.bytes(P::HEAD)?;
+        if head.is_empty() {
+            break;
+        }
+        let len = match head.get(..P::HEAD).map(|head| parser.len(head)) {
+            Some(Ok(len)) => len,
+            // Where the next record begins is not known.
+            Some(Err(fault)) => return Err(bad(blocks.source_name(), record, at, fault)),
+            None => usize::MAX,
+        };
+        let Some(bytes) = blocks.bytes(len.min(crate::input::BLOCK))?.get(..len) else {
+            let source_name = blocks.source_name().to_string();
+            return Err(TraceError::Truncated { source_name, compression: format });
+        };
+        let read = parser.record(bytes, &mut job.builder);
+        blocks.take(len);
+        if let Err(fault) = read {
+            job.bad(bad(blocks.source_name(), record, at, fault))?;
+        }
+        record += 1;
+        at += len as u64;
     }
     Ok(())
 }
@@ -235,7 +344,7 @@ fn refuse(
         return Err(TraceError::LineTooLong { source_name, line: number, limit: LINE_LIMIT });
     }
     let at = fault.at.clamp(start, start + line.len()) - start;
-    job.bad_line(LineError {
+    let error = LineError {
         source_name: place.source_name.to_string(),
         line: number,
         column: at + 1,
@@ -244,13 +353,14 @@ fn refuse(
         why: fault.why,
         format: job.format.name,
         example: job.format.example,
-    })?;
+    };
+    job.bad(TraceError::Line(Box::new(error)))?;
     Ok(c.pos())
 }
 
 /// Tries parser `P` on the first lines: true when it reads more lines than it refuses.
 pub fn reads_most<P: LineParser>(sample: &[u8]) -> bool {
-    let mut parser = P::default();
+    let mut parser = P::begin(sample);
     let mut scratch = Builder::new(P::ARRIVAL, false);
     let mut c = Cursor::new(sample);
     let mut bad = 0;

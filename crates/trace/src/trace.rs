@@ -47,19 +47,22 @@ pub enum Arrival {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Recorded on a machine.
-    #[default]
+    /// Recorded on a machine: one of the [recordings that are known](crate::known).
     Real,
     /// Made by a generator; results say so.
     StandIn,
+    /// A file says what was asked, not who asked.
+    #[default]
+    Unknown,
 }
 
 impl Origin {
-    /// The word results carry: `real` or `stand-in`.
+    /// The word results carry: `real`, `stand-in` or `unknown`.
     pub const fn name(self) -> &'static str {
         match self {
             Origin::Real => "real",
             Origin::StandIn => "stand-in",
+            Origin::Unknown => "unknown",
         }
     }
 }

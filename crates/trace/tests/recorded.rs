@@ -8,7 +8,7 @@ use nandu_trace::fit::{Fit, fit};
 use nandu_trace::formats::by_name;
 use nandu_trace::stats::{Stats, StatsOptions, stats};
 use nandu_trace::write::{Unsupported, write};
-use nandu_trace::{Arrival, LoadOptions, Trace, load, parse_bytes};
+use nandu_trace::{Arrival, LoadOptions, Origin, Trace, load, parse_bytes};
 use std::path::{Path, PathBuf};
 
 fn folder() -> Option<PathBuf> {
@@ -224,6 +224,38 @@ fn eight_real_drives_with_measured_service_times() {
         assert!((0..trace.records.len() - 1).all(|i| trace.gap_after(i).is_some()));
     }
     assert_eq!(files, 8);
+}
+
+#[test]
+fn every_recording_of_the_folder_is_known_and_nothing_else_is() {
+    let Some(folder) = folder() else { return };
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for place in [folder.clone(), folder.join("disksim-valid")] {
+        let files = std::fs::read_dir(place).unwrap().map(|e| e.unwrap().path());
+        paths.extend(files.filter(|p| p.extension().is_some_and(|e| e == "zst")));
+    }
+    paths.retain(|p| !p.to_string_lossy().contains(".parv"));
+    paths.sort();
+    let mut missing = String::new();
+    for path in &paths {
+        let trace = read(path);
+        let name = path.file_name().unwrap().to_string_lossy();
+        let expected = if name == "common.mqsim.zst" { Origin::StandIn } else { Origin::Real };
+        if trace.meta.origin != expected {
+            let (requests, hash) = (trace.records.len(), trace.content_hash());
+            missing.push_str(&format!("    real(\"{name}\", {requests}, \"{hash}\"),\n"));
+        }
+    }
+    assert!(missing.is_empty(), "not known:\n{missing}");
+    // The same requests are known in another form; without one of them they are not.
+    let trace = read(&folder.join("msr-wdev_1.csv.zst"));
+    let mut out = Vec::new();
+    write(&trace, by_name("msr").unwrap(), &mut out, Unsupported::Stop).unwrap();
+    let origin = |bytes: &[u8]| parse_bytes(None, bytes, LoadOptions::default()).unwrap().meta.origin;
+    assert_eq!(origin(&out), Origin::Real);
+    let cut = out.len() - 60;
+    let cut = cut + out[cut..].iter().position(|&b| b == b'\n').unwrap();
+    assert_eq!(origin(&out[..cut]), Origin::Unknown);
 }
 
 #[test]

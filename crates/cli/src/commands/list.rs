@@ -162,11 +162,12 @@ fn readable(key: &str, value: &Value, schema: &Value) -> String {
 }
 
 fn formats() -> Table {
-    let mut table = Table::new(["<format", "<written", "<what it is"]);
+    let mut table = Table::new(["<format", "<written", "<tried on", "<what it is"]);
     for format in FORMATS {
         table.row([
             format.name.into(),
             if writable(format) { "yes".into() } else { "no".into() },
+            format.tried.name().into(),
             format.summary.into(),
         ]);
     }
@@ -245,7 +246,7 @@ fn as_json(what: Listed) -> Value {
             .collect(),
         Listed::Formats => FORMATS
             .iter()
-            .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f) }))
+            .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f), "tried_on": f.tried.name() }))
             .collect(),
         Listed::Plants => builtin()
             .plants()

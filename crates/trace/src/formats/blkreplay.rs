@@ -1,11 +1,12 @@
 //! blkreplay `.load`: `seconds ; sector ; sectors ; R|W ; replay delay ; replay duration`.
 //!
 //! Sectors of 512 B, seconds with up to nine decimals, blanks around the semicolons. Free text stands before the line
-//! `start ; sector; length ; op ; ...`; everything up to it is passed over. RA is a read ahead, read as a read. The
+//! `start ; sector; length ; op ; ...`; everything up to it is passed over, also in the middle, where files were joined:
+//! there a line that begins with no digit begins such a text, and it is an error when no `start` line ends it. RA is a read ahead, read as a read. The
 //! last two fields are a replay's own results and are ignored. One device, one stream. Source: the header of the
 //! files published with blkreplay (Thomas Schoebel-Theuer).
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -18,6 +19,7 @@ pub static FORMAT: Format = Format {
     name: "blkreplay",
     summary: "blkreplay .load: seconds ; sector(512 B) ; sectors ; R|W ; delay ; duration",
     example: "0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0",
+    tried: Tried::Recordings,
     sniff: reads_most::<BlkReplay>,
     note: no_note,
     kind: Kind::Text { parse: drive::<BlkReplay> },
@@ -31,9 +33,13 @@ pub static FORMAT: Format = Format {
     }),
 };
 
+const START_LINE: &str = "a line `start ; sector; length ; op` behind it, as at the start of a file";
+
 #[derive(Default)]
 struct BlkReplay {
     header_seen: bool,
+    /// Text in the middle, after requests, that no `start` line has ended yet.
+    within: bool,
 }
 
 /// Takes `;` with blanks on both sides.
@@ -49,13 +55,17 @@ impl LineParser for BlkReplay {
     #[inline(always)]
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
+        c.blanks();
+        if self.header_seen && !c.peek().is_ascii_digit() && !matches!(c.peek(), b'\n' | b'\r') {
+            (self.header_seen, self.within) = (false, true);
+        }
         if !self.header_seen {
             let line = c.rest_of_line().trim_ascii();
             self.header_seen = line.strip_prefix(b"start").is_some_and(|l| l.trim_ascii().starts_with(b";"));
+            self.within &= !self.header_seen;
             c.skip_line();
             return Ok(());
         }
-        c.blanks();
         let time = c.time(1_000_000_000, "start (s)")?;
         semicolon(c, "sector (512 B)")?;
         let offset_sectors = c.uint("sector (512 B)")?;
@@ -80,6 +90,13 @@ impl LineParser for BlkReplay {
         let time_ns = out.nanos(time);
         out.push(start, Line { time_ns, op, fua: false, offset_sectors, len_sectors, stream })
     }
+
+    fn end(&mut self, _out: &mut Builder) -> Result<(), Fault> {
+        match self.within {
+            true => Err(Fault { at: 0, field: "text among requests", why: Why::Expected(START_LINE) }),
+            false => Ok(()),
+        }
+    }
 }
 
 fn write_row(row: &Row<'_>, out: &mut Vec<u8>) {
@@ -102,5 +119,17 @@ mod tests {
         assert_eq!(t.meta.format, "blkreplay");
         assert_eq!((t.records[0].offset_sectors(), t.records[0].op()), (37_766_853, Op::Write));
         assert_eq!((t.records[1].time().0, t.records[1].op()), (449_518_165, Op::Read));
+    }
+
+    #[test]
+    fn a_header_in_the_middle_passes() {
+        let head = "made by\n2012\nstart ; sector; length ; op ;\n";
+        let text = format!("{head}0.0 ; 8 ; 8 ; W ; 0.0 ; 0.0\n{head}1.0 ; 16 ; 8 ; R ; 0.0 ; 0.0\n");
+        let t = parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap();
+        assert_eq!((t.records.len(), t.span().0), (2, 1_000_000_000));
+        let e =
+            parse_bytes(None, format!("{text}oops\n3.0 ; 1 ; 1 ; W\n").as_bytes(), LoadOptions::default());
+        let e = e.unwrap_err().to_string();
+        assert!(e.contains(":10:") && e.contains("start ; sector"), "{e}");
     }
 }

@@ -4,7 +4,7 @@
 //! device number becomes the stream. Without a decimal point the line is the MQSim form, so the point is required to
 //! recognise the format, not to read it. Source: DiskSim 4.0 manual, section 3.4.1, default trace format.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -17,6 +17,7 @@ pub static FORMAT: Format = Format {
     name: "disksim",
     summary: "DiskSim ASCII: time(ms) device block(512 B) blocks flags(hex, bit 0 = read)",
     example: "5265.313 0 6357144 8 0",
+    tried: Tried::Recordings,
     sniff,
     note: no_note,
     kind: Kind::Text { parse: drive::<DiskSim> },

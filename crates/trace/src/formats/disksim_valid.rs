@@ -6,7 +6,7 @@
 //! nanosecond are rounded and counted. The label (Hit, Miss, Doub, Trip: what the drive's buffer did) is not kept.
 //! Source: DiskSim's validation folder, replayed by its synchronous validation mode.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -19,6 +19,7 @@ pub static FORMAT: Format = Format {
     name: "disksim-valid",
     summary: "DiskSim validation, closed loop: R|W label LBN(512 B) blocks service(us) gap(us)",
     example: "W Hit 4583176 4 663.00000 45422.00000",
+    tried: Tried::Recordings,
     sniff: reads_most::<DiskSimValid>,
     note: no_note,
     kind: Kind::Text { parse: drive::<DiskSimValid> },

@@ -4,7 +4,7 @@
 //! (FAST '18), `src/exec/params/workload`, trace file definition in its README. The device number becomes the stream.
 //! The [`super::msps`] files have the same columns with a time in us; its file states how the two are told apart.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::{Cursor, TEN_POWERS, leading_value, no_digits};
 use crate::error::{Fault, Why};
@@ -17,6 +17,7 @@ pub static FORMAT: Format = Format {
     name: "mqsim",
     summary: "MQSim/SSDSim ASCII: time(ns) device LBA(512 B) sectors op(1=read)",
     example: "106134 0 1937368 8 0",
+    tried: Tried::Recordings,
     sniff: reads_most::<FiveColumns<1>>,
     note: no_note,
     kind: Kind::Text { parse: drive::<FiveColumns<1>> },

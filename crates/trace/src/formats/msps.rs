@@ -7,7 +7,7 @@
 //! Source: SNIA IOTTA, Microsoft Production Server (IISWC '08); the reduction is SSDSim's.
 
 use super::mqsim::FiveColumns;
-use super::{Format, Kind};
+use super::{Format, Kind, Tried};
 use crate::cursor::Cursor;
 use crate::load::{drive, reads_most};
 
@@ -16,6 +16,7 @@ pub static FORMAT: Format = Format {
     name: "msps",
     summary: "Microsoft Production Server .ascii: time(us) device LBA(512 B) sectors op(1=read)",
     example: "979 0 287641400 128 1",
+    tried: Tried::Recordings,
     sniff,
     note,
     kind: Kind::Text { parse: drive::<FiveColumns<1000>> },

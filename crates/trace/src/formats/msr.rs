@@ -4,7 +4,7 @@
 //! disk together become the stream, `hm_0`; the response time becomes the measured service time. A header line is
 //! passed over. Source: SNIA IOTTA, MSR Cambridge traces, "Write Off-Loading" (FAST '08).
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note, passes_header};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -17,6 +17,7 @@ pub static FORMAT: Format = Format {
     name: "msr",
     summary: "MSR Cambridge CSV: filetime(100 ns),host,disk,Read|Write,offset(B),size(B),response(100 ns)",
     example: "128166386783630075,hm,0,Write,3164164096,40960,2896",
+    tried: Tried::Recordings,
     sniff: reads_most::<Msr>,
     note: no_note,
     kind: Kind::Text { parse: drive::<Msr> },
@@ -31,20 +32,14 @@ pub static FORMAT: Format = Format {
 const UNIT_NS: u64 = 100;
 
 #[derive(Default)]
-struct Msr {
-    begun: bool,
-}
+struct Msr;
 
 impl LineParser for Msr {
     #[inline(always)]
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
-        if !self.begun {
-            self.begun = true;
-            if c.rest_of_line().starts_with(b"Timestamp,Hostname") {
-                c.skip_line();
-                return Ok(());
-            }
+        if passes_header(c, b"Timestamp,Hostname") {
+            return Ok(());
         }
         let time_ns = c.whole_time(UNIT_NS, "timestamp (100 ns)")?;
         c.separator(b',', "host")?;

@@ -4,7 +4,7 @@
 //! at a time: the trace is [`Arrival::OrderOnly`], replayed closed loop. Uneven extents are widened to whole sectors.
 //! The header line is passed over. Source: the NBD reference implementation's integrity test, decoded.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note, passes_header};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -18,6 +18,7 @@ pub static FORMAT: Format = Format {
     name: "nbd-integrity",
     summary: "NBD integrity test CSV, order only: seq,R|W|FLUSH|TRIM,fua,offset(B),length(B)",
     example: "1,W,0,0,130048",
+    tried: Tried::Recordings,
     sniff: reads_most::<NbdIntegrity>,
     note: no_note,
     kind: Kind::Text { parse: drive::<NbdIntegrity> },
@@ -32,21 +33,15 @@ pub static FORMAT: Format = Format {
 };
 
 #[derive(Default)]
-struct NbdIntegrity {
-    begun: bool,
-}
+struct NbdIntegrity;
 
 impl LineParser for NbdIntegrity {
     const ARRIVAL: Arrival = Arrival::OrderOnly;
 
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
-        if !self.begun {
-            self.begun = true;
-            if c.rest_of_line().starts_with(b"seq,") {
-                c.skip_line();
-                return Ok(());
-            }
+        if passes_header(c, b"seq,") {
+            return Ok(());
         }
         c.uint("seq")?;
         c.separator(b',', "op")?;

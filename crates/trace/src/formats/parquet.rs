@@ -17,7 +17,7 @@
 //! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
 //! the workspace aborts on a panic.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::error::{TraceError, Why};
 use crate::load::{BadLines, LoadOptions};
@@ -48,6 +48,7 @@ pub static FORMAT: Format = Format {
     name: "parquet",
     summary: "Parquet columns: time_ns, op, fua, offset_bytes, len_bytes, stream[, service_ns]",
     example: "time_ns=0, op=write, fua=false, offset_bytes=4096, len_bytes=8192, stream=0",
+    tried: Tried::Tool,
     sniff: |sample| sample.starts_with(MAGIC),
     note: no_note,
     kind: Kind::Parquet,
@@ -304,6 +305,7 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
     if let Some(start) = value("start_ns").and_then(|v| v.parse().ok()) {
         trace.meta.start_ns = trace.meta.start_ns.saturating_add(start);
     }
+    crate::known::name_origin(&mut trace);
     Ok(trace)
 }
 

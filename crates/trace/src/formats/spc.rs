@@ -4,7 +4,7 @@
 //! seconds with up to nine decimals. Further optional fields are ignored, as the specification allows. The ASU becomes
 //! the stream. Source: SPC Trace File Format Specification, revision 1.0.1.
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
 use crate::cursor::Cursor;
 use crate::error::{Fault, Why};
@@ -18,6 +18,7 @@ pub static FORMAT: Format = Format {
     name: "spc",
     summary: "SPC/UMass (Financial, WebSearch): ASU,LBA(512 B),bytes,r|w,seconds",
     example: "0,303567,3584,w,0.000000",
+    tried: Tried::Recordings,
     sniff: reads_most::<Spc>,
     note: no_note,
     kind: Kind::Text { parse: drive::<Spc> },

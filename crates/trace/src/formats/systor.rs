@@ -5,7 +5,7 @@
 //! time the measured service time; a line without one counts as 0. Source: SNIA IOTTA, "Understanding storage traffic
 //! characteristics on enterprise virtual desktop infrastructure" (SYSTOR '17).
 
-use super::{Format, Kind, no_note};
+use super::{Format, Kind, Tried, no_note, passes_header};
 use crate::builder::{Builder, Line};
 use crate::cursor::{Cursor, Nanos};
 use crate::error::{Fault, Why};
@@ -17,6 +17,7 @@ pub static FORMAT: Format = Format {
     name: "systor",
     summary: "SYSTOR '17 CSV: timestamp(s),response(s),R|W,LUN,offset(B),size(B)",
     example: "1455591804.310701000,0.006475000,R,0,203468398592,32768",
+    tried: Tried::Recordings,
     sniff: reads_most::<Systor>,
     note: no_note,
     kind: Kind::Text { parse: drive::<Systor> },
@@ -26,20 +27,14 @@ pub static FORMAT: Format = Format {
 const UNIT_NS: u64 = 1_000_000_000;
 
 #[derive(Default)]
-struct Systor {
-    begun: bool,
-}
+struct Systor;
 
 impl LineParser for Systor {
     #[inline(always)]
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
-        if !self.begun {
-            self.begun = true;
-            if c.rest_of_line().starts_with(b"Timestamp,Response") {
-                c.skip_line();
-                return Ok(());
-            }
+        if passes_header(c, b"Timestamp,Response") {
+            return Ok(());
         }
         let time = c.time(UNIT_NS, "timestamp (s)")?;
         c.separator(b',', "response (s)")?;

@@ -11,6 +11,7 @@ fn skip() -> LoadOptions {
 /// A line of the format as a file has it, with what must stand before it.
 fn with_header(f: &Format) -> String {
     match f.name {
+        "fio-iolog" => format!("fio version 3 iolog\n{}\n", f.example),
         "blkreplay" => format!("start ; sector; length ; op\n{}\n", f.example),
         _ => format!("{}\n", f.example),
     }
@@ -25,6 +26,24 @@ fn each_example_is_recognised_as_its_format() {
         // One line cannot tell us from ns, see msps.
         let expected = if f.name == "msps" { "mqsim" } else { f.name };
         assert_eq!(recognise(text.as_bytes()).map(|f| f.name), Some(expected));
+    }
+}
+
+#[test]
+fn a_header_that_is_repeated_passes() {
+    for (name, header) in [
+        ("msr", "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime"),
+        ("cloudphysics", "version,time,op,size,lbn"),
+        ("systor", "Timestamp,Response,IOType,LUN,Offset,Size"),
+        ("nbd-integrity", "seq,op,fua,offset,length"),
+        ("alibaba", "device_id,opcode,offset,length,timestamp"),
+        ("tencent-cbs", "Timestamp,Offset,Size,IOType,VolumeID"),
+        ("k5cloud", "ID,Timestamp,Type,Offset,Length"),
+    ] {
+        let line = by_name(name).unwrap().example;
+        let text = format!("{header}\n{line}\n{header}\n{line}\n");
+        let t = parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap();
+        assert_eq!((t.records.len(), t.meta.format.as_str()), (2, name));
     }
 }
 

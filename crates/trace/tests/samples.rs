@@ -1,0 +1,57 @@
+//! Files that the tools themselves wrote, or read: fio 3.33, blkparse 1.2.0.
+//!
+//! `fio-3.33*` were written by one run of fio (`rw=randrw`, 16 requests of 4 KiB, `fsync=4`, `thinktime=2ms`, `log_offset=1`,
+//! `write_iolog`). `made.blktrace.0` holds the events of `blktrace_api.h` as this project put them together, since recording needs a
+//! kernel that allows it; `blkparse-1.2.0.txt` is what blkparse printed of it.
+
+use nandu_base::Op;
+use nandu_trace::{LoadOptions, Origin, Trace, load};
+use std::path::Path;
+
+fn sample(name: &str) -> Trace {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
+    load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn fio_s_iolog_and_logs_hold_the_same_requests() {
+    let iolog = sample("fio-3.33.iolog");
+    assert_eq!((iolog.meta.format.as_str(), iolog.meta.origin), ("fio-iolog", Origin::Unknown));
+    // 16 requests and one sync; the think time of 2 ms makes at least 30 ms.
+    assert_eq!(iolog.records.len(), 17);
+    assert_eq!(iolog.records.iter().filter(|r| r.op() == Op::Flush).count(), 1);
+    assert!((30_000_000..100_000_000).contains(&iolog.span().0), "{}", iolog.span().0);
+    let plain = |t: &Trace| -> Vec<(Op, u64, u64)> {
+        let asked = t.records.iter().filter(|r| r.op() != Op::Flush);
+        asked.map(|r| (r.op(), r.offset().0, r.len().0)).collect()
+    };
+    for log in ["fio-3.33_lat.log", "fio-3.33_bw.log"] {
+        let log = sample(log);
+        assert_eq!(log.meta.format, "fio-log");
+        assert_eq!(plain(&log), plain(&iolog));
+        // Both clocks start with the job.
+        assert!(log.span().0.abs_diff(iolog.span().0) < 3_000_000, "{}", log.span().0);
+    }
+}
+
+#[test]
+fn blktrace_is_read_as_blkparse_prints_it() {
+    let (binary, text) = (sample("made.blktrace.0"), sample("blkparse-1.2.0.txt"));
+    assert_eq!((binary.meta.format.as_str(), text.meta.format.as_str()), ("blktrace", "blkparse"));
+    assert_eq!((&binary.records, &binary.streams), (&text.records, &text.streams));
+    // Nine queued requests, of which one is a flush with a write behind it.
+    let ops: Vec<(Op, bool)> = binary.records.iter().map(|r| (r.op(), r.fua())).collect();
+    let write = (Op::Write, false);
+    let expected = [
+        write,
+        (Op::Read, false),
+        (Op::Read, false),
+        write,
+        (Op::Trim, false),
+        (Op::Write, true),
+        (Op::Flush, false),
+    ];
+    assert_eq!(ops[..7], expected);
+    assert_eq!(ops[7..], [(Op::Flush, false), (Op::Write, true), write]);
+    assert_eq!(binary.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["8_0", "259_3"]);
+}
