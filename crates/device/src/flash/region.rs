@@ -26,7 +26,7 @@ pub struct RegionConfig {
 
 const NEXT_DOOR: Plant = Plant::new(
     "region.next-door",
-    "I-1",
+    "open",
     "reads that do not begin at the start of the area begin one page early",
 )
 .within("hybrid-on-one-chip");
