@@ -310,7 +310,7 @@ pub struct CompareArgs {
 pub struct ReproduceArgs {
     /// The paper; all of them without it
     pub paper: Option<String>,
-    /// Fewer requests: seconds instead of minutes, and coarser figures
+    /// Fewer requests: seconds instead of minutes, and no verdict that the full form does not give
     #[arg(long)]
     pub quick: bool,
     /// Requests of each load, instead of the experiment's own number

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::format::three;
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::reproduce::expected::Verdict;
+use crate::reproduce::expected::{ClaimKind, Verdict};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::{self, Figure, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
@@ -33,9 +33,12 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         talk,
     };
-    let done: Vec<Reproduction> = papers.iter().map(|p| p.reproduce(&lab(p))).collect::<Result<_, _>>()?;
+    let form = Form::of(args);
+    let quick = form == Form::Quick;
+    let done: Vec<Reproduction> =
+        papers.iter().map(|p| p.reproduce(&lab(p), quick)).collect::<Result<_, _>>()?;
     if args.out.json {
-        output::print_json(&done.iter().map(Record::of).collect::<Vec<_>>())?;
+        output::print_json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())?;
     } else {
         for r in &done {
             output::print(&text(r))?;
@@ -69,27 +72,55 @@ fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How long a reproduction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Form {
+    /// The length that verdicts are about.
+    Full,
+    /// `--quick`: no verdict that the full form does not give.
+    Quick,
+    /// Any other length; verdicts are those of its own figures.
+    Other,
+}
+
+impl Form {
+    fn of(args: &ReproduceArgs) -> Form {
+        match (args.requests, args.quick) {
+            (Some(_), _) => Form::Other,
+            (None, true) => Form::Quick,
+            (None, false) => Form::Full,
+        }
+    }
+}
+
 /// A reproduction as JSON.
 #[derive(Serialize)]
 struct Record<'a> {
     schema: u32,
     paper: &'a str,
     title: &'a str,
+    written: &'a str,
+    form: Form,
     requests: u64,
     seed: u64,
+    counts: [Counts; 2],
     claims: &'a [Outcome],
     figures: &'a [Figure],
     tables: &'a [Sheet],
 }
 
 impl<'a> Record<'a> {
-    fn of(r: &'a Reproduction) -> Record<'a> {
+    fn of(r: &'a Reproduction, form: Form) -> Record<'a> {
         Record {
             schema: 1,
             paper: &r.expected.paper,
             title: &r.expected.title,
+            written: &r.expected.written,
+            form,
             requests: r.requests,
             seed: r.seed,
+            counts: ClaimKind::ALL.map(|kind| Counts::of(&r.outcomes, kind)),
             claims: &r.outcomes,
             figures: &r.figures,
             tables: &r.tables,
@@ -97,25 +128,60 @@ impl<'a> Record<'a> {
     }
 }
 
+/// How many claims of a kind came out how.
+#[derive(Serialize)]
+struct Counts {
+    kind: ClaimKind,
+    reproduced: usize,
+    direction_only: usize,
+    not_reproduced: usize,
+    not_measured: usize,
+}
+
+impl Counts {
+    fn of(outcomes: &[Outcome], kind: ClaimKind) -> Counts {
+        let count = |v: Verdict| outcomes.iter().filter(|o| o.kind == kind && o.verdict == v).count();
+        Counts {
+            kind,
+            reproduced: count(Verdict::Reproduced),
+            direction_only: count(Verdict::DirectionOnly),
+            not_reproduced: count(Verdict::NotReproduced),
+            not_measured: count(Verdict::NotMeasured),
+        }
+    }
+
+    fn words(&self) -> String {
+        let Counts { kind, reproduced, direction_only, not_reproduced, not_measured } = self;
+        format!(
+            "{}: {reproduced} reproduced, {direction_only} direction only, {not_reproduced} not reproduced, \
+             {not_measured} not measured\n",
+            kind.words()
+        )
+    }
+}
+
 fn text(r: &Reproduction) -> String {
+    let kinds = ClaimKind::ALL.into_iter().filter(|kind| r.outcomes.iter().any(|o| o.kind == *kind));
+    let tables = kinds.clone().map(|kind| format!("{}\n{}\n", kind.words(), table(&r.outcomes, kind)));
+    let counts = kinds.map(|kind| Counts::of(&r.outcomes, kind).words());
     format!(
-        "{}\n{}\n\n{}\n{}\n{}{}; {} requests for each load, seed {}\n",
+        "{}\n{}\n\n{}{}\n{}{}{} requests for each load, seed {}\n",
         r.expected.title,
         r.expected.question,
-        table(&r.outcomes),
+        tables.collect::<String>(),
         reasons(&r.outcomes),
         r.tables.iter().map(sheet).collect::<String>(),
-        summary(&r.outcomes),
+        counts.collect::<String>(),
         crate::format::count(r.requests),
         r.seed
     )
 }
 
-/// The claims, one a row.
-pub fn table(outcomes: &[Outcome]) -> Table {
+/// The claims of a kind, one a row.
+fn table(outcomes: &[Outcome], kind: ClaimKind) -> Table {
     let heads = ["<claim", "<case", "claimed", "measured", "<unit", "<verdict", "<load"];
     let mut table = Table::new(heads);
-    for o in outcomes {
+    for o in outcomes.iter().filter(|o| o.kind == kind) {
         table.row([
             o.claim.id.clone(),
             o.claim.case.clone(),
@@ -148,11 +214,4 @@ fn reasons(outcomes: &[Outcome]) -> String {
 /// A measured figure with three digits; differences may be below zero.
 fn figure(value: f64) -> String {
     if value < 0.0 { format!("-{}", three(-value)) } else { three(value) }
-}
-
-/// How many claims came out how.
-pub fn summary(outcomes: &[Outcome]) -> String {
-    let all = [Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotReproduced, Verdict::NotMeasured];
-    let count = |v: Verdict| outcomes.iter().filter(|o| o.verdict == v).count();
-    all.map(|v| format!("{} {}", count(v), v.words())).join(", ")
 }

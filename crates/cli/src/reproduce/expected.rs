@@ -26,6 +26,9 @@ pub struct Claim {
     pub id: String,
     /// Which case of it.
     pub case: String,
+    /// The case is not the paper's, although the claim is: another scheduler beside those that it names, for example.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ours: bool,
     /// Section or figure of the paper.
     #[serde(rename = "where")]
     pub place: String,
@@ -41,6 +44,29 @@ pub struct Claim {
     pub direction: Option<Bounds>,
     /// Why the bounds are where they are.
     pub tolerance: String,
+}
+
+/// Whose claim it is. The two are counted apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimKind {
+    /// The paper says it.
+    Paper,
+    /// We say it: of a weakness, of a choice that the paper leaves open, or of what the paper does not compare with.
+    Bet,
+}
+
+impl ClaimKind {
+    /// Both, in the order of tables.
+    pub const ALL: [ClaimKind; 2] = [ClaimKind::Paper, ClaimKind::Bet];
+
+    /// The words of tables.
+    pub fn words(self) -> &'static str {
+        match self {
+            ClaimKind::Paper => "claims of the paper",
+            ClaimKind::Bet => "own bets",
+        }
+    }
 }
 
 /// From a least to a most figure, both included; `None` is unbounded.
@@ -64,7 +90,7 @@ pub enum Verdict {
     DirectionOnly,
     /// Neither.
     NotReproduced,
-    /// Not tried.
+    /// Not tried, or nothing in the run could have told the claim from its opposite.
     NotMeasured,
 }
 
@@ -81,6 +107,11 @@ impl Verdict {
 }
 
 impl Claim {
+    /// Whose it is: the paper's claims have numbers that begin with C.
+    pub fn kind(&self) -> ClaimKind {
+        if self.id.starts_with('C') && !self.ours { ClaimKind::Paper } else { ClaimKind::Bet }
+    }
+
     /// The verdict on a measured figure.
     pub fn verdict(&self, value: Option<f64>) -> Verdict {
         match value {
@@ -101,6 +132,7 @@ mod tests {
         let claim = Claim {
             id: "C0-0".into(),
             case: String::new(),
+            ours: false,
             place: String::new(),
             says: String::new(),
             unit: String::new(),
@@ -113,5 +145,8 @@ mod tests {
         let (yes, nearly, no) = (Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotReproduced);
         assert_eq!(verdicts, [yes, yes, nearly, nearly, no]);
         assert_eq!(claim.verdict(None), Verdict::NotMeasured);
+        assert_eq!(claim.kind(), ClaimKind::Paper);
+        assert_eq!(Claim { ours: true, ..claim.clone() }.kind(), ClaimKind::Bet);
+        assert_eq!(Claim { id: "W0-1".into(), ..claim }.kind(), ClaimKind::Bet);
     }
 }

@@ -3,6 +3,10 @@
 //! A paper is a folder in `experiments/` with its stack files and `expected.json`, which says what counts as reproduced
 //! and is written before the measurement, and a module here that measures. [`lab`] runs stacks, [`expected`] gives
 //! verdicts, [`page`] draws the figures again.
+//!
+//! A figure of which nothing in the run could have made another one has no verdict ([`Measured::moot`]). Nor has a figure of the
+//! quick form where the full form says otherwise: `full-only.json` of the experiment lists these; `cargo xtask results` writes it
+//! from a run of each form.
 
 pub mod expected;
 mod hetero_mirroring;
@@ -15,7 +19,7 @@ mod tpc_ftl;
 mod watch;
 
 use crate::failure::Failure;
-use expected::{Claim, Expected, Verdict};
+use expected::{Claim, ClaimKind, Expected, Verdict};
 use lab::Lab;
 use nandu_base::registry::nearest;
 use serde::Serialize;
@@ -30,6 +34,8 @@ pub struct Paper {
     pub quick: u64,
     /// Its `expected.json`.
     expected: &'static str,
+    /// Its `full-only.json`: number and case of each claim on which the quick form has no verdict.
+    full_only: &'static str,
     /// Measures every claim.
     measure: fn(&Lab) -> Result<Findings, Failure>,
 }
@@ -54,6 +60,16 @@ pub struct Findings {
     pub tables: Vec<Sheet>,
 }
 
+impl Findings {
+    /// Unless it `could` have come out otherwise, what was measured last has no verdict; `why` ends the sentence "nothing
+    /// could have shown otherwise:".
+    pub fn moot_unless(&mut self, could: bool, why: &str) {
+        if let Some(last) = self.measured.last_mut().filter(|_| !could) {
+            last.moot = why.into();
+        }
+    }
+}
+
 /// A table without verdicts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sheet {
@@ -66,6 +82,7 @@ pub struct Sheet {
 }
 
 /// A figure that belongs to a claim.
+#[derive(Default)]
 pub struct Measured {
     /// The claim.
     pub id: &'static str,
@@ -77,6 +94,8 @@ pub struct Measured {
     pub origin: String,
     /// What explains the figure.
     pub reason: String,
+    /// Why nothing in the run could have made another figure; empty where something could.
+    pub moot: String,
 }
 
 /// How a figure is drawn.
@@ -112,10 +131,14 @@ pub struct Outcome {
     /// The claim.
     #[serde(flatten)]
     pub claim: Claim,
+    /// Whose it is.
+    pub kind: ClaimKind,
     /// The measured figure, in the claim's unit.
     pub measured: Option<f64>,
     /// How it came out.
     pub verdict: Verdict,
+    /// The verdict of this run by itself. In the quick form `verdict` is not given where the full form says otherwise.
+    pub by_itself: Verdict,
     /// `real` or `stand-in`.
     pub origin: String,
     /// What explains it.
@@ -154,33 +177,61 @@ impl Paper {
         serde_json::from_str(self.expected).expect("an experiment that ships is well formed")
     }
 
-    /// Measures every claim.
-    pub fn reproduce(&self, lab: &Lab) -> Result<Reproduction, Failure> {
+    /// Number and case of each claim on which the quick form has no verdict.
+    fn full_only(&self) -> Vec<(String, String)> {
+        serde_json::from_str(self.full_only).expect("an experiment that ships is well formed")
+    }
+
+    /// Measures every claim; `quick` says that this is the quick form.
+    pub fn reproduce(&self, lab: &Lab, quick: bool) -> Result<Reproduction, Failure> {
         let expected = self.expected();
         let Findings { measured, figures, tables } = (self.measure)(lab)?;
         for m in &measured {
             let known = expected.claims.iter().any(|c| c.id == m.id && c.case == m.case);
             assert!(known, "{} {} is measured but not in expected.json", m.id, m.case);
         }
-        let outcomes = expected.claims.iter().map(|claim| outcome(claim, &measured)).collect();
+        let full_only = if quick { self.full_only() } else { Vec::new() };
+        let outcomes = expected.claims.iter().map(|claim| {
+            let open = full_only.iter().any(|(id, case)| *id == claim.id && *case == claim.case);
+            outcome(claim, &measured, open)
+        });
+        let outcomes = outcomes.collect();
         Ok(Reproduction { expected, requests: lab.requests, seed: lab.seed, outcomes, figures, tables })
     }
 }
 
-fn outcome(claim: &Claim, measured: &[Measured]) -> Outcome {
+/// A claim and what was found of it; `open` where this form is too short to tell.
+fn outcome(claim: &Claim, measured: &[Measured], open: bool) -> Outcome {
     let found = measured.iter().find(|m| m.id == claim.id && m.case == claim.case);
-    let value = found.and_then(|m| m.value);
+    let value = found.and_then(|m| m.value).filter(|v| v.is_finite());
+    let moot = found.map_or("", |m| m.moot.as_str());
+    let by_itself = claim.verdict(value.filter(|_| moot.is_empty()));
+    // A file is the same in both forms.
+    let generated = found.is_none_or(|m| ["", "stand-in"].contains(&m.origin.as_str()));
+    let open = open && generated && by_itself != Verdict::NotMeasured;
+    let reason = match found {
+        Some(m) => m.reason.clone(),
+        None if claim.reproduced.is_some() => "the trace is not at hand".into(),
+        None => "nothing here measures it".into(),
+    };
+    let reason = match (open, moot) {
+        (true, _) => join("only the full form can tell", &reason),
+        (false, "") => reason,
+        (false, why) => join(&format!("nothing could have shown otherwise: {why}"), &reason),
+    };
     Outcome {
         claim: claim.clone(),
+        kind: claim.kind(),
         measured: value,
-        verdict: claim.verdict(value),
+        verdict: if open { Verdict::NotMeasured } else { by_itself },
+        by_itself,
         origin: found.map_or_else(String::new, |m| m.origin.clone()),
-        reason: match found {
-            Some(m) => m.reason.clone(),
-            None if claim.reproduced.is_some() => "the trace is not at hand".into(),
-            None => "nothing here measures it".into(),
-        },
+        reason,
     }
+}
+
+fn join(first: &str, second: &str) -> String {
+    if second.is_empty() { first.into() } else { format!("{first}; {second}") }
 }
 
 #[cfg(test)]
@@ -197,6 +248,41 @@ mod tests {
                 assert_eq!(expected.claims.iter().filter(same).count(), 1, "{} {}", claim.id, claim.case);
                 assert_eq!(claim.reproduced.is_some(), claim.direction.is_some(), "{}", claim.id);
             }
+            for (id, case) in paper.full_only() {
+                let known = expected.claims.iter().any(|c| c.id == id && c.case == case);
+                assert!(known, "{}: {id} {case} is in full-only.json and no claim", paper.name);
+            }
         }
+    }
+
+    #[test]
+    fn what_could_not_fail_and_what_is_too_short_has_no_verdict() {
+        let claim = PAPERS[0].expected().claims.remove(0);
+        let least = claim.reproduced.and_then(|b| b.0).expect("C0-4 has a least figure");
+        let (id, case) = ("C0-4", claim.case.clone());
+        assert_eq!(claim.id, id);
+        let mut found = Findings::default();
+        let value = Some(least + 1.0);
+        let reason = String::from("so it is");
+        found.measured.push(Measured {
+            id,
+            case,
+            value,
+            origin: "stand-in".into(),
+            reason,
+            ..Measured::default()
+        });
+        let of = |found: &Findings, open| {
+            let o = outcome(&claim, &found.measured, open);
+            (o.verdict, o.by_itself, o.reason)
+        };
+        let (yes, none) = (Verdict::Reproduced, Verdict::NotMeasured);
+        assert_eq!(of(&found, false), (yes, yes, "so it is".into()));
+        assert_eq!(of(&found, true), (none, yes, "only the full form can tell; so it is".into()));
+        found.moot_unless(true, "never said");
+        assert_eq!(of(&found, false).0, yes);
+        found.moot_unless(false, "one block");
+        let why = "nothing could have shown otherwise: one block; so it is";
+        assert_eq!(of(&found, true), (none, none, why.into()));
     }
 }

@@ -1,6 +1,6 @@
 //! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
 
-use super::expected::Verdict;
+use super::expected::{ClaimKind, Verdict};
 use super::{Figure, Outcome, Reproduction, Shape, Sheet};
 use crate::failure::Failure;
 use crate::format::{count, three};
@@ -28,11 +28,15 @@ fn paper(r: &Reproduction) -> String {
         count(r.requests),
         r.seed
     );
+    let of = |(kind, heading): (ClaimKind, &str)| {
+        let outcomes: Vec<&Outcome> = r.outcomes.iter().filter(|o| o.kind == kind).collect();
+        if outcomes.is_empty() { String::new() } else { section(heading, &claims(&outcomes)) }
+    };
+    let both = [(ClaimKind::Paper, "Claims of the paper"), (ClaimKind::Bet, "Own bets")].map(of).concat();
     format!(
-        "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}{tables}{figures}",
+        "<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{both}{tables}{figures}",
         escape(&r.expected.title),
         escape(&lead),
-        section("Claims", &claims(&r.outcomes))
     )
 }
 
@@ -57,7 +61,7 @@ fn sheet(table: &Sheet) -> String {
     )
 }
 
-fn claims(outcomes: &[Outcome]) -> String {
+fn claims(outcomes: &[&Outcome]) -> String {
     let heads = [
         "claim",
         "case",

@@ -21,6 +21,7 @@ pub const PAPER: Paper = Paper {
     requests: 10_000,
     quick: 3_000,
     expected: include_str!("../../../../../experiments/01-hetero-mirroring/expected.json"),
+    full_only: include_str!("../../../../../experiments/01-hetero-mirroring/full-only.json"),
     measure,
 };
 
@@ -108,7 +109,7 @@ fn counter(r: &RunResult, device: &str, name: &str) -> u64 {
 
 fn measured(id: &'static str, case: &str, value: f64, from: &RunResult, reason: String) -> Measured {
     let origin = from.provenance.workloads.first().map_or_else(String::new, |w| w.origin.clone());
-    Measured { id, case: case.into(), value: Some(value), origin, reason }
+    Measured { id, case: case.into(), value: Some(value), origin, reason, ..Measured::default() }
 }
 
 /// How much larger `a` is than `b`, in percent.
@@ -134,7 +135,7 @@ mod tests {
         assert!(pair.agree >= 599, "{} of 600 writes take the mirror as long as its slower leg", pair.agree);
     }
 
-    /// A small part of the whole: what needs no long load comes out as in `docs/claims.md`.
+    /// A small part of the whole: what needs no long load comes out as in the experiment's `RESULTS.md`.
     #[test]
     fn claims_that_need_no_long_load_get_their_verdicts() {
         let mut found = Findings::default();

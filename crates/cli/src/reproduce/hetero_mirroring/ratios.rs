@@ -26,6 +26,7 @@ pub(super) fn measure(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(
     let twice = largest(&busy, drive, "C1-8", found);
     let reason = format!("{twice:.1} against {once:.1}");
     found.measured.push(measured("C1-8", &drive.case("twice the load"), twice / once, &busy.result, reason));
+    found.moot_unless(once > 0.0, "the drive is never the slower leg");
     for (case, pair) in [("100/s", &calm), ("200/s", &busy)] {
         frozen(&drive.case(case), pair, found);
         within(&drive.case(case), pair, found);
@@ -92,6 +93,7 @@ fn largest(pair: &Pair, drive: Drive, id: &'static str, found: &mut Findings) ->
     let reason = format!("{flash} writes on which the drive is slower, {disk} on which the disk is");
     let share = flash as f64 * 100.0 / (flash + disk).max(1) as f64;
     found.measured.push(measured(id, &drive.case("whose fault"), share, &pair.result, reason));
+    found.moot_unless(flash + disk > 0, "no write is 10 times as long on one leg as on the other");
     let (figure, load) = if id == "C1-7" { (9, 100) } else { (10, 200) };
     found.figures.push(Figure {
         shape: Shape::Bars,
@@ -121,14 +123,14 @@ fn frozen(case: &str, pair: &Pair, found: &mut Findings) {
     let slow = |n: usize| [pair.ssd[n] > limits[0], pair.disk[n] > limits[1]];
     let all: Vec<[bool; 2]> = (0..pair.ssd.len()).map(slow).collect();
     let both = all.iter().filter(|s| s[0] && s[1]).count();
+    let [drive, disk] = [0, 1].map(|leg| all.iter().filter(|s| s[leg]).count());
     let reason = format!(
-        "{} slow on the drive, {} on the disk; medians {} and {}",
-        all.iter().filter(|s| s[0]).count(),
-        all.iter().filter(|s| s[1]).count(),
+        "{drive} slow on the drive, {disk} on the disk; medians {} and {}",
         median(&pair.ssd),
         median(&pair.disk),
     );
     found.measured.push(measured("C1-9", case, both as f64, &pair.result, reason));
+    found.moot_unless(drive > 0 && disk > 0, "one of the legs has no slow write at all");
 }
 
 /// Percent of writes that the slower leg has within `tenths` tenths of the faster leg's time after it.
@@ -183,16 +185,12 @@ fn streams(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure>
     let reason = format!("{:.1} % after a slow one, {:.2} % of all", after * 100.0, any * 100.0);
     let times_as = if count > 0 { after / any } else { 0.0 };
     found.measured.push(measured("C1-14", &drive.case("clustered"), times_as, &run.result, reason));
+    found.moot_unless(count > 0, "no write is slow");
     let longest = times.iter().copied().max().unwrap_or(Span::ZERO);
-    let held = Span(counter(&run.result, "ssd", "write_held_longest_ns"));
-    let reason = format!("the drive itself held a write for {held} at most");
-    found.measured.push(measured(
-        "C1-14",
-        &drive.case("longest"),
-        longest.0 as f64 / 1e9,
-        &run.result,
-        reason,
-    ));
+    let held = counter(&run.result, "ssd", "write_held_longest_ns");
+    let reason = format!("the drive's own part; with the wait before it {longest}");
+    let case = drive.case("longest");
+    found.measured.push(measured("C1-14", &case, held as f64 / 1e9, &run.result, reason));
     found.figures.push(Figure {
         shape: Shape::Bars,
         title: drive.case("Fig 4: response of single writes, the drive alone, 100 writes/s"),

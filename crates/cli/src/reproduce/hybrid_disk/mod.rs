@@ -18,6 +18,7 @@ pub const PAPER: Paper = Paper {
     requests: 400_000,
     quick: 20_000,
     expected: include_str!("../../../../../experiments/04-hybrid-disk/expected.json"),
+    full_only: include_str!("../../../../../experiments/04-hybrid-disk/full-only.json"),
     measure,
 };
 

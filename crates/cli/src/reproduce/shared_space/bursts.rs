@@ -9,7 +9,9 @@
 //! while nobody asks for anything. So pairs in phases also run with collection in idle time, on both sides.
 
 use super::pair::{BETA, Collection, PAIRS, Pair, Unit, Way, counter};
-use super::verdicts::{PROPOSAL, against, in_words, more, put, sides, tenants};
+use super::verdicts::{
+    NOTHING_FORCED, NOTHING_LENT, PROPOSAL, against, differ, in_words, lent, more, put, sides, tenants,
+};
 use crate::failure::Failure;
 use crate::reproduce::Findings;
 use crate::reproduce::lab::Lab;
@@ -57,6 +59,8 @@ fn collection(pairs: &[Pair], found: &mut Findings) {
     let gained = against(pairs, WIDE, Way::Shared(BETA), Way::Adaptive, Collection::gained);
     let reason = in_words(pairs, gained.as_deref(), 0, per_second);
     put(found, "W3-3", "bursts, adaptive", gained.as_deref().map(more), pairs, reason);
+    let moved = differ(pairs, WIDE, Way::Shared(BETA), Way::Adaptive);
+    found.moot_unless(moved, "what is lent is bounded before beta, and every figure is that of a fixed beta");
 
     let life = |p: &Pair| Some((per_erase(p.result(WIDE, Way::Vssd))?, per_erase(p.result(WIDE, PROPOSAL))?));
     let life: Option<Vec<_>> = pairs.iter().map(life).collect();
@@ -92,6 +96,7 @@ fn hosts(case: &str, base: Way, way: Way, pairs: &[Pair], found: &mut Findings) 
     let worst = ratios.iter().map(|r| r.1).fold(f64::MIN, f64::max);
     let words: Vec<String> = ratios.iter().map(|(load, ratio)| format!("{load} {ratio:.3}")).collect();
     put(found, "C3-4", case, Some(worst), pairs, words.join(", "));
+    found.moot_unless(lent(pairs, WIDE, way) > 0, NOTHING_LENT);
 }
 
 /// How many collections were forced for each unit that was demanded back.
@@ -104,6 +109,7 @@ fn give_back(case: &str, pairs: &[Pair], found: &mut Findings) {
         sum("units_lent")
     );
     put(found, "W3-2", case, value, pairs, reason);
+    found.moot_unless(forced > 0, NOTHING_FORCED);
 }
 
 /// What the neighbour of the adversary notices.

@@ -24,6 +24,7 @@ pub const PAPER: Paper = Paper {
     requests: 300_000,
     quick: 60_000,
     expected: include_str!("../../../../../experiments/03-shared-space/expected.json"),
+    full_only: include_str!("../../../../../experiments/03-shared-space/full-only.json"),
     measure,
 };
 

@@ -27,8 +27,8 @@ fn put(found: &mut Findings, id: &'static str, case: &str, value: f64, reason: S
         id,
         case: case.into(),
         value: Some(value),
-        origin: String::new(),
         reason,
+        ..Measured::default()
     });
 }
 

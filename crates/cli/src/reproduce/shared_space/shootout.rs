@@ -68,7 +68,7 @@ pub fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let results = run(lab)?;
     let mut put = |case: &str, value: Option<f64>, reason: String| {
         let (case, origin) = (case.into(), "stand-in".into());
-        found.measured.push(Measured { id: "C3-11", case, value, origin, reason });
+        found.measured.push(Measured { id: "C3-11", case, value, origin, reason, ..Measured::default() });
     };
     let speed = |name: &str| results[name].bytes_per_second as f64;
     for (case, other) in [("CFFQ / CFQ", "CFQ"), ("CFFQ / FIFO", "FIFO")] {
