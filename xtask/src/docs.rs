@@ -324,6 +324,54 @@ fn difference(was: &str, is: &str) -> Option<u32> {
     (2 * common >= all).then(|| ((all - common.min(all)) * WHOLE / all.max(1)).max(1))
 }
 
+/// Every link to a file of the checkout leads to that file, and to a heading of it where it names one.
+pub fn links() -> End {
+    let root = root();
+    let mut files = markdown_files();
+    files.extend(["CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    let wrong: Vec<String> = files.iter().flat_map(|file| broken(file)).collect();
+    if wrong.is_empty() { End::Passed } else { End::Failed(wrong.join("; ")) }
+}
+
+fn broken(file: &Path) -> Vec<String> {
+    let here = file.parent().unwrap_or(Path::new("."));
+    let mut out = Vec::new();
+    for target in targets(&read(file)) {
+        let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        if path.contains("://") {
+            continue;
+        }
+        let to = if path.is_empty() { file.to_path_buf() } else { here.join(path) };
+        if !to.exists() || (!anchor.is_empty() && !anchors(&read(&to)).any(|a| a == anchor)) {
+            out.push(format!("{}: {target} leads nowhere", shown(file)));
+        }
+    }
+    out
+}
+
+/// What a page links to, outside of code.
+fn targets(text: &str) -> Vec<String> {
+    let mut inside = false;
+    let prose = text.lines().filter(|line| {
+        let fence = line.starts_with("```");
+        inside ^= fence;
+        !inside && !fence
+    });
+    let text: String = prose.map(|line| format!("{line}\n")).collect();
+    let text: String = text.split('`').step_by(2).collect();
+    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_string()).collect()
+}
+
+/// Anchors of a page's headings, as renderers name them.
+fn anchors(text: &str) -> impl Iterator<Item = String> + '_ {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,6 +420,14 @@ mod tests {
         assert_eq!(laid(&["head", "one    4 ms", "three  4 ms"], &now), now);
         assert_eq!(laid(&now, &["head", "three  4 ms"]), ["head", "three  4 ms"]);
         assert_eq!(laid(&["gone entirely"], &["something else"]), ["something else"]);
+    }
+
+    #[test]
+    fn links_are_those_of_the_prose_and_headings_have_anchors() {
+        let text = "a [b](c.md#d) and `[x](y)`\n```sh\n[e](f)\n```\n[g](#h)\n";
+        assert_eq!(targets(text), ["c.md#d", "#h"]);
+        let text = "# One\n## What *comes* out, and `why` (C1-1)\n";
+        assert_eq!(anchors(text).collect::<Vec<_>>(), ["one", "what-comes-out-and-why-c1-1"]);
     }
 
     #[test]

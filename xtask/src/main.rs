@@ -5,7 +5,9 @@
 mod bench;
 mod docs;
 mod fuzz;
+mod json;
 mod mutants;
+mod results;
 mod steps;
 mod test;
 mod tools;
@@ -17,6 +19,8 @@ cargo xtask test  [--require tools] [--quick]   everything that must hold before
 cargo xtask bench [--gate]                      the speed goals, measured
 cargo xtask docs  [--update] [--no-build] [FILE...]
                                                 the documented commands alone
+cargo xtask results [--no-build] [--index] [PAPER...]
+                                                claims of papers, measured anew: RESULTS.md and docs/claims.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file or nbd
@@ -28,6 +32,9 @@ test   installs what it needs (on Debian as root; elsewhere only Python parts, u
 docs   builds the released program, runs the commands that are documented in README.md, docs/ and experiments/, and compares.
        --update          puts what they print now in place of what is printed there; lines of three dots stay
        --no-build        the program is taken as it lies in target/dist
+results  builds the released program, runs both forms of each paper (five minutes of processor time for all), and writes RESULTS.md and
+       full-only.json of the experiment, and the verdicts of docs/claims.md.
+       --index           only docs/claims.md, from the pages as they are
 ";
 
 fn main() -> ExitCode {
@@ -44,6 +51,7 @@ fn main() -> ExitCode {
         },
         ["fuzz", words @ ..] => fuzz::run(words).unwrap_or_else(|word| usage(&word)),
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
+        ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a push.
 
 use crate::docs;
+use crate::results;
 use crate::steps::{End, Steps, command, has, released, root, run, target_dir};
 use crate::tools;
 use std::process::{Command, ExitCode};
@@ -42,6 +43,8 @@ pub fn all(options: &Options) -> ExitCode {
     let mut steps = Steps::new(options.require_tools);
     steps.step("tools", tools::install);
     steps.step("format", || run(command("cargo fmt --all --check")));
+    steps.step("index of claims", results::check_index);
+    steps.step("links of the documents", docs::links);
     steps.step("lints", || run(command("cargo clippy --workspace --all-targets --quiet -- -D warnings")));
     steps.step("tests", || {
         let mut tests = command("cargo test --workspace --quiet");
@@ -61,6 +64,7 @@ pub fn all(options: &Options) -> ExitCode {
             run(command("cargo build --quiet --profile dist --package nandu"))
         });
         steps.step("documented commands", docs::check);
+        steps.step("quick forms of the papers", results::check_quick);
         steps.step("stack files against the schema", schema);
         steps.step("seeds of the verified simulation", seeds);
         steps.step("planted faults", plants);
