@@ -1,6 +1,7 @@
 //! Arrays: machines that make one device out of several, or of a part.
 
 pub mod concat;
+pub mod integrity;
 mod legs;
 mod locks;
 pub mod member;

@@ -52,6 +52,20 @@ pub enum Notice {
         /// Blocks that could not be compared, nor made from the other legs.
         unreadable: u64,
     },
+    /// What was read does not have the checksum that belongs to it, and is not handed out.
+    Mismatch {
+        /// Its first byte.
+        at: ByteOffset,
+        /// Bytes of it.
+        len: ByteLen,
+    },
+    /// Regions were being written when the device stopped: their checksums were made anew from what is there.
+    Retaken {
+        /// How many.
+        regions: u64,
+        /// Blocks in them that differed from their old checksum: what was in flight, and what was damaged since.
+        differing: u64,
+    },
     /// A child that came back is not taken: what it holds does not allow it.
     Refused(u8),
 }

@@ -162,6 +162,17 @@ impl Disk {
         }
     }
 
+    /// One bit of a record's sector turns over; a sector that was never written is zeros.
+    pub fn flip_record(&mut self, sector: u64, bit: u64) {
+        let mut bytes = [0; SECTOR as usize];
+        if let Cell::Bytes(found) = self.now(sector) {
+            bytes = **found;
+        }
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+        self.cache.remove(&sector);
+        self.durable.insert(sector, Cell::Bytes(Arc::new(bytes)));
+    }
+
     /// A sector of a record becomes rubbish.
     pub fn scribble(&mut self, sector: u64) {
         self.durable.insert(sector, Cell::Bytes(Arc::new([0x5A; SECTOR as usize])));

@@ -41,6 +41,10 @@ pub trait Subject: Clone {
     fn is_soiled(&self) -> bool;
     /// How many times slower than others leg `leg` is.
     fn slowness(&self, leg: usize) -> u64;
+    /// Sectors of which every request is a multiple.
+    fn unit(&self) -> u64 {
+        1
+    }
     /// Whether payloads and drives hold anything.
     fn content(&self) -> Content {
         Content::Stamps
@@ -474,8 +478,15 @@ impl<S: Subject> World<S> {
 
     /// When everything is quiet nobody holds a buffer.
     pub fn check_buffers(&mut self) {
+        if self.counter("scrub_is_active") == 0 {
+            self.check_quiet();
+        }
+    }
+
+    /// The same of an array that does not scrub.
+    pub fn check_quiet(&mut self) {
         let living = self.graph().pool.living();
-        if living != 0 && self.counter("scrub_is_active") == 0 {
+        if living != 0 {
             self.complain(format!("{living} payload buffers are held by nobody"));
         }
     }

@@ -195,10 +195,12 @@ impl<S: Subject> World<S> {
 
     /// Reads every sector in doubt twice.
     pub fn read_all(&mut self) {
-        let touched: Vec<u64> = self.sectors.keys().copied().collect();
+        let unit = self.setup.unit();
+        let mut touched: Vec<u64> = self.sectors.keys().map(|s| s - s % unit).collect();
+        touched.dedup();
         for _ in 0..2 {
             for &s in &touched {
-                let r = self.read(s, 1);
+                let r = self.read(s, unit);
                 self.wait(&[r]);
             }
         }

@@ -90,6 +90,25 @@ impl PayloadPool {
         }
     }
 
+    /// Turns bit `bit` of sector `index` over, from 0 to 4095. Of a stamp, some bit of the number of its write; records among
+    /// stamps stay as they are.
+    pub fn flip(&mut self, payload: Payload, index: u64, bit: u64) {
+        let at = payload.slice(ByteLen(index * SECTOR));
+        match payload.kind {
+            Kind::Nothing => {}
+            Kind::Stamps => {
+                let stamp = &mut self.stamps_mut(at, 1)[0];
+                if stamp.serial() != RECORD {
+                    stamp.0 ^= 1 << (32 + bit % 24);
+                }
+            }
+            Kind::Bytes | Kind::Metadata => {
+                self.bytes_mut(at, ByteLen(SECTOR))[(bit / 8) as usize] ^= 1 << (bit % 8);
+            }
+            Kind::Run => unreachable!("a run cannot be changed"),
+        }
+    }
+
     /// Copies `len` bytes from one payload to another: joins parts, or makes a private copy.
     pub fn copy(&mut self, from: Payload, to: Payload, len: ByteLen) {
         match (from.kind, to.kind) {

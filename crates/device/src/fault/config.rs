@@ -21,6 +21,9 @@ pub struct FaultConfig {
     /// Chance that a flush fails. Default 0, at most 1.
     #[serde(default = "never")]
     pub flush_error: Ratio,
+    /// Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data. Default 0, at most 1.
+    #[serde(default = "never")]
+    pub flip: Ratio,
     /// A volatile write cache. Default: none.
     pub cache: Option<CacheConfig>,
     /// Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow
@@ -150,6 +153,7 @@ impl DeviceConfig for FaultConfig {
             ("read_error", self.read_error),
             ("write_error", self.write_error),
             ("flush_error", self.flush_error),
+            ("flip", self.flip),
         ];
         for (key, chance) in chances {
             if chance.num > chance.den {

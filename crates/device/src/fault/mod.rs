@@ -1,6 +1,8 @@
 //! `fault`: makes the device below fail, from a seed.
 //!
 //! - *Errors.* A request fails with a chance of its own; a failed read names a random part.
+//! - *Flips.* A write is stored with one wrong bit, and nobody is told: it stays wrong until it is written again. Records that a
+//!   machine above keeps for itself are spared.
 //! - *Volatile write cache.* A write is acknowledged when its payload is kept. It is destaged later, in random pieces (of
 //!   the alignment below) and in random order. Reads are answered from the cache where it holds the extent and from below
 //!   elsewhere. A flush destages, in random order, everything acknowledged before it, and then goes on below. A write
@@ -16,7 +18,7 @@
 //! A destage that fails loses its data, and every flush fails from then on until the device has been lost and is back: a
 //! retried flush proves nothing.
 //!
-//! Not covered: latent bad sectors (an error does not stick to its place), wrong data without an error, and requests that
+//! Not covered: latent bad sectors (an error does not stick to its place), writes that go elsewhere or nowhere, and requests that
 //! were passed on before a freeze or loss, which end as the device below ends them.
 //!
 //! Order: one request that must wait (for room, or for writes of its extent that are on their way) holds back all that
@@ -34,8 +36,8 @@ use cache::WriteCache;
 use destage::{Barrier, DESTAGES, Flight, Waiter};
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Draft, Effect, ErrorKind, Flags, Instant,
-    Joins, Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Rng, Span, Step, TimerKey,
-    Violation,
+    Joins, Kind, Limits, Machine, Op, OpenHow, Payload, Peek, Place, Plant, ReqId, Request, Rng, SECTOR,
+    Span, Step, TimerKey, Violation,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +68,7 @@ pub fn kind() -> Kind {
 #[derive(Clone, Copy, Default, Debug)]
 struct Tally {
     injected_errors: u64,
+    flips: u64,
     cached_writes: u64,
     destages: u64,
     freezes: u64,
@@ -159,13 +162,34 @@ impl Fault {
         if let Some(step) = self.strike(id, cx) {
             return Some(step);
         }
-        Some(match op {
+        let rotten = self.rot(id, cx);
+        let payload = rotten.unwrap_or(cx.requests[id].payload);
+        let step = match op {
             Op::Read => self.read(id, cx),
             Op::Flush => self.flush(id, cx),
-            _ if self.config.cache.is_none() => Step::Forward(0, id),
-            Op::Write => self.write(id, cx),
-            _ => self.through(id, cx),
-        })
+            _ if self.config.cache.is_none() && rotten.is_none() => Step::Forward(0, id),
+            Op::Write if self.config.cache.is_some() => self.write(id, payload, cx),
+            _ => self.through(id, payload, cx),
+        };
+        if let Some(payload) = rotten {
+            cx.pool.release(payload);
+        }
+        Some(step)
+    }
+
+    /// A copy of a write's data with one wrong bit, when its chance says so.
+    fn rot(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Payload> {
+        let Request { op, payload, len, .. } = cx.requests[id];
+        let can = op == Op::Write && self.config.flip.num > 0 && !payload.is_none() && !payload.is_metadata();
+        if !can || !self.rng.chance(self.config.flip) {
+            return None;
+        }
+        let rotten = cx.pool.allocate_unfilled(len);
+        cx.pool.copy(payload, rotten, len);
+        let (sector, bit) = (self.rng.below(len.sectors()), self.rng.below(SECTOR * 8));
+        cx.pool.flip(rotten, sector, bit);
+        self.tally.flips += 1;
+        Some(rotten)
     }
 
     /// A request is here.
@@ -259,10 +283,9 @@ impl Fault {
         Step::Idle
     }
 
-    fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+    fn write(&mut self, id: ReqId, payload: Payload, cx: &mut Cx<'_>) -> Step {
         let (first, end) = self.units(id, cx);
-        let request = &cx.requests[id];
-        let (payload, cause, flags) = (request.payload, request.cause, request.flags);
+        let (cause, flags) = (cx.requests[id].cause, cx.requests[id].flags);
         let write = self.next_seq();
         self.cache.put(first, end, write, payload, cause, cx.pool);
         self.tally.cached_writes += 1;
@@ -274,7 +297,7 @@ impl Fault {
     }
 
     /// Trims and write-zeroes go below at once. The cache keeps what they concern until they are there.
-    fn through(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+    fn through(&mut self, id: ReqId, payload: Payload, cx: &mut Cx<'_>) -> Step {
         let (first, end) = self.units(id, cx);
         let write = self.next_seq();
         let cookie = self.take_off(first, end, write);
@@ -284,7 +307,7 @@ impl Fault {
             flags: request.flags,
             offset: request.offset,
             len: request.len,
-            payload: Payload::NONE,
+            payload,
             cookie,
         };
         let child = cx.child(id, draft);
@@ -345,7 +368,7 @@ impl Machine for Fault {
                 Some(parent) => parent,
                 None => return Step::Idle,
             },
-            Op::Write => {
+            Op::Write if parent == ReqId::NONE => {
                 let flight = self.land(id, cx);
                 self.destages -= 1;
                 self.broken |= error.is_some();
@@ -362,7 +385,7 @@ impl Machine for Fault {
                 cx.requests[parent].error = error;
                 parent
             }
-            Op::Trim | Op::WriteZeroes | Op::Reset => {
+            Op::Write | Op::Trim | Op::WriteZeroes | Op::Reset => {
                 let flight = self.land(id, cx);
                 cx.absorb(parent, id);
                 cx.requests[parent].error = error;
@@ -442,8 +465,9 @@ impl Machine for Fault {
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {
-        let Tally { injected_errors, cached_writes, destages, freezes, losses } = self.tally;
+        let Tally { injected_errors, flips, cached_writes, destages, freezes, losses } = self.tally;
         out.push(Counter { name: "injected_errors", value: injected_errors });
+        out.push(Counter { name: "flips", value: flips });
         out.push(Counter { name: "cached_writes", value: cached_writes });
         out.push(Counter { name: "destages", value: destages });
         out.push(Counter { name: "freezes", value: freezes });

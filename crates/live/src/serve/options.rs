@@ -178,6 +178,13 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
         Notice::Scrubbed { differing, unreadable } => {
             write!(f, "{device}: compared: {differing} blocks differed, {unreadable} could not be read")
         }
+        Notice::Mismatch { at, len } => {
+            write!(f, "{device}: damaged: {len} from byte {} on do not have their checksum", at.0)
+        }
+        Notice::Retaken { regions, differing } => write!(
+            f,
+            "{device}: {regions} regions were being written when it stopped: their checksums are made anew ({differing} blocks differ)"
+        ),
         Notice::Refused(_) => write!(f, "{device}: a leg is not taken"),
     }
 }

@@ -242,7 +242,9 @@ impl Watch {
     fn look_at_fault(&mut self, graph: &Graph, at: usize) -> Fresh {
         self.counters.clear();
         graph.machine(at as u32).counters(&mut self.counters);
-        let (losses, errors) = (figure(&self.counters, "losses"), figure(&self.counters, "injected_errors"));
+        let losses = figure(&self.counters, "losses");
+        // A write that was stored wrong shows later, as an error of the checksums above, or not at all.
+        let errors = figure(&self.counters, "injected_errors") + figure(&self.counters, "flips");
         let node = &mut self.nodes[at];
         let fresh = Fresh { loss: losses > node.losses, strike: losses + errors > node.strikes };
         (node.losses, node.strikes) = (losses, losses + errors);

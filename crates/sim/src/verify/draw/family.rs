@@ -23,6 +23,12 @@ pub enum Family {
     ParityOfCaches,
     /// A parity array of drives, each behind `fault`.
     ParityOfFaultySsds,
+    /// Checksums over a leaf that never fails, or over one with a slow volatile cache.
+    Integrity,
+    /// A mirror of two legs with checksums, one of which stores wrong data.
+    MirrorThatRots,
+    /// A parity array of legs with checksums, one of which stores wrong data.
+    ParityThatRots,
     /// Stripes, mirrors and parity arrays upon each other.
     Arrays,
     /// A cache over a device; what is settled of it.
@@ -169,6 +175,9 @@ impl Family {
         ("parity-of-leaves", Family::ParityOfLeaves),
         ("parity-of-caches", Family::ParityOfCaches),
         ("parity-of-faulty-ssds", Family::ParityOfFaultySsds),
+        ("integrity", Family::Integrity),
+        ("mirror-that-rots", Family::MirrorThatRots),
+        ("parity-that-rots", Family::ParityThatRots),
         ("arrays", Family::Arrays),
     ];
 }

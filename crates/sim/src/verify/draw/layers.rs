@@ -223,6 +223,38 @@ impl Draft<'_> {
         name
     }
 
+    /// Checksums over a device, with little room in memory and few regions that may be marked.
+    pub(super) fn integrity(&mut self, below: String) -> String {
+        let name = self.begin("integrity");
+        self.put_text("below", below);
+        let block = *self.rng.pick(&["512", "4096"]);
+        self.put("block", block);
+        let dirty = *self.rng.pick(&[1, 1, 2, 8]);
+        self.put("dirty_regions", dirty);
+        self.put_text("cache", "64 KiB");
+        let clean = *self.rng.pick(&[1, 3, 20, 1000]);
+        self.put_text("clean_after", format!("{clean} ms"));
+        name
+    }
+
+    /// Legs with checksums over leaves, one of which stores some writes wrong.
+    pub(super) fn rotting_legs(&mut self, count: u64) -> Vec<String> {
+        let rotten = self.rng.between(1, count - 1);
+        (0..count)
+            .map(|leg| {
+                let mut below = self.leaf(LEG);
+                if leg == rotten {
+                    let name = self.begin("fault");
+                    self.put_text("below", below);
+                    let one_in = *self.rng.pick(&[2, 5, 30]);
+                    self.put_text("flip", format!("1/{one_in}"));
+                    below = name;
+                }
+                self.integrity(below)
+            })
+            .collect()
+    }
+
     /// Options of `hetero-mirror` beside those of `mirror`.
     pub(super) fn delays(&mut self) {
         for (key, values) in [

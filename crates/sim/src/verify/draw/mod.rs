@@ -149,6 +149,25 @@ impl<'a> Draft<'a> {
                     .collect();
                 self.parity(legs, true)
             }
+            Shape::Named(Family::Integrity) => {
+                let leaf = self.leaf(64 << 10);
+                let below = if self.one_in(2) { self.cache(leaf) } else { leaf };
+                self.integrity(below)
+            }
+            Shape::Named(Family::MirrorThatRots) => {
+                self.page_maps();
+                let legs = self.rotting_legs(2);
+                self.mirror([legs[0].clone(), legs[1].clone()])
+            }
+            Shape::Named(Family::ParityThatRots) => {
+                self.page_maps();
+                let count = self.rng.between(3, 5);
+                let legs = self.rotting_legs(count);
+                let parity = self.parity(legs, false);
+                // While the parity is computed there is nothing to mend from.
+                self.text = self.text.replace("fresh = \"compute\"", "fresh = \"zeros\"");
+                parity
+            }
             Shape::Named(Family::Arrays) => {
                 self.page_maps();
                 self.array(2)

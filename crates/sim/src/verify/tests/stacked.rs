@@ -28,6 +28,14 @@ fn seeds_of_each_family_hold() {
 }
 
 #[test]
+fn checksums_are_readable_after_cuts_and_mend_what_rots() {
+    for family in ["integrity", "mirror-that-rots", "parity-that-rots"] {
+        let report = run(&options(family, 100));
+        assert!(report.failures.is_empty(), "{family}: {:?}", report.failures);
+    }
+}
+
+#[test]
 fn each_planted_fault_of_chips_and_resting_legs_is_found() {
     let registry = nandu_stack::builtin();
     let plants = registry.kinds().iter().flat_map(|kind| kind.plants);

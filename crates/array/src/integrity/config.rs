@@ -1,0 +1,152 @@
+//! The options of `integrity`, the faults that can be planted in it, and its building.
+
+use super::Integrity;
+use super::layout::Layout;
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `integrity`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IntegrityConfig {
+    /// The device whose blocks are checked.
+    pub below: String,
+    /// Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer
+    /// records. Default 4 KiB, or the alignment of the device below where that is more; a power of two from that alignment to 64 KiB. Part of what is on the device: it cannot
+    /// be changed later.
+    pub block: Option<ByteLen>,
+    /// Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more. Default 16 MiB, from 64 KiB to 64 GiB;
+    /// room for twice `dirty_regions`.
+    #[serde(default = "default_cache")]
+    pub cache: ByteLen,
+    /// Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and
+    /// taken as they are. Default 128, from 1 to 65536.
+    #[serde(default = "default_dirty_regions")]
+    pub dirty_regions: u32,
+    /// Time without a write after which the checksums of a region are written. Default 1 s, from 1 ms to 1 h.
+    #[serde(default = "default_clean_after")]
+    pub clean_after: Span,
+}
+
+fn default_cache() -> ByteLen {
+    ByteLen::mib(16)
+}
+fn default_dirty_regions() -> u32 {
+    128
+}
+fn default_clean_after() -> Span {
+    Span::from_secs(1)
+}
+
+/// Faults that are planted; none outside of tests.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Planted {
+    pub(super) never_compares: bool,
+    pub(super) data_before_mark: bool,
+    pub(super) clear_before_flush: bool,
+    pub(super) retake_left_out: bool,
+    pub(super) read_beside_write: bool,
+}
+
+const NEVER_COMPARES: Plant =
+    Plant::new("integrity.never-compares", "I-1", "what is read is not compared with its checksum")
+        .within("mirror-that-rots");
+const DATA_BEFORE_MARK: Plant = Plant::new(
+    "integrity.data-before-mark",
+    "failures",
+    "data is written before it is durable that checksums of its region will be out of date",
+)
+.within("integrity");
+const CLEAR_BEFORE_FLUSH: Plant = Plant::new(
+    "integrity.clear-before-flush",
+    "failures",
+    "a region counts as up to date before its checksums are durable",
+)
+.within("integrity");
+const RETAKE_LEFT_OUT: Plant = Plant::new(
+    "integrity.retake-left-out",
+    "failures",
+    "after a cut the old checksums of regions that were being written are believed",
+)
+.within("integrity");
+const READ_BESIDE_WRITE: Plant = Plant::new(
+    "integrity.read-beside-write",
+    "failures",
+    "a read does not wait for a write of the same block that is under way",
+)
+.within("integrity");
+
+/// The machine kind `integrity`.
+pub fn kind() -> Kind {
+    Kind::of::<IntegrityConfig>(
+        "integrity",
+        "a checksum for each block, so that damaged data is unreadable and not wrong",
+    )
+    .with_plants(&[
+        NEVER_COMPARES,
+        DATA_BEFORE_MARK,
+        CLEAR_BEFORE_FLUSH,
+        RETAKE_LEFT_OUT,
+        READ_BESIDE_WRITE,
+    ])
+}
+
+impl DeviceConfig for IntegrityConfig {
+    fn children(&self) -> Vec<String> {
+        vec![self.below.clone()]
+    }
+
+    fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
+        let below = cx.only_child();
+        if below.erase_unit.is_some() || below.program_order || !below.areas.is_empty() {
+            let why =
+                format!("`{}` cannot be written over: put `integrity` above what translates it", self.below);
+            return Err(BuildError::at("below", why));
+        }
+        let block = self.block.unwrap_or(ByteLen(u64::from(below.align).max(4096)));
+        let bounds = u64::from(below.align)..=64 << 10;
+        if !block.0.is_power_of_two() || !bounds.contains(&block.0) {
+            let why =
+                format!("{block} is not a power of two from {} to 64 KiB", ByteLen(u64::from(below.align)));
+            return Err(BuildError::at("block", why));
+        }
+        if !(1..=65536).contains(&self.dirty_regions) {
+            return Err(BuildError::at(
+                "dirty_regions",
+                format!("{} is out of bounds: 1 to 65536", self.dirty_regions),
+            ));
+        }
+        if !(Span::from_ms(1)..=Span::from_secs(3600)).contains(&self.clean_after) {
+            return Err(BuildError::at(
+                "clean_after",
+                format!("{} is out of bounds: 1 ms to 1 h", self.clean_after),
+            ));
+        }
+        let layout = Layout::new(below.capacity, below.align, block.0)?;
+        let least = ByteLen((2 * u64::from(self.dirty_regions) * layout.page).max(64 << 10));
+        if !(least..=ByteLen::gib(64)).contains(&self.cache) {
+            let why = format!(
+                "{} is out of bounds: {least} to 64 GiB with dirty_regions = {}",
+                self.cache, self.dirty_regions
+            );
+            return Err(BuildError::at("cache", why));
+        }
+        let planted = Planted {
+            never_compares: cx.planted(NEVER_COMPARES.name),
+            data_before_mark: cx.planted(DATA_BEFORE_MARK.name),
+            clear_before_flush: cx.planted(CLEAR_BEFORE_FLUSH.name),
+            retake_left_out: cx.planted(RETAKE_LEFT_OUT.name),
+            read_beside_write: cx.planted(READ_BESIDE_WRITE.name),
+        };
+        let limits = Limits {
+            capacity: layout.capacity(),
+            align: block.0 as u32,
+            preferred: below.preferred.max(block.0 as u32),
+            max_io: ByteLen((below.max_io.0 - below.max_io.0 % block.0).max(block.0)),
+            ..below.clone()
+        };
+        let pages = (self.cache.0 / layout.page).min(layout.regions) as usize;
+        Ok(Box::new(Integrity::new(limits, layout, pages.max(2), self, planted)))
+    }
+}
