@@ -1,11 +1,12 @@
 //! Zipf ranks and a scattering permutation, by integer arithmetic.
 //!
 //! Rank k (from 1) is drawn in proportion to k^-theta, by binary search in a table of running sums of fixed-point
-//! weights: 8 B per rank. Ranks are scattered over the space by a four-round Feistel network with cycle walking, a
+//! weights: 8 B per rank. A second table says for each of up to 2^20 equal parts of the sum at which rank it begins, so that the
+//! search is among few: at most 4 MiB. Ranks are scattered over the space by a four-round Feistel network with cycle walking, a
 //! permutation that takes no memory. Sources: Zipf by inverse distribution as in libCacheSim's generator; Black and
 //! Rogaway, "Ciphers with arbitrary finite domains" (CT-RSA 2002).
 
-use super::fixed::{exp2_negative, log2};
+use super::fixed::{exp2_negative_cut, log2};
 use nandu_base::{Ratio, Rng};
 
 /// Most ranks: 2^24, a table of 128 MiB.
@@ -18,7 +19,13 @@ const WEIGHT_BITS: u32 = 38;
 pub struct Zipf {
     /// Sum of the weights up to and with each rank.
     sums: Vec<u64>,
+    /// The first rank whose sum lies beyond `part << shift`, for each part, and the number of ranks behind the last.
+    begins: Vec<u32>,
+    shift: u32,
 }
+
+/// Most parts of the sum.
+const PARTS: u64 = 1 << 20;
 
 impl Zipf {
     /// `n` ranks, 1 to [`MAX_RANKS`], with exponent `theta` up to 8; 0 is uniform.
@@ -28,17 +35,38 @@ impl Zipf {
         let sums = (1..=n).map(|k| {
             let y = theta.of(log2(k));
             // A weight is never zero, so that every rank can occur.
-            sum += (exp2_negative(y) >> (63 - WEIGHT_BITS)).max(1);
+            sum += exp2_negative_cut(y, 63 - WEIGHT_BITS).max(1);
             sum
         });
-        Zipf { sums: sums.collect() }
+        let sums: Vec<u64> = sums.collect();
+        let parts = n.next_power_of_two().min(PARTS);
+        let shift = (u64::BITS - sum.leading_zeros()).saturating_sub(parts.ilog2());
+        let mut begins = Vec::with_capacity((sum >> shift) as usize + 2);
+        let mut rank = 0u32;
+        for part in 0..=(sum - 1) >> shift {
+            while sums[rank as usize] <= part << shift {
+                rank += 1;
+            }
+            begins.push(rank);
+        }
+        begins.push(n as u32);
+        Zipf { sums, begins, shift }
     }
 
     /// The next rank, from 0.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
-        let at = rng.below(self.sums[self.sums.len() - 1]);
-        self.sums.partition_point(|&sum| sum <= at) as u64
+        self.rank_of(rng.below(self.sums[self.sums.len() - 1]))
+    }
+
+    /// The first rank whose sum lies beyond `at`, which lies below the last.
+    #[inline]
+    fn rank_of(&self, at: u64) -> u64 {
+        let part = (at >> self.shift) as usize;
+        // The rank that begins the next part may still be the one.
+        let (low, high) = (self.begins[part] as usize, self.begins[part + 1] as usize);
+        let among = &self.sums[low..(high + 1).min(self.sums.len())];
+        (low + among.partition_point(|&sum| sum <= at)) as u64
     }
 }
 
@@ -109,6 +137,26 @@ mod tests {
                 (got - expected).abs() < 5.0 * expected.sqrt(),
                 "seed 21: rank {k}: {got}, expected {expected}"
             );
+        }
+    }
+
+    #[test]
+    fn the_search_among_few_finds_what_the_search_among_all_finds() {
+        for (n, theta) in [
+            (1, Ratio::ZERO),
+            (2, Ratio::new(3, 1)),
+            (1000, Ratio::new(99, 100)),
+            (70_001, Ratio::new(12, 10)),
+            (4096, Ratio::new(8, 1)),
+        ] {
+            let zipf = Zipf::new(n, theta);
+            let last = zipf.sums[zipf.sums.len() - 1];
+            let mut rng = Rng::new(23);
+            let edges = zipf.sums.iter().flat_map(|&s| [s - 1, s]).filter(|&at| at < last);
+            for at in (0..20_000).map(|_| rng.below(last)).chain(edges).chain([0]) {
+                let all = zipf.sums.partition_point(|&sum| sum <= at) as u64;
+                assert_eq!(zipf.rank_of(at), all, "seed 23: {n} ranks, {theta:?}, at {at}");
+            }
         }
     }
 
