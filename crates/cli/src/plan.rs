@@ -145,6 +145,7 @@ pub fn on_room(
         settings: load.settings.clone(),
         limit: load.limit,
         format: load.trace_format.clone(),
+        columns: load.columns.clone(),
         bad_lines: load.bad_lines,
         seed: common.seed,
         room: load.fit.is_none().then_some(room),
@@ -152,9 +153,22 @@ pub fn on_room(
     let trace = source::read(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
     let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest, common.talk)?;
-    let workload = RunWorkload { pace, passes: load.repeat.unwrap_or(1), ..workload };
+    let workload = RunWorkload { pace, ..workload };
+    let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
+    let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
     Ok(workload)
+}
+
+/// How often a trace is replayed that says so itself: until its runtime is over.
+fn own_passes(workload: &RunWorkload) -> u32 {
+    match workload.pace {
+        Some(Pace::ClosedFor { .. }) if workload.trace.meta.asked.is_some_and(|asked| asked.again) => {
+            let most = REQUESTS / workload.trace.records.len().max(1) as u64;
+            u32::try_from(most).unwrap_or(u32::MAX)
+        }
+        _ => 1,
+    }
 }
 
 /// Latest arrival in nanoseconds after the start: 100 years of 365.25 days. Times have 64 bits, and what a run takes is added.
@@ -277,7 +291,11 @@ fn pace(load: &LoadArgs, trace: &Trace) -> Result<Option<Pace>, Failure> {
     }
     let timed = trace.meta.arrival == Arrival::Timestamps;
     match (load.time_scale, load.cap) {
-        (None, None) => Ok(None),
+        (None, None) => Ok(trace.meta.asked.map(|asked| match asked.runtime {
+            _ if timed => Pace::Open { time_scale: Ratio::new(1, 1), cap: asked.outstanding },
+            None => Pace::Closed { outstanding: asked.outstanding },
+            Some(runtime) => Pace::ClosedFor { outstanding: asked.outstanding, runtime },
+        })),
         _ if !timed => Err(Failure::input(format!(
             "{}: the trace has no arrival times, so --time-scale and --cap have nothing to act on; use --closed or --rate",
             trace.meta.source
@@ -357,6 +375,7 @@ fn refuse_trace_options(load: &LoadArgs) -> Result<(), Failure> {
         ("--cap", load.cap.is_some()),
         ("--limit", load.limit.is_some()),
         ("--trace-format", load.trace_format.is_some()),
+        ("--columns", load.columns.is_some()),
         ("--export", load.export.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -7,9 +7,10 @@ use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
 use nandu_base::{ByteLen, Ratio};
 use nandu_trace::cache::Cache;
+use nandu_trace::fio_job::{self, FioJob};
 use nandu_trace::load::BadLines;
 use nandu_trace::synth::{SYNTHS, Synth};
-use nandu_trace::{LoadOptions, Record, Trace, formats};
+use nandu_trace::{Columns, LoadOptions, Record, Trace, formats, spool};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -83,6 +84,8 @@ pub struct Wanted {
     pub limit: Option<u64>,
     /// Format of the file.
     pub format: Option<String>,
+    /// What its columns are.
+    pub columns: Option<Columns>,
     /// What to do with wrong lines.
     pub bad_lines: BadLinesArg,
     /// Seed of the generator.
@@ -101,7 +104,8 @@ pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
     let trace = match generator(&wanted.name) {
         Some(synth) => generate(synth, wanted, talk)?,
         None => {
-            let _waiting = talk.waiting(format!("reading {}", wanted.name));
+            let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
+            let _waiting = talk.waiting(format!("reading {name}"));
             read_file(wanted)?
         }
     };
@@ -109,13 +113,20 @@ pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
     Ok(trace)
 }
 
+/// The name of standard input.
+const STDIN: &str = "-";
+
 fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
     let path = Path::new(&wanted.name);
-    if !path.exists() {
+    let stdin = wanted.name == STDIN;
+    if !stdin && !path.exists() {
         return Err(missing(&wanted.name));
     }
     if path.is_dir() {
         return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
+    }
+    if let Some(job) = fio_job(path, wanted)? {
+        return requests_of(&job, wanted);
     }
     if let Some(setting) = wanted.settings.first() {
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
@@ -126,8 +137,10 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         BadLinesArg::Stop => BadLines::Stop,
         BadLinesArg::Skip => BadLines::Skip,
     };
-    let options = LoadOptions { format, bad_lines, limit: wanted.limit, ..LoadOptions::default() };
+    let columns = wanted.columns.clone();
+    let options = LoadOptions { format, columns, bad_lines, limit: wanted.limit, ..LoadOptions::default() };
     let loaded = match cache() {
+        _ if stdin => spool::load_stdin(&options),
         Some(cache) => cache.load(path, &options),
         None => nandu_trace::load(path, &options),
     };
@@ -135,12 +148,53 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         let help = match &error {
             nandu_trace::TraceError::Line(_) => "`--bad-lines skip` leaves such lines out and counts them",
             nandu_trace::TraceError::UnknownFormat { .. } => {
-                "`--trace-format` names the format; `nandu list formats` shows them"
+                "`--trace-format` names the format, `nandu list formats` shows them; --columns describes any other, for \
+                 example --columns time:us,op,offset:sectors,size"
             }
             _ => return error.into(),
         };
         Failure::from(error).with_help(help)
     })
+}
+
+/// The fio job in file `path`, when it is one and no format is asked for.
+fn fio_job(path: &Path, wanted: &Wanted) -> Result<Option<FioJob>, Failure> {
+    let unreadable =
+        |error| Failure::from(nandu_trace::TraceError::Io { source_name: path.display().to_string(), error });
+    let plain = path.is_file() && wanted.format.is_none() && wanted.columns.is_none();
+    if !plain || std::fs::metadata(path).is_ok_and(|file| file.len() > fio_job::FILE_MOST) {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if fio_job::is_job(&bytes) => Ok(Some(FioJob::parse(text, &path.display().to_string())?)),
+        _ => Ok(None),
+    }
+}
+
+/// The requests of a job, on the device where there is one.
+fn requests_of(job: &FioJob, wanted: &Wanted) -> Result<Trace, Failure> {
+    if let Some(setting) = wanted.settings.first() {
+        let message =
+            format!("--gen {}: `{}` is a fio job, whose keys stand in it", setting.key, wanted.name);
+        return Err(Failure::input(message));
+    }
+    let most = free_memory().map_or(u64::MAX, |free| free / size_of::<Record>() as u64);
+    let limit = usize::try_from(wanted.limit.unwrap_or(u64::MAX).min(most)).unwrap_or(usize::MAX);
+    let mut requests = job.requests(wanted.room.map(|room| room.0), wanted.seed)?;
+    let records: Vec<Record> = requests.by_ref().take(limit).collect();
+    if records.len() as u64 == most && requests.next().is_some() {
+        return Err(Failure::input(format!(
+            "{}: the job has more requests than the free memory holds, {}; --limit N takes the first N",
+            wanted.name,
+            crate::format::count(most)
+        )));
+    }
+    if records.is_empty() {
+        return Err(Failure::input(format!("{}: the job asks for nothing", wanted.name)));
+    }
+    Trace::from_records(records, vec![job.name().into()], job.meta(wanted.seed))
+        .map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))
 }
 
 /// Decoded traces take at most this on disk.
@@ -187,6 +241,12 @@ fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace,
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
+    }
+    if let Some(columns) = &wanted.columns {
+        return Err(Failure::input(format!(
+            "--columns {columns}: `{}` is a generator and not a file",
+            synth.name
+        )));
     }
     let defaults = (synth.defaults)();
     let mut params = Map::new();

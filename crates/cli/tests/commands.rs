@@ -415,3 +415,45 @@ fn a_reader_that_has_gone_away_changes_no_exit_code() {
         }
     }
 }
+
+/// Runs `nandu` with `args` and `input` on standard input.
+fn with_input(args: &[&str], input: &str) -> std::process::Output {
+    use std::io::Write;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_nandu"))
+        .args(args)
+        .env("NANDU_CACHE", "off")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_trace_comes_from_standard_input_and_columns_are_described() {
+    let text: String = (0..40u32).map(|n| format!("{},W,{},8\n", n * 100, n * 8)).collect();
+    let columns = ["--columns", "time:us,op,offset:sectors,size:sectors"];
+    let run = ["run", "memory", "--trace", "-", "--json", "--quiet"];
+    let ran = with_input(&[&run[..], &columns].concat(), &text);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
+    let result: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+    let workload = &result["provenance"]["workloads"][0];
+    assert_eq!(
+        (&workload["source"], &workload["origin"]),
+        (&"standard input".into(), &"unknown".into()),
+        "{result}"
+    );
+    // Twice in one command: it is spooled.
+    let ran = with_input(&[&["trace", "info", "-", "-"][..], &columns].concat(), &text);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    // The same lines are of no format, and a wrong column is named.
+    let ran = with_input(&["trace", "info", "-"], &text);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.code() == Some(2) && said.contains("--columns"), "{said}");
+    let ran = with_input(&["trace", "info", "-", "--columns", "time:us,op,offset:pints,size"], &text);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.code() == Some(2) && said.contains("`offset:pints`"), "{said}");
+}

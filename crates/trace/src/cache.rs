@@ -95,11 +95,14 @@ impl Cache {
     /// The file for this trace, read like this.
     fn place(&self, path: &Path, options: &LoadOptions) -> PathBuf {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let LoadOptions { format, bad_lines, limit, keep_service, origin } = options;
+        let LoadOptions { format, columns, bad_lines, limit, keep_service, origin } = options;
         let mut sha = Sha256::new();
         let format = format.map_or("", |f| f.name);
         let skips = *bad_lines == BadLines::Skip;
         sha.update(format!("{format}\n{skips}\n{limit:?}\n{keep_service}\n{}\n", origin.name()));
+        if let Some(columns) = columns {
+            sha.update(format!("columns {}\n", columns.whole()));
+        }
         sha.update(path.as_os_str().as_encoded_bytes());
         let name: String = sha.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect();
         self.folder.join(format!("{name}.{EXTENSION}"))

@@ -87,7 +87,7 @@ pub enum TraceError {
     Truncated {
         /// File or other source.
         source_name: String,
-        /// zstd, gzip or bzip2.
+        /// zstd, gzip, bzip2 or xz.
         compression: &'static str,
     },
     /// The compressed stream is damaged.
@@ -95,7 +95,7 @@ pub enum TraceError {
     Corrupt {
         /// File or other source.
         source_name: String,
-        /// zstd, gzip, bzip2 or parquet.
+        /// zstd, gzip, bzip2, xz or parquet.
         compression: &'static str,
         /// What the decoder said.
         detail: String,
@@ -147,6 +147,16 @@ pub enum TraceError {
         /// Name of the format.
         format: &'static str,
     },
+    /// A column that is asked for is not there, or cannot be read.
+    #[error("{source_name}: column `{column}`: {why}")]
+    Column {
+        /// File or other source.
+        source_name: String,
+        /// Its name in the file.
+        column: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
     /// A line never ends.
     #[error("{source_name}: line {line} is longer than {limit} bytes; this is not a text trace")]
     LineTooLong {
@@ -188,6 +198,18 @@ pub enum TraceError {
     /// The trace does not fit the device.
     #[error(transparent)]
     Fit(#[from] crate::fit::FitError),
+    /// A key of a fio job file is unknown or wrong.
+    #[error("{source_name}:{line}: {key}: {why}")]
+    Job {
+        /// The file.
+        source_name: String,
+        /// Line, from 1.
+        line: u64,
+        /// The key, or the section.
+        key: String,
+        /// What is wrong and what would be right.
+        why: String,
+    },
     /// A parameter of a generator is wrong.
     #[error("generator {generator}: {parameter}: {why}")]
     Parameter {

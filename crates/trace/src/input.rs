@@ -22,6 +22,8 @@ pub enum Compression {
     Gzip,
     /// bzip2.
     Bzip2,
+    /// xz.
+    Xz,
 }
 
 impl Compression {
@@ -32,6 +34,7 @@ impl Compression {
             Compression::Zstd => "zstd",
             Compression::Gzip => "gzip",
             Compression::Bzip2 => "bzip2",
+            Compression::Xz => "xz",
         }
     }
 
@@ -41,10 +44,14 @@ impl Compression {
             [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Compression::Zstd,
             [0x1F, 0x8B, ..] => Compression::Gzip,
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Bzip2,
+            [0xFD, b'7', b'z', b'X', ..] => Compression::Xz,
             _ => Compression::Plain,
         }
     }
 }
+
+/// Most memory a dictionary of xz takes, in KiB: its largest preset takes 64 MiB.
+const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 /// Where a block of text stands.
 pub struct Place<'a> {
@@ -89,6 +96,11 @@ impl<'r> Blocks<'r> {
         let whole = Cursor::new(head).chain(raw);
         let io_error = |error| TraceError::Io { source_name: source_name.into(), error };
         let source: Box<dyn Read + 'r> = match compression {
+            Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(
+                BufReader::with_capacity(1 << 17, whole),
+                true,
+                XZ_MEMORY_KIB,
+            )),
             Compression::Plain => Box::new(whole),
             Compression::Zstd => Box::new(zstd::Decoder::new(whole).map_err(io_error)?),
             Compression::Gzip => {
@@ -319,6 +331,30 @@ mod tests {
         for raw in packed(&long_text()) {
             let got = text_of(&raw[..raw.len() / 2]);
             assert!(matches!(got, Err(TraceError::Truncated { .. })), "{got:?}");
+        }
+    }
+
+    /// "1 2 3\n4 5 6\n" as xz 5.4 packs it, with CRC-64.
+    const XZ: [u8; 68] = [
+        0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00, 0x00, 0x04, 0xE6, 0xD6, 0xB4, 0x46, 0x02, 0x00, 0x21, 0x01, 0x16,
+        0x00, 0x00, 0x00, 0x74, 0x2F, 0xE5, 0xA3, 0x01, 0x00, 0x0B, 0x31, 0x20, 0x32, 0x20, 0x33, 0x0A, 0x34,
+        0x20, 0x35, 0x20, 0x36, 0x0A, 0x00, 0x46, 0x1C, 0xDB, 0x13, 0x72, 0xCC, 0xAD, 0xE5, 0x00, 0x01, 0x24,
+        0x0C, 0xA6, 0x18, 0xD8, 0xD8, 0x1F, 0xB6, 0xF3, 0x7D, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59, 0x5A,
+    ];
+
+    #[test]
+    fn xz_is_read_whole_and_damage_is_seen() {
+        assert_eq!(text_of(&XZ).unwrap(), b"1 2 3\n4 5 6\n");
+        // Streams that were joined.
+        assert_eq!(text_of(&[XZ, XZ].concat()).unwrap(), b"1 2 3\n4 5 6\n".repeat(2));
+        for cut in 4..XZ.len() {
+            let got = text_of(&XZ[..cut]);
+            assert!(matches!(got, Err(TraceError::Truncated { .. })), "cut at {cut}: {got:?}");
+        }
+        for at in [8, 20, 30, 50, 60] {
+            let mut raw = XZ;
+            raw[at] ^= 4;
+            assert!(matches!(text_of(&raw), Err(TraceError::Corrupt { .. })), "byte {at}");
         }
     }
 

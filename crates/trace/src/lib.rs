@@ -27,8 +27,10 @@
 
 pub mod builder;
 pub mod cache;
+pub mod columns;
 pub mod cursor;
 pub mod error;
+pub mod fio_job;
 pub mod fit;
 pub mod formats;
 pub mod input;
@@ -37,11 +39,13 @@ pub mod load;
 pub mod pages;
 pub mod record;
 pub mod reuse;
+pub mod spool;
 pub mod stats;
 pub mod synth;
 pub mod trace;
 pub mod write;
 
+pub use columns::Columns;
 pub use error::{Fault, LineError, TraceError, Why};
 pub use formats::{FORMATS, Format};
 pub use load::{BadLines, LoadOptions, load, parse_bytes, parse_reader};

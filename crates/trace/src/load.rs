@@ -1,6 +1,7 @@
 //! Reads a trace: compression and format by content, line by line, with typed errors.
 
 use crate::builder::Builder;
+use crate::columns::{self, Columns};
 use crate::cursor::Cursor;
 use crate::error::{Fault, LineError, TraceError, excerpt};
 use crate::formats::{self, Format, Kind};
@@ -25,6 +26,8 @@ pub enum BadLines {
 pub struct LoadOptions {
     /// The format; `None` recognises it by content.
     pub format: Option<&'static Format>,
+    /// Which column is what, of text in no format or of Parquet; takes the place of a format.
+    pub columns: Option<Columns>,
     /// What to do with a line that is wrong.
     pub bad_lines: BadLines,
     /// Read only this many requests from the start of the file.
@@ -40,6 +43,7 @@ impl Default for LoadOptions {
     fn default() -> LoadOptions {
         LoadOptions {
             format: None,
+            columns: None,
             bad_lines: BadLines::Stop,
             limit: None,
             keep_service: true,
@@ -95,6 +99,7 @@ pub fn parse_reader(
     }
     let head = blocks.head(SAMPLE)?;
     let binary = match options.format {
+        _ if options.columns.is_some() => None,
         Some(format) => matches!(format.kind, Kind::Binary { .. }).then_some(format),
         None => formats::recognise(head).filter(|f| matches!(f.kind, Kind::Binary { .. })),
     };
@@ -108,6 +113,7 @@ pub fn parse_reader(
         return Err(TraceError::Empty { source_name: source_name.into(), example });
     }
     let format = match options.format {
+        _ if options.columns.is_some() => &columns::FORMAT,
         Some(format) => format,
         None => formats::recognise(sample).ok_or_else(|| unknown_format(source_name, sample))?,
     };
@@ -126,12 +132,19 @@ fn finish(
     notes: Vec<String>,
 ) -> Result<Trace, TraceError> {
     let source_name = blocks.source_name().to_string();
-    let (Kind::Text { parse } | Kind::Binary { parse }) = format.kind else {
-        let detail = "it does not start with PAR1".into();
-        return Err(TraceError::Corrupt { source_name, compression: format.name, detail });
-    };
     let mut job = Job::new(format, options);
-    parse(&mut blocks, &mut job)?;
+    match (format.kind, &options.columns) {
+        (Kind::Columns, Some(columns)) => {
+            let parser = columns.parser(blocks.sample(SAMPLE)?, &source_name)?;
+            job.builder.set_arrival(parser.arrival());
+            drive_with(&mut blocks, &mut job, parser)?;
+        }
+        (Kind::Text { parse } | Kind::Binary { parse }, _) => parse(&mut blocks, &mut job)?,
+        (Kind::Parquet | Kind::Columns, _) => {
+            let detail = "it does not start with PAR1".into();
+            return Err(TraceError::Corrupt { source_name, compression: format.name, detail });
+        }
+    }
     if job.builder.is_empty() && job.skipped == 0 {
         return Err(TraceError::Empty { source_name, example: format.example });
     }
@@ -164,12 +177,15 @@ fn unknown_format(source_name: &str, sample: &[u8]) -> TraceError {
 }
 
 /// The parser of one text format: a state machine over lines.
-pub trait LineParser: Default {
+pub trait LineParser: Sized {
     /// How requests of this format follow each other.
     const ARRIVAL: Arrival = Arrival::Timestamps;
 
     /// A parser for a file that begins with these lines.
-    fn begin(_sample: &[u8]) -> Self {
+    fn begin(_sample: &[u8]) -> Self
+    where
+        Self: Default,
+    {
         Self::default()
     }
 
@@ -246,9 +262,18 @@ impl Job {
 }
 
 /// Runs parser `P` over all blocks.
-pub fn drive<P: LineParser>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
+pub fn drive<P: LineParser + Default>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
     job.builder = Builder::new(P::ARRIVAL, job.keep_service);
-    let mut parser = P::begin(blocks.sample(SAMPLE)?);
+    let parser = P::begin(blocks.sample(SAMPLE)?);
+    drive_with(blocks, job, parser)
+}
+
+/// Runs `parser` over all blocks.
+pub(crate) fn drive_with<P: LineParser>(
+    blocks: &mut Blocks<'_>,
+    job: &mut Job,
+    mut parser: P,
+) -> Result<(), TraceError> {
     let mut lines = 0;
     while job.builder.len() < job.limit {
         let (text, place) = match blocks.next_block()? {
@@ -359,7 +384,7 @@ fn refuse(
 }
 
 /// Tries parser `P` on the first lines: true when it reads more lines than it refuses.
-pub fn reads_most<P: LineParser>(sample: &[u8]) -> bool {
+pub fn reads_most<P: LineParser + Default>(sample: &[u8]) -> bool {
     let mut parser = P::begin(sample);
     let mut scratch = Builder::new(P::ARRIVAL, false);
     let mut c = Cursor::new(sample);

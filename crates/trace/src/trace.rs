@@ -67,6 +67,17 @@ impl Origin {
     }
 }
 
+/// How whoever made a trace wants it replayed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Asked {
+    /// Requests outstanding: always where the trace has no times, at most where it has.
+    pub outstanding: u32,
+    /// No request begins later than this after the start.
+    pub runtime: Option<Span>,
+    /// It begins again until then.
+    pub again: bool,
+}
+
 /// Where a trace comes from and what reading it changed.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Meta {
@@ -94,6 +105,9 @@ pub struct Meta {
     pub skipped_first: Vec<String>,
     /// What a reader of results should know, e.g. a unit that was inferred.
     pub notes: Vec<String>,
+    /// How it is to be replayed, where its maker says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }
 
 /// SHA-256 over the decoded requests; the same requests have the same hash whatever format and compression held them.

@@ -55,3 +55,54 @@ fn blktrace_is_read_as_blkparse_prints_it() {
     assert_eq!(ops[7..], [(Op::Flush, false), (Op::Write, true), write]);
     assert_eq!(binary.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["8_0", "259_3"]);
 }
+
+fn with(columns: &str, name: &str) -> Result<Trace, nandu_trace::TraceError> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
+    let columns = Some(columns.parse().unwrap());
+    load(&path, &LoadOptions { columns, ..LoadOptions::default() })
+}
+
+/// What pandas wrote (3.1, with pyarrow 26): every compression, integers of 8 to 64 bits with and without sign, no `fua`.
+#[test]
+fn parquet_of_pandas_is_read_in_every_compression() {
+    let described = "time:us=ts,op=kind,offset:sectors=lba,size:sectors=sectors,stream=vol";
+    let own = sample("pandas-own-columns.parquet");
+    assert_eq!(own.records.len(), 3);
+    assert_eq!(
+        (own.records[2].time().0, own.records[2].offset().0, own.records[2].len().0),
+        (3_000_000, 1 << 42, 1 << 20)
+    );
+    assert_eq!(own.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["3", "9"]);
+    for codec in ["plain", "snappy", "gzip", "brotli", "lz4", "zstd"] {
+        let trace = with(described, &format!("pandas-{codec}.parquet")).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((trace.records, trace.streams), (own.records.clone(), own.streams.clone()), "{codec}");
+    }
+    // By place, and with a time that knows its unit and operations that are numbers.
+    let by_place = with("time:us,op,offset:sectors,size:sectors,stream", "pandas-snappy.parquet").unwrap();
+    assert_eq!(by_place.records, own.records);
+    let numbers = "time=ts,op:read0=kind,offset:sectors=lba,size:sectors=sectors,stream=vol";
+    assert_eq!(with(numbers, "pandas-timestamps.parquet").unwrap().records, own.records);
+}
+
+#[test]
+fn a_parquet_column_that_does_not_fit_is_named() {
+    let file = "pandas-snappy.parquet";
+    for (columns, says) in [
+        (
+            "time:us=when,op=kind,offset=lba,size=sectors",
+            "column `when`: there is none; the file has ts, kind, lba, sectors, vol",
+        ),
+        ("time=ts,op=kind,offset=lba,size=sectors", "column `ts`: nothing says in which unit it is"),
+        ("time:us=kind,op=kind,offset=lba,size=sectors", "column `kind`: it holds BYTE_ARRAY; times"),
+        ("time:us=ts,op=vol,offset=lba,size=sectors", "vol: `3`; expected R, read"),
+    ] {
+        let e = with(columns, file).unwrap_err().to_string();
+        assert!(e.contains(says), "{e}");
+    }
+    let e = load(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(file),
+        &LoadOptions::default(),
+    );
+    let e = e.unwrap_err().to_string();
+    assert!(e.contains("column `time_ns`: there is none") && e.contains("--columns time:us=ts"), "{e}");
+}

@@ -12,12 +12,13 @@ use crate::source::{GenSetting, WarmUp};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use nandu_base::{Precondition, Ratio, Span};
+use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
 pub(crate) use values::count;
 pub(crate) use values::precondition;
-use values::{fit_parser, format_parser, jobs, rate, set, some, time_scale, window};
+use values::{columns, fit_parser, format_parser, jobs, rate, set, some, time_scale, window};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -150,7 +151,7 @@ The address to connect to is printed on stdout. SIGTERM or SIGINT ends it cleanl
 #[derive(Args, Debug, Default, Clone)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Trace file, or name of a generator. Without it the stack's own workloads run
+    /// Trace file, `-` for standard input, or name of a generator. Without it the stack's own workloads run
     #[arg(long, short, value_name = "FILE|NAME")]
     pub trace: Option<String>,
     /// Set a parameter of the generator; `nandu list generators` shows them
@@ -183,6 +184,9 @@ pub struct LoadArgs {
     /// Format of the trace file; recognised by content without it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub trace_format: Option<String>,
+    /// What the columns of a file in no known format are, or of Parquet: time:us,op,offset:sectors,size, or a file in TOML
+    #[arg(long, value_name = "LIST|FILE.toml", value_parser = columns, conflicts_with = "trace_format")]
+    pub columns: Option<Columns>,
     /// What to do with lines that are wrong
     #[arg(long, value_name = "HOW", default_value = "stop")]
     pub bad_lines: BadLinesArg,

@@ -1,11 +1,12 @@
 //! `nandu trace`: what can be typed.
 
-use super::values::{BadLinesArg, format_parser, jobs, some};
+use super::values::{BadLinesArg, columns, format_parser, jobs, some};
 use crate::commands::mrc::{CacheSize, Policy};
 use crate::source::GenSetting;
 use clap::{Args, Subcommand};
 use nandu_base::ByteLen;
 use nandu_base::units::parse_size;
+use nandu_trace::Columns;
 use std::path::PathBuf;
 
 /// `nandu trace`.
@@ -74,6 +75,9 @@ pub struct ReadArgs {
     /// Format of the trace file; recognised by content without it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub trace_format: Option<String>,
+    /// What the columns of a file in no known format are, or of Parquet: time:us,op,offset:sectors,size, or a file in TOML
+    #[arg(long, value_name = "LIST|FILE.toml", value_parser = columns, conflicts_with = "trace_format")]
+    pub columns: Option<Columns>,
     /// What to do with lines that are wrong
     #[arg(long, value_name = "HOW", default_value = "stop")]
     pub bad_lines: BadLinesArg,

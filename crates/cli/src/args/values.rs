@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use nandu_base::units::{parse_ratio, parse_span};
 use nandu_base::{Precondition, Ratio, Span};
+use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
 
 /// `--bad-lines`.
@@ -76,6 +77,16 @@ pub(super) fn some(text: &str) -> Result<u64, String> {
 /// The name of a trace format.
 pub(super) fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(nandu_trace::FORMATS.map(|f| f.name))
+}
+
+/// `--columns`: a list, or a file in TOML that has one.
+pub(super) fn columns(text: &str) -> Result<Columns, String> {
+    if !text.ends_with(".toml") {
+        return text.parse();
+    }
+    let file = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+    let table = toml::from_str(&file).map_err(|e| format!("{text}: {e}"))?;
+    Columns::of(table).map_err(|e| format!("{text}: {e}")).map(|columns| columns.called(text))
 }
 
 /// `--time-scale`: a factor above 0.

@@ -109,6 +109,7 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         settings: args.read.settings.clone(),
         limit: args.read.limit,
         format: args.read.trace_format.clone(),
+        columns: args.read.columns.clone(),
         bad_lines: args.read.bad_lines,
         seed: args.read.seed,
         room: None,

@@ -36,6 +36,7 @@ fn wanted(name: &str, read: &ReadArgs) -> Wanted {
         settings: read.settings.clone(),
         limit: read.limit,
         format: read.trace_format.clone(),
+        columns: read.columns.clone(),
         bad_lines: read.bad_lines,
         seed: read.seed,
         room: None,

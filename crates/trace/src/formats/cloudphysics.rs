@@ -65,12 +65,13 @@ fn in_seconds(sample: &[u8]) -> bool {
 
 fn note(sample: &[u8]) -> Option<String> {
     in_seconds(sample).then(|| {
-        "times are taken as seconds: as microseconds the first lines would bring more than 50,000 requests a second"
+        "times are taken as seconds: as microseconds the first lines would bring more than 50,000 requests a second; \
+         --columns -,time:us,op:scsi,size,offset:sectors reads them as microseconds"
             .into()
     })
 }
 
-pub(super) fn scsi_op(code: &[u8]) -> Option<Op> {
+pub(crate) fn scsi_op(code: &[u8]) -> Option<Op> {
     Some(match code.to_ascii_lowercase().as_slice() {
         b"8" | b"08" | b"28" | b"a8" | b"88" => Op::Read,
         b"a" | b"0a" | b"2a" | b"aa" | b"8a" | b"2e" | b"ae" | b"8e" => Op::Write,

@@ -68,6 +68,8 @@ pub enum Kind {
     },
     /// Parquet columns.
     Parquet,
+    /// Lines of columns that the options describe.
+    Columns,
 }
 
 /// What a reader was tried on: how far its result can be trusted.

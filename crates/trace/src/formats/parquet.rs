@@ -11,21 +11,23 @@
 //! | `service_ns`   | INT64            | measured response time; the column exists when the recording has it |
 //!
 //! File metadata: `nandu.trace.schema` (the version, 1), `.origin`, `.arrival`, `.start_ns`, `.streams` (JSON list of
-//! names), `.format` (of the source), `.content_hash`. Files by others need the first five columns and no metadata.
-//! Nulls are errors. Columns are compressed with zstd; the file around them is read whole.
+//! names), `.format` (of the source), `.content_hash`. Files by others need no metadata, and the columns for time, operation,
+//! offset and length; others are described by [`Columns`](crate::Columns). Any integer type is read, and any compression of the
+//! library. Nulls are errors. Columns are written with zstd; the file around them is read whole.
 //!
 //! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
 //! the workspace aborts on a panic.
 
 use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
+use crate::columns::{Columns, OpForm, Role, no_unit};
 use crate::error::{TraceError, Why};
 use crate::load::{BadLines, LoadOptions};
 use crate::record::{Record, RecordError};
 use crate::trace::{Arrival, Meta, Origin, Trace};
 use crate::write::WriteReport;
 use nandu_base::Op;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, TimeUnit, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -171,85 +173,204 @@ impl Reader<'_> {
         Err(self.corrupt(format!("column `{}` lies outside the file", chunk.column_path())))
     }
 
-    /// The column `name` of a row group as a reader of `T`.
-    fn column<T: DataType>(
-        &self,
-        group: &dyn RowGroupReader,
-        name: &'static str,
-        pick: fn(ColumnReader) -> Option<ColumnReaderImpl<T>>,
-    ) -> Result<Column<T>, TraceError> {
-        let schema = group.metadata().schema_descr();
-        let Some(i) = (0..schema.num_columns()).find(|&i| schema.column(i).path().string() == name) else {
-            return Err(self.corrupt(format!("there is no column `{name}`; a trace has {}", FORMAT.summary)));
-        };
-        self.check_place(group.metadata().column(i), group.metadata().num_rows())?;
-        let (max_def, max_rep) = (schema.column(i).max_def_level(), schema.column(i).max_rep_level());
-        let reader = group.get_column_reader(i).map_err(|e| self.corrupt(e))?;
-        let reader = pick(reader).filter(|_| max_rep == 0).ok_or_else(|| {
-            self.corrupt(format!("column `{name}` has another type; a trace has {}", FORMAT.summary))
-        })?;
-        Ok(Column { name, reader, nullable: max_def > 0, values: Vec::new() })
+    fn column(&self, name: &str, why: impl Into<String>) -> TraceError {
+        TraceError::Column { source_name: self.source_name.into(), column: name.into(), why: why.into() }
     }
-}
 
-/// One column under way.
-struct Column<T: DataType> {
-    name: &'static str,
-    reader: ColumnReaderImpl<T>,
-    nullable: bool,
-    values: Vec<T::T>,
-}
-
-impl<T: DataType> Column<T> {
-    /// Reads up to `rows` values into `values`; a null is an error.
-    fn fill(&mut self, rows: usize, r: &Reader<'_>) -> Result<(), TraceError> {
-        self.values.clear();
-        let mut levels = Vec::new();
-        while self.values.len() < rows {
-            let wanted = rows - self.values.len();
-            let definition = self.nullable.then_some(&mut levels);
-            let read = self.reader.read_records(wanted, definition, None, &mut self.values);
-            let (records, values, _) = read.map_err(|e| r.corrupt(e))?;
-            if records != values {
+    /// The column number `at` of a row group, which means `role`.
+    fn open(&self, group: &dyn RowGroupReader, at: usize, role: Role) -> Result<Column, TraceError> {
+        let descr = group.metadata().schema_descr().column(at);
+        let name = descr.path().string();
+        self.check_place(group.metadata().column(at), group.metadata().num_rows())?;
+        let reader = group.get_column_reader(at).map_err(|e| self.corrupt(e))?;
+        let data = match reader {
+            ColumnReader::Int32ColumnReader(c) => Data::Int32(c, Vec::new()),
+            ColumnReader::Int64ColumnReader(c) => Data::Int64(c, Vec::new()),
+            ColumnReader::ByteArrayColumnReader(c) => Data::Text(c, Vec::new()),
+            ColumnReader::BoolColumnReader(c) => Data::Bool(c, Vec::new()),
+            _ => {
                 return Err(
-                    r.corrupt(format!("column `{}` holds a null; every request has a value", self.name))
+                    self.column(&name, format!("{} cannot be read; {INSTEAD}", descr.physical_type()))
                 );
             }
-            if records == 0 {
-                return Err(r.corrupt(format!("column `{}` is shorter than the others", self.name)));
+        };
+        let fits = match (role, &data) {
+            (Role::Op(_) | Role::Stream, data) => !matches!(data, Data::Bool(..)),
+            (Role::Fua, data) => !matches!(data, Data::Text(..)),
+            (_, data) => matches!(data, Data::Int32(..) | Data::Int64(..)),
+        };
+        if !fits || descr.max_rep_level() > 0 {
+            return Err(self.column(&name, format!("it holds {}; {INSTEAD}", descr.physical_type())));
+        }
+        let unsigned = matches!(
+            descr.converted_type(),
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
+        );
+        Ok(Column { name, role, data, nullable: descr.max_def_level() > 0, unsigned })
+    }
+}
+
+const INSTEAD: &str =
+    "times, offsets and sizes are integers, operations words or integers; cast it where the file is written";
+
+/// One column under way.
+struct Column {
+    name: String,
+    role: Role,
+    data: Data,
+    nullable: bool,
+    unsigned: bool,
+}
+
+/// Reader and values of the present batch.
+enum Data {
+    Int32(ColumnReaderImpl<Int32Type>, Vec<i32>),
+    Int64(ColumnReaderImpl<Int64Type>, Vec<i64>),
+    Text(ColumnReaderImpl<ByteArrayType>, Vec<ByteArray>),
+    Bool(ColumnReaderImpl<BoolType>, Vec<bool>),
+}
+
+/// Reads `rows` values into `values`; a null is an error.
+fn fill<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    values: &mut Vec<T::T>,
+    (name, nullable): (&str, bool),
+    rows: usize,
+    r: &Reader<'_>,
+) -> Result<(), TraceError> {
+    values.clear();
+    let mut levels = Vec::new();
+    while values.len() < rows {
+        let wanted = rows - values.len();
+        let definition = nullable.then_some(&mut levels);
+        let (records, read, _) =
+            reader.read_records(wanted, definition, None, values).map_err(|e| r.corrupt(e))?;
+        if records != read {
+            return Err(r.column(name, "it holds a null; every request has a value"));
+        }
+        if records == 0 {
+            return Err(r.corrupt(format!("column `{name}` is shorter than the others")));
+        }
+    }
+    Ok(())
+}
+
+impl Column {
+    fn fill(&mut self, rows: usize, r: &Reader<'_>) -> Result<(), TraceError> {
+        let what = (self.name.as_str(), self.nullable);
+        match &mut self.data {
+            Data::Int32(c, values) => fill(c, values, what, rows, r),
+            Data::Int64(c, values) => fill(c, values, what, rows, r),
+            Data::Text(c, values) => fill(c, values, what, rows, r),
+            Data::Bool(c, values) => fill(c, values, what, rows, r),
+        }
+    }
+
+    /// The whole number in row `i`.
+    fn number(&self, i: usize) -> Result<u64, String> {
+        let signed = match &self.data {
+            Data::Int32(_, v) if self.unsigned => return Ok(u64::from(v[i] as u32)),
+            Data::Int64(_, v) if self.unsigned => return Ok(v[i] as u64),
+            Data::Int32(_, v) => i64::from(v[i]),
+            Data::Int64(_, v) => v[i],
+            Data::Bool(_, v) => return Ok(u64::from(v[i])),
+            Data::Text(..) => return Err(format!("{}: a text is no number", self.name)),
+        };
+        u64::try_from(signed).map_err(|_| format!("{}: {signed} is negative", self.name))
+    }
+
+    /// The number in row `i` times the `unit`.
+    fn scaled(&self, i: usize, unit: u64) -> Result<u64, String> {
+        let number = self.number(i)?;
+        number
+            .checked_mul(unit)
+            .ok_or_else(|| format!("{}: {number} does not fit 64 bits in its unit", self.name))
+    }
+}
+
+/// Which column of a file is what, in the order of their meaning.
+fn roles(
+    r: &Reader<'_>,
+    schema: &parquet::schema::types::SchemaDescriptor,
+    columns: Option<&Columns>,
+) -> Result<Vec<(usize, Role)>, TraceError> {
+    let names: Vec<String> = (0..schema.num_columns()).map(|i| schema.column(i).path().string()).collect();
+    let missing = |name: &str| {
+        let why = format!(
+            "there is none; the file has {}, and a trace of this program {}; --columns says which is what, for example \
+             --columns time:us=ts,op=kind,offset:sectors=lba,size=bytes",
+            names.join(", "),
+            OWN.map(|(name, _, _)| name).join(", ")
+        );
+        r.column(name, why)
+    };
+    let at = |wanted: &str| names.iter().position(|n| n == wanted);
+    let mut out = Vec::new();
+    match columns {
+        None => {
+            for (name, role, needed) in OWN {
+                match at(name) {
+                    Some(at) => out.push((at, role)),
+                    None if needed => return Err(missing(name)),
+                    None => {}
+                }
             }
         }
-        Ok(())
+        Some(columns) => {
+            for (place, column) in columns.list.iter().enumerate() {
+                let at = match &column.name {
+                    Some(name) => at(name).ok_or_else(|| missing(name))?,
+                    None if place < names.len() => place,
+                    None => {
+                        return Err(r.column(
+                            &format!("number {}", place + 1),
+                            format!("the file has {}", names.len()),
+                        ));
+                    }
+                };
+                let role = match column.role {
+                    Role::Ignored => continue,
+                    Role::Time(1) if !column.has_unit => match unit_of(&schema.column(at)) {
+                        Some(ns) => Role::Time(ns),
+                        None => return Err(no_unit(r.source_name, &names[at])),
+                    },
+                    role => role,
+                };
+                out.push((at, role));
+            }
+        }
+    }
+    // Streams and times are known before the request is put together.
+    out.sort_by_key(|(_, role)| matches!(role, Role::Op(_)));
+    Ok(out)
+}
+
+/// The unit of a timestamp that knows its own.
+fn unit_of(column: &parquet::schema::types::ColumnDescriptor) -> Option<u64> {
+    match column.logical_type_ref() {
+        Some(LogicalType::Timestamp(time)) => Some(match time.unit {
+            TimeUnit::MILLIS => 1_000_000,
+            TimeUnit::MICROS => 1_000,
+            TimeUnit::NANOS => 1,
+        }),
+        _ => match column.converted_type() {
+            ConvertedType::TIMESTAMP_MILLIS => Some(1_000_000),
+            ConvertedType::TIMESTAMP_MICROS => Some(1_000),
+            _ => None,
+        },
     }
 }
 
-fn int64(c: ColumnReader) -> Option<ColumnReaderImpl<Int64Type>> {
-    match c {
-        ColumnReader::Int64ColumnReader(c) => Some(c),
-        _ => None,
-    }
-}
-
-fn int32(c: ColumnReader) -> Option<ColumnReaderImpl<Int32Type>> {
-    match c {
-        ColumnReader::Int32ColumnReader(c) => Some(c),
-        _ => None,
-    }
-}
-
-fn text(c: ColumnReader) -> Option<ColumnReaderImpl<ByteArrayType>> {
-    match c {
-        ColumnReader::ByteArrayColumnReader(c) => Some(c),
-        _ => None,
-    }
-}
-
-fn boolean(c: ColumnReader) -> Option<ColumnReaderImpl<BoolType>> {
-    match c {
-        ColumnReader::BoolColumnReader(c) => Some(c),
-        _ => None,
-    }
-}
+/// The columns of a file written here, and which of them must be there.
+const OWN: [(&str, Role, bool); 7] = [
+    ("time_ns", Role::Time(1), true),
+    ("op", Role::Op(OpForm::Words), true),
+    ("fua", Role::Fua, false),
+    ("offset_bytes", Role::Offset(1), true),
+    ("len_bytes", Role::Size(1), true),
+    ("stream", Role::Stream, false),
+    ("service_ns", Role::Service(1), false),
+];
 
 /// Reads a trace from the bytes of a Parquet file. A panic of the library is returned as damage.
 pub(crate) fn read(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result<Trace, TraceError> {
@@ -273,7 +394,12 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
     }
     let arrivals = [Arrival::Timestamps, Arrival::GapAfterCompletion, Arrival::OrderOnly];
     let named = |a: &Arrival| value("arrival").as_deref() == Some(arrival_name(*a));
-    let arrival = arrivals.into_iter().find(named).unwrap_or_default();
+    let recorded = arrivals.into_iter().find(named).unwrap_or_default();
+    let arrival = match &options.columns {
+        Some(columns) if !columns.list.iter().any(|c| matches!(c.role, Role::Time(_))) => Arrival::OrderOnly,
+        Some(_) => Arrival::Timestamps,
+        None => recorded,
+    };
     let mut rows = Rows {
         builder: Builder::new(arrival, options.keep_service),
         names: value("streams").and_then(|v| serde_json::from_str(&v).ok()).unwrap_or_default(),
@@ -324,43 +450,21 @@ fn read_group(
     options: &LoadOptions,
     limit: u64,
 ) -> Result<(), TraceError> {
-    let mut time = r.column(group, "time_ns", int64)?;
-    let mut op = r.column(group, "op", text)?;
-    let mut fua = r.column(group, "fua", boolean)?;
-    let mut offset = r.column(group, "offset_bytes", int64)?;
-    let mut len = r.column(group, "len_bytes", int64)?;
-    let mut stream = optional(r.column(group, "stream", int32), group, "stream")?;
-    let mut service = optional(r.column(group, "service_ns", int64), group, "service_ns")?;
+    let schema = group.metadata().schema_descr();
+    let roles = roles(r, schema, options.columns.as_ref())?;
+    let mut columns =
+        roles.into_iter().map(|(at, role)| r.open(group, at, role)).collect::<Result<Vec<_>, _>>()?;
     let total =
         usize::try_from(group.metadata().num_rows()).map_err(|_| r.corrupt("a negative row count"))?;
     let mut done = 0;
     while done < total && (rows.builder.len() as u64) < limit {
         let n = ROWS_PER_BATCH.min(total - done);
-        time.fill(n, r)?;
-        op.fill(n, r)?;
-        fua.fill(n, r)?;
-        offset.fill(n, r)?;
-        len.fill(n, r)?;
-        if let Some(c) = &mut stream {
-            c.fill(n, r)?;
-        }
-        if let Some(c) = &mut service {
-            c.fill(n, r)?;
-        }
+        columns.iter_mut().try_for_each(|column| column.fill(n, r))?;
         for i in 0..n {
             if rows.builder.len() as u64 >= limit {
                 break;
             }
-            let row = RawRow {
-                time: time.values[i],
-                op: op.values[i].data(),
-                fua: fua.values[i],
-                offset: offset.values[i],
-                len: len.values[i],
-                stream: stream.as_ref().map_or(0, |c| c.values[i]),
-                service: service.as_ref().map(|c| c.values[i]),
-            };
-            match (push(&mut rows.builder, &rows.names, &row), options.bad_lines) {
+            match (push(rows, &columns, options.columns.as_ref(), i), options.bad_lines) {
                 (Ok(()), _) => {}
                 (Err(why), BadLines::Stop) => return Err(r.corrupt(format!("row {}: {why}", rows.index))),
                 (Err(why), BadLines::Skip) => {
@@ -377,46 +481,39 @@ fn read_group(
     Ok(())
 }
 
-/// A column that may be missing, but not be of another type.
-fn optional<T: DataType>(
-    column: Result<Column<T>, TraceError>,
-    group: &dyn RowGroupReader,
-    name: &str,
-) -> Result<Option<Column<T>>, TraceError> {
-    let schema = group.metadata().schema_descr();
-    let exists = (0..schema.num_columns()).any(|i| schema.column(i).path().string() == name);
-    match column {
-        Err(_) if !exists => Ok(None),
-        other => other.map(Some),
-    }
-}
-
-struct RawRow<'a> {
-    time: i64,
-    op: &'a [u8],
-    fua: bool,
-    offset: i64,
-    len: i64,
-    stream: i32,
-    service: Option<i64>,
-}
-
-fn push(builder: &mut Builder, names: &[String], row: &RawRow<'_>) -> Result<(), String> {
-    let op = Op::ALL.into_iter().find(|op| op.name().as_bytes() == row.op).ok_or_else(|| {
-        format!("op: `{}`; expected one of {}", row.op.escape_ascii(), Op::ALL.map(Op::name).join(", "))
-    })?;
-    let positive = |n: i64, column: &str| u64::try_from(n).map_err(|_| format!("{column}: {n} is negative"));
-    let (time_ns, offset) = (positive(row.time, "time_ns")?, positive(row.offset, "offset_bytes")?);
-    let len = positive(row.len, "len_bytes")?;
-    let service = row.service.map(|s| positive(s, "service_ns")).transpose()?;
-    let stream = positive(row.stream.into(), "stream")?;
+fn push(rows: &mut Rows, columns: &[Column], described: Option<&Columns>, i: usize) -> Result<(), String> {
+    let builder = &mut rows.builder;
     let bounds = |e: RecordError| e.to_string();
-    // Streams keep the numbers of the file while they are named in order; else they are numbered as they come.
-    let stream = match names.get(stream as usize) {
-        Some(name) => builder.stream_named(name.as_bytes()).map_err(bounds)?,
-        None => builder.stream(stream).map_err(bounds)?,
+    let mut line =
+        Line { time_ns: 0, op: Op::Read, fua: false, offset_sectors: 0, len_sectors: 0, stream: 0 };
+    let (mut offset, mut len, mut service, mut stream) = (0, 0, None, None);
+    for column in columns {
+        match column.role {
+            Role::Time(unit) => line.time_ns = column.scaled(i, unit)?,
+            Role::Service(unit) => service = Some(column.scaled(i, unit)?),
+            Role::Offset(unit) => offset = column.scaled(i, unit)?,
+            Role::Size(unit) => len = column.scaled(i, unit)?,
+            Role::Fua => line.fua = column.number(i)? != 0,
+            Role::Op(form) => line.op = op_of(column, form, described, i)?,
+            Role::Stream => stream = Some(column),
+            Role::Ignored => {}
+        }
+    }
+    line.stream = match stream.map(|column| (&column.data, column)) {
+        None => builder.stream(0).map_err(bounds)?,
+        Some((Data::Text(_, values), _)) => builder.stream_named(values[i].data()).map_err(bounds)?,
+        Some((_, column)) => {
+            let number = column.number(i)?;
+            // Streams keep the numbers of the file while they are named in order; else they are numbered as they come.
+            match usize::try_from(number).ok().and_then(|n| rows.names.get(n)) {
+                Some(name) => builder.stream_named(name.as_bytes()).map_err(bounds)?,
+                None => builder.stream(number).map_err(bounds)?,
+            }
+        }
     };
-    let line = Line { time_ns, op, fua: row.fua, offset_sectors: 0, len_sectors: 0, stream };
+    if described.is_some() && line.op == Op::Flush {
+        (offset, len) = (0, 0);
+    }
     builder.push_bytes(0, line, offset, len).map_err(|fault| match fault.why {
         Why::Bounds(why) => why.to_string(),
         why => format!("{}: {why}", fault.field),
@@ -425,4 +522,30 @@ fn push(builder: &mut Builder, names: &[String], row: &RawRow<'_>) -> Result<(),
         builder.push_service(ns);
     }
     Ok(())
+}
+
+/// The operation in row `i`. Without a description only the full words stand for one.
+fn op_of(column: &Column, form: OpForm, described: Option<&Columns>, i: usize) -> Result<Op, String> {
+    let (op, shown, expected) = match (&column.data, described) {
+        (Data::Text(_, values), None) => {
+            let word = values[i].data();
+            let op = Op::ALL.into_iter().find(|op| op.name().as_bytes() == word);
+            (op, word.escape_ascii().to_string(), format!("one of {}", Op::ALL.map(Op::name).join(", ")))
+        }
+        (Data::Text(_, values), Some(columns)) => {
+            let word = values[i].data();
+            (columns.op(form, word), word.escape_ascii().to_string(), Columns::expected(form).into())
+        }
+        (_, Some(columns)) => {
+            let number = column.number(i)?;
+            let word = if form == OpForm::Scsi { format!("{number:02x}") } else { number.to_string() };
+            (columns.op(form, word.as_bytes()), word, Columns::expected(form).into())
+        }
+        (_, None) => (
+            None,
+            column.number(i)?.to_string(),
+            "a word; --columns with op:read0 or op:read1 reads numbers".into(),
+        ),
+    };
+    op.ok_or_else(|| format!("{}: `{shown}`; expected {expected}", column.name))
 }

@@ -98,10 +98,27 @@ fn make<P: Params>(params: &Value, seed: u64) -> Result<Source, TraceError> {
 }
 
 fn read<P: DeserializeOwned>(generator: &'static str, params: &Value) -> Result<P, TraceError> {
-    P::deserialize(params).map_err(|e| TraceError::Parameter {
-        generator,
-        parameter: "parameters".into(),
-        why: e.to_string(),
+    P::deserialize(params).map_err(|e| {
+        let (parameter, why) =
+            wrong_parameter::<P>(params).unwrap_or_else(|| ("parameters".into(), e.to_string()));
+        TraceError::Parameter { generator, parameter, why }
+    })
+}
+
+/// The first parameter that is wrong by itself, and why: an error of the whole table does not name it.
+fn wrong_parameter<P: DeserializeOwned>(params: &Value) -> Option<(String, String)> {
+    params.as_object()?.iter().find_map(|(key, value)| {
+        let alone = Value::Object([(key.clone(), value.clone())].into_iter().collect());
+        let error = P::deserialize(alone).err()?.to_string();
+        // serde's words for a number that is none.
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        let why = match error {
+            _ if error.contains("expected u64") || error.contains("expected u32") => {
+                format!("`{shown}` is no whole number")
+            }
+            _ => error,
+        };
+        Some((key.clone(), why))
     })
 }
 

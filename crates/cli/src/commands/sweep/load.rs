@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Keys of the table: options of `nandu run` without their dashes.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "trace",
     "gen",
     "fit",
@@ -23,6 +23,7 @@ const KEYS: [&str; 15] = [
     "repeat",
     "limit",
     "trace_format",
+    "columns",
     "bad_lines",
     "export",
     "seed",
@@ -100,6 +101,7 @@ impl Load {
         put("repeat", a.repeat.map(|n| n.to_string()));
         put("limit", a.limit.map(|n| n.to_string()));
         put("trace-format", a.trace_format.clone());
+        put("columns", a.columns.as_ref().map(ToString::to_string));
         put("export", a.export.clone());
         put("seed", Some(self.seed.to_string()).filter(|_| self.seed != 1));
         let state = precondition_name(self.precondition);
@@ -154,6 +156,7 @@ fn over(file: LoadArgs, own: &LoadArgs) -> LoadArgs {
         all.settings = file.settings.into_iter().filter(|s| !given.contains(&s.key)).collect();
         all.settings.extend(own.settings.iter().cloned());
         all.trace_format = all.trace_format.or(file.trace_format);
+        all.columns = all.columns.or(file.columns);
     }
     if (own.time_scale, own.closed, own.rate) == (None, None, None) {
         (all.time_scale, all.closed, all.rate) = (file.time_scale, file.closed, file.rate);

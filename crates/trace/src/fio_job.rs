@@ -1,0 +1,717 @@
+//! A fio job file as a generator: the requests that fio would send, without running it.
+//!
+//! One job, with the keys of `[global]` under its own:
+//!
+//! | key                                    | meaning here, as in fio                                                     |
+//! |----------------------------------------|-----------------------------------------------------------------------------|
+//! | `rw`, `readwrite`                      | read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw       |
+//! | `rwmixread`, `rwmixwrite`              | per cent of reads or writes in a mixed job; 50                               |
+//! | `bs`, `blocksize`                      | one length; 4k                                                               |
+//! | `bssplit`                              | lengths with per cents, `4k/60:64k/40`; what has none shares the rest        |
+//! | `size`, `offset`                       | where the requests lie; the device when `size` is not given                   |
+//! | `io_size`, `number_ios`                | how much is asked for; `size` bytes                                           |
+//! | `iodepth`                              | requests outstanding; 1                                                      |
+//! | `rate_iops`, `rate`                    | requests or bytes a second, with at most `iodepth` outstanding                 |
+//! | `runtime`, `time_based`                | no request begins later; the job begins again until then                      |
+//! | `random_distribution`                  | random, or `zipf:THETA`                                                       |
+//! | `norandommap`                          | random places are drawn each for itself; else every block comes once before one comes again |
+//! | `fsync`, `fdatasync`                   | a flush after so many writes                                                  |
+//!
+//! Keys that say where and how fio sends them (`ioengine`, `direct`, `filename` and the like) have no meaning here and are
+//! passed over; every other key is refused. Differences: random numbers are ours, from `--seed`; with `bssplit` or
+//! `zipf` places are drawn each for itself, as fio does for zipf; a job that begins again sends the same requests.
+//! Source: `fio(1)` of fio 3.33.
+
+use crate::error::TraceError;
+use crate::record::{MAX_END_SECTORS, MAX_LEN_SECTORS, MAX_TIME_NS, Record};
+use crate::synth::zipf::{MAX_RANKS, Scatter, Zipf};
+use crate::trace::{Arrival, Asked, Meta, Origin};
+use nandu_base::{Op, Ratio, Rng, SECTOR, Span};
+
+/// Most bytes a job file has.
+pub const FILE_MOST: u64 = 1 << 20;
+
+/// Keys that change nothing about the requests.
+const WITHOUT_MEANING: [&str; 16] = [
+    "name",
+    "description",
+    "filename",
+    "directory",
+    "ioengine",
+    "direct",
+    "buffered",
+    "thread",
+    "group_reporting",
+    "stonewall",
+    "wait_for_previous",
+    "invalidate",
+    "randrepeat",
+    "refill_buffers",
+    "create_on_open",
+    "unlink",
+];
+
+/// Keys that are read.
+const KEYS: [&str; 19] = [
+    "rw",
+    "readwrite",
+    "rwmixread",
+    "rwmixwrite",
+    "bs",
+    "blocksize",
+    "bssplit",
+    "size",
+    "offset",
+    "io_size",
+    "number_ios",
+    "iodepth",
+    "rate_iops",
+    "rate",
+    "runtime",
+    "time_based",
+    "random_distribution",
+    "fsync",
+    "fdatasync",
+];
+
+/// One job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioJob {
+    name: String,
+    source_name: String,
+    random: bool,
+    read_percent: u64,
+    /// What is no read.
+    other: Op,
+    /// Lengths in bytes with their weights.
+    sizes: Vec<(u64, u64)>,
+    size: Option<u64>,
+    offset: u64,
+    io_size: Option<u64>,
+    number_ios: Option<u64>,
+    iodepth: u32,
+    rate: Option<Rate>,
+    runtime: Option<Span>,
+    time_based: bool,
+    zipf: Option<Ratio>,
+    map: bool,
+    flush_every: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Rate {
+    Requests(u64),
+    Bytes(u64),
+}
+
+/// Whether a file that begins so is a job file: its first line that is no comment is `[a section]`.
+pub fn is_job(head: &[u8]) -> bool {
+    let mut lines = head.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|l| !l.is_empty() && !l.starts_with(b"#") && !l.starts_with(b";"));
+    first.is_some_and(|l| l.len() > 2 && l.starts_with(b"[") && l.ends_with(b"]"))
+}
+
+/// A key with its line.
+struct Setting<'t> {
+    line: u64,
+    key: &'t str,
+    value: &'t str,
+}
+
+struct Place<'a> {
+    source_name: &'a str,
+}
+
+impl Place<'_> {
+    fn wrong(&self, line: u64, key: &str, why: impl Into<String>) -> TraceError {
+        TraceError::Job { source_name: self.source_name.into(), line, key: key.into(), why: why.into() }
+    }
+
+    fn bytes(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
+        let lower = s.value.to_ascii_lowercase();
+        let text = lower.strip_suffix("ib").or(lower.strip_suffix('b')).unwrap_or(&lower);
+        let (digits, shift) = match text.char_indices().last() {
+            Some((at, unit @ ('k' | 'm' | 'g' | 't'))) => (
+                &text[..at],
+                [('k', 10), ('m', 20), ('g', 30), ('t', 40)].iter().find(|u| u.0 == unit).map_or(0, |u| u.1),
+            ),
+            _ => (text, 0),
+        };
+        let number: Option<u64> = digits.parse().ok();
+        number.and_then(|n| n.checked_mul(1 << shift)).ok_or_else(|| {
+            self.wrong(s.line, s.key, format!("`{}` is no size; write for example 4k, 16m or 1g", s.value))
+        })
+    }
+
+    fn whole(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
+        s.value.parse().map_err(|_| self.wrong(s.line, s.key, format!("`{}` is no whole number", s.value)))
+    }
+
+    fn percent(&self, s: &Setting<'_>) -> Result<u64, TraceError> {
+        let n = self.whole(s)?;
+        if n > 100 {
+            return Err(self.wrong(s.line, s.key, format!("{n} is more than 100 per cent")));
+        }
+        Ok(n)
+    }
+
+    fn flag(&self, s: &Setting<'_>) -> Result<bool, TraceError> {
+        match s.value {
+            "" | "1" => Ok(true),
+            "0" => Ok(false),
+            other => Err(self.wrong(s.line, s.key, format!("`{other}`: it is 0 or 1"))),
+        }
+    }
+
+    fn time(&self, s: &Setting<'_>) -> Result<Span, TraceError> {
+        const UNITS: [(&str, u64); 6] = [
+            ("us", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+            ("m", 60_000_000_000),
+            ("h", 3_600_000_000_000),
+            ("d", 86_400_000_000_000),
+        ];
+        let at = s.value.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.value.len());
+        let (digits, unit) = s.value.split_at(at);
+        let unit = if unit.is_empty() {
+            Some(1_000_000_000)
+        } else {
+            UNITS.iter().find(|u| u.0 == unit).map(|u| u.1)
+        };
+        let ns = digits.parse::<u64>().ok().zip(unit).and_then(|(n, unit)| n.checked_mul(unit));
+        ns.filter(|&ns| ns > 0 && ns <= MAX_TIME_NS).map(Span).ok_or_else(|| {
+            self.wrong(
+                s.line,
+                s.key,
+                format!("`{}` is no time up to 52 days; write for example 30, 500ms or 2m", s.value),
+            )
+        })
+    }
+
+    fn split(&self, s: &Setting<'_>) -> Result<Vec<(u64, u64)>, TraceError> {
+        let form = || {
+            self.wrong(
+                s.line,
+                s.key,
+                format!("`{}`: write lengths with per cents, such as 4k/60:64k/40", s.value),
+            )
+        };
+        if s.value.contains(',') {
+            return Err(self.wrong(
+                s.line,
+                s.key,
+                "lengths apart for reads and writes are not read; give one list",
+            ));
+        }
+        let mut parts = Vec::new();
+        for part in s.value.split(':') {
+            let (len, share) = part.split_once('/').unwrap_or((part, ""));
+            let len = self.bytes(&Setting { value: len, ..*s })?;
+            let share = if share.is_empty() { None } else { Some(share.parse::<u64>().map_err(|_| form())?) };
+            parts.push((len, share));
+        }
+        let given: u64 = parts.iter().filter_map(|p| p.1).fold(0, u64::saturating_add);
+        let open = parts.iter().filter(|p| p.1.is_none()).count() as u64;
+        if given > 100 || open == 0 && given != 100 {
+            return Err(self.wrong(s.line, s.key, format!("the shares add up to {given}, not to 100")));
+        }
+        // In parts of 100 times the number that shares the rest, so that they are whole.
+        let each = 100 - given;
+        let scale = open.max(1);
+        Ok(parts
+            .into_iter()
+            .map(|(len, share)| (len, share.map_or(each, |s| s * scale)))
+            .filter(|p| p.1 > 0)
+            .collect())
+    }
+}
+
+impl FioJob {
+    /// The job in the text of a job file; `source_name` stands in errors.
+    ///
+    /// # Errors
+    /// [`TraceError::Job`] with key and line.
+    pub fn parse(text: &str, source_name: &str) -> Result<FioJob, TraceError> {
+        let place = Place { source_name };
+        let (mut global, mut own): (Vec<Setting<'_>>, Vec<Setting<'_>>) = (Vec::new(), Vec::new());
+        let mut section: Option<&str> = None;
+        let mut job: Option<(&str, u64)> = None;
+        for (line, text) in (1u64..).zip(text.lines()) {
+            let text = text.trim();
+            if text.is_empty() || text.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(name) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+                section = Some(name.trim());
+                if name.trim() != "global" {
+                    if let Some((first, _)) = job {
+                        let why = format!(
+                            "a second job; one job is replayed at a time, and `{first}` comes before it"
+                        );
+                        return Err(place.wrong(line, name, why));
+                    }
+                    job = Some((name.trim(), line));
+                }
+                continue;
+            }
+            let (key, value) = text.split_once('=').map_or((text, ""), |(k, v)| (k.trim(), v.trim()));
+            let setting = Setting { line, key, value };
+            match section {
+                None => return Err(place.wrong(line, key, "it stands before the first [section]")),
+                Some("global") => global.push(setting),
+                Some(_) => own.push(setting),
+            }
+        }
+        let Some((name, _)) = job else {
+            return Err(place.wrong(1, "[...]", "there is no job beside [global]"));
+        };
+        FioJob::of(name, &place, global.iter().chain(&own))
+    }
+
+    fn of<'s, 't: 's>(
+        name: &str,
+        place: &Place<'_>,
+        settings: impl Iterator<Item = &'s Setting<'t>>,
+    ) -> Result<FioJob, TraceError> {
+        let mut job = FioJob {
+            name: name.into(),
+            source_name: place.source_name.into(),
+            random: false,
+            read_percent: 100,
+            other: Op::Write,
+            sizes: vec![(4096, 1)],
+            size: None,
+            offset: 0,
+            io_size: None,
+            number_ios: None,
+            iodepth: 1,
+            rate: None,
+            runtime: None,
+            time_based: false,
+            zipf: None,
+            map: true,
+            flush_every: 0,
+        };
+        let (mut mixed, mut mix) = (false, 50);
+        for s in settings {
+            match s.key {
+                "rw" | "readwrite" => {
+                    let sequence = s.value.strip_prefix("rand").unwrap_or(s.value);
+                    job.random = sequence != s.value;
+                    (job.read_percent, job.other) = match sequence {
+                        "read" => (100, Op::Write),
+                        "write" => (0, Op::Write),
+                        "trim" => (0, Op::Trim),
+                        "rw" | "readwrite" => (50, Op::Write),
+                        _ => {
+                            let known =
+                                "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw";
+                            return Err(place.wrong(
+                                s.line,
+                                s.key,
+                                format!("`{}`: it is one of {known}", s.value),
+                            ));
+                        }
+                    };
+                    mixed = matches!(sequence, "rw" | "readwrite");
+                }
+                "rwmixread" => mix = place.percent(s)?,
+                "rwmixwrite" => mix = 100 - place.percent(s)?,
+                "bs" | "blocksize" => {
+                    if s.value.contains(',') {
+                        let why = "lengths apart for reads and writes are not read; give one, or bssplit";
+                        return Err(place.wrong(s.line, s.key, why));
+                    }
+                    job.sizes = vec![(place.bytes(s)?, 1)];
+                    job.lengths_fit(place, s)?;
+                }
+                "bssplit" => {
+                    job.sizes = place.split(s)?;
+                    job.lengths_fit(place, s)?;
+                }
+                "size" => job.size = Some(place.bytes(s)?),
+                "offset" => job.offset = place.bytes(s)?,
+                "io_size" => job.io_size = Some(place.bytes(s)?),
+                "number_ios" => job.number_ios = Some(place.whole(s)?).filter(|&n| n > 0),
+                "iodepth" => match place.whole(s)? {
+                    n @ 1..=65_536 => job.iodepth = n as u32,
+                    n => return Err(place.wrong(s.line, s.key, format!("{n} is not between 1 and 65536"))),
+                },
+                "rate_iops" | "rate" => {
+                    let n = if s.key == "rate" { place.bytes(s)? } else { place.whole(s)? };
+                    if n == 0 || n > 1_000_000_000_000 {
+                        return Err(place.wrong(
+                            s.line,
+                            s.key,
+                            format!("{n} is not between 1 and 10^12 a second"),
+                        ));
+                    }
+                    job.rate = Some(if s.key == "rate" { Rate::Bytes(n) } else { Rate::Requests(n) });
+                }
+                "runtime" => job.runtime = Some(place.time(s)?),
+                "time_based" => job.time_based = place.flag(s)?,
+                "norandommap" => job.map = !place.flag(s)?,
+                "random_distribution" => job.zipf = zipf_of(place, s)?,
+                "fsync" | "fdatasync" => job.flush_every = place.whole(s)?,
+                "numjobs" if s.value == "1" => {}
+                key if WITHOUT_MEANING.contains(&key) => {}
+                key => {
+                    let known: Vec<&str> = KEYS.into_iter().chain(["norandommap"]).collect();
+                    let near = nandu_base::registry::nearest(key, known.iter().copied());
+                    let hint = near.map_or_else(
+                        || format!("known are {}", known.join(", ")),
+                        |n| format!("did you mean `{n}`?"),
+                    );
+                    return Err(place.wrong(
+                        s.line,
+                        key,
+                        format!("it has no meaning here that is known; {hint}"),
+                    ));
+                }
+            }
+        }
+        if mixed {
+            job.read_percent = mix;
+        }
+        if job.time_based && job.runtime.is_none() {
+            return Err(place.wrong(1, "time_based", "it needs a `runtime`"));
+        }
+        Ok(job)
+    }
+
+    fn lengths_fit(&self, place: &Place<'_>, s: &Setting<'_>) -> Result<(), TraceError> {
+        match self
+            .sizes
+            .iter()
+            .find(|(len, _)| *len == 0 || len % SECTOR != 0 || len / SECTOR > MAX_LEN_SECTORS)
+        {
+            Some((len, _)) => Err(place.wrong(
+                s.line,
+                s.key,
+                format!("{len} bytes: a request is a multiple of 512 bytes below 2 GiB"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Its requests on a device of `room` bytes.
+    ///
+    /// # Errors
+    /// [`TraceError::Job`] when they do not lie on it, or none is asked for.
+    pub fn requests(&self, room: Option<u64>, seed: u64) -> Result<JobRequests, TraceError> {
+        let place = Place { source_name: &self.source_name };
+        let wrong = |key: &str, why: String| Err(place.wrong(1, key, why));
+        let longest = self.sizes.iter().map(|s| s.0).max().unwrap_or(0);
+        let grain = self.sizes.iter().map(|s| s.0).min().unwrap_or(SECTOR);
+        let room_left = room.map(|room| room.saturating_sub(self.offset));
+        let Some(size) = self.size.or(room_left) else {
+            return wrong("size", "it is missing, and there is no device to take it from".into());
+        };
+        let size = size - size % grain;
+        if size < longest {
+            return wrong(
+                "size",
+                format!("{size} bytes behind the offset do not hold a request of {longest}"),
+            );
+        }
+        if !self.offset.is_multiple_of(SECTOR)
+            || self.offset.checked_add(size).is_none_or(|end| end / SECTOR > MAX_END_SECTORS)
+        {
+            return wrong("offset", "a multiple of 512 bytes, and the end below 128 TiB".into());
+        }
+        let root = Rng::new(seed);
+        let blocks = size / grain;
+        let one_length = self.sizes.len() == 1;
+        let zipf = match self.zipf {
+            Some(_) if blocks > MAX_RANKS => {
+                return wrong(
+                    "random_distribution",
+                    format!("zipf is drawn over {MAX_RANKS} blocks at most; {blocks} here"),
+                );
+            }
+            theta => theta.map(|theta| Zipf::new(blocks, theta)),
+        };
+        let mut bytes_left = self.io_size.unwrap_or(size);
+        let mut left = self.number_ios.unwrap_or(u64::MAX);
+        // By rate the number that a runtime has room for is known.
+        if let (Some(runtime), Some(rate)) = (self.runtime, self.rate) {
+            if self.time_based {
+                bytes_left = u64::MAX;
+            }
+            match rate {
+                Rate::Requests(n) => left = left.min(times(runtime.0, n, 1_000_000_000).saturating_add(1)),
+                Rate::Bytes(n) => {
+                    bytes_left = bytes_left.min(times(runtime.0, n, 1_000_000_000).saturating_add(1))
+                }
+            }
+        }
+        Ok(JobRequests {
+            ops: root.fork(2),
+            lengths: root.fork(3),
+            places: root.fork(4),
+            scatter: Scatter::new(blocks, &mut root.fork(5)),
+            weights: self.sizes.iter().map(|s| s.1).sum(),
+            mapped: self.map && one_length && zipf.is_none(),
+            zipf,
+            size,
+            grain,
+            blocks,
+            bytes_left,
+            left,
+            drawn: 0,
+            next: [0; 2],
+            sent: 0,
+            sent_bytes: 0,
+            writes: 0,
+            flush_now: false,
+            job: self.clone(),
+        })
+    }
+
+    /// What the trace says of itself.
+    pub fn meta(&self, seed: u64) -> Meta {
+        let again = self.time_based && self.rate.is_none();
+        Meta {
+            format: "fio-job".into(),
+            source: format!("{} [{}], seed {seed}", self.source_name, self.name),
+            compression: "plain".into(),
+            origin: Origin::StandIn,
+            arrival: if self.rate.is_some() { Arrival::Timestamps } else { Arrival::OrderOnly },
+            asked: Some(Asked {
+                outstanding: self.iodepth,
+                runtime: self.runtime.filter(|_| self.rate.is_none()),
+                again,
+            }),
+            ..Meta::default()
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// `a * b / c`, at most the largest number.
+fn times(a: u64, b: u64, c: u64) -> u64 {
+    u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX)
+}
+
+fn zipf_of(place: &Place<'_>, s: &Setting<'_>) -> Result<Option<Ratio>, TraceError> {
+    if s.value == "random" {
+        return Ok(None);
+    }
+    let theta = s.value.strip_prefix("zipf:").and_then(|theta| nandu_base::units::parse_ratio(theta).ok());
+    match theta.filter(|theta| theta.num <= 8 * theta.den) {
+        Some(theta) => Ok(Some(theta)),
+        None => Err(place.wrong(
+            s.line,
+            s.key,
+            format!("`{}`: it is random, or zipf:THETA with a theta up to 8", s.value),
+        )),
+    }
+}
+
+/// The requests of a [`FioJob`], one by one.
+#[derive(Clone, Debug)]
+pub struct JobRequests {
+    job: FioJob,
+    ops: Rng,
+    lengths: Rng,
+    places: Rng,
+    scatter: Scatter,
+    zipf: Option<Zipf>,
+    mapped: bool,
+    weights: u64,
+    size: u64,
+    grain: u64,
+    blocks: u64,
+    bytes_left: u64,
+    left: u64,
+    /// Blocks taken from the map.
+    drawn: u64,
+    /// Where the next sequential read, and the next of the others, begins.
+    next: [u64; 2],
+    sent: u64,
+    sent_bytes: u64,
+    writes: u64,
+    flush_now: bool,
+}
+
+impl JobRequests {
+    fn len(&mut self) -> u64 {
+        if let [(len, _)] = self.job.sizes[..] {
+            return len;
+        }
+        let mut at = self.lengths.below(self.weights);
+        for &(len, weight) in &self.job.sizes {
+            if at < weight {
+                return len;
+            }
+            at -= weight;
+        }
+        unreachable!("a draw below the sum of the weights falls on one of them")
+    }
+
+    fn start(&mut self, read: bool, len: u64) -> u64 {
+        let block = if !self.job.random {
+            let next = &mut self.next[usize::from(!read)];
+            let at = if *next + len > self.size { 0 } else { *next };
+            *next = at + len;
+            return at;
+        } else if self.mapped {
+            let place = self.scatter.place(self.drawn % self.blocks);
+            self.drawn += 1;
+            place
+        } else if let Some(zipf) = &self.zipf {
+            self.scatter.place(zipf.draw(&mut self.places))
+        } else {
+            self.places.below(self.blocks)
+        };
+        (block * self.grain).min(self.size - len)
+    }
+
+    fn now_ns(&self) -> u64 {
+        match self.job.rate {
+            None => 0,
+            Some(Rate::Requests(n)) => times(self.sent, 1_000_000_000, n),
+            Some(Rate::Bytes(n)) => times(self.sent_bytes, 1_000_000_000, n),
+        }
+    }
+}
+
+impl Iterator for JobRequests {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        let now_ns = self.now_ns();
+        // A trace ends before its times do.
+        if now_ns > MAX_TIME_NS {
+            return None;
+        }
+        if std::mem::take(&mut self.flush_now) {
+            return Record::new(now_ns, Op::Flush, false, 0, 0, 0).ok();
+        }
+        if self.left == 0 || self.bytes_left == 0 {
+            return None;
+        }
+        let read = self.ops.chance(Ratio::new(self.job.read_percent, 100));
+        let len = self.len();
+        let start = self.job.offset + self.start(read, len);
+        self.left -= 1;
+        self.bytes_left = self.bytes_left.saturating_sub(len);
+        self.sent += 1;
+        self.sent_bytes = self.sent_bytes.saturating_add(len);
+        let op = if read { Op::Read } else { self.job.other };
+        self.writes += u64::from(op == Op::Write);
+        self.flush_now =
+            op == Op::Write && self.job.flush_every > 0 && self.writes.is_multiple_of(self.job.flush_every);
+        let record = Record::new(now_ns, op, false, start / SECTOR, len / SECTOR, 0);
+        Some(record.expect("a checked job keeps every request in bounds"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(text: &str) -> Result<FioJob, TraceError> {
+        FioJob::parse(text, "job.fio")
+    }
+
+    fn requests(text: &str) -> Vec<Record> {
+        job(text).unwrap().requests(Some(1 << 30), 3).unwrap().collect()
+    }
+
+    #[test]
+    fn a_random_job_takes_every_block_once_as_fio_does() {
+        let all = requests(
+            "; a comment\n[global]\nioengine=libaio\nbs=4k\n[a]\nrw=randread\nsize=1m\noffset=64k\n",
+        );
+        let mut places: Vec<u64> = all.iter().map(|r| r.offset().0).collect();
+        assert!(places.windows(2).any(|w| w[1] < w[0]));
+        places.sort_unstable();
+        assert_eq!(places, (0..256u64).map(|n| (64 << 10) + n * 4096).collect::<Vec<_>>());
+        let drawn = requests("[a]\nrw=randread\nsize=1m\nnorandommap\n");
+        let distinct: std::collections::BTreeSet<u64> = drawn.iter().map(|r| r.offset().0).collect();
+        assert!((130..200).contains(&distinct.len()), "1 - 1/e of 256: {}", distinct.len());
+    }
+
+    #[test]
+    fn a_sequential_mix_goes_on_in_each_direction() {
+        let all = requests("[a]\nrw=rw\nrwmixread=75\nbs=64k\nsize=16m\nio_size=64m\nfsync=8\n");
+        let asked: Vec<&Record> = all.iter().filter(|r| r.op() != Op::Flush).collect();
+        assert_eq!(asked.len(), 1024);
+        let reads = asked.iter().filter(|r| r.op() == Op::Read).count();
+        assert!((700..840).contains(&reads), "seed 3: {reads}");
+        for op in [Op::Read, Op::Write] {
+            let starts: Vec<u64> = asked.iter().filter(|r| r.op() == op).map(|r| r.offset().0).collect();
+            assert!(starts.windows(2).all(|w| w[1] == (w[0] + (64 << 10)) % (16 << 20)));
+        }
+        assert_eq!(all.iter().filter(|r| r.op() == Op::Flush).count(), (1024 - reads) / 8);
+    }
+
+    #[test]
+    fn shares_of_lengths_hold() {
+        let text = "[a]\nrw=randwrite\nbssplit=4k/60:64k/:16k\nsize=64m\nnumber_ios=20000\nio_size=100g\nrate_iops=4000\n";
+        let all = requests(text);
+        let of = |kib: u64| all.iter().filter(|r| r.len().0 == kib << 10).count();
+        assert_eq!(all.len(), 20_000);
+        assert!(of(4).abs_diff(12_000) < 300 && of(64).abs_diff(4_000) < 300 && of(16).abs_diff(4_000) < 300);
+        assert_eq!(all[4000].time().0, 1_000_000_000);
+        let job = job(text).unwrap();
+        assert_eq!((job.meta(3).arrival, job.meta(3).asked.unwrap().outstanding), (Arrival::Timestamps, 1));
+        let zipf = requests("[a]\nrw=randread\nsize=16m\nio_size=64m\nrandom_distribution=zipf:1.2\n");
+        let mut counts = std::collections::BTreeMap::new();
+        zipf.iter().for_each(|r| *counts.entry(r.offset().0).or_insert(0u32) += 1);
+        assert!(counts.values().max().unwrap() > &2000, "the first of 4,096 ranks takes over a sixth");
+    }
+
+    #[test]
+    fn a_time_and_a_depth_are_asked_for() {
+        let job =
+            job("[a]\nrw=randrw\nrwmixwrite=30\niodepth=16\nruntime=2m\ntime_based\nsize=1g\n").unwrap();
+        let asked = job.meta(1).asked.unwrap();
+        assert_eq!((asked.outstanding, asked.runtime, asked.again), (16, Some(Span::from_secs(120)), true));
+        assert_eq!((job.read_percent, job.meta(1).arrival), (70, Arrival::OrderOnly));
+        // A runtime with a rate says how many.
+        let all = requests("[a]\nrw=read\nruntime=2\ntime_based=1\nsize=64k\nrate_iops=100\n");
+        assert_eq!(all.len(), 201);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_with_key_and_line() {
+        for (text, says) in [
+            ("[a]\nrw=read\nzonemode=zbd\n", "job.fio:3: zonemode: it has no meaning here"),
+            (
+                "[a]\niodept=4\n",
+                "job.fio:2: iodept: it has no meaning here that is known; did you mean `iodepth`?",
+            ),
+            ("[a]\nrw=swim\n", "job.fio:2: rw: `swim`"),
+            ("[a]\nbs=1000\n", "job.fio:2: bs: 1000 bytes"),
+            ("[a]\nbs=4k,8k\n", "job.fio:2: bs: lengths apart"),
+            ("[a]\nbssplit=4k/60:8k/60\n", "job.fio:2: bssplit: the shares add up to 120"),
+            ("[a]\nrate_iops=many\n", "job.fio:2: rate_iops: `many` is no whole number"),
+            ("[a]\nruntime=5y\n", "job.fio:2: runtime: `5y` is no time"),
+            ("[a]\nrandom_distribution=pareto:0.9\n", "random_distribution: `pareto:0.9`"),
+            ("[a]\nnumjobs=4\n", "job.fio:2: numjobs"),
+            ("[a]\n[b]\n", "job.fio:2: b: a second job"),
+            ("bs=4k\n[a]\n", "job.fio:1: bs: it stands before"),
+            ("[global]\nbs=4k\n", "no job beside"),
+            ("[a]\ntime_based\n", "time_based: it needs a `runtime`"),
+            ("[a]\nsize=18446744073709551615t\n", "job.fio:2: size"),
+        ] {
+            let e = job(text).unwrap_err().to_string();
+            assert!(e.contains(says), "{text}: {e}");
+        }
+        for (text, says) in [
+            ("[a]\nsize=2k\n", "do not hold"),
+            ("[a]\nsize=1t\nrandom_distribution=zipf:1\n", "16777216 blocks at most"),
+        ] {
+            let e = job(text).unwrap().requests(None, 1).unwrap_err().to_string();
+            assert!(e.contains(says), "{text}: {e}");
+        }
+        assert!(is_job(b"\n# x\n[global]\n") && !is_job(b"0,1,2\n[global]\n") && !is_job(b""));
+    }
+}
