@@ -15,6 +15,7 @@
 //!
 //! Cost per page: some twenty instructions. RAM: 64 bytes per die, 1 KiB per channel at most.
 
+mod idle;
 mod modes;
 mod times;
 
@@ -65,6 +66,10 @@ pub struct Lanes {
     timing: Timing,
     /// Where what they do is noted, while somebody watches.
     tape: Option<Box<LaneTape>>,
+    /// Whether dies idle while something waits, where that is watched.
+    idle: Option<Box<idle::Idle>>,
+    /// Whether either is watched.
+    is_noted: bool,
     /// What they do it for.
     work: Work,
     /// The time of the drive: what channels did before may be forgotten. Operations may begin later than that.
@@ -98,6 +103,8 @@ impl Lanes {
             channels: (0..channels).map(|_| Channel::new()).collect(),
             timing,
             tape: None,
+            idle: None,
+            is_noted: false,
             clock: Instant::ZERO,
             work: Work::Recovery,
             operations: Operations::default(),
@@ -143,6 +150,7 @@ impl Lanes {
     /// Notes from now on what the lanes do between these two moments.
     pub fn watch(&mut self, from: Instant, to: Instant) {
         self.tape = Some(Box::new(LaneTape::new(from, to)));
+        self.is_noted = true;
     }
 
     /// What was noted; `None` when nobody watches.
@@ -263,7 +271,8 @@ impl Lanes {
         if joins {
             self.operations.join(Kind::Read);
         }
-        if self.tape.is_some() {
+        if self.is_noted {
+            self.note_came(plane, now, before);
             self.note_page("read", plane, (start, end), (bus, end));
         }
         (time, occupied)
@@ -295,10 +304,16 @@ impl Lanes {
         if joins {
             self.operations.join(Kind::Program);
         }
-        if self.tape.is_some() {
+        if self.is_noted {
+            self.note_came(plane, now, before);
             self.note_program(plane, &time);
         }
         (time, occupied)
+    }
+
+    #[cold]
+    fn note_came(&mut self, plane: u32, now: Instant, before: Instant) {
+        self.note_idleness(self.planes[plane as usize].die, now, before);
     }
 
     #[cold]
@@ -312,7 +327,8 @@ impl Lanes {
     pub fn move_page(&mut self, plane: u32, now: Instant) -> (Instant, Instant, Span, Span) {
         self.operations.count(Kind::Move, self.work, 1);
         let (die, _, channels, timing, clock) = self.parts(plane);
-        let start = die.begin(now).later(now);
+        let before = die.begin(now);
+        let start = before.later(now);
         let sensed = start + timing.read;
         let (ready, bus) = if timing.copyback {
             (sensed, Span::ZERO)
@@ -322,27 +338,11 @@ impl Lanes {
         };
         let end = ready + timing.program;
         die.occupy(start, end);
-        if self.tape.is_some() {
+        if self.is_noted {
+            self.note_came(plane, now, before);
             self.note_page("move", plane, (start, end), (Instant(ready.0 - bus.0), ready));
         }
         (ready, end, end.since(start), bus)
-    }
-
-    /// Moves a page to another plane, perhaps of another die: it is read, crosses both channels, and is programmed not before
-    /// `earliest`. Places are a plane and the position in the block; `request` as in [`Lanes::read`]. Returns what
-    /// [`Lanes::move_page`] does, both dies and both channels taken together.
-    pub fn move_between(
-        &mut self,
-        from: (u32, u32),
-        to: (u32, u32),
-        (now, earliest): (Instant, Instant),
-        request: u32,
-    ) -> (Instant, Instant, Span, Span) {
-        let (read, reading) = self.read(from.0, now, request, from.1);
-        self.parts(from.0).0.gc += reading;
-        let (time, programming) = self.program(to.0, read.end.later(earliest), request, to.1);
-        self.parts(to.0).0.gc += programming;
-        (time.start, time.end, reading + programming, self.timing.transfer * 2)
     }
 
     /// What a page of `plane` was issued for last was garbage collection, and occupies its die for `span`.
@@ -355,10 +355,12 @@ impl Lanes {
         self.operations.count(Kind::Erase, self.work, 1);
         let time = self.timing.erase;
         let lane = &mut self.dies[die as usize];
-        let start = lane.begin(now).later(now).later(earliest);
+        let before = lane.begin(now);
+        let start = before.later(now).later(earliest);
         let end = start + time;
         lane.occupy(start, end);
-        if self.tape.is_some() {
+        if self.is_noted {
+            self.note_idleness(die, now.later(earliest), before);
             self.note_die("erase", die, start, end);
         }
         (start, end)

@@ -39,7 +39,7 @@ impl Idle {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// A request comes.
     pub(super) fn note_request(&mut self, id: ReqId, cx: &mut Cx<'_>) {
         let Some(idle) = &mut self.idle else { return };
@@ -101,12 +101,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let dies = self.stripes.dies_of(self.blocks.plane_of_pool(plane));
         let free_at =
             |ssd: &Self| dies.clone().map(|die| ssd.lanes.free_at(die)).fold(Instant::ZERO, Instant::later);
-        let waits = DEFERS && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
+        let waits = self.queue.has_lines() && dies.clone().any(|die| self.queue.waiting(die) != (0, 0));
         let is_free = free_at(self) <= cx.now && !waits;
         if is_free {
             self.count.moves_while_idle += 1;
             self.clear_step(plane, cause, cx);
-            if DEFERS {
+            if self.queue.holds_back() {
                 self.serve(cx);
             }
         }

@@ -2,13 +2,14 @@
 //!
 //! A checkpoint is due when so many pages were programmed since the last one, and is taken before the next request. Pending
 //! trims go on record first, so what it says is what a scan of everything would find. It waits for everything that was
-//! issued before, and keeps the dies of its blocks meanwhile.
+//! issued before.
 //!
 //! Which entries differ from their translation pages is found among those that changed since the last checkpoint and those
 //! that differed then. They are at most as many as the cache holds; should they not fit, the map is written back first.
 
 use super::Ssd;
 use super::host::Usage;
+use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::checkpoint::{Anchors, Checkpoint};
 use nandu_ftl::gc::GcPolicy;
@@ -39,7 +40,7 @@ pub(super) struct Keeper {
     /// Number of the last checkpoint.
     pub last: u64,
     /// When it is complete.
-    last_end: Instant,
+    pub last_end: Instant,
     pub count: Counts,
 }
 
@@ -71,7 +72,7 @@ impl Keeper {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     #[inline]
     pub(super) fn checkpoint_is_due(&self) -> bool {
         self.paging
@@ -99,14 +100,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(mut keeper) = self.paging.keeper.take() else { return };
         let outer = self.lanes.work_for(Work::Journal);
         let (half, first, stale) = keeper.anchors.take(pages as u32);
+        let before = self.queue.all_changes(cx.now);
         for block in stale {
-            self.erase_anchor(block, &mut keeper, cause, cx);
+            self.erase_anchor(block, before, &mut keeper, cause, cx);
         }
-        let ready = self.last_change.later(cx.now);
+        let ready = After { at: self.last_change.later(cx.now), ..self.queue.all_changes(cx.now) };
         let mut usage = Usage::default();
         for (index, words) in (0..).zip(words.chunks(per_page)) {
             let ppn = keeper.anchors.page(half, first + index);
-            let end = self.write_anchor(ppn, ready, u64::from(index), words, &mut usage, cx);
+            let end = self.write_anchor(ppn, ready, u64::from(index), words, &mut usage, (cause, cx));
             keeper.last_end = keeper.last_end.later(end);
         }
         usage.charge(cx, cause, Work::Journal);
@@ -151,8 +153,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Erases a block of older checkpoints, when the one that replaces them is complete.
-    fn erase_anchor(&mut self, block: BlockId, keeper: &mut Keeper, cause: TenantId, cx: &mut Cx<'_>) {
-        self.erase_blocks(block, keeper.last_end, cause, Work::Journal, cx);
+    fn erase_anchor(
+        &mut self,
+        block: BlockId,
+        before: After,
+        keeper: &mut Keeper,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) {
+        let after = After { at: keeper.last_end, ..before };
+        self.erase_blocks(block, after, cause, Work::Journal, cx);
         self.blocks.wore(block);
         self.erases_ever += 1;
         keeper.count.erases += 1;
@@ -161,30 +171,40 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn write_anchor(
         &mut self,
         ppn: Ppn,
-        ready: Instant,
+        after: After,
         index: u64,
         words: &[u32],
         usage: &mut Usage,
-        cx: &mut Cx<'_>,
+        (cause, cx): (TenantId, &mut Cx<'_>),
     ) -> Instant {
         let layout = self.blocks.layout();
         let (plane, page) = (layout.plane(ppn), layout.page(ppn));
         self.serial = self.serial.wrapping_add(1);
-        let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
-        usage.die += occupied;
-        usage.bus += self.lanes.timing().transfer;
-        if let Some(medium) = cx.medium.as_deref_mut() {
+        let overlay = cx.medium.is_some().then(|| {
             let page = ByteLen(1 << self.host.page_bits);
             let payload = cx.pool.allocate_metadata(page);
             for (bytes, word) in cx.pool.bytes_mut(payload, page).chunks_exact_mut(4).zip(words) {
                 bytes.copy_from_slice(&word.to_le_bytes());
             }
-            let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
-            let oob = Oob { key: CHECKPOINT_KEY + index, seq: self.seq };
-            let window = Window { start: time.start, end: time.end };
-            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
-            cx.pool.release(payload);
+            Overlay { first: 0, count: self.host.page_sectors, payload }
+        });
+        let oob = Oob { key: CHECKPOINT_KEY + index, seq: self.seq };
+        if self.queue.program_waits(ppn) || !self.comes_in_time(after, ppn, cx.now) {
+            let (now, serial) = (cx.now, self.serial);
+            let order = Order { now, after, map_at: now, work: Work::Journal, cause, answer: NONE, serial };
+            let page = Page { key: oob.key, seq: oob.seq, overlay, ..Page::read(ppn, 0) };
+            self.queue.program(Job::Anchor, &order, page, NONE, None);
+            return now;
         }
+        let (time, occupied) = self.lanes.program(plane, after.at, self.serial, page);
+        usage.die += occupied;
+        usage.bus += self.lanes.timing().transfer;
+        if let (Some(medium), Some(overlay)) = (cx.medium.as_deref_mut(), overlay) {
+            let window = Window { start: time.start, end: time.end };
+            let overlay = Some(overlay);
+            medium.program(cx.pool, &Program { unit: u64::from(ppn.0), base: None, overlay, oob, window });
+        }
+        overlay.iter().for_each(|overlay| cx.pool.release(overlay.payload));
         time.end
     }
 }

@@ -2,6 +2,8 @@
 
 use super::Ssd;
 use super::host::Usage;
+use super::stripes::Carried;
+use crate::nand::queued::After;
 use nandu_base::{Cx, Instant, Oob, Program, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::{GcPolicy, Greedy, PlaneView};
@@ -36,7 +38,7 @@ impl Clearing {
         Clearing { victim: NOBODY, next: 0, rate: 0, debt: 0, empty: false, to: Cursor::CLOSED };
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// After a page of the host on `plane`: moves as many pages as are needed to be done before the plane runs out.
     pub(super) fn clear_after_write(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let p = &self.blocks.planes[plane as usize];
@@ -68,11 +70,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let moves = clearing.debt / RATE_UNIT;
         clearing.debt %= RATE_UNIT;
         if moves > 0 || clearing.empty {
-            if self.moves_plainly {
-                self.clear_pages_within(plane, moves, cause, cx);
-            } else {
-                self.clear_pages(plane, moves, cause, cx);
-            }
+            self.clear_pages(plane, moves, cause, cx);
         }
     }
 
@@ -190,46 +188,94 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Moves up to `budget` pages, more where it must, and erases the block when none is left.
+    #[inline(always)]
     pub(super) fn clear_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let outer = self.lanes.work_for(Work::Gc);
-        self.move_pages(plane, budget, cause, cx);
+        if self.moves_plainly && !self.queue.holds_back() && self.clearing[plane as usize].to.is_full() {
+            self.move_pages::<true>(plane, budget, cause, cx);
+        } else {
+            self.move_many(plane, budget, cause, cx);
+        }
         self.lanes.work_for(outer);
     }
 
-    fn move_pages(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
-        if DEFERS {
-            self.queue.gc_cause = cause;
-        }
-        let pages = self.blocks.layout().pages as u16;
-        let mut usage = Usage::default();
-        let mut left = budget;
+    #[inline(never)]
+    fn move_many(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
         // Pages that move at once may share an operation, and none with the request that they follow.
         // So does what leaves SLC mode, which is read and programmed as pages of requests are.
         self.serial = self.serial.wrapping_add(u32::from(self.stripes.is_wide() || self.slc.is_some()));
-        while self.blocks.invalid(victim) < pages {
+        self.move_pages::<false>(plane, budget, cause, cx);
+    }
+
+    /// `PLAIN` says that pages move within their plane and nothing stands before them. What a move changes in the block that is
+    /// cleared is added up and entered once then, and the plane's number of valid pages, which a move leaves as it is, is left alone.
+    #[inline(always)]
+    fn move_pages<const PLAIN: bool>(&mut self, plane: u32, budget: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        let Clearing { victim, mut next, .. } = self.clearing[plane as usize];
+        let pages = self.blocks.layout().pages;
+        let mut valid = pages - u32::from(self.blocks.invalid(victim));
+        let (mut usage, mut moved, mut left, mut end) = (Usage::default(), 0, budget, Instant::ZERO);
+        while valid > 0 {
             if left == 0 && self.may_pause(plane) {
-                self.clearing[plane as usize].next = next;
-                self.charge_gc(usage, cause, cx);
-                return;
+                break;
             }
-            let ppn = Ppn(next);
+            let from = Ppn(next);
             next += 1;
             if let Some(ahead) = self.blocks.data_entered_at(Ppn(next + 7)) {
                 self.map.prefetch(ahead);
             }
-            match self.blocks.data_at(ppn) {
-                Some(lpn) if self.is_live(lpn, ppn, cause, cx) => {
-                    self.move_data(ppn, lpn, plane, &mut usage, cause, cx)
+            match self.blocks.data_at(from) {
+                Some(lpn) if PLAIN && self.map.is_at(lpn, from) => {
+                    let to = self.next_page_for_moved(plane);
+                    let (start, until, die, bus) = self.lanes.move_page(plane, cx.now);
+                    (usage.die, usage.bus, end) = (usage.die + die, usage.bus + bus, until);
+                    self.seq += 1;
+                    moved += 1;
+                    self.blocks.programmed(to, Content::Data(lpn));
+                    self.map.set(lpn, to);
+                    if cx.medium.is_some() {
+                        self.store_moved(from, to, Content::Data(lpn), Window { start, end }, cx);
+                    }
                 }
-                Some(_) => continue,
-                None if self.move_record(ppn, plane, &mut usage, cx) => {}
+                Some(lpn) if !PLAIN && self.is_live(lpn, from, cause, cx) => {
+                    self.move_data(from, lpn, plane, &mut usage, cause, cx);
+                }
+                Some(_) => {
+                    if M::PAGED {
+                        valid = pages - u32::from(self.blocks.invalid(victim));
+                    }
+                    continue;
+                }
+                None if self.move_record(from, plane, &mut usage, cause, cx) => {}
                 None => continue,
             }
+            // Of a map that is partly on the flash it may hear that more of them are superseded.
+            valid = if M::PAGED { pages - u32::from(self.blocks.invalid(victim)) } else { valid - 1 };
             left = left.saturating_sub(1);
         }
+        if PLAIN {
+            self.count.pages_moved += u64::from(moved);
+            self.last_change = self.last_change.later(end);
+            self.blocks.moved_away(victim, moved, end);
+        }
         self.charge_gc(usage, cause, cx);
-        self.erase(victim, plane, cause, cx);
+        if valid > 0 {
+            self.clearing[plane as usize].next = next;
+        } else {
+            self.erase(victim, plane, cause, cx);
+        }
+    }
+
+    /// The next page for data that moves within the plane, which has as many valid pages afterwards as before.
+    #[inline(always)]
+    fn next_page_for_moved(&mut self, plane: u32) -> Ppn {
+        let p = &mut self.blocks.planes[plane as usize];
+        if !p.moved.is_full() {
+            return p.moved.take();
+        }
+        let page = self.next_moved_page_elsewhere(plane);
+        self.blocks.planes[plane as usize].valid -= 1;
+        page
     }
 
     /// Whether a block may stay half cleared. Where the host's pages follow moved ones into the last free block, they could
@@ -279,7 +325,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     /// Notes that a block is opened for data, whose erase may not be complete yet.
     pub(super) fn note_opened(&mut self, cursor: Cursor) {
         let block = cursor.block(self.blocks.layout());
-        self.stripes.opened(block);
+        self.stripes.opened(block, self.queue.any_erase_waits());
         if M::PAGED {
             let erased = self.blocks.safe_at(block);
             self.paging.opened_from = self.paging.opened_from.later(erased);
@@ -303,7 +349,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
-        let to = self.move_page(from, Content::Data(lpn), plane, usage, cx);
+        let to = self.move_page(from, Content::Data(lpn), plane, usage, cause, cx);
         if M::PAGED {
             self.relocate_paged(lpn, from, to, cause, cx);
         } else if !(self.planted.stale_map && self.seq.is_multiple_of(32)) {
@@ -313,13 +359,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// Moves a record of the trim journal; false when the page holds none that is needed.
     #[inline(never)]
-    pub(super) fn move_record(&mut self, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn move_record(
+        &mut self,
+        from: Ppn,
+        plane: u32,
+        usage: &mut Usage,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> bool {
         let content = self.blocks.content(from);
         let Content::Journal(slot) = content else { return false };
         if self.journal.record(slot).is_none_or(|record| record.ppn != from) {
             return false;
         }
-        let to = self.move_page(from, content, plane, usage, cx);
+        let to = self.move_page(from, content, plane, usage, cause, cx);
         self.journal.moved(slot, to);
         true
     }
@@ -331,6 +384,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         content: Content,
         plane: u32,
         usage: &mut Usage,
+        cause: TenantId,
         cx: &mut Cx<'_>,
     ) -> Ppn {
         let to = match &mut self.clearing[plane as usize].to {
@@ -340,20 +394,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 to.take()
             }
         };
-        if DEFERS {
-            self.tenant_moved(plane);
-            self.move_later(from, to, content, cx);
-            return to;
-        }
-        let window = self.copy(from, to, content, usage, cx.now);
-        let end = window.end;
-        self.seq += 1;
-        self.last_change = self.last_change.later(end);
+        let carried = Carried { from, to, content, after: After::at(cx.now), cause, work: Work::Gc };
+        let end = self.copy(carried, usage, cx);
         self.count.pages_moved += 1;
         self.tenant_moved(plane);
-        self.blocks.programmed(to, content);
         self.blocks.invalidate(from, end);
-        self.store_moved(from, to, content, window, cx);
         to
     }
 
@@ -377,12 +422,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     /// The same where no trim has emptied it.
     pub(super) fn erase_alone(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        let mut end = cx.now;
-        if DEFERS {
-            self.erase_later(block, cause, cx);
-        } else {
-            end = self.erase_now(block, cause, cx);
+        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
+        // older version of a trimmed page as the newest.
+        let mut earliest = self.blocks.safe_at(block);
+        if !self.planted.erase_before_record {
+            earliest = earliest.later(self.recorded_at);
         }
+        if self.planted.erase_too_early {
+            earliest = cx.now;
+        }
+        let end = self.erase_blocks(block, After::at(earliest), cause, Work::Gc, cx);
         let rest = std::mem::replace(&mut self.clearing[plane as usize].to, Cursor::CLOSED);
         self.blocks.waste(rest);
         self.blocks.erased(block);
@@ -399,21 +448,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.planes[plane as usize].clearing = false;
         self.attention |= self.renew_is_due || self.blocks.has_ended();
         self.tenant_erased(plane);
-    }
-
-    /// Gives the erase its place on the die's timeline; returns its end.
-    #[inline(always)]
-    fn erase_now(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
-        // A record of a flush may still be on its way on another die: until it is complete, an erase could leave an
-        // older version of a trimmed page as the newest.
-        let mut earliest = self.blocks.safe_at(block);
-        if !self.planted.erase_before_record {
-            earliest = earliest.later(self.recorded_at);
-        }
-        if self.planted.erase_too_early {
-            earliest = cx.now;
-        }
-        self.erase_blocks(block, earliest, cause, Work::Gc, cx)
     }
 
     /// I-5: every mapped page has one live physical page, and the counters agree with the map. I-16: the erases of all

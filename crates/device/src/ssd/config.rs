@@ -220,28 +220,24 @@ impl DeviceConfig for SsdConfig {
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let queue = self.queue(&units, geometry, &profile, cx)?;
         let drive = Drive { profile, geometry, units, shape, size, tenancy };
-        match (&self.mapping, queue) {
-            (MapConfig::Page, Some(queue)) => {
-                self.assemble::<_, true>(drive, PageMap::new(logical), queue, cx)
-            }
-            (_, Some(_)) => {
-                let why =
-                    "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
-                Err(BuildError::at("arbiter", why))
-            }
-            (MapConfig::Page, None) => self.at_once(drive, PageMap::new(logical), cx),
-            (MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. }, None) => {
+        if self.mapping != MapConfig::Page && queue.has_lines() {
+            let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
+            return Err(BuildError::at("arbiter", why));
+        }
+        match &self.mapping {
+            MapConfig::Page => self.assemble(drive, PageMap::new(logical), queue, cx),
+            MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
                 unreachable!("drives with a log-block map are made by themselves")
             }
-            (MapConfig::Dftl { ram, protected, .. }, None) => {
-                self.at_once(drive, mapping::dftl(shape, *ram, *protected)?, cx)
+            MapConfig::Dftl { ram, protected, .. } => {
+                self.assemble(drive, mapping::dftl(shape, *ram, *protected)?, queue, cx)
             }
-            (MapConfig::Cftl { ram, switching, .. }, None) => {
-                self.at_once(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, cx)
+            MapConfig::Cftl { ram, switching, .. } => {
+                self.assemble(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, queue, cx)
             }
-            (MapConfig::Tpftl { ram, .. }, None) => self.at_once(drive, mapping::tpftl(shape, *ram)?, cx),
-            (MapConfig::Tpc { .. }, None) => {
-                self.at_once(drive, mapping::tpc(&self.mapping, shape, room, cx)?, cx)
+            MapConfig::Tpftl { ram, .. } => self.assemble(drive, mapping::tpftl(shape, *ram)?, queue, cx),
+            MapConfig::Tpc { .. } => {
+                self.assemble(drive, mapping::tpc(&self.mapping, shape, room, cx)?, queue, cx)
             }
         }
     }
@@ -263,17 +259,7 @@ impl SsdConfig {
         self.write_buffer.filter(|buffer| buffer.size > ByteLen::ZERO)
     }
 
-    /// A drive with the arbiter `fcfs`.
-    fn at_once<M: Mapping + 'static>(
-        &self,
-        drive: Drive,
-        map: M,
-        cx: &BuildContext<'_>,
-    ) -> Result<Box<dyn Machine>, BuildError> {
-        self.assemble::<M, false>(drive, map, Queued::unused(), cx)
-    }
-
-    fn assemble<M: Mapping + 'static, const DEFERS: bool>(
+    fn assemble<M: Mapping + 'static>(
         &self,
         drive: Drive,
         map: M,
@@ -342,7 +328,7 @@ impl SsdConfig {
         let leveller =
             Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32)
                 .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
-        let first_timer = if DEFERS { 1 + geometry.all_dies() } else { 1 };
+        let first_timer = if queue.has_lines() { 1 + geometry.all_dies() } else { 2 };
         let idle = self.idle(&layout, first_timer);
         let buffer = self.buffer(
             stripes.units.chips(),
@@ -352,7 +338,7 @@ impl SsdConfig {
             cx,
         )?;
         limits.volatile_cache = self.buffer_config().is_some_and(|buffer| !buffer.power_loss_protection);
-        let mut ssd = Ssd::<_, _, DEFERS>::new(
+        let mut ssd = Ssd::<_, _>::new(
             host, limits, map, paging, blocks, stripes, lanes, turns, policy, leveller, tenants, streams,
             slc, idle, queue, buffer, cx,
         );

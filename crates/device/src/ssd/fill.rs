@@ -75,7 +75,7 @@ fn pages_drawn(logical: u32, share: Ratio) -> u32 {
     ((drawn + (1 << 31)) >> 32) as u32
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
         if self.tenants.is_some() {

@@ -10,7 +10,9 @@
 
 use super::Ssd;
 use super::host::Usage;
-use nandu_base::{Cx, Instant, Oob, Program, TenantId, Window, Work};
+use super::stripes::Carried;
+use crate::nand::queued::{After, Job, NONE};
+use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{Gather, Mapping};
@@ -33,8 +35,10 @@ struct Gathering {
     plane: u32,
     /// Its first page.
     first: Ppn,
-    /// When the entries of the logical block were read.
-    ready: Instant,
+    /// When the entries of the logical block are read.
+    ready: After,
+    /// The number of the operation that they wait for.
+    number: u64,
 }
 
 /// What a drive keeps to gather blocks.
@@ -60,7 +64,7 @@ impl Gatherer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// After a request: copies as many pages as may be.
     #[inline]
     pub(super) fn gather_some(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
@@ -95,7 +99,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     fn end_gathering(&mut self, at: Option<Ppn>, cause: TenantId, cx: &mut Cx<'_>) {
         self.paging.gatherer.under_way = None;
         self.map.end_gathering(at, &mut self.paging.ops);
-        self.run_map_ops(cx.now, cause, cx);
+        self.run_map_ops(After::at(cx.now), cause, cx);
     }
 
     /// Opens a flash block for the logical block that the map wants, in the plane whose turn it is.
@@ -111,14 +115,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return None;
         }
         let starts = self.map.start_gathering(&mut self.paging.ops);
-        let ready = self.run_map_ops(cx.now, cause, cx);
+        let ready = self.run_map_ops(After::at(cx.now), cause, cx);
         if !starts {
             return None;
         }
         let cursor =
             self.blocks.open_free(plane, self.seq + 1).expect("a plane that was asked has a free block");
         self.note_opened(cursor);
-        Some(Gathering { cursor, plane, first: layout.first_page(cursor.block(&layout)), ready })
+        let number = self.queue.node(ready.node).number;
+        Some(Gathering { cursor, plane, first: layout.first_page(cursor.block(&layout)), ready, number })
     }
 
     fn gather_page(&mut self, lpn: Lpn, mut open: Gathering, cause: TenantId, cx: &mut Cx<'_>) {
@@ -129,19 +134,24 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.serial = self.serial.wrapping_add(1);
         let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Map);
-        let read = self.sense(from, open.ready.later(cx.now), &mut usage);
-        let time = self.program(to, read.end, Content::Data(lpn), &mut usage);
+        let after = self.still_to_wait_for(&open, cx);
+        let carried = Carried { from, to, content: Content::Data(lpn), after, cause, work: Work::Map };
+        let end = self.carry(carried, [Job::PreRead, Job::Gathered], &mut usage, cx);
         self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Map);
         self.paging.gatherer.count.pages += 1;
-        self.blocks.invalidate(from, time.end);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let oob = Oob { key: super::recover::key(Content::Data(lpn)), seq: self.seq };
-            let window = Window { start: time.start, end: time.end };
-            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
-        }
+        self.blocks.invalidate(from, end);
         self.relocate_paged(lpn, from, to, cause, cx);
         self.clear_after_write(open.plane, cause, cx);
+    }
+
+    /// The entries of the block that is gathered may have come meanwhile.
+    fn still_to_wait_for(&self, open: &Gathering, cx: &Cx<'_>) -> After {
+        let After { at, node } = open.ready;
+        let at = at.later(cx.now);
+        if node == NONE || self.queue.node(node).number == open.number {
+            return After { at, node };
+        }
+        After::at(at.later(self.paging.last_comes()))
     }
 }

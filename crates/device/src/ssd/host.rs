@@ -1,7 +1,10 @@
 //! What the host asks for: reads, writes, trims and flushes.
 
 use super::Ssd;
+use super::pieces::{Pieces, Slowest, Whose};
+use super::stripes::Carried;
 use crate::nand::PageTime;
+use crate::nand::queued::{After, Job, NONE, Page};
 use nandu_base::{
     ByteLen, ByteOffset, Cx, ErrorKind, Flags, Instant, Oob, Overlay, Payload, Phase, Program, ReqId,
     Resource, SECTOR, Span, Step, TenantId, Window, Work,
@@ -102,28 +105,42 @@ impl Host {
     }
 }
 
+/// A page to read for a request.
+pub(super) struct Reading {
+    pub id: ReqId,
+    pub lpn: u32,
+    pub ppn: Ppn,
+    /// What the write buffer has over it.
+    pub overlay: Option<Overlay>,
+}
+
+/// A page of which a part is replaced, as it was read.
+#[derive(Clone, Copy)]
+struct Premerge {
+    time: PageTime,
+    slc: bool,
+}
+
+/// A page of the host's to program.
+struct Programming {
+    lpn: Lpn,
+    ppn: Ppn,
+    /// The part that is written; `None` for all.
+    part: Option<Part>,
+    data: Payload,
+    /// Where the rest of it lies.
+    base: Option<Ppn>,
+    premerge: Option<Premerge>,
+    /// Where the page lay.
+    older: Option<Ppn>,
+}
+
 /// A page taken for the host's data.
 pub(super) struct Taken {
     pub ppn: Ppn,
     pub plane: u32,
     /// Whether the plane is low on free blocks: some pages are moved after the write.
     pub low: bool,
-}
-
-/// The page of a request that is complete last.
-#[derive(Clone, Copy)]
-struct Slowest {
-    time: PageTime,
-    /// The read before it, when only part of the page was written.
-    premerge: Option<PageTime>,
-    /// Whether the page and the one that was read were in blocks in SLC mode: they may have been erased since.
-    slc: [bool; 2],
-}
-
-impl Slowest {
-    fn none(now: Instant) -> Slowest {
-        Slowest { time: PageTime::done(now), premerge: None, slc: [false; 2] }
-    }
 }
 
 /// Time that a request keeps resources occupied.
@@ -140,7 +157,7 @@ impl Usage {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The die of a page.
     #[inline]
     pub(super) fn die_of(&self, ppn: Ppn) -> u32 {
@@ -150,41 +167,96 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline]
     pub(super) fn read(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if M::PAGED {
-            return self.read_paged(id, cx);
-        }
         let request = &cx.requests[id];
         let (payload, cause, now) = (request.payload, request.cause, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = PageTime::done(now);
-        let mut usage = Usage::default();
+        let mut pieces = M::PAGED.then(|| Pieces::of_request(id, now, cause, Work::Read));
+        let (mut slowest, mut usage) = (PageTime::done(now), Usage::default());
         let (mut sensed, fetches) = (0, !payload.is_none());
-        if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
+        if M::PAGED {
+            self.map.begin(Lpn(pages.end));
+        } else if let Some(medium) = cx.medium.as_deref().filter(|_| fetches) {
             let mapped = (pages.first..pages.end).filter_map(|lpn| self.map.get(Lpn(lpn)));
             mapped.for_each(|ppn| medium.prefetch(self.stripes.unit(ppn)));
         }
         let mut lpn = pages.first;
         while lpn < pages.end {
-            let at = self.map.get(Lpn(lpn));
-            if let Some(ppn) = at {
-                let time = self.sense(ppn, now, &mut usage);
-                sensed += 1;
-                if time.end > slowest.end {
-                    slowest = time;
+            let at = match &mut pieces {
+                Some(pieces) if M::PAGED => self.translate(Lpn(lpn), pieces, cx),
+                _ => self.map.get(Lpn(lpn)),
+            };
+            let is_held = || M::PAGED && pieces.as_ref().is_some_and(Pieces::is_held);
+            match at {
+                Some(ppn) if self.queue.holds_back() || is_held() => {
+                    let pieces = pieces.get_or_insert_with(|| Pieces::of_request(id, now, cause, Work::Read));
+                    self.read_or_wait(Reading { id, lpn, ppn, overlay: None }, &pages, pieces, cx);
+                    sensed += 1;
                 }
-            }
-            if fetches {
-                self.fetch(id, &pages, lpn, at, cx);
+                Some(ppn) => {
+                    let time = self.sense(ppn, now, &mut usage);
+                    if time.end > slowest.end {
+                        slowest = time;
+                    }
+                    sensed += 1;
+                    if fetches {
+                        self.fetch(id, &pages, lpn, at, cx);
+                    }
+                }
+                None if fetches => self.fetch(id, &pages, lpn, None, cx),
+                None => {}
             }
             lpn += 1;
         }
         self.count.host_pages_read += sensed;
-        usage.charge(cx, cause, Work::Read);
-        if slowest.end > now {
-            slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
+        self.gather_some(cause, cx);
+        match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
+            Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
+            None => {
+                usage.charge(cx, cause, Work::Read);
+                if slowest.end > now {
+                    slowest.read_path(now, self.lanes.timing(), &mut cx.requests[id].path);
+                }
+                self.finish(id, slowest.end, cx)
+            }
         }
-        self.finish(id, slowest.end, cx)
+    }
+
+    /// Reads a page of a request when nothing stands before it, or lets it wait.
+    #[inline(never)]
+    pub(super) fn read_or_wait(
+        &mut self,
+        reading: Reading,
+        pages: &Pages,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) {
+        let Reading { id, lpn, ppn, overlay } = reading;
+        let fetches = !cx.requests[id].payload.is_none();
+        let (place, after) = (self.stripes.units.place(ppn), pieces.after);
+        if !self.queue.read_waits(place) && self.comes_in_time(after, ppn, pieces.now) {
+            let slc = [self.is_slc(ppn), false];
+            let time = self.sense_in_mode(ppn, after.at, &mut pieces.usage);
+            pieces.note_as(Slowest { map_at: after.at, premerge: None, time, slc });
+            if fetches {
+                self.fetch(id, pages, lpn, Some(ppn), cx);
+                overlay.iter().for_each(|overlay| self.lay_over(id, lpn, overlay, cx));
+            }
+            return;
+        }
+        let overlay = overlay.filter(|_| fetches);
+        overlay.iter().for_each(|overlay| cx.pool.keep(overlay.payload));
+        let answer = self.answer_of(pieces);
+        let slc = self.mode_of(ppn, Job::Read);
+        let order = pieces.order(after, answer, self.serial);
+        self.queue.read(Job::Read, &order, Page { slc, overlay, ..Page::read(place, lpn) });
+    }
+
+    /// Whether an operation on the die of `ppn` need not wait for this: it is over by now, or by the time when the die has done what
+    /// it has, so that the die does not stand still for it.
+    #[inline]
+    pub(super) fn comes_in_time(&self, after: After, ppn: Ppn, now: Instant) -> bool {
+        after.node == NONE && (after.at <= now || after.at <= self.lanes.free_at(self.die_of(ppn)))
     }
 
     /// Puts the data of one page into a read's payload.
@@ -221,185 +293,280 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     #[inline]
     pub(super) fn write(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if M::PAGED {
-            return self.write_paged(id, cx);
-        }
         let request = &cx.requests[id];
         let cause = request.cause;
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
         self.turns.aim(pages.first);
-        if self.is_plain && self.host.is_whole(&pages) {
-            let slowest = match cx.medium {
-                None => self.write_whole::<false>(id, &pages, cause, cx),
-                Some(_) => self.write_whole::<true>(id, &pages, cause, cx),
-            };
-            slowest.program_path(cx.now, self.lanes.timing(), &mut cx.requests[id].path);
-            return self.finish(id, slowest.end, cx);
+        if M::PAGED {
+            self.map.begin(Lpn(pages.end));
         }
-        let payload = request.payload;
-        if !self.is_somebodys(pages.first, pages.end) {
+        let now = cx.now;
+        let whose = Whose::Request(id);
+        if self.is_plain && self.host.is_whole(&pages) {
+            let mut pieces = M::PAGED.then(|| Pieces::of_request(id, now, cause, Work::Write));
+            let (slowest, usage) = match cx.medium {
+                None => self.write_whole::<false>(id, &pages, (whose, cause), &mut pieces, cx),
+                Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), &mut pieces, cx),
+            };
+            self.gather_some(cause, cx);
+            return match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
+                Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
+                None => {
+                    usage.charge(cx, cause, Work::Write);
+                    slowest.program_path(now, self.lanes.timing(), &mut cx.requests[id].path);
+                    self.finish(id, slowest.end, cx)
+                }
+            };
+        }
+        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        if !self.write_parts(id, &pages, &mut pieces, cx) {
             // Nobody has these pages.
             return cx.fail(id, ErrorKind::NoSpace);
         }
-        let mut slowest = Slowest::none(cx.now);
-        let mut usage = Usage::default();
-        for lpn in pages.first..pages.end {
-            let part = self.host.part(&pages, lpn);
-            let data = payload.slice(self.host.before(&pages, lpn));
-            self.write_page(Lpn(lpn), part, data, cause, &mut usage, &mut slowest, cx);
-        }
-        usage.charge(cx, cause, Work::Write);
-        self.explain_write(id, &slowest, cx);
-        self.finish(id, slowest.time.end, cx)
+        self.gather_some(cause, cx);
+        self.finish_pieces(id, pieces, cx)
     }
 
-    /// Writes whole pages; returns the one that is complete last. The same as [`write_page`](Ssd::write_page) for each of
-    /// them, with nothing per page that can be done once: most requests of most workloads come this way.
+    /// Writes pages and parts of pages; false when nobody has them.
+    #[inline(never)]
+    fn write_parts(&mut self, id: ReqId, pages: &Pages, pieces: &mut Pieces, cx: &mut Cx<'_>) -> bool {
+        if !self.is_somebodys(pages.first, pages.end) {
+            return false;
+        }
+        let payload = cx.requests[id].payload;
+        for lpn in pages.first..pages.end {
+            let part = self.host.part(pages, lpn);
+            let data = payload.slice(self.host.before(pages, lpn));
+            self.write_page(Lpn(lpn), part, data, pieces, cx);
+        }
+        true
+    }
+
+    /// Writes whole pages; returns the one that is complete last of those that did not wait, and what they take. The same as
+    /// [`write_page`](Ssd::write_page) for each of them, with nothing per page that can be done once: most requests of most workloads
+    /// come this way.
     #[inline(always)]
     fn write_whole<const STORES: bool>(
         &mut self,
         id: ReqId,
         pages: &Pages,
-        cause: TenantId,
+        who: (Whose, TenantId),
+        pieces: &mut Option<Pieces>,
         cx: &mut Cx<'_>,
-    ) -> PageTime {
+    ) -> (PageTime, Usage) {
         let at = (cx.now, self.serial);
         let mut slowest = PageTime::done(cx.now);
-        let mut usage = Usage::default();
+        let (mut usage, mut waiting) = (Usage::default(), 0);
         let mut lpn = pages.first;
         while lpn < pages.end {
             let data = match STORES {
                 true => cx.requests[id].payload.slice(self.host.before(pages, lpn)),
                 false => Payload::NONE,
             };
-            let time = self.write_whole_page::<STORES>(Lpn(lpn), data, at, cause, &mut usage, cx);
-            if time.end > slowest.end {
-                slowest = time;
+            match self.write_whole_page::<STORES>(Lpn(lpn), data, at, who, pieces, &mut usage, cx) {
+                Some(time) => {
+                    if time.end > slowest.end {
+                        slowest = time;
+                    }
+                }
+                None => waiting += 1,
             }
             lpn += 1;
         }
-        self.wrote_whole(pages.end - pages.first, usage, cause, cx);
+        self.wrote_whole(pages.end - pages.first, waiting, &mut usage);
         self.last_change = self.last_change.later(slowest.end);
-        slowest
+        (slowest, usage)
     }
 
-    /// Writes one of them, for the request of this number at this time.
+    /// Writes one of them, for the request of this number at this time; returns its time when nothing stands before it.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
     fn write_whole_page<const STORES: bool>(
         &mut self,
         lpn: Lpn,
         data: Payload,
         (now, serial): (Instant, u32),
-        cause: TenantId,
+        (whose, cause): (Whose, TenantId),
+        pieces: &mut Option<Pieces>,
         usage: &mut Usage,
         cx: &mut Cx<'_>,
-    ) -> PageTime {
+    ) -> Option<PageTime> {
         let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-        let page = self.blocks.layout().page(ppn);
-        let (time, occupied) = self.lanes.program(plane, now, serial, page);
-        usage.die += occupied;
-        self.seq += 1;
-        self.blocks.programmed(ppn, Content::Data(lpn));
-        if let Some(old) = self.map.set(lpn, ppn) {
-            self.blocks.invalidate(old, time.end);
-        }
-        if STORES {
-            self.store(lpn, ppn, None, self.host.sectors(None), data, &time, cx);
+        let older = match pieces {
+            Some(pieces) if M::PAGED => self.enter_whole(lpn, ppn, pieces, cx),
+            _ => None,
+        };
+        let is_held = || M::PAGED && pieces.as_ref().is_some_and(Pieces::is_held);
+        let mut done = None;
+        if self.queue.holds_back() || is_held() {
+            let older = if M::PAGED { older } else { self.map.set(lpn, ppn) };
+            let pieces = pieces.get_or_insert_with(|| Pieces::new(whose, now, cause, Work::Write));
+            let programming = Programming { lpn, ppn, part: None, data, base: None, premerge: None, older };
+            self.program_or_wait(programming, pieces.after, pieces, cx);
+        } else {
+            let page = self.blocks.layout().page(ppn);
+            let serial = if M::PAGED { self.serial } else { serial };
+            let (time, occupied) = self.lanes.program(plane, now, serial, page);
+            usage.die += occupied;
+            self.seq += 1;
+            self.blocks.programmed(ppn, Content::Data(lpn));
+            let older = if M::PAGED { older } else { self.map.set(lpn, ppn) };
+            if let Some(old) = older {
+                self.blocks.invalidate(old, time.end);
+                if M::PAGED {
+                    self.blocks.forget(old);
+                }
+            }
+            if STORES {
+                self.store(lpn, ppn, None, self.host.sectors(None), data, &time, cx);
+            }
+            done = Some(time);
         }
         if low {
             self.clear_some(plane, cause, cx);
         }
-        time
+        done
     }
 
-    /// Counts and charges whole pages that the host wrote.
+    /// Counts whole pages that the host wrote, and adds up the channels' time of those that did not wait.
     #[inline(always)]
-    pub(super) fn wrote_whole(&mut self, count: u32, usage: Usage, cause: TenantId, cx: &mut Cx<'_>) {
-        let bus = self.lanes.timing().transfer * u64::from(count);
-        Usage { bus, ..usage }.charge(cx, cause, Work::Write);
+    fn wrote_whole(&mut self, count: u32, waiting: u32, usage: &mut Usage) {
+        usage.bus += self.lanes.timing().transfer * u64::from(count - waiting);
         self.count.host_pages_written += u64::from(count);
-    }
-
-    /// Explains a write by its slowest page.
-    #[inline]
-    fn explain_write(&self, id: ReqId, slowest: &Slowest, cx: &mut Cx<'_>) {
-        if slowest.time.end == cx.now {
-            return;
-        }
-        let path = &mut cx.requests[id].path;
-        let ready = match &slowest.premerge {
-            Some(read) => {
-                read.read_path(cx.now, self.timing_in(slowest.slc[1]), path);
-                read.end
-            }
-            None => cx.now,
-        };
-        slowest.time.program_path(ready, self.timing_in(slowest.slc[0]), path);
     }
 
     /// Writes one page or part of one, then moves a few pages when the plane runs low.
     #[inline(never)]
-    #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
-    fn write_page(
+    pub(super) fn write_page(
         &mut self,
         lpn: Lpn,
         part: Option<Part>,
         data: Payload,
-        cause: TenantId,
-        usage: &mut Usage,
-        slowest: &mut Slowest,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        let ppn = self.next_host_page(lpn, cause, cx);
-        let before = if part.is_some() { self.map.get(lpn) } else { None };
-        let read = before.filter(|_| self.host.merges);
-        let premerge = read.map(|old| self.premerge(old, cx.now, usage));
-        let ready = premerge.map_or(cx.now, |read| read.end);
-        let slc = [self.is_slc(ppn), read.is_some_and(|old| self.is_slc(old))];
-        let time = self.program(ppn, ready, Content::Data(lpn), usage);
+        let ppn = self.next_host_page(lpn, pieces.cause, cx);
+        let mut base = None;
+        let mut older = None;
+        if M::PAGED {
+            (base, older) = self.enter_part(lpn, ppn, part.is_some(), pieces, cx);
+        } else if part.is_some() {
+            base = self.map.get(lpn);
+        }
+        let read = base.filter(|_| self.host.merges);
+        let (premerge, after) = match read {
+            Some(old) => self.premerge(lpn, old, pieces),
+            None => (None, pieces.after),
+        };
         self.count.host_pages_written += 1;
-        if let Some(old) = self.map.set(lpn, ppn) {
-            self.supersede(old, time.end);
+        if !M::PAGED {
+            older = self.map.set(lpn, ppn);
         }
-        if cx.medium.is_some() {
-            self.store(lpn, ppn, before, self.host.sectors(part), data, &time, cx);
-        }
-        if time.end > slowest.time.end {
-            *slowest = Slowest { time, premerge, slc };
-        }
-        self.clear_after_write(self.blocks.pool_of_page(ppn), cause, cx);
+        self.program_or_wait(Programming { lpn, ppn, part, data, base, premerge, older }, after, pieces, cx);
+        self.clear_after_write(self.blocks.pool_of_page(ppn), pieces.cause, cx);
     }
 
-    /// Writes one page or part of one from the write buffer; returns when it is complete.
+    /// Reads a page of which a part will be replaced; returns its time when nothing stands before it, and what the program waits for.
+    #[cold]
+    fn premerge(&mut self, lpn: Lpn, old: Ppn, pieces: &mut Pieces) -> (Option<Premerge>, After) {
+        self.count.pages_premerged += 1;
+        let (place, after) = (self.stripes.units.place(old), pieces.after);
+        if !self.queue.read_waits(place) && self.comes_in_time(after, old, pieces.now) {
+            let slc = self.is_slc(old);
+            let time = self.sense_in_mode(old, after.at, &mut pieces.usage);
+            return (Some(Premerge { time, slc }), After::at(time.end));
+        }
+        let slc = self.mode_of(old, Job::PreRead);
+        let order = pieces.order(after, NONE, self.serial);
+        let node = self.queue.read(Job::PreRead, &order, Page { slc, ..Page::read(place, lpn.0) });
+        (None, After::node(node, pieces.now))
+    }
+
+    /// Programs a page of the host's when nothing stands before it, or lets it wait.
+    #[inline(never)]
+    fn program_or_wait(
+        &mut self,
+        programming: Programming,
+        after: After,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) {
+        let Programming { lpn, ppn, part, data, base, premerge, older } = programming;
+        let units = &self.stripes.units;
+        let (place, base_place) = (units.place(ppn), base.map(|base| units.place(base)));
+        let content = Content::Data(lpn);
+        let after = After { at: self.stripes.may_begin(ppn, content, after.at), ..after };
+        let has_base = base_place.is_none_or(|base| !self.queue.read_waits(base));
+        if has_base && !self.queue.program_waits(place) && self.comes_in_time(after, ppn, pieces.now) {
+            let slc = [self.is_slc(ppn), premerge.is_some_and(|read| read.slc)];
+            let time = self.program(ppn, after.at, content, &mut pieces.usage);
+            if let Some(older) = older {
+                self.supersede(older, time.end);
+                if M::PAGED {
+                    self.blocks.forget(older);
+                }
+            }
+            self.store(lpn, ppn, base, self.host.sectors(part), data, &time, cx);
+            let premerge = premerge.map(|read| read.time);
+            return pieces.note_as(Slowest { map_at: pieces.after.at, premerge, time, slc });
+        }
+        let answer = self.answer_of(pieces);
+        let slc = self.mode_of(ppn, Job::Program);
+        self.seq += 1;
+        self.blocks.programmed(ppn, content);
+        let Part { first, count } = self.host.sectors(part);
+        let overlay = Some(Overlay { first, count, payload: data });
+        let mut oob = Oob { key: u64::from(lpn.0), seq: self.seq };
+        if self.marks_records {
+            oob = self.marked(oob, ppn);
+        }
+        let page =
+            Page { key: oob.key, seq: oob.seq, base: base_place, overlay, slc, ..Page::read(place, lpn.0) };
+        let order = pieces.order(after, answer, self.serial);
+        let older_place = older.map(|older| self.stripes.units.place(older));
+        let node = self.queue.program(Job::Program, &order, page, NONE, older_place);
+        if let Some(read) = premerge {
+            self.queue.was_read_before(node, read.time, read.slc);
+        }
+        if let Some(older) = older {
+            self.supersede(older, Instant::ZERO);
+            if M::PAGED {
+                self.blocks.forget(older);
+            }
+        }
+    }
+
+    /// Gives the page of a slot of the write buffer to the dies.
     pub(super) fn write_out_page(
         &mut self,
         lpn: Lpn,
         part: Option<Part>,
         data: Payload,
-        cause: TenantId,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
-    ) -> Instant {
-        let mut usage = Usage::default();
-        if !M::PAGED && self.is_plain && part.is_none() {
-            let at = (cx.now, self.serial);
-            let time = match cx.medium {
-                None => self.write_whole_page::<false>(lpn, data, at, cause, &mut usage, cx),
-                Some(_) => self.write_whole_page::<true>(lpn, data, at, cause, &mut usage, cx),
-            };
-            self.wrote_whole(1, usage, cause, cx);
-            self.last_change = self.last_change.later(time.end);
-            return time.end;
+    ) {
+        if M::PAGED {
+            self.map.begin(Lpn(lpn.0 + 1));
         }
-        let end = if M::PAGED {
-            self.write_out_page_paged(lpn, part, data, &mut usage, (cause, cx))
-        } else {
-            let mut slowest = Slowest::none(cx.now);
-            self.write_page(lpn, part, data, cause, &mut usage, &mut slowest, cx);
-            slowest.time.end
-        };
-        usage.charge(cx, cause, Work::Write);
-        end
+        if self.is_plain && part.is_none() {
+            let (at, who) = ((cx.now, self.serial), (pieces.whose, pieces.cause));
+            let (mut usage, mut own) = (Usage::default(), Some(*pieces));
+            let time = match cx.medium {
+                None => self.write_whole_page::<false>(lpn, data, at, who, &mut own, &mut usage, cx),
+                Some(_) => self.write_whole_page::<true>(lpn, data, at, who, &mut own, &mut usage, cx),
+            };
+            own.into_iter().for_each(|own| *pieces = own);
+            self.wrote_whole(1, u32::from(time.is_none()), &mut usage);
+            pieces.usage.die += usage.die;
+            pieces.usage.bus += usage.bus;
+            if let Some(time) = time {
+                self.last_change = self.last_change.later(time.end);
+                pieces.note(time);
+            }
+            return;
+        }
+        self.write_page(lpn, part, data, pieces, cx);
     }
 
     #[allow(clippy::too_many_arguments)] // one program of the medium
@@ -433,13 +600,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         Oob { key: oob.key | self.mode_mark(ppn), ..oob }
     }
 
-    /// Reads a page of which a part will be replaced.
-    #[cold]
-    pub(super) fn premerge(&mut self, old: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
-        self.count.pages_premerged += 1;
-        self.sense_in_mode(old, now, usage)
-    }
-
     /// Programs a page whose data is ready at `ready`, and notes what it holds.
     #[inline(always)]
     pub(super) fn program(
@@ -464,7 +624,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         time
     }
 
-    /// Writes a page that lies at `from` once more, where the turn of its tenant is.
+    /// Writes a page that lies at `from` once more, where the turn of its tenant is. The drive stands still meanwhile.
     pub(super) fn write_again(&mut self, lpn: Lpn, from: Ppn, cx: &mut Cx<'_>) {
         let cause = TenantId::SYSTEM;
         let to = self.take_tenant_page(lpn, cause, cx);
@@ -473,19 +633,20 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.serial = self.serial.wrapping_add(1);
         let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Gc);
-        let ready = self.sense(from, cx.now, &mut usage).end;
-        let time = self.program(to, ready, Content::Data(lpn), &mut usage);
+        let carried = Carried {
+            from,
+            to,
+            content: Content::Data(lpn),
+            after: After::at(cx.now),
+            cause,
+            work: Work::Gc,
+        };
+        let end = self.carry(carried, [Job::PreRead, Job::Gathered], &mut usage, cx);
         self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Gc);
         self.count.pages_moved += 1;
         self.map.set(lpn, to);
-        self.blocks.invalidate(from, time.end);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-            let oob = Oob { key: u64::from(lpn.0), seq: self.seq };
-            let window = Window { start: time.start, end: time.end };
-            medium.program(cx.pool, &Program { unit, base, overlay: None, oob, window });
-        }
+        self.blocks.invalidate(from, end);
     }
 
     /// The page at `old` has a newer version, complete at `when`.
@@ -571,33 +732,48 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        if M::PAGED {
-            return self.trim_paged(id, cx);
-        }
         let request = &cx.requests[id];
-        let (cause, flags) = (request.cause, request.flags);
+        let (cause, flags, now) = (request.cause, request.flags, cx.now);
         let pages = self.host.pages(request.offset, request.len);
         self.serial = self.serial.wrapping_add(1);
-        let mut slowest = Slowest::none(cx.now);
-        let mut usage = Usage::default();
+        if M::PAGED {
+            self.map.begin(Lpn(pages.end));
+        }
+        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
         for lpn in (pages.first..pages.end).map(Lpn) {
-            match self.host.part(&pages, lpn.0) {
-                None => self.trim_page(lpn, cx.now),
-                Some(_) if self.map.get(lpn).is_none() => {}
-                part => self.write_page(lpn, part, Payload::NONE, cause, &mut usage, &mut slowest, cx),
+            let at = if M::PAGED { self.translate(lpn, &mut pieces, cx) } else { self.map.get(lpn) };
+            match (at, self.host.part(&pages, lpn.0)) {
+                (None, _) => {}
+                (Some(_), None) if M::PAGED => self.unmap(lpn, &mut pieces, cx),
+                (Some(_), None) => self.trim_page(lpn, now),
+                (Some(_), part) => self.write_page(lpn, part, Payload::NONE, &mut pieces, cx),
             }
         }
-        usage.charge(cx, cause, Work::Write);
         let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
         if flags.has(Flags::FUA) || self.journal.pending() >= extents {
             let recorded = self.record_trims(cx, cause);
-            if recorded >= slowest.time.end {
-                self.explain_record(id, recorded, cx);
-                return Step::FinishAt(id, recorded);
+            if self.queue.any_record_waits() {
+                self.wait_for_records(&mut pieces, recorded);
+            } else if recorded >= pieces.slowest.time.end.later(pieces.after.at) && pieces.answer().is_none()
+            {
+                if !M::PAGED || pieces.after.node == NONE {
+                    pieces.usage.charge(cx, cause, Work::Write);
+                    self.explain_record(id, recorded, cx);
+                    return Step::FinishAt(id, recorded);
+                }
+                self.wait_for_records(&mut pieces, recorded);
+            } else if pieces.answer().is_some() {
+                self.wait_for_records(&mut pieces, recorded);
             }
         }
-        self.explain_write(id, &slowest, cx);
-        self.finish(id, slowest.time.end, cx)
+        self.finish_pieces(id, pieces, cx)
+    }
+
+    /// A request ends when all trims so far are on record.
+    fn wait_for_records(&mut self, pieces: &mut Pieces, recorded: Instant) {
+        let answer = self.answer_of(pieces);
+        self.queue.not_before(answer, recorded);
+        self.queue.after_records(answer);
     }
 
     /// Explains the wait for a record of the trim journal: one program, and the wait before it.
@@ -625,7 +801,15 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 
     pub(super) fn flush(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let cause = cx.requests[id].cause;
-        let end = if self.planted.trim_not_recorded { cx.now } else { self.record_trims(cx, cause) };
+        if self.planted.trim_not_recorded {
+            return Step::FinishAt(id, cx.now);
+        }
+        let end = self.record_trims(cx, cause);
+        if self.queue.any_record_waits() {
+            let mut pieces = Pieces::of_request(id, cx.now, cause, Work::Journal);
+            self.wait_for_records(&mut pieces, end);
+            return self.finish_pieces(id, pieces, cx);
+        }
         self.explain_record(id, end, cx);
         Step::FinishAt(id, end)
     }

@@ -2,7 +2,8 @@
 
 use super::Ssd;
 use super::host::Usage;
-use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, ReqId, TenantId, Window, Work};
+use crate::nand::queued::{After, Job, NONE, Order, Page};
+use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Payload, Program, ReqId, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::Table;
@@ -10,11 +11,11 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::trim_journal::{Extent, Record, TrimJournal};
 use nandu_ftl::{Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Puts all pending trims on record; returns when they are safe. Renews the journal when it has grown long.
     pub(super) fn record_trims(&mut self, cx: &mut Cx<'_>, cause: TenantId) -> Instant {
         if self.journal.pending() == 0 {
-            return self.recorded_at.later(cx.now);
+            return self.recorded(cx.now);
         }
         if self.journal.is_long() {
             self.drop_unneeded(cx.now);
@@ -26,7 +27,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.write_record(ppn, extents, None, cx, cause);
         }
         // An erase may have written a record that is still on its way: a flush waits for that one too.
-        let end = self.recorded_at.later(cx.now);
+        let end = self.recorded(cx.now);
         if self.journal.is_long() {
             self.renew_journal(cx, cause);
         }
@@ -84,6 +85,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         own
     }
 
+    /// When all records that do not wait are complete.
+    fn recorded(&self, now: Instant) -> Instant {
+        self.recorded_at.later(self.queue.recorded_at()).later(now)
+    }
+
     /// The same into the block for moved pages of `plane`, where an erase is about to happen. Pending extents fit one
     /// record, and before an erase the plane always has a page for it. Where tenants have units of their own only the trims of the owner
     /// matter: no older version of another's page lies there.
@@ -116,9 +122,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for slot in replaced {
             let ppn = self.journal.drop_record(slot);
             self.blocks.invalidate(ppn, safe);
-            if DEFERS {
-                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
-            }
+            self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), cx.now);
         }
     }
 
@@ -129,9 +133,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             for slot in self.journal.unneeded(oldest) {
                 let ppn = self.journal.drop_record(slot);
                 self.blocks.invalidate(ppn, self.last_change);
-                if DEFERS {
-                    self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), now);
-                }
+                self.queue.keep_until_all_is_done(self.stripes.units.place(ppn), now);
             }
         }
     }
@@ -155,15 +157,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let content = Content::Journal(slot);
         let mut usage = Usage::default();
         self.serial = self.serial.wrapping_add(1);
-        if DEFERS {
-            self.write_record_later(ppn, content, payload, cause, cx.now);
-            return cx.now;
+        self.count.journal_pages += 1;
+        let place = self.stripes.units.place(ppn);
+        let after = After::at(self.stripes.may_begin(ppn, content, cx.now));
+        if self.queue.program_waits(place) || !self.comes_in_time(after, ppn, cx.now) {
+            return self.write_record_later(ppn, content, payload, after, cause, cx);
         }
         let outer = self.lanes.work_for(Work::Journal);
-        let time = self.program(ppn, cx.now, content, &mut usage);
+        let time = self.program(ppn, after.at, content, &mut usage);
         self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Journal);
-        self.count.journal_pages += 1;
         self.recorded_at = self.recorded_at.later(time.end);
         if let (Some(medium), Some(payload)) = (cx.medium.as_deref_mut(), payload) {
             let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
@@ -174,5 +177,29 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             cx.pool.release(payload);
         }
         time.end
+    }
+
+    /// A record that waits; its bytes are held until it is programmed. Returns when it is complete if that is known.
+    fn write_record_later(
+        &mut self,
+        ppn: Ppn,
+        content: Content,
+        payload: Option<Payload>,
+        after: After,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        self.seq += 1;
+        self.blocks.programmed(ppn, content);
+        let (now, serial) = (cx.now, self.serial);
+        let order = Order { now, after, map_at: now, work: Work::Journal, cause, answer: NONE, serial };
+        let count = self.host.page_sectors;
+        let overlay = payload.map(|payload| Overlay { first: 0, count, payload });
+        let slc = self.mode_of(ppn, Job::Record);
+        let key = super::recover::key(content) | self.mode_mark(ppn);
+        let page = Page { key, seq: self.seq, overlay, slc, ..Page::read(self.stripes.units.place(ppn), 0) };
+        self.queue.program(Job::Record, &order, page, NONE, None);
+        self.settle_if_alone(cx);
+        if self.queue.any_record_waits() { now } else { self.recorded(now) }
     }
 }

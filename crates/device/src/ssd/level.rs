@@ -89,7 +89,7 @@ impl Leveller {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The block of the plane to clear for its wear, now that one is to be cleared. One of the map is cleared at once.
     pub(super) fn cold_victim(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) -> Option<BlockId> {
         let p = self.blocks.planes[plane as usize];

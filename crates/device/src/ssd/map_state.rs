@@ -6,13 +6,14 @@
 
 use super::Ssd;
 use super::host::Usage;
+use crate::nand::queued::After;
 use nandu_base::{ByteLen, Cx, Instant, TenantId, Violation, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Writes every translation page, as part of a fill that is computed.
     pub(super) fn fill_map(&mut self) {
         for tp in (0..self.map.translation_pages()).map(Tp) {
@@ -53,8 +54,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         // Erases of this recovery count too.
         let mut end = self.last_change.later(cx.now);
         for tp in anew {
-            end = end.later(self.write_map_page(tp, cx.now, TenantId::SYSTEM, &mut usage, cx));
+            let after = After::at(cx.now);
+            end = end.later(self.write_map_page(tp, after, TenantId::SYSTEM, &mut usage, cx).at);
         }
+        // Nothing waits: the drive is alone with it.
+        end = end.later(self.last_change);
         usage.charge(cx, TenantId::SYSTEM, Work::Recovery);
         end
     }
@@ -103,7 +107,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     fn erase_in_recovery(&mut self, block: BlockId, cx: &mut Cx<'_>) {
-        self.erase_blocks(block, cx.now, TenantId::SYSTEM, Work::Recovery, cx);
+        self.erase_blocks(block, After::at(cx.now), TenantId::SYSTEM, Work::Recovery, cx);
         self.count.erases += 1;
         self.erases_ever += 1;
     }
@@ -143,6 +147,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for op in self.paging.ops.list() {
             if let MapOp::Read(tp) = *op
                 && let Some(ppn) = self.map.translation_page(tp)
+                // What was not programmed yet is still in RAM.
+                && !self.queue.writer_waits(self.stripes.units.place(ppn))
             {
                 assert!(
                     self.map_page_agrees(tp, ppn, cx),
@@ -150,6 +156,18 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 );
             }
         }
+    }
+
+    /// The same when a translation page is read that had to wait: it must still be there.
+    pub(super) fn check_map_page_read(&self, tp: Tp, place: Ppn, cx: &mut Cx<'_>) {
+        if cx.pool.content() != nandu_base::Content::Stamps || cx.medium.is_none() {
+            return;
+        }
+        let payload = cx.pool.allocate_metadata(ByteLen(1 << self.host.page_bits));
+        let medium = cx.medium.as_deref_mut().expect("just looked");
+        let readable = medium.read(cx.pool, u64::from(place.0), 0, self.host.page_sectors, payload);
+        cx.pool.release(payload);
+        assert!(readable, "I-4: {tp:?} is not on the flash when the drive reads it");
     }
 
     /// Whether the translation page at `ppn` has the words that the map has for it.

@@ -1,7 +1,8 @@
 //! An SSD: a controller with its translation layer over lanes of NAND.
 //!
-//! A request is taken apart into pages. Each page's flash operation gets its place on the timeline of its die and channel
-//! at once, so the request's end is known when it comes and costs one event. A write goes to the next plane in turn and
+//! A request is taken apart into pages. A flash operation that nothing stands before gets its place on the timeline of its die and
+//! channel at once; when all of a request's are such, its end is known when it comes and it costs one event. Others get their place
+//! when what they wait for ends ([`crate::nand::queued`]). A write goes to the next plane in turn and
 //! is acknowledged when its last page is programmed, so what is acknowledged is durable, except trims, which a flush puts on
 //! record (see [`nandu_ftl::trim_journal`]). With a `write_buffer` it is acknowledged before that; see `buffer`.
 //!
@@ -21,13 +22,13 @@
 //! enter; see `translate` and [`nandu_ftl::mapping`]. The trim journal, when it is written anew, asks the map which pages
 //! are unmapped; that is not counted as reads.
 //!
-//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `collect` clearing blocks, `moves` the short way of it,
+//! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pieces` what their pages add up to, `collect` clearing blocks,
 //! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
-//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate`, `waits` and `map_state` maps that are partly on the
+//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; with the arbiter `queued`, `deferred` what the host asks for and `serve`
-//! operations when their die is free, `suspend` those that stand still for reads.
+//! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
+//! still for reads with the arbiter `queued`.
 
 mod aged;
 mod background;
@@ -35,7 +36,6 @@ mod buffer;
 mod checkpoint;
 mod collect;
 mod config;
-mod deferred;
 mod fill;
 mod gather;
 mod gc;
@@ -44,7 +44,7 @@ mod journal;
 mod level;
 mod map_state;
 mod mapping;
-mod moves;
+mod pieces;
 mod recover;
 mod replay;
 mod room;
@@ -55,7 +55,6 @@ mod stripes;
 mod suspend;
 mod tenants;
 mod translate;
-mod waits;
 
 pub use config::{PartialWrite, SsdConfig, kind};
 pub use gc::{GcConfig, OrderConfig, Pace, Victim, WearConfig};
@@ -126,8 +125,8 @@ struct Counts {
     stream_pages: u64,
 }
 
-/// The drive. `DEFERS` says that its arbiter is `queued`: operations run when their die chooses them.
-pub struct Ssd<M, G, const DEFERS: bool> {
+/// The drive.
+pub struct Ssd<M, G> {
     host: Host,
     limits: Limits,
     /// Whether requests of whole pages may take the short way: units of one block, no tenants, no fault that strikes
@@ -183,15 +182,15 @@ pub struct Ssd<M, G, const DEFERS: bool> {
     /// Erases of all blocks since the drive was made; kept apart from the blocks' own counts, for I-16.
     erases_ever: u64,
     planted: Planted,
-    /// Operations that wait, with the arbiter `queued`.
+    /// Operations that wait.
     queue: Queued,
-    /// With `queued`: the drive ends when nothing waits any more.
+    /// The drive ends when nothing waits any more.
     closing: bool,
     /// The write buffer, if there is one.
     buffer: Option<Box<Buffer>>,
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     #[allow(clippy::too_many_arguments)] // the parts of a drive
     fn new(
         host: Host,
@@ -211,7 +210,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         mut queue: Queued,
         buffer: Option<Box<Buffer>>,
         cx: &BuildContext<'_>,
-    ) -> Ssd<M, G, DEFERS> {
+    ) -> Ssd<M, G> {
         let planted = Planted {
             erase_too_early: cx.planted("ssd.erase-too-early"),
             erase_before_record: cx.planted("ssd.erase-before-record"),
@@ -229,6 +228,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             suspended_too_often: cx.planted("ssd.suspended-too-often"),
         };
         queue.erase_too_early = planted.erase_too_early;
+        queue.erase_before_record = planted.erase_before_record;
+        queue.prices_at_issue = cx.planted("ssd.prices-at-issue");
+        if slc.is_some() {
+            queue.watch_each();
+        }
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         queue.forgets = cx.planted("ssd.die-forgets");
         let planes = blocks.planes.len();
@@ -247,7 +251,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 && !planted.program_twice,
             moves_within: !stripes.is_wide() && slc.is_none(),
             marks_records: planted.oob_dropped || slc.is_some(),
-            moves_plainly: tenants.is_none()
+            moves_plainly: !M::PAGED
+                && tenants.is_none()
                 && slc.is_none()
                 && !stripes.is_wide()
                 && !planted.stale_map
@@ -260,7 +265,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             policy,
             clearing: vec![Clearing::IDLE; planes],
             leveller,
-            attention: idle.is_some() || buffer.is_some() || slc.is_some(),
+            attention: idle.is_some() || buffer.is_some(),
             journal: TrimJournal::for_parts(tenants.as_ref().map_or(1, |tenants| tenants.len())),
             tenants,
             streams,
@@ -286,7 +291,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The die of the next page of the host.
     fn next_die(&self) -> u32 {
         let group = self.turns.peek();
@@ -307,18 +312,23 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
         self.note_request(id, cx);
         let has_ended = self.blocks.has_ended();
-        self.attention = has_ended || self.idle.is_some() || self.buffer.is_some() || self.slc.is_some();
+        self.attention = has_ended || self.idle.is_some() || self.buffer.is_some();
         if has_ended && self.is_past_its_end(id, cx.requests) {
             return Some(cx.fail(id, ErrorKind::ReadOnly));
         }
-        if self.buffer.is_none() {
-            let is_read = cx.requests[id].op == Op::Read;
-            return (is_read && self.slc.is_some() && !DEFERS).then(|| self.read_in_modes(id, cx));
-        }
+        self.buffer.as_ref()?;
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);
         }
         Some(self.request_buffered(id, cx))
+    }
+
+    /// Operations that were issued may have their time, or will be waited for.
+    #[inline(always)]
+    fn serve_what_waits(&mut self, cx: &mut Cx<'_>) {
+        if self.queue.holds_back() {
+            self.serve(cx);
+        }
     }
 
     /// Nothing is in a write buffer any more: puts the rest on record and ends the session.
@@ -331,7 +341,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if M::PAGED && self.paging.keeper.is_some() {
             self.take_checkpoint(TenantId::SYSTEM, cx);
         }
-        if DEFERS {
+        if self.queue.holds_back() {
             self.close_when_done(cx);
         } else {
             cx.closed();
@@ -339,7 +349,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
     fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -354,12 +364,17 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
     }
 
     fn open(&mut self, how: OpenHow, cx: &mut Cx<'_>) -> Step {
+        if cx.medium.is_some() {
+            self.lanes.watch_idleness();
+        }
         if cx.medium.as_deref().is_none_or(|medium| how.create && medium.is_blank()) {
             self.store_fill(cx);
             cx.opened(Ok(()));
         } else {
+            self.stand_still(true, cx);
             let end = self.recover(cx);
             self.restore_buffer(cx);
+            self.stand_still(false, cx);
             cx.wake_at(TimerKey(0), end);
         }
         Step::Idle
@@ -370,13 +385,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         self.lanes.tick(cx.now);
         if self.idle.as_ref().is_some_and(|idle| idle.key == key) {
             self.idle_timer(cx);
+            self.serve_what_waits(cx);
             return Step::Idle;
         }
         if self.buffer.as_ref().is_some_and(|buffer| buffer.key() == key) {
             self.buffer_timer(cx);
             return Step::Idle;
         }
-        if DEFERS && key.0 > 0 {
+        if key.0 > 0 {
             return self.die_is_free(key.0 - 1, cx);
         }
         cx.opened(Ok(()));
@@ -404,21 +420,21 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
         if self.attention
             && let Some(step) = self.attend(id, cx)
         {
+            self.serve_what_waits(cx);
             return step;
         }
         if M::PAGED && self.checkpoint_is_due() {
             self.take_checkpoint(cx.requests[id].cause, cx);
         }
-        if DEFERS {
-            return self.defer(id, cx);
-        }
-        match cx.requests[id].op {
+        let step = match cx.requests[id].op {
             Op::Read => self.read(id, cx),
             Op::Write => self.write(id, cx),
             Op::Flush => self.flush(id, cx),
             Op::Trim | Op::WriteZeroes => self.trim(id, cx),
-            Op::Reset => cx.fail(id, ErrorKind::Unsupported),
-        }
+            Op::Reset => return cx.fail(id, ErrorKind::Unsupported),
+        };
+        self.serve_what_waits(cx);
+        step
     }
 
     fn share_changed(&mut self, tenant: TenantId, share: &TenantShare, _cx: &mut Cx<'_>) -> Step {
@@ -436,7 +452,10 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
 
     fn expected_latency(&self, op: Op, offset: ByteOffset, _len: ByteLen, peek: &Peek<'_>) -> Span {
         let free = |die| Span(self.lanes.free_at(die).0.saturating_sub(peek.now.0));
-        let wait = |die| if DEFERS { free(die) + self.queued_before(op, die) } else { free(die) };
+        let wait = |die| match self.queue.has_lines() {
+            true => free(die) + self.queued_before(op, die),
+            false => free(die),
+        };
         match op {
             Op::Read => match self.map.get(Lpn((offset.0 >> self.host.page_bits) as u32)) {
                 Some(ppn) => {
@@ -461,7 +480,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             return !buffer.has_room();
         }
         let die = self.next_die();
-        self.lanes.free_at(die) > peek.now || DEFERS && self.queue.waiting(die) != (0, 0)
+        self.lanes.free_at(die) > peek.now || self.queue.has_lines() && self.queue.waiting(die) != (0, 0)
     }
 
     fn locate(&self, offset: ByteOffset, _len: ByteLen, _peek: &Peek<'_>) -> Option<Place> {
@@ -573,6 +592,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Machine for Ssd<M, G, DEFERS> 
             return Err(Violation { invariant: "queue", what });
         }
         self.check_operations()?;
+        self.lanes.check_idleness()?;
         self.queue.check_suspensions()?;
         self.queue.check_shares()?;
         if let Some(buffer) = &self.buffer {

@@ -67,7 +67,7 @@ pub(super) fn key(content: Content) -> u64 {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
         self.recovery = Figures::default();

@@ -48,7 +48,7 @@ struct Replay {
     entries: BTreeSet<Lpn>,
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The newest valid checkpoint. Takes over which pages of its blocks are used.
     pub(super) fn find_checkpoint(&mut self, cx: &mut Cx<'_>) -> Option<Checkpoint> {
         let anchors = self.paging.keeper.as_ref()?.anchors.clone();

@@ -55,7 +55,7 @@ impl Traces {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Sees to it that each plane has an erased block again; returns when what can be timed ahead is complete. Copies that are older
     /// than number `known_to` stay.
     pub(super) fn make_room(&mut self, known_to: u64, cx: &mut Cx<'_>) -> Instant {
@@ -70,7 +70,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
             }
         }
-        if DEFERS {
+        if self.queue.holds_back() {
             self.serve(cx);
         }
         self.last_change

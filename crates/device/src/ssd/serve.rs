@@ -1,40 +1,57 @@
-//! Flash operations, with the arbiter `queued`: each runs when its die is free and has chosen it.
+//! Flash operations that wait: each gets its time when nothing stands before it any more.
 //!
-//! Times come from the lanes, with the choice of the die in place of the order of issue; an operation that runs is fixed.
-//! It is charged to the tenant that caused it, its data is fetched or stored, and what waits for it is told its end.
-//! When the last operation of a request has its time, the request's end is known ahead, as with `fcfs`.
+//! With the arbiter `fcfs` that is all: it takes its die then, behind what the die has. With `queued` it goes to the line of its die, and
+//! has its time when the die is free and has chosen it. An operation that has its time is fixed. It is charged to the tenant that
+//! caused it, its data is fetched or stored, and what waits for it is told its end. When the last operation of a request has its
+//! time, the request's end is known ahead.
 
 use super::Ssd;
 use super::host::Usage;
 use crate::nand::PageTime;
 use crate::nand::queued::{Job, NONE, Node, Page, Running};
-use nandu_base::{Cx, Instant, Oob, Op, Phase, Program, Span, Step, TimerKey, Window, Work};
+use nandu_base::{Cx, Instant, Oob, Op, Phase, Program, Span, Step, TimerKey, Window};
 use nandu_ftl::gc::GcPolicy;
-use nandu_ftl::mapping::Mapping;
+use nandu_ftl::mapping::{Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
-    /// A die was to be woken now.
+/// Added to the position of a page that waited: it shares no operation with one that did not.
+const WAITED: u32 = 1 << 27;
+
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// A die was to be woken now, or whatever waits for its time.
     pub(super) fn die_is_free(&mut self, die: u32, cx: &mut Cx<'_>) -> Step {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
-        self.queue.woken(die);
+        if self.queue.has_lines() {
+            self.queue.woken(die);
+        } else {
+            self.queue.soon_woken();
+        }
         self.serve(cx);
-        Step::Idle
+        cx.only_step()
     }
 
-    /// Issues what was made, lets the dies work that can, and gives the answers that have their time.
+    /// Issues what was made, lets everything have its time that can, and gives the answers that have theirs.
     pub(super) fn serve(&mut self, cx: &mut Cx<'_>) {
         self.queue.commit();
-        let mut at = 0;
-        while at < self.queue.touched.len() {
-            self.serve_die(self.queue.touched[at], cx);
-            at += 1;
+        if self.queue.has_lines() {
+            let mut at = 0;
+            while at < self.queue.touched.len() {
+                self.serve_die(self.queue.touched[at], cx);
+                at += 1;
+            }
+            self.queue.touched.clear();
+        } else {
+            while let Some((node, ready)) = self.queue.next_soon(cx.now) {
+                self.run(node, ready, cx);
+            }
+            if let Some(at) = self.queue.arm_soon() {
+                cx.wake_at(TimerKey(1), at);
+            }
         }
-        self.queue.touched.clear();
         for at in 0..self.queue.done.len() {
-            self.answer(self.queue.done[at], cx);
+            self.give_answer(self.queue.done[at], cx);
         }
         self.queue.done.clear();
         if self.buffer.is_some() {
@@ -43,6 +60,47 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if self.closing && self.queue.outstanding() == 0 {
             self.closing = false;
             cx.closed();
+        }
+    }
+
+    /// Whether the drive stands still; then everything that waits has its time now.
+    pub(super) fn settle_if_alone(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.queue.is_alone {
+            self.serve(cx);
+        }
+        self.queue.is_alone
+    }
+
+    /// From here on nothing comes in between, so that everything has its time when it is issued; or that is over.
+    pub(super) fn stand_still(&mut self, stands: bool, cx: &mut Cx<'_>) {
+        let is_new = stands && !self.queue.is_alone;
+        if stands {
+            self.queue.is_alone = !self.queue.has_lines();
+            self.lanes.stand_still(true);
+        }
+        if is_new || !stands {
+            self.serve(cx);
+        }
+        if !stands {
+            self.queue.is_alone = false;
+            self.lanes.stand_still(false);
+        }
+    }
+
+    /// The drive ends when everything that waits is done.
+    pub(super) fn close_when_done(&mut self, cx: &mut Cx<'_>) {
+        self.closing = true;
+        self.serve(cx);
+    }
+
+    /// About how long the queue of a die keeps an operation that comes now.
+    pub(super) fn queued_before(&self, op: Op, die: u32) -> Span {
+        let timing = self.lanes.timing();
+        let (reads, others) = self.queue.waiting(die);
+        let reads = (timing.read + timing.transfer) * reads as u64;
+        match op {
+            Op::Read => reads,
+            _ => reads + (timing.transfer + timing.program) * others as u64,
         }
     }
 
@@ -55,43 +113,49 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 break;
             }
             let Some(node) = self.queue.next(die, cx.now) else { break };
-            self.run(node, cx);
+            let now = cx.now;
+            self.run(node, now, cx);
         }
         if let Some(at) = self.queue.arm(die, self.lanes.free_at(die)) {
             cx.wake_at(TimerKey(1 + die), at);
         }
     }
 
-    /// Runs an operation now.
-    pub(super) fn run(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let node = *self.queue.node(at);
-        let work = match node.job {
-            Job::Read => Work::Read,
-            Job::PreRead | Job::Program => Work::Write,
-            Job::Record => Work::Journal,
-            _ => Work::Gc,
-        };
-        self.lanes.work_for(work);
-        let gc = self.queue.gc_since_issue(at);
+    /// Gives an operation its time: it may begin at `at`.
+    pub(super) fn run(&mut self, node_at: u32, at: Instant, cx: &mut Cx<'_>) {
+        let node = *self.queue.node(node_at);
+        let work = node.work;
+        let outer = self.lanes.work_for(work);
+        let has_lines = self.queue.has_lines();
+        let at = if self.queue.gives_times_ahead() { at } else { at.later(cx.now) };
+        if !self.queue.idles_by_rule() {
+            self.lanes.note_late(node.die, node.ready, at);
+        }
         let mut usage = Usage::default();
-        let mut last = PageTime::done(cx.now);
+        let mut last = PageTime::done(at);
         if node.slc {
             self.lanes.switch_mode();
         }
         if node.job == Job::Erase {
-            last = self.run_erase(&node, &mut usage, cx);
-        }
-        let mut next = node.first_page;
-        while next != NONE {
-            let page = *self.queue.page(next);
-            let time = PageTime { gc, ..self.run_page(&node, &page, &mut usage, cx) };
-            if time.end >= last.end {
-                last = time;
+            last = self.run_erase(&node, at, &mut usage, cx);
+        } else {
+            let mut next = node.first_page;
+            while next != NONE {
+                let page = *self.queue.page(next);
+                let time = self.run_page(&node, &page, at, &mut usage, cx);
+                if time.end >= last.end {
+                    last = time;
+                }
+                next = page.next;
             }
-            next = page.next;
         }
         if node.slc {
             self.lanes.switch_mode();
+        }
+        if has_lines {
+            last.gc = self.queue.gc_since_issue(node_at);
+        } else {
+            self.ran(node_at, &node, &last);
         }
         if node.job.is_gc() {
             self.note_fold(&node, usage.die);
@@ -99,27 +163,72 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if !(self.planted.uncharged_gc && node.job.is_gc()) {
             usage.charge(cx, node.cause, work);
         }
+        self.lanes.work_for(outer);
         if self.queue.may_run(node.die, node.job) {
             let array =
                 if node.job == Job::Erase { last.start } else { last.bus + self.lanes.timing().transfer };
             let (job, reader) = (node.job, node.cause);
-            let running =
-                Running { node: at, job, time: last, array_from: array, left: None, suspensions: 0, reader };
+            let running = Running {
+                node: node_at,
+                job,
+                time: last,
+                array_from: array,
+                left: None,
+                suspensions: 0,
+                reader,
+            };
             return self.queue.begin(node.die, running);
         }
-        self.queue.served(at, &last);
+        self.queue.served(node_at, &last);
+    }
+
+    /// An operation has its time: what the drive keeps of ends.
+    fn ran(&mut self, at: u32, node: &Node, last: &PageTime) {
+        let end = last.end;
+        if node.job.changes_flash() {
+            self.last_change = self.last_change.later(end);
+        }
+        match node.job {
+            Job::Record => self.recorded_at = self.recorded_at.later(end),
+            Job::MapRead => self.paging.comes(Tp(self.queue.page(node.first_page).key as u32), at, end),
+            Job::Anchor => {
+                self.paging.keeper.iter_mut().for_each(|keeper| keeper.last_end = keeper.last_end.later(end));
+            }
+            Job::Erase => {
+                self.paging.opened_from = self.paging.opened_from.later(end);
+                if self.stripes.is_wide() {
+                    let width = self.stripes.units.width();
+                    let group = self.stripes.units.chips().plane_of_block(BlockId(node.block)) / width;
+                    self.stripes.erased_late(group, end, self.queue.more_erases_wait());
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Runs one page of an operation.
-    fn run_page(&mut self, node: &Node, page: &Page, usage: &mut Usage, cx: &mut Cx<'_>) -> PageTime {
+    fn run_page(
+        &mut self,
+        node: &Node,
+        page: &Page,
+        now: Instant,
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> PageTime {
         let chips = self.stripes.units.chips();
-        let (plane, position) = (chips.plane(page.ppn), chips.page(page.ppn));
-        let (now, number) = (cx.now, node.number as u32);
+        let (plane, position) = (chips.plane(page.ppn), chips.page(page.ppn) + WAITED);
+        let number = node.number as u32;
         match node.job {
-            Job::Read | Job::PreRead | Job::MoveRead => {
+            Job::Read | Job::PreRead | Job::MoveRead | Job::MapRead => {
+                if node.job == Job::MapRead {
+                    self.check_map_page_read(Tp(page.key as u32), page.ppn, cx);
+                }
                 let (time, occupied) = self.lanes.read(plane, now, number, position);
                 usage.die += occupied;
                 usage.bus += self.lanes.timing().transfer;
+                if node.job == Job::MoveRead && !self.queue.has_lines() {
+                    self.lanes.was_gc(plane, occupied);
+                }
                 if node.job == Job::Read && !cx.requests[node.request].payload.is_none() {
                     let request = &cx.requests[node.request];
                     let pages = self.host.pages(request.offset, request.len);
@@ -131,7 +240,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 }
                 time
             }
-            Job::CopyBack => {
+            Job::MoveWithin => {
                 let (start, end, occupied, bus) = self.lanes.move_page(plane, now);
                 usage.die += occupied;
                 usage.bus += bus;
@@ -142,8 +251,12 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 let (time, occupied) = self.lanes.program(plane, now, number, position);
                 usage.die += occupied;
                 usage.bus += self.lanes.timing().transfer;
+                if node.job == Job::MoveProgram && !self.queue.has_lines() {
+                    self.lanes.was_gc(plane, occupied);
+                }
                 self.put(page, Window { start: time.start, end: time.end }, cx);
-                if let (Job::Record, Some(overlay)) = (node.job, page.overlay) {
+                if let (Job::Record | Job::MapProgram | Job::Anchor, Some(overlay)) = (node.job, page.overlay)
+                {
                     cx.pool.release(overlay.payload);
                 }
                 time
@@ -151,15 +264,26 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         }
     }
 
-    fn run_erase(&mut self, node: &Node, usage: &mut Usage, cx: &mut Cx<'_>) -> PageTime {
-        let (start, end) = self.lanes.erase(node.die, cx.now, cx.now);
+    fn run_erase(&mut self, node: &Node, now: Instant, usage: &mut Usage, cx: &mut Cx<'_>) -> PageTime {
+        let (start, end) = self.lanes.erase(node.die, now, now);
         usage.die = end.since(start);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let chips = self.stripes.units.chips();
-            let first = chips.first_page(BlockId(node.block));
-            medium.erase(u64::from(first.0), u64::from(chips.pages), Window { start, end });
+        let window = Window { start, end };
+        self.erase_block(BlockId(node.block), window, cx);
+        let mut next = node.first_page;
+        while next != NONE {
+            let page = *self.queue.page(next);
+            self.lanes.erase_along();
+            self.erase_block(self.stripes.units.chips().block(page.ppn), window, cx);
+            next = page.next;
         }
         PageTime { start, end, ..PageTime::done(start) }
+    }
+
+    fn erase_block(&self, block: BlockId, window: Window, cx: &mut Cx<'_>) {
+        if let Some(medium) = cx.medium.as_deref_mut() {
+            let chips = self.stripes.units.chips();
+            medium.erase(u64::from(chips.first_page(block).0), u64::from(chips.pages), window);
+        }
     }
 
     /// Stores a page that is programmed.
@@ -173,41 +297,16 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     }
 
     /// Gives an answer that has its time, explained by the operation that is complete last.
-    fn answer(&mut self, at: u32, cx: &mut Cx<'_>) {
-        let node = *self.queue.node(at);
-        let Node { job, request, issued, ready, slowest, slowest_job, pre_read, block, .. } = node;
-        self.queue.answered(at);
+    fn give_answer(&mut self, at: u32, cx: &mut Cx<'_>) {
+        let Node { job, request, ready, block, .. } = *self.queue.node(at);
         if job == Job::Destaged {
+            self.queue.answered(at);
             return self.slot_leaves(block, ready, cx);
         }
-        let is_read = cx.requests[request].op == Op::Read;
-        let (timing, path) = (self.timing_in(node.slowest_slc), &mut cx.requests[request].path);
-        if ready > issued {
-            match slowest_job {
-                Job::Read if slowest.end == ready => slowest.read_path(issued, timing, path),
-                Job::Program if slowest.end == ready => {
-                    let mut data_at: Instant = issued;
-                    if let Some(read) = pre_read {
-                        read.read_path(issued, self.timing_in(node.pre_read_slc), path);
-                        data_at = read.end;
-                    }
-                    slowest.program_path(data_at, timing, path);
-                    // It may have been suspended.
-                    let alone = slowest.bus + timing.transfer + timing.program;
-                    path.add(Phase::Queue, Span(slowest.end.0.saturating_sub(alone.0)));
-                }
-                // What the write buffer held crosses the link.
-                _ if is_read => path.add(Phase::Bus, ready.since(issued)),
-                // A record of the trim journal: one program, and the wait before it.
-                _ => {
-                    let whole = ready.since(issued);
-                    let program = Span(self.shortest_program().0.min(whole.0));
-                    path.add(Phase::Program, program);
-                    path.add(Phase::Queue, whole - program);
-                }
-            }
-        }
+        self.explain_answer(at, request, cx);
+        self.queue.answered(at);
         if self.planted.path_without_queue {
+            let path = &mut cx.requests[request].path;
             let queue = path.get(Phase::Queue);
             path.add(Phase::Queue, queue);
         }

@@ -32,12 +32,10 @@ use super::host::Usage;
 use crate::nand::PageTime;
 use crate::nand::lanes::{SLC_POSITION, Timing};
 use crate::nand::queued::{Job, Node};
-use nandu_base::{
-    BuildContext, Counter, Cx, Instant, Oob, Ratio, ReqId, Span, Step, TenantId, Violation, Work,
-};
+use nandu_base::{BuildContext, Counter, Cx, Instant, Oob, Ratio, Span, TenantId, Violation};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::{BlockId, Cursor, Lpn, Ppn};
+use nandu_ftl::{BlockId, Cursor, Ppn};
 
 /// What was settled from the options.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +100,7 @@ impl SlcCache {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Whether a page lies in a block in SLC mode.
     #[inline]
     pub(super) fn is_slc(&self, ppn: Ppn) -> bool {
@@ -223,34 +221,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         is_busy
     }
 
-    /// Reads pages of a drive whose blocks have modes.
-    pub(super) fn read_in_modes(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &cx.requests[id];
-        let (cause, now, fetches) = (request.cause, cx.now, !request.payload.is_none());
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        let (mut slowest, mut is_slc) = (PageTime::done(now), false);
-        let mut usage = Usage::default();
-        for lpn in pages.first..pages.end {
-            let at = self.map.get(Lpn(lpn));
-            if let Some(ppn) = at {
-                let time = self.sense_in_mode(ppn, now, &mut usage);
-                self.count.host_pages_read += 1;
-                if time.end > slowest.end {
-                    (slowest, is_slc) = (time, self.is_slc(ppn));
-                }
-            }
-            if fetches {
-                self.fetch(id, &pages, lpn, at, cx);
-            }
-        }
-        usage.charge(cx, cause, Work::Read);
-        if slowest.end > now {
-            slowest.read_path(now, self.timing_in(is_slc), &mut cx.requests[id].path);
-        }
-        self.finish(id, slowest.end, cx)
-    }
-
     /// Reads one page on its die, in the mode of its block.
     pub(super) fn sense_in_mode(&mut self, ppn: Ppn, now: Instant, usage: &mut Usage) -> PageTime {
         if !self.is_slc(ppn) {
@@ -280,7 +250,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         done
     }
 
-    /// With the arbiter `queued`: whether a page that is read or programmed is one of SLC mode, where that is counted.
+    /// Whether a page that is read or programmed is one of SLC mode, where that is counted.
     pub(super) fn mode_of(&mut self, ppn: Ppn, job: Job) -> bool {
         let is_slc = self.is_slc(ppn);
         if let (true, Some(slc)) = (is_slc, &mut self.slc) {
@@ -293,7 +263,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         is_slc
     }
 
-    /// With the arbiter `queued`: an operation of collection has occupied its die for `span`.
+    /// An operation of collection has occupied its die for `span`.
     pub(super) fn note_fold(&mut self, node: &Node, span: Span) {
         if let (true, Some(slc)) = (node.slc || node.pre_read_slc, &mut self.slc) {
             slc.count.fold_time += span * u64::from(node.job != Job::Erase);
@@ -325,6 +295,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         let Some(slc) = &mut self.slc else { return earliest };
         slc.count.blocks_folded += 1;
         if slc.planted.fold_erased_early { now } else { earliest }
+    }
+
+    /// Planted: a block that was folded is erased before its pages are safe.
+    pub(super) fn erases_folded_early(&self) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.planted.fold_erased_early)
     }
 
     /// The mark of the mode in the record of a page that is programmed.

@@ -35,7 +35,7 @@ impl Streams {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Takes the next page for the data of `lpn` in the open block of its stream; it counts as valid from here on.
     pub(super) fn take_stream_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         let stream = self.streams.as_mut().map_or(0, |streams| streams.of(lpn));

@@ -4,8 +4,8 @@
 //!
 //! - *Moves.* A page may move to another plane: it is read where it is, crosses both channels, and is programmed there. Pages that
 //!   move at once share an operation where they are at one height of one die, as pages of a request do.
-//! - *Erases.* All blocks of a unit are erased together, the planes of a die in one operation; with the arbiter `queued` the blocks of a
-//!   die go one after another, when nothing is left to wait for in any of them.
+//! - *Erases.* All blocks of a unit are erased together, when nothing is left to wait for in any of them: the planes of a die in one
+//!   operation, with the arbiter `queued` one after another.
 //! - *Opening.* A unit that is opened waits until every erase of its group that was begun before is complete. Its dies would not wait for
 //!   each other: a power cut could find the last erased unit used up, and the unit that was to replace it still full.
 //!
@@ -13,6 +13,8 @@
 
 use super::Ssd;
 use super::host::Usage;
+use crate::nand::PageTime;
+use crate::nand::queued::{After, Job, NONE, Order, Page};
 use nandu_base::{Cx, Instant, Span, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
@@ -32,6 +34,20 @@ pub(super) struct Stripes {
     opens_at: Vec<Instant>,
     /// When all erases of a group so far are complete.
     erased_at: Vec<Instant>,
+    /// Units that were opened while an erase of their group waits.
+    early: Vec<BlockId>,
+}
+
+/// A page that is written once more, elsewhere.
+#[derive(Clone, Copy)]
+pub(super) struct Carried {
+    pub from: Ppn,
+    pub to: Ppn,
+    pub content: Content,
+    /// What the read of it waits for.
+    pub after: After,
+    pub cause: TenantId,
+    pub work: Work,
 }
 
 impl Stripes {
@@ -54,6 +70,7 @@ impl Stripes {
             by_die,
             opens_at: vec![Instant::ZERO; blocks as usize],
             erased_at: vec![Instant::ZERO; groups as usize],
+            early: Vec::new(),
         }
     }
 
@@ -74,6 +91,18 @@ impl Stripes {
     pub fn plane_and_page(&self, ppn: Ppn) -> (u32, u32) {
         let at = self.units.place(ppn);
         (self.units.chips().plane(at), self.units.chips().page(at))
+    }
+
+    /// The blocks of a unit with their dies, those of one die next to each other.
+    fn members(&self, unit: BlockId) -> impl Iterator<Item = (BlockId, u32)> + Clone + '_ {
+        let (width, group) = (self.units.width(), self.units.layout().plane_of_block(unit));
+        (0..width).map(move |index| match width {
+            1 => (unit, group >> self.plane_bits),
+            _ => {
+                let (member, die) = self.by_die[(group * width + index) as usize];
+                (self.units.block(unit, member), die)
+            }
+        })
     }
 
     /// The dies of a group of planes.
@@ -100,12 +129,28 @@ impl Stripes {
         }
     }
 
-    /// A unit was opened.
+    /// A unit was opened, perhaps while erases wait.
     #[inline]
-    pub fn opened(&mut self, unit: BlockId) {
+    pub fn opened(&mut self, unit: BlockId, erases_wait: bool) {
         if self.is_wide() {
             let group = self.units.layout().plane_of_block(unit);
             self.opens_at[unit.0 as usize] = self.erased_at[group as usize];
+            if erases_wait {
+                self.early.push(unit);
+            }
+        }
+    }
+
+    /// A block of a chip that had to wait for it is erased at `end`; whether other erases still wait.
+    pub fn erased_late(&mut self, group: u32, end: Instant, others: bool) {
+        let at = &mut self.erased_at[group as usize];
+        *at = at.later(end);
+        for unit in self.early.iter().filter(|unit| self.units.layout().plane_of_block(**unit) == group) {
+            let opens = &mut self.opens_at[unit.0 as usize];
+            *opens = opens.later(end);
+        }
+        if !others {
+            self.early.clear();
         }
     }
 
@@ -122,62 +167,177 @@ impl Stripes {
     pub fn restart(&mut self) {
         self.opens_at.fill(Instant::ZERO);
         self.erased_at.fill(Instant::ZERO);
+        self.early.clear();
         self.units.forget_orders();
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
-    /// Copies a page within its group of planes; returns when it is programmed.
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// Copies a page within its group of planes; returns when it is programmed, if that is known.
     #[inline(always)]
-    pub(super) fn copy(
+    pub(super) fn copy(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
+        if !self.moves_within || self.queue.holds_back() {
+            return self.copy_otherwise(carried, usage, cx);
+        }
+        self.copy_within(carried, usage, cx)
+    }
+
+    /// The same within the plane, when nothing stands before it.
+    #[inline(always)]
+    fn copy_within(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
+        let Carried { from, to, content, .. } = carried;
+        let moved = self.lanes.move_page(self.blocks.layout().plane(to), cx.now);
+        self.copied((from, to), content, moved, usage, cx)
+    }
+
+    /// Notes a copy that has its time.
+    #[inline(always)]
+    fn copied(
         &mut self,
-        from: Ppn,
-        to: Ppn,
+        (from, to): (Ppn, Ppn),
         content: Content,
+        (start, end, die, bus): (Instant, Instant, Span, Span),
         usage: &mut Usage,
-        now: Instant,
-    ) -> Window {
-        let (start, end, die, bus) = if !self.moves_within {
-            self.copy_otherwise(from, to, content, now)
-        } else {
-            self.lanes.move_page(self.blocks.layout().plane(to), now)
-        };
+        cx: &mut Cx<'_>,
+    ) -> Instant {
         usage.die += die;
         usage.bus += bus;
-        Window { start, end }
+        self.seq += 1;
+        self.last_change = self.last_change.later(end);
+        self.blocks.programmed(to, content);
+        self.store_moved(from, to, content, Window { start, end }, cx);
+        end
     }
 
-    /// The same between planes, or out of SLC mode. Returns the window, and the time of dies and channels.
+    /// The same between planes, out of SLC mode, or behind operations that wait.
     #[inline(never)]
-    fn copy_otherwise(
-        &mut self,
-        from: Ppn,
-        to: Ppn,
-        content: Content,
-        now: Instant,
-    ) -> (Instant, Instant, Span, Span) {
-        if self.stripes.is_wide() {
-            let earliest = self.stripes.may_begin(to, content, now);
-            let (from, to) = (self.stripes.plane_and_page(from), self.stripes.plane_and_page(to));
-            return self.lanes.move_between(from, to, (now, earliest), self.serial);
+    fn copy_otherwise(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
+        let Carried { from, to, content, .. } = carried;
+        let (is_wide, is_fold) = (self.stripes.is_wide(), self.is_slc(from));
+        let units = &self.stripes.units;
+        let waits = self.queue.read_waits(units.place(from)) || self.queue.program_waits(units.place(to));
+        let is_one = match self.queue.has_lines() {
+            true => self.lanes.timing().copyback,
+            false => !is_wide && !is_fold,
+        };
+        match (is_one, waits) {
+            (true, false) => self.copy_within(carried, usage, cx),
+            (true, true) => self.move_later(carried, cx),
+            (false, false) if is_fold => {
+                let moved = self.fold_page(from, to, cx.now);
+                self.copied((from, to), content, moved, usage, cx)
+            }
+            _ => self.carry(carried, [Job::MoveRead, Job::MoveProgram], usage, cx),
         }
-        if self.is_slc(from) {
-            return self.fold_page(from, to, now);
-        }
-        self.lanes.move_page(self.blocks.layout().plane(to), now)
     }
 
-    /// Erases the blocks of a unit, none before `earliest`; returns when the last is erased.
+    fn order_of(&self, carried: &Carried, after: After, cx: &Cx<'_>) -> Order {
+        let Carried { cause, work, .. } = *carried;
+        // In lines, pages that move share no operation.
+        let serial = if self.queue.has_lines() { 0 } else { self.serial };
+        Order { now: cx.now, after, map_at: cx.now, work, cause, answer: NONE, serial }
+    }
+
+    /// The page that a copy programs.
+    fn copy_of(&mut self, carried: &Carried) -> Page {
+        let Carried { from, to, content, .. } = *carried;
+        self.seq += 1;
+        self.blocks.programmed(to, content);
+        let units = &self.stripes.units;
+        let (base, key) = (Some(units.place(from)), super::recover::key(content));
+        Page { key, seq: self.seq, base, ..Page::read(units.place(to), 0) }
+    }
+
+    /// A page moves inside its die when nothing stands before it any more.
+    fn move_later(&mut self, carried: Carried, cx: &mut Cx<'_>) -> Instant {
+        let page = self.copy_of(&carried);
+        let order = self.order_of(&carried, carried.after, cx);
+        let from = self.stripes.units.place(carried.from);
+        self.queue.move_within(&order, page, from);
+        self.settle_if_alone(cx);
+        Instant::ZERO
+    }
+
+    /// Reads a page and programs it elsewhere, each when nothing stands before it; returns when that is complete, if it is known.
+    pub(super) fn carry(
+        &mut self,
+        carried: Carried,
+        [reads, programs]: [Job; 2],
+        usage: &mut Usage,
+        cx: &mut Cx<'_>,
+    ) -> Instant {
+        let Carried { from, to, content, after, .. } = carried;
+        let (a, b) = (self.stripes.units.place(from), self.stripes.units.place(to));
+        let ready = if !self.queue.read_waits(a) && self.comes_in_time(after, from, cx.now) {
+            let mut reading = Usage::default();
+            let time = self.sense_in_mode(from, after.at, &mut reading);
+            if reads.is_gc() {
+                self.lanes.was_gc(self.stripes.plane_and_page(from).0, reading.die);
+            }
+            usage.die += reading.die;
+            usage.bus += reading.bus;
+            After::at(time.end)
+        } else {
+            let slc = self.mode_of(from, reads);
+            let order = self.order_of(&carried, after, cx);
+            After::node(self.queue.read(reads, &order, Page { slc, ..Page::read(a, 0) }), cx.now)
+        };
+        let ready = After { at: self.stripes.may_begin(to, content, ready.at), ..ready };
+        if !self.queue.program_waits(b) && self.comes_in_time(ready, to, cx.now) {
+            let (plane, page) = self.stripes.plane_and_page(to);
+            let (PageTime { start, end, .. }, die) = self.lanes.program(plane, ready.at, self.serial, page);
+            if programs.is_gc() {
+                self.lanes.was_gc(plane, die);
+            }
+            let bus = self.lanes.timing().transfer;
+            return self.copied((from, to), content, (start, end, die, bus), usage, cx);
+        }
+        let page = self.copy_of(&carried);
+        let order = self.order_of(&carried, ready, cx);
+        self.queue.program(programs, &order, page, NONE, Some(a));
+        self.settle_if_alone(cx);
+        Instant::ZERO
+    }
+
+    /// Erases the blocks of a unit behind `after` when nothing stands before it; returns when the last is erased, or now if it
+    /// waits.
     pub(super) fn erase_blocks(
         &mut self,
         unit: BlockId,
-        earliest: Instant,
+        after: After,
         cause: TenantId,
         work: Work,
         cx: &mut Cx<'_>,
     ) -> Instant {
         let is_slc = self.slc.is_some() && self.blocks.is_slc(unit);
-        let earliest = if is_slc { self.fold_erased(earliest, cx.now) } else { earliest };
+        let mut after = after;
+        if is_slc {
+            after.at = self.fold_erased(after.at, cx.now);
+        }
+        if !(self.planted.erase_too_early || is_slc && self.erases_folded_early()) {
+            let chips = self.stripes.members(unit);
+            after.at = chips.fold(after.at, |at, (block, _)| at.later(self.queue.safe_at(block)));
+        }
+        if self.queue.holds_back() || after.at > cx.now || after.node != NONE {
+            let comes = |die| after.at <= cx.now || after.at <= self.lanes.free_at(die);
+            let waits = |(block, die)| self.queue.erase_waits(block) || !comes(die);
+            if after.node != NONE || self.stripes.members(unit).any(waits) {
+                self.erase_later(unit, after, is_slc, (cause, work), cx);
+                return cx.now;
+            }
+            self.stripes.members(unit).for_each(|(block, _)| self.queue.forget_safe_at(block));
+        }
+        self.erase_now(unit, after.at, is_slc, (cause, work), cx)
+    }
+
+    fn erase_now(
+        &mut self,
+        unit: BlockId,
+        earliest: Instant,
+        is_slc: bool,
+        (cause, work): (TenantId, Work),
+        cx: &mut Cx<'_>,
+    ) -> Instant {
         let width = self.stripes.units.width();
         let pages = u64::from(self.stripes.units.chips().pages);
         let group = self.blocks.layout().plane_of_block(unit);
@@ -219,15 +379,25 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         end
     }
 
-    /// The same with the arbiter `queued`.
-    pub(super) fn erase_later(&mut self, unit: BlockId, cause: TenantId, cx: &Cx<'_>) {
-        let slc = self.slc.is_some() && self.blocks.is_slc(unit);
-        if slc {
-            self.fold_erased(cx.now, cx.now);
-        }
+    fn erase_later(
+        &mut self,
+        unit: BlockId,
+        after: After,
+        slc: bool,
+        (cause, work): (TenantId, Work),
+        cx: &mut Cx<'_>,
+    ) {
+        let now = cx.now;
+        let order = Order { now, after, map_at: now, work, cause, answer: NONE, serial: 0 };
         let units = &self.stripes.units;
-        let blocks = (0..units.width()).map(|member| units.block(unit, member));
-        self.queue.erase_all(blocks, slc, cx.now, cause);
+        if self.queue.has_lines() {
+            let blocks = (0..units.width()).map(|member| units.block(unit, member));
+            self.queue.erase_all(blocks, slc, &order);
+        } else {
+            let members = self.stripes.members(unit).map(|(block, _)| block);
+            self.queue.erase_all(members, slc, &order);
+        }
         self.stripes.erased(unit, Instant::ZERO);
+        self.settle_if_alone(cx);
     }
 }

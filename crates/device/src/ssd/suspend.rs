@@ -11,7 +11,7 @@ use nandu_ftl::mapping::Mapping;
 /// Later than anything.
 const NEVER: Instant = Instant(u64::MAX);
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Goes on with what runs on a die: true when nothing does, so that the next operation may begin.
     pub(super) fn has_come_to_an_end(&mut self, die: u32, cx: &mut Cx<'_>) -> bool {
         let Some(&mut Running { time, left, array_from, .. }) = self.queue.running(die) else { return true };
@@ -30,7 +30,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             Some(_) if self.lanes.free_at(die) > cx.now => self.lanes.free_at(die),
             Some(left) => match self.queue.next_read(die, cx.now) {
                 Some(read) => {
-                    self.run(read, cx);
+                    self.run(read, cx.now, cx);
                     self.lanes.free_at(die)
                 }
                 None => self.resume(die, left, cx),

@@ -229,7 +229,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn tenants_mut(&mut self) -> &mut Tenants {
         self.tenants.as_deref_mut().expect("only asked for on a drive with tenants")
     }

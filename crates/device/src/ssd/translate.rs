@@ -6,19 +6,17 @@
 //! ([`nandu_ftl::map_area`]). What they take is charged as [`Work::Map`] to the tenant that caused it, and is
 //! [`Phase::Map`](nandu_base::Phase::Map) on the path of a request that waited for it.
 //!
-//! The lanes give every operation its place when it is issued. So a data page that waits for a translation page keeps its
-//! die from the operations that are issued after it, even when the die would be idle until then. The counter
-//! `map_die_kept_idle_ns` says for how long: it bounds what others lose by it.
+//! A data page that waits for a translation page holds no die meanwhile: it gets its place there when the translation page has come
+//! (see [`crate::nand::queued`]).
 
 use super::Ssd;
 use super::checkpoint::Keeper;
 use super::gather::Gatherer;
-use super::host::{Pages, Taken, Usage};
-use super::waits::{Slowest, Waits};
-use nandu_base::{
-    ByteLen, Counter, Cx, Flags, Instant, Oob, Overlay, Payload, Program, ReqId, Span, Step, TenantId,
-    Window, Work,
-};
+use super::host::Usage;
+use super::pieces::Pieces;
+use super::stripes::Carried;
+use crate::nand::queued::{After, Job, NONE, Order, Page};
+use nandu_base::{ByteLen, Counter, Cx, Instant, Oob, Overlay, Program, TenantId, Window, Work};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
@@ -32,6 +30,10 @@ pub(super) struct Paging {
     comes_at: Vec<Instant>,
     /// The latest of them: from then on no fetch is under way.
     last_comes_at: Instant,
+    /// The fetch of each translation page that waits.
+    coming: Vec<u32>,
+    /// How many wait.
+    fetching: u32,
     /// When the erases of all blocks that were opened so far are complete. A translation page that is complete must not name
     /// a page of a block whose erase a power cut may still undo: a start would take the block's old page for the one that is
     /// named.
@@ -51,8 +53,6 @@ struct Counts {
     pages_written: u64,
     pages_moved: u64,
     blocks_cleared: u64,
-    /// Time that dies were idle and promised to data pages that waited for their entries.
-    kept_idle: Span,
 }
 
 impl Paging {
@@ -64,6 +64,8 @@ impl Paging {
             area: MapArea::new(layout, quota),
             comes_at: vec![Instant::ZERO; pages as usize],
             last_comes_at: Instant::ZERO,
+            coming: vec![NONE; pages as usize],
+            fetching: 0,
             opened_from: Instant::ZERO,
             waits_for_write,
             keeper,
@@ -93,11 +95,32 @@ impl Paging {
         }
     }
 
+    /// When the last of the fetches comes that do not wait.
+    pub fn last_comes(&self) -> Instant {
+        self.last_comes_at
+    }
+
+    /// A translation page comes at `end`.
+    pub fn comes(&mut self, tp: Tp, node: u32, end: Instant) {
+        let coming = &mut self.coming[tp.0 as usize];
+        if node != NONE {
+            self.fetching -= 1;
+            if *coming == node {
+                *coming = NONE;
+            }
+        }
+        let at = &mut self.comes_at[tp.0 as usize];
+        *at = at.later(end);
+        self.last_comes_at = self.last_comes_at.later(end);
+    }
+
     /// Forgets everything that a loss of power takes.
     pub fn restart(&mut self, layout: Layout) {
         self.area = MapArea::new(layout, self.area.blocks_per_plane());
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
+        self.coming.fill(NONE);
+        self.fetching = 0;
         self.opened_from = Instant::ZERO;
         self.ops.clear();
         self.gatherer.restart();
@@ -121,27 +144,29 @@ impl Paging {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
-    /// Carries out what the map has asked for, from `ready` on; returns when the last of it that must be waited for ends.
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// Carries out what the map has asked for, behind `after`; returns the last of it that must be waited for.
     #[inline(always)]
-    pub(super) fn run_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
+    pub(super) fn run_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {
         if self.paging.ops.list().is_empty() {
-            return ready;
+            return after;
         }
-        self.run_some_map_ops(ready, cause, cx)
+        self.run_some_map_ops(after, cause, cx)
     }
 
     #[inline(never)]
-    fn run_some_map_ops(&mut self, ready: Instant, cause: TenantId, cx: &mut Cx<'_>) -> Instant {
+    fn run_some_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {
         let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Map);
-        let mut done = ready;
+        let mut done = after;
         let mut next = 0;
+        // Everything that waits now, once that is asked for.
+        let mut changes = NONE;
         // None of them asks for another.
         while let Some(&op) = self.paging.ops.list().get(next) {
             next += 1;
             match op {
-                MapOp::Read(tp) => done = self.read_map_page(tp, done, &mut usage),
+                MapOp::Read(tp) => done = self.read_map_page(tp, done, cause, &mut usage, cx),
                 MapOp::Write(tp) => {
                     let end = self.write_map_page(tp, done, cause, &mut usage, cx);
                     if self.paging.waits_for_write {
@@ -152,6 +177,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                     // The newer version is one of those issued so far.
                     self.blocks.invalidate(ppn, self.last_change);
                     self.blocks.forget(ppn);
+                    if self.queue.holds_back() {
+                        if changes == NONE {
+                            changes = self.queue.all_changes(cx.now).node;
+                        }
+                        if changes != NONE {
+                            self.queue.keep_until(self.stripes.units.place(ppn), changes);
+                        }
+                    }
                 }
             }
         }
@@ -164,16 +197,43 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         done
     }
 
+    /// An operation of the map.
+    fn map_order(&self, after: After, cause: TenantId, cx: &Cx<'_>) -> Order {
+        let (now, serial) = (cx.now, self.serial);
+        Order { now, after, map_at: after.at, work: Work::Map, cause, answer: NONE, serial }
+    }
+
     #[inline(always)]
-    fn read_map_page(&mut self, tp: Tp, ready: Instant, usage: &mut Usage) -> Instant {
+    fn read_map_page(
+        &mut self,
+        tp: Tp,
+        after: After,
+        cause: TenantId,
+        usage: &mut Usage,
+        cx: &Cx<'_>,
+    ) -> After {
         let ppn =
             self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
         self.serial = self.serial.wrapping_add(1);
-        let end = self.sense(ppn, ready, usage).end;
         self.paging.count.pages_read += 1;
+        let waits = self.queue.holds_back() && self.queue.read_waits(self.stripes.units.place(ppn));
+        if waits || !self.comes_in_time(after, ppn, cx.now) {
+            return self.read_map_page_later(tp, ppn, after, cause, cx);
+        }
+        let end = self.sense(ppn, after.at, usage).end;
         self.paging.comes_at[tp.0 as usize] = end;
         self.paging.last_comes_at = self.paging.last_comes_at.later(end);
-        end
+        After::at(end)
+    }
+
+    #[inline(never)]
+    fn read_map_page_later(&mut self, tp: Tp, ppn: Ppn, after: After, cause: TenantId, cx: &Cx<'_>) -> After {
+        let order = self.map_order(after, cause, cx);
+        let page = Page::read(self.stripes.units.place(ppn), tp.0);
+        let node = self.queue.read(Job::MapRead, &order, page);
+        self.paging.coming[tp.0 as usize] = node;
+        self.paging.fetching += 1;
+        After::node(node, cx.now)
     }
 
     /// Writes a translation page to the next place for one; returns when it is complete.
@@ -181,41 +241,70 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
     pub(super) fn write_map_page(
         &mut self,
         tp: Tp,
-        ready: Instant,
+        after: After,
         cause: TenantId,
         usage: &mut Usage,
         cx: &mut Cx<'_>,
-    ) -> Instant {
+    ) -> After {
         let plane = self.paging.area.choose();
         if let Some(block) = self.paging.area.must_clear(plane) {
             self.clear_map_block(block, plane, cause, cx);
         }
         let ppn = self.paging.area.take(plane);
         self.serial = self.serial.wrapping_add(1);
-        let ready = ready.later(self.paging.opened_from);
-        let time = self.program(ppn, ready, Content::Map(tp), usage);
+        let content = Content::Map(tp);
+        let ready = self.stripes.may_begin(ppn, content, after.at.later(self.paging.opened_from));
+        let after = After { at: ready, ..after };
         self.paging.count.pages_written += 1;
-        if let Some(old) = self.map.place(tp, ppn) {
-            self.paging.area.superseded(old);
-            self.blocks.keep_until(old, time.end);
+        let old = self.map.place(tp, ppn);
+        let place = self.stripes.units.place(ppn);
+        let waits = || self.queue.program_waits(place) || self.queue.any_erase_waits();
+        if self.comes_in_time(after, ppn, cx.now) && !(self.queue.holds_back() && waits()) {
+            let time = self.program(ppn, after.at, content, usage);
+            if let Some(old) = old {
+                self.paging.area.superseded(old);
+                self.blocks.keep_until(old, time.end);
+            }
+            self.store_map_page(tp, ppn, self.seq, Window { start: time.start, end: time.end }, cx);
+            return After::at(time.end);
         }
-        self.store_map_page(tp, ppn, self.seq, Window { start: time.start, end: time.end }, cx);
-        time.end
+        self.seq += 1;
+        self.blocks.programmed(ppn, content);
+        old.into_iter().for_each(|old| self.paging.area.superseded(old));
+        let overlay = self.map_page_bytes(tp, cx);
+        let old = old.map(|old| self.stripes.units.place(old));
+        let order = self.map_order(after, cause, cx);
+        let key = super::recover::key(content);
+        let page = Page { key, seq: self.seq, overlay, ..Page::read(place, 0) };
+        let node = self.queue.program(Job::MapProgram, &order, page, NONE, old);
+        // What it names must not be what a power cut may bring back.
+        self.queue.after_erases(node);
+        if self.settle_if_alone(cx) {
+            return After::at(self.last_change);
+        }
+        After::node(node, cx.now)
     }
 
-    /// Puts the words of a translation page on the medium, in little endian.
-    pub(super) fn store_map_page(&self, tp: Tp, ppn: Ppn, seq: u64, window: Window, cx: &mut Cx<'_>) {
-        let Some(medium) = cx.medium.as_deref_mut() else { return };
+    /// The words of a translation page in little endian, held until they are let go.
+    fn map_page_bytes(&self, tp: Tp, cx: &mut Cx<'_>) -> Option<Overlay> {
+        cx.medium.as_ref()?;
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
         let bytes = cx.pool.bytes_mut(payload, page);
         for (bytes, word) in bytes.chunks_exact_mut(4).zip(self.map.stored(tp)) {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let overlay = Some(Overlay { first: 0, count: self.host.page_sectors, payload });
+        Some(Overlay { first: 0, count: self.host.page_sectors, payload })
+    }
+
+    /// Puts the words of a translation page on the medium, in little endian.
+    pub(super) fn store_map_page(&self, tp: Tp, ppn: Ppn, seq: u64, window: Window, cx: &mut Cx<'_>) {
+        let Some(overlay) = self.map_page_bytes(tp, cx) else { return };
+        let Some(medium) = cx.medium.as_deref_mut() else { return };
         let oob = Oob { key: super::recover::key(Content::Map(tp)), seq };
-        medium.program(cx.pool, &Program { unit: self.stripes.unit(ppn), base: None, overlay, oob, window });
-        cx.pool.release(payload);
+        let unit = self.stripes.unit(ppn);
+        medium.program(cx.pool, &Program { unit, base: None, overlay: Some(overlay), oob, window });
+        cx.pool.release(overlay.payload);
     }
 
     /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
@@ -226,14 +315,14 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
             match self.blocks.content(from) {
                 Content::Map(tp) if self.map.translation_page(tp) == Some(from) => {
-                    self.move_map_page(tp, from, plane, &mut usage, cx);
+                    self.move_map_page(tp, from, plane, &mut usage, cause, cx);
                 }
                 _ => {}
             }
         }
         usage.charge(cx, cause, Work::Map);
         let earliest = self.blocks.safe_at(block);
-        let end = self.erase_blocks(block, earliest, cause, Work::Map, cx);
+        let end = self.erase_blocks(block, After::at(earliest), cause, Work::Map, cx);
         self.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
         self.blocks.keep_until(Ppn(first), end);
@@ -242,314 +331,141 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.erases_ever += 1;
     }
 
-    fn move_map_page(&mut self, tp: Tp, from: Ppn, plane: u32, usage: &mut Usage, cx: &mut Cx<'_>) {
+    fn move_map_page(
+        &mut self,
+        tp: Tp,
+        from: Ppn,
+        plane: u32,
+        usage: &mut Usage,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) {
         let to = self.paging.area.take(plane);
-        let Window { start, end } = self.copy(from, to, Content::Map(tp), usage, cx.now);
-        self.seq += 1;
-        self.last_change = self.last_change.later(end);
+        let (content, after) = (Content::Map(tp), After::at(cx.now));
+        let carried = Carried { from, to, content, after, cause, work: Work::Map };
+        let end = self.copy(carried, usage, cx);
         self.paging.count.pages_moved += 1;
-        self.blocks.programmed(to, Content::Map(tp));
         self.blocks.keep_until(from, end);
         self.map.place(tp, to);
         self.paging.area.superseded(from);
-        if let Some(medium) = cx.medium.as_deref_mut() {
-            let oob = Oob { key: super::recover::key(Content::Map(tp)), seq: self.seq };
-            let (unit, base) = (self.stripes.unit(to), Some(self.stripes.unit(from)));
-            medium
-                .program(cx.pool, &Program { unit, base, overlay: None, oob, window: Window { start, end } });
-        }
     }
 
-    /// When the entry of `lpn` is in RAM, which is not before `ready`.
+    /// When the entry of `lpn` is in RAM, which is not before `after`.
     #[inline(always)]
-    fn entry_comes(&self, lpn: Lpn, ready: Instant) -> Instant {
-        if self.paging.last_comes_at <= ready {
-            return ready;
+    fn entry_comes(&mut self, lpn: Lpn, after: After) -> After {
+        if self.paging.last_comes_at <= after.at && self.paging.fetching == 0 {
+            return after;
         }
-        let tp = (u64::from(lpn.0) * 4) >> self.host.page_bits;
-        ready.later(self.paging.comes_at[tp as usize])
+        let tp = ((u64::from(lpn.0) * 4) >> self.host.page_bits) as usize;
+        let known = After { at: after.at.later(self.paging.comes_at[tp]), ..after };
+        match self.paging.coming[tp] {
+            NONE => known,
+            node => self.queue.both(known, After { at: known.at, node }),
+        }
     }
 
     /// Looks a page up; returns where it lies and when that is known.
     #[inline(never)]
-    fn look_up(
-        &mut self,
-        lpn: Lpn,
-        ready: Instant,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> (Option<Ppn>, Instant) {
+    fn look_up(&mut self, lpn: Lpn, after: After, cause: TenantId, cx: &mut Cx<'_>) -> (Option<Ppn>, After) {
         let at = self.map.lookup(lpn, &mut self.paging.ops);
-        let ready = self.run_map_ops(ready, cause, cx);
-        (at, self.entry_comes(lpn, ready))
+        let after = self.run_map_ops(after, cause, cx);
+        (at, self.entry_comes(lpn, after))
     }
 
-    /// Where a page lies, and when that is known.
-    pub(super) fn where_is(
-        &mut self,
-        lpn: Lpn,
-        ready: Instant,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> (Option<Ppn>, Instant) {
-        match self.map.lookup_cached(lpn) {
-            Some(at) => (at, self.entry_comes(lpn, ready)),
-            None => self.look_up(lpn, ready, cause, cx),
-        }
-    }
-
-    /// A data page gets its place on a die although it cannot begin before `ready`.
+    /// Where a page lies. What the request asks for next waits until that is known.
     #[inline(always)]
-    fn note_kept_idle(&mut self, ppn: Ppn, ready: Instant, now: Instant) {
-        if ready > now {
-            let idle_from = self.lanes.free_at(self.die_of(ppn)).later(now);
-            self.paging.count.kept_idle += Span(ready.0.saturating_sub(idle_from.0));
-        }
+    pub(super) fn translate(&mut self, lpn: Lpn, pieces: &mut Pieces, cx: &mut Cx<'_>) -> Option<Ppn> {
+        let (at, known) = match self.map.lookup_cached(lpn) {
+            Some(at) => (at, self.entry_comes(lpn, pieces.after)),
+            None => self.look_up(lpn, pieces.after, pieces.cause, cx),
+        };
+        self.goes_on_after(known, pieces);
+        at
     }
 
-    #[inline]
-    pub(super) fn read_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &cx.requests[id];
-        let (payload, cause, now) = (request.payload, request.cause, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        self.map.begin(Lpn(pages.end));
-        let mut slowest = Slowest::none(now);
-        let (mut ready, mut usage, mut sensed) = (now, Usage::default(), 0);
-        let mut lpn = pages.first;
-        while lpn < pages.end {
-            let (at, known) = match self.map.lookup_cached(Lpn(lpn)) {
-                Some(at) => (at, self.entry_comes(Lpn(lpn), ready)),
-                None => self.look_up(Lpn(lpn), ready, cause, cx),
-            };
-            if known != ready {
-                // Pages that begin at different times share no array operation.
-                self.serial = self.serial.wrapping_add(1);
-                ready = known;
-                slowest.map_only(ready);
-            }
-            if let Some(ppn) = at {
-                self.note_kept_idle(ppn, ready, now);
-                let time = self.sense(ppn, ready, &mut usage);
-                slowest.note(ready, time);
-                sensed += 1;
-            }
-            if !payload.is_none() {
-                self.fetch(id, &pages, lpn, at, cx);
-            }
-            lpn += 1;
-        }
-        self.count.host_pages_read += sensed;
-        usage.charge(cx, cause, Work::Read);
-        slowest.explain_read(now, self.lanes.timing(), &mut cx.requests[id].path);
-        self.gather_some(cause, cx);
-        self.finish(id, slowest.end(), cx)
-    }
-
-    #[inline]
-    pub(super) fn write_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &cx.requests[id];
-        let (payload, cause, now) = (request.payload, request.cause, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        self.map.begin(Lpn(pages.end));
-        self.turns.aim(pages.first);
-        if self.is_plain && self.host.is_whole(&pages) {
-            let slowest = match cx.medium {
-                None => self.write_whole_paged::<false>(id, &pages, cause, cx),
-                Some(_) => self.write_whole_paged::<true>(id, &pages, cause, cx),
-            };
-            slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
-            self.gather_some(cause, cx);
-            return self.finish(id, slowest.end(), cx);
-        }
-        let mut slowest = Waits::none(now);
-        let mut usage = Usage::default();
-        let mut ready = now;
-        for lpn in pages.first..pages.end {
-            let part = self.host.part(&pages, lpn);
-            let data = payload.slice(self.host.before(&pages, lpn));
-            ready = self.write_page_paged(Lpn(lpn), part, data, ready, &mut usage, &mut slowest, (cause, cx));
-        }
-        usage.charge(cx, cause, Work::Write);
-        slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
-        self.gather_some(cause, cx);
-        self.finish(id, slowest.end(), cx)
-    }
-
-    /// Writes whole pages. The same as [`write_page_paged`](Ssd::write_page_paged) for each of them, with nothing per page
-    /// that can be done once, and with a short way for entries that are in RAM.
+    /// Pages that begin at different times share no array operation.
     #[inline(always)]
-    fn write_whole_paged<const STORES: bool>(
-        &mut self,
-        id: ReqId,
-        pages: &Pages,
-        cause: TenantId,
-        cx: &mut Cx<'_>,
-    ) -> Slowest {
-        let mut slowest = Slowest::none(cx.now);
-        let (mut ready, mut usage) = (cx.now, Usage::default());
-        let mut lpn = pages.first;
-        while lpn < pages.end {
-            let Taken { ppn, plane, low } = self.take_host_page(cause, cx);
-            self.paging.touched(Lpn(lpn));
-            let old = match self.map.update_cached(Lpn(lpn), ppn) {
-                Some(old) => old,
-                None => {
-                    let (old, known) = self.update_uncached(Lpn(lpn), ppn, ready, cause, cx);
-                    ready = known;
-                    old
-                }
-            };
-            ready = self.entry_comes(Lpn(lpn), ready);
-            self.note_kept_idle(ppn, ready, cx.now);
-            let page = self.blocks.layout().page(ppn);
-            let (time, occupied) = self.lanes.program(plane, ready, self.serial, page);
-            usage.die += occupied;
-            self.seq += 1;
-            self.last_change = self.last_change.later(time.end);
-            self.blocks.programmed(ppn, Content::Data(Lpn(lpn)));
-            if let Some(old) = old {
-                self.blocks.invalidate(old, time.end);
-                self.blocks.forget(old);
-            }
-            if STORES {
-                let data = cx.requests[id].payload.slice(self.host.before(pages, lpn));
-                self.store(Lpn(lpn), ppn, None, self.host.sectors(None), data, &time, cx);
-            }
-            slowest.note(ready, time);
-            if low {
-                self.clear_some(plane, cause, cx);
-            }
-            lpn += 1;
+    fn goes_on_after(&mut self, known: After, pieces: &mut Pieces) {
+        if known != pieces.after {
+            self.serial = self.serial.wrapping_add(1);
+            pieces.after = known;
         }
-        self.wrote_whole(pages.end - pages.first, usage, cause, cx);
-        slowest
     }
 
-    /// Puts a page at `ppn` whose entry may have to be fetched; returns where it lay and when that is known.
-    #[inline(never)]
-    fn update_uncached(
+    /// Enters that a whole page lies at `ppn` now; returns where it lay.
+    #[inline(always)]
+    pub(super) fn enter_whole(
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
-        ready: Instant,
-        cause: TenantId,
+        pieces: &mut Pieces,
         cx: &mut Cx<'_>,
-    ) -> (Option<Ppn>, Instant) {
-        let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
-        (old, self.run_map_ops(ready, cause, cx))
+    ) -> Option<Ppn> {
+        self.paging.touched(lpn);
+        let (old, known) = match self.map.update_cached(lpn, ppn) {
+            Some(old) => (old, pieces.after),
+            None => self.enter_uncached(lpn, ppn, pieces, cx),
+        };
+        let known = self.entry_comes(lpn, known);
+        self.goes_on_after(known, pieces);
+        old
     }
 
-    /// Writes one page or part of one; returns when its entry was at hand.
-    #[allow(clippy::too_many_arguments)] // one page of a request, with what the request adds up
-    fn write_page_paged(
+    #[inline(never)]
+    fn enter_uncached(
         &mut self,
         lpn: Lpn,
-        part: Option<super::host::Part>,
-        data: Payload,
-        mut ready: Instant,
-        usage: &mut Usage,
-        slowest: &mut Waits,
-        (cause, cx): (TenantId, &mut Cx<'_>),
-    ) -> Instant {
-        let ppn = self.next_host_page(lpn, cause, cx);
-        let (came, issued) = (ready, self.serial);
-        let mut before = None;
-        if part.is_some() && self.host.merges {
-            (before, ready) = self.look_up(lpn, ready, cause, cx);
-        }
-        let read = before;
-        if part.is_some() && !self.host.merges {
-            before = self.map.get(lpn);
+        ppn: Ppn,
+        pieces: &Pieces,
+        cx: &mut Cx<'_>,
+    ) -> (Option<Ppn>, After) {
+        let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
+        (old, self.run_map_ops(pieces.after, pieces.cause, cx))
+    }
+
+    /// Enters that a page, or a part of one, lies at `ppn` now; returns where the rest of it lies, and where it lay as far as that is known.
+    pub(super) fn enter_part(
+        &mut self,
+        lpn: Lpn,
+        ppn: Ppn,
+        is_part: bool,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) -> (Option<Ppn>, Option<Ppn>) {
+        let (mut after, issued) = (pieces.after, self.serial);
+        let mut base = None;
+        if is_part && self.host.merges {
+            (base, after) = self.look_up(lpn, after, pieces.cause, cx);
+        } else if is_part {
+            base = self.map.get(lpn);
         }
         self.paging.touched(lpn);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
-        let known = self.run_map_ops(ready, cause, cx);
-        ready = self.entry_comes(lpn, known);
-        if part.is_some() || self.serial != issued || ready != came {
+        let after = self.run_map_ops(after, pieces.cause, cx);
+        let after = self.entry_comes(lpn, after);
+        if is_part || self.serial != issued || after != pieces.after {
             // Pages that begin at different times share no array operation, nor does one share it with a translation page
             // that was read for collection before.
             self.serial = self.serial.wrapping_add(1);
         }
-        let premerge = read.map(|old| self.premerge(old, ready, usage));
-        let time = self.program(ppn, premerge.map_or(ready, |read| read.end), Content::Data(lpn), usage);
-        self.count.host_pages_written += 1;
-        if let Some(old) = old {
-            self.supersede(old, time.end);
-            self.blocks.forget(old);
-        }
-        self.store(lpn, ppn, before, self.host.sectors(part), data, &time, cx);
-        slowest.note(ready, premerge, time);
-        self.clear_after_write(self.blocks.layout().plane(ppn), cause, cx);
-        ready
+        pieces.after = after;
+        (base, old)
     }
 
-    /// Writes one page or part of one from the write buffer; returns when it is complete.
-    pub(super) fn write_out_page_paged(
-        &mut self,
-        lpn: Lpn,
-        part: Option<super::host::Part>,
-        data: Payload,
-        usage: &mut Usage,
-        (cause, cx): (TenantId, &mut Cx<'_>),
-    ) -> Instant {
-        self.map.begin(Lpn(lpn.0 + 1));
-        let (now, mut slowest) = (cx.now, Waits::none(cx.now));
-        self.write_page_paged(lpn, part, data, now, usage, &mut slowest, (cause, cx));
-        slowest.end()
-    }
-
-    pub(super) fn trim_paged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
-        let request = &cx.requests[id];
-        let (cause, flags, now) = (request.cause, request.flags, cx.now);
-        let pages = self.host.pages(request.offset, request.len);
-        self.serial = self.serial.wrapping_add(1);
-        self.map.begin(Lpn(pages.end));
-        let mut slowest = Waits::none(now);
-        let mut usage = Usage::default();
-        let mut ready = now;
-        for lpn in (pages.first..pages.end).map(Lpn) {
-            let (at, known) = self.look_up(lpn, ready, cause, cx);
-            if known != ready {
-                self.serial = self.serial.wrapping_add(1);
-            }
-            ready = known;
-            slowest.map_only(ready);
-            match (at, self.host.part(&pages, lpn.0)) {
-                (None, _) => {}
-                (Some(_), None) => {
-                    self.paging.touched(lpn);
-                    let old = self.map.update(lpn, None, &mut self.paging.ops);
-                    ready = self.run_map_ops(ready, cause, cx);
-                    self.trimmed(lpn, old, now);
-                    old.into_iter().for_each(|old| self.blocks.forget(old));
-                }
-                (Some(_), part) => {
-                    let to = (cause, &mut *cx);
-                    ready =
-                        self.write_page_paged(lpn, part, Payload::NONE, ready, &mut usage, &mut slowest, to);
-                }
-            }
-        }
-        usage.charge(cx, cause, Work::Write);
-        let extents = nandu_ftl::trim_journal::TrimJournal::extents_per_record(1 << self.host.page_bits);
-        if flags.has(Flags::FUA) || self.journal.pending() >= extents {
-            let recorded = self.record_trims(cx, cause);
-            if recorded >= slowest.end() {
-                self.explain_record(id, recorded, cx);
-                return Step::FinishAt(id, recorded);
-            }
-        }
-        slowest.explain_write(now, self.lanes.timing(), &mut cx.requests[id].path);
-        self.finish(id, slowest.end(), cx)
+    /// Unmaps a page.
+    pub(super) fn unmap(&mut self, lpn: Lpn, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+        self.paging.touched(lpn);
+        let old = self.map.update(lpn, None, &mut self.paging.ops);
+        pieces.after = self.run_map_ops(pieces.after, pieces.cause, cx);
+        self.trimmed(lpn, old, pieces.now);
+        old.into_iter().for_each(|old| self.blocks.forget(old));
     }
 
     /// Whether a page that counts as valid is, for collection.
     #[inline(never)]
     pub(super) fn is_live_paged(&mut self, lpn: Lpn, ppn: Ppn, cause: TenantId, cx: &mut Cx<'_>) -> bool {
         let live = self.map.is_live(lpn, ppn, &mut self.paging.ops);
-        self.run_map_ops(cx.now, cause, cx);
+        self.run_map_ops(After::at(cx.now), cause, cx);
         live
     }
 
@@ -559,13 +475,13 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         self.blocks.forget(from);
         self.paging.touched(lpn);
         self.map.relocate(lpn, to, &mut self.paging.ops);
-        self.run_map_ops(cx.now, cause, cx);
+        self.run_map_ops(After::at(cx.now), cause, cx);
     }
 
     /// Writes all changed entries, at a clean end.
     pub(super) fn write_map_back(&mut self, cx: &mut Cx<'_>) {
         self.map.write_back_all(&mut self.paging.ops);
-        self.run_map_ops(cx.now, TenantId::SYSTEM, cx);
+        self.run_map_ops(After::at(cx.now), TenantId::SYSTEM, cx);
     }
 
     /// The figures of the map.
@@ -585,7 +501,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         put("map_gc_moves_batched", m.moves_batched);
         put("map_gc_pages_moved", c.pages_moved);
         put("map_gc_blocks_cleared", c.blocks_cleared);
-        put("map_die_kept_idle_ns", c.kept_idle.0);
         put("map_entries_visited", m.visits);
         put("map_entries_a_scan_visits", m.scan_visits);
         put("map_invalidations_unknown", self.map.unsettled());

@@ -61,6 +61,7 @@ const NAMED: &[&str] = &[
     "I-13",
     "I-14",
     "I-16",
+    "I-17",
     "I-18",
     "block_mode",
     "intent_before_data",

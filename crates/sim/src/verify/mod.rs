@@ -4,6 +4,7 @@
 //! cut. The run checks
 //!
 //! - I-1: every read returns a value that it may return, over power cuts too ([`oracle`]);
+//! - I-17: no die idles while an operation that may run waits for it;
 //! - I-5, I-16 and the rest that machines check themselves, and their assertions (I-6 among them), as panics;
 //! - I-13: paths add up to latencies, charges to busy time;
 //! - I-14: every few seeds are run twice and must do the same;

@@ -40,8 +40,8 @@ impl Costs {
     pub fn of(&self, job: Job, slc: bool) -> Span {
         let timing = if slc { &self.slc } else { &self.plain };
         let cost = match job {
-            Job::Read | Job::PreRead | Job::MoveRead => timing.read + timing.transfer,
-            Job::CopyBack => timing.read + timing.program,
+            Job::Read | Job::PreRead | Job::MoveRead | Job::MapRead => timing.read + timing.transfer,
+            Job::MoveWithin => timing.read + timing.program,
             Job::Erase => timing.erase,
             _ => timing.transfer + timing.program,
         };

@@ -40,7 +40,7 @@ mod shares;
 mod suspend;
 
 pub(crate) use fair::{Costs, Fair};
-pub(crate) use node::{Job, NONE, Node, Order, Page};
+pub(crate) use node::{After, Job, NONE, Node, Order, Page};
 pub(crate) use suspend::{Running, Suspending};
 
 use super::PageTime;
@@ -51,6 +51,8 @@ use nandu_base::{Instant, ReqId, Span, TenantId};
 use nandu_ftl::{BlockId, Layout, Ppn};
 use nandu_queue::tally::Tally;
 use node::Nodes;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// The operation of a die that more pages may join.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +94,19 @@ pub(crate) struct Queued {
     /// Planes of a group whose blocks are erased and opened together.
     together: u32,
     reads_ahead: u32,
+    /// Whether every operation waits in the line of its die. Otherwise only what depends on another waits, and takes the die
+    /// as soon as it does not.
+    has_lines: bool,
+    /// Without lines: what nothing stands before but its time.
+    soon: BinaryHeap<Reverse<(Instant, u64, u32)>>,
+    /// When the executor is woken next.
+    soon_armed: Option<Instant>,
+    /// Nothing else comes in between: operations have their times as soon as they are issued.
+    pub is_alone: bool,
+    /// Planted: they always have, and keep their die meanwhile.
+    pub prices_at_issue: bool,
+    /// Erases that wait.
+    erases: u32,
     /// What operations cost, where tenants have shares.
     costs: Option<Costs>,
     /// What each tenant was given.
@@ -121,10 +136,12 @@ pub(crate) struct Queued {
     number: u64,
     /// Operations that wait.
     outstanding: u32,
-    /// The tenant whose write is followed by garbage collection.
-    pub gc_cause: TenantId,
+    /// The same, and one more where all of them do, or where pages are not all alike.
+    is_watchful: u32,
     /// Fault to plant: an erase does not wait for reads of its block and goes ahead of everything.
     pub erase_before_reads: bool,
+    /// Fault to plant: an erase does not wait for records.
+    pub erase_before_record: bool,
     /// Fault to plant: an erase does not wait for newer versions and records.
     pub erase_too_early: bool,
     /// Fault to plant: now and then what comes to a die that serves by share is lost.
@@ -132,8 +149,33 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// The state of a drive that needs none: its arbiter is `fcfs`.
-    pub fn unused() -> Queued {
+    /// Of a drive of this shape whose dies take operations as they come; see [`Queued::new`]. Tables are made when the first of
+    /// them waits.
+    pub fn without_lines(layout: &Layout, plane_bits: u32, together: u32) -> Queued {
+        Queued { layout: Some(*layout), plane_bits, together, ..Queued::unused() }
+    }
+
+    #[inline]
+    fn need_tables(&mut self) {
+        if self.tail.is_empty() {
+            self.make_tables();
+        }
+    }
+
+    #[cold]
+    fn make_tables(&mut self) {
+        let layout = *self.layout();
+        let blocks = layout.block_end() as usize;
+        self.dies = (0..layout.planes >> self.plane_bits).map(|_| Die::default()).collect();
+        self.writer = vec![NONE; layout.ppn_end() as usize];
+        self.tail = vec![NONE; blocks];
+        self.last_erase = vec![NONE; layout.planes as usize];
+        self.foreseen = vec![NONE; blocks];
+        self.safe_at = vec![0; blocks];
+    }
+
+    /// One without anything.
+    fn unused() -> Queued {
         Queued {
             nodes: Nodes::new(),
             dies: Vec::new(),
@@ -141,6 +183,12 @@ impl Queued {
             plane_bits: 0,
             together: 1,
             reads_ahead: 0,
+            has_lines: false,
+            soon: BinaryHeap::new(),
+            soon_armed: None,
+            is_alone: false,
+            prices_at_issue: false,
+            erases: 0,
             costs: None,
             tally: Tally::new(0),
             suspending: None,
@@ -157,8 +205,9 @@ impl Queued {
             done: Vec::new(),
             number: 0,
             outstanding: 0,
-            gc_cause: TenantId::SYSTEM,
+            is_watchful: 0,
             erase_before_reads: false,
+            erase_before_record: false,
             erase_too_early: false,
             forgets: false,
         }
@@ -167,20 +216,97 @@ impl Queued {
     /// Empty queues for a drive of this shape, with `1 << plane_bits` planes in a die, where the blocks of `together` planes
     /// that follow each other are erased and opened as one.
     pub fn new(layout: &Layout, plane_bits: u32, together: u32, reads_ahead: u32) -> Queued {
-        let blocks = layout.block_end() as usize;
-        Queued {
-            dies: (0..layout.planes >> plane_bits).map(|_| Die::default()).collect(),
-            layout: Some(*layout),
-            plane_bits,
-            together,
+        let mut queued = Queued {
             reads_ahead,
-            writer: vec![NONE; layout.ppn_end() as usize],
-            tail: vec![NONE; blocks],
-            last_erase: vec![NONE; layout.planes as usize],
-            foreseen: vec![NONE; blocks],
-            safe_at: vec![0; blocks],
-            ..Queued::unused()
+            has_lines: true,
+            is_watchful: 1,
+            ..Queued::without_lines(layout, plane_bits, together)
+        };
+        queued.make_tables();
+        queued
+    }
+
+    /// Whether operations may have to wait that nothing is known of yet but their page.
+    #[inline(always)]
+    pub fn holds_back(&self) -> bool {
+        self.is_watchful != 0
+    }
+
+    /// Pages are not all alike, so that each is looked at before it goes to its die.
+    pub fn watch_each(&mut self) {
+        self.is_watchful += 1;
+    }
+
+    /// Whether operations wait in lines.
+    #[inline]
+    pub fn has_lines(&self) -> bool {
+        self.has_lines
+    }
+
+    /// Whether the program of the page waits.
+    pub fn writer_waits(&self, ppn: Ppn) -> bool {
+        self.outstanding > 0 && self.writer[ppn.0 as usize] != NONE
+    }
+
+    /// A program follows a read that has its time already.
+    pub fn was_read_before(&mut self, node: u32, time: PageTime, slc: bool) {
+        let node = &mut self.nodes[node];
+        (node.pre_read, node.pre_read_slc) = (Some(time), slc);
+    }
+
+    /// Whether a read of the page waits for its die's turn, or for the program of the page.
+    pub fn read_waits(&self, ppn: Ppn) -> bool {
+        self.has_lines || self.writer_waits(ppn)
+    }
+
+    /// Whether a program of the page waits for its die's turn, the program of the page below it or an erase.
+    pub fn program_waits(&self, ppn: Ppn) -> bool {
+        let waits = || {
+            let is_first = self.layout().page(ppn) == 0;
+            let plane = self.layout().plane(ppn) as usize;
+            self.tail[self.block(ppn) as usize] != NONE || is_first && self.youngest_erase(plane) != NONE
+        };
+        self.has_lines || self.outstanding > 0 && waits()
+    }
+
+    /// Whether the erase of a block waits for its die's turn or for what waits.
+    pub fn erase_waits(&self, block: BlockId) -> bool {
+        let waits = || {
+            let index = block.0 as usize;
+            let plane = self.layout().plane_of_block(block) as usize;
+            self.foreseen[index] != NONE
+                || self.tail[index] != NONE
+                || self.youngest_erase(plane) != NONE
+                || !self.records.is_empty()
+        };
+        self.has_lines || self.outstanding > 0 && waits()
+    }
+
+    /// When the operations that waited and that the erase of a block has to wait for were complete.
+    pub fn safe_at(&self, block: BlockId) -> Instant {
+        self.safe_at.get(block.0 as usize).map_or(Instant::ZERO, |&at| Instant(at))
+    }
+
+    /// The block is erased: what came before matters no more.
+    pub fn forget_safe_at(&mut self, block: BlockId) {
+        if let Some(at) = self.safe_at.get_mut(block.0 as usize) {
+            *at = 0;
         }
+    }
+
+    /// Whether erases wait.
+    pub fn any_erase_waits(&self) -> bool {
+        self.erases > 0
+    }
+
+    /// When the records of trims that waited, and do no more, are complete.
+    pub fn recorded_at(&self) -> Instant {
+        self.recorded_at
+    }
+
+    /// Whether records of trims wait.
+    pub fn any_record_waits(&self) -> bool {
+        !self.records.is_empty()
     }
 
     fn layout(&self) -> &Layout {
@@ -228,6 +354,8 @@ impl Queued {
     fn make(&mut self, job: Job, die: u32, now: Instant, cause: TenantId) -> u32 {
         self.number += 1;
         self.outstanding += u32::from(job.is_operation());
+        self.is_watchful += u32::from(job.is_operation());
+        self.erases += u32::from(job == Job::Erase);
         let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
         let node = Node {
             job,
@@ -235,6 +363,7 @@ impl Queued {
             waits: 1,
             ready: now,
             issued: now,
+            map_at: now,
             die,
             cause,
             gc_before,
@@ -252,19 +381,28 @@ impl Queued {
         Span(gc.total.0.saturating_sub(gc.end.0.saturating_sub(now.0)))
     }
 
-    /// Opens the answer to a request: it has its time when all its operations have theirs.
+    /// Opens the answer to a request: once it is closed, it has its time when all its operations have theirs.
     pub fn answer(&mut self, request: ReqId, now: Instant, cause: TenantId) -> u32 {
+        self.need_tables();
         let at = self.make(Job::Answer, 0, now, cause);
+        self.fresh.pop();
         self.nodes[at].request = request;
         self.nodes[at].slowest = PageTime::done(now);
         at
     }
 
-    /// Opens what tells when the page in a slot of the write buffer is programmed.
+    /// Opens, in the same way, what tells when the page in a slot of the write buffer is programmed.
     pub fn destaged(&mut self, slot: u32, now: Instant, cause: TenantId) -> u32 {
+        self.need_tables();
         let at = self.make(Job::Destaged, 0, now, cause);
+        self.fresh.pop();
         self.nodes[at].block = slot;
         at
+    }
+
+    /// An answer waits for nothing more than it does now.
+    pub fn close(&mut self, answer: u32) {
+        self.fresh.push(answer);
     }
 
     /// A node also waits for the program of a page, if that still waits.
@@ -290,8 +428,70 @@ impl Queued {
         }
     }
 
+    /// A moment at which both are over.
+    pub fn both(&mut self, one: After, other: After) -> After {
+        let at = one.at.later(other.at);
+        if one.node == NONE || other.node == NONE || one.node == other.node {
+            return After { at, node: one.node.max(other.node) };
+        }
+        let barrier = self.make(Job::Barrier, 0, at, TenantId::SYSTEM);
+        self.nodes.link(one.node, barrier);
+        self.nodes.link(other.node, barrier);
+        After { at, node: barrier }
+    }
+
+    /// An answer also waits for this, and then its time is that of the map.
+    pub fn answer_after(&mut self, answer: u32, after: After) {
+        let node = &mut self.nodes[answer];
+        if after.at > node.slowest.end {
+            (node.slowest, node.slowest_job) = (PageTime::done(after.at), Job::MapRead);
+            node.ready = node.ready.later(after.at);
+        }
+        if after.node != NONE {
+            self.nodes.link(after.node, answer);
+        }
+    }
+
+    /// The node, to change.
+    pub fn node_mut(&mut self, at: u32) -> &mut Node {
+        &mut self.nodes[at]
+    }
+
+    /// Everything that waits and changes the flash, as one to wait for.
+    pub fn all_changes(&mut self, now: Instant) -> After {
+        if self.outstanding == 0 {
+            return After::at(now);
+        }
+        let changes: Vec<u32> = self.nodes.changes().collect();
+        let barrier = self.make(Job::Barrier, 0, now, TenantId::SYSTEM);
+        for sooner in changes {
+            self.nodes.link(sooner, barrier);
+        }
+        After { at: now, node: barrier }
+    }
+
+    /// An operation also waits for every erase that waits.
+    pub fn after_erases(&mut self, later: u32) {
+        if self.erases == 0 {
+            return;
+        }
+        for plane in 0..self.last_erase.len() {
+            let erase = self.last_erase[plane];
+            if erase != NONE && erase != later {
+                self.nodes.link(erase, later);
+            }
+        }
+    }
+
+    /// The block of `older` is not erased before this is over.
+    pub fn keep_until(&mut self, older: Ppn, sooner: u32) {
+        let erase = self.foresee(self.block(older));
+        self.nodes.link(sooner, erase);
+    }
+
     /// Reads a page.
     pub fn read(&mut self, job: Job, order: &Order, page: Page) -> u32 {
+        self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
         let before = [self.writer[page.ppn.0 as usize], NONE, NONE];
         let at = self.operation(job, die, order, &page, before);
@@ -305,11 +505,15 @@ impl Queued {
 
     /// Programs a page. It follows operation `after`, and makes the page at `older` invalid.
     pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
+        self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
         let plane = self.layout().plane(page.ppn) as usize;
         let is_first = self.layout().page(page.ppn) == 0;
         let erase = if is_first { self.youngest_erase(plane) } else { NONE };
-        let before = [self.tail[block as usize], after, erase];
+        // What a part is laid over must be there.
+        let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
+        let base = base.map_or(NONE, |base| self.writer[base.0 as usize]);
+        let before = [self.tail[block as usize], after.max(base), erase];
         let at = self.operation(job, die, order, &page, before);
         if is_first && self.together > 1 {
             self.follow_erases(plane, erase, at);
@@ -346,12 +550,13 @@ impl Queued {
     }
 
     /// A page moves inside its die.
-    pub fn copy_back(&mut self, order: &Order, page: Page, from: Ppn) {
-        let at = self.program(Job::CopyBack, order, page, NONE, Some(from));
+    pub fn move_within(&mut self, order: &Order, page: Page, from: Ppn) -> u32 {
+        let at = self.program(Job::MoveWithin, order, page, NONE, Some(from));
         let writer = self.writer[from.0 as usize];
         if writer != NONE {
             self.nodes.link(writer, at);
         }
+        at
     }
 
     /// An operation behind those in `before`: the one that the page may join, or a new one.
@@ -361,11 +566,15 @@ impl Queued {
             // Pages of different modes share no operation.
             position += SLC_POSITION;
         }
-        let joins = matches!(job, Job::Read | Job::Program);
+        // What moves at once may share operations where units are wide; in lines, it never does.
+        let moves = matches!(job, Job::MoveRead | Job::MoveProgram) && !self.has_lines;
+        let joins = matches!(job, Job::Read | Job::Program) || moves;
+        let after = order.after;
         let open = self.dies[die as usize].open;
         let same = open.serial == order.serial && open.position == position && open.planes & 1 << plane == 0;
         let is_older = |at: u32| at == NONE || self.nodes[at].number < self.nodes[open.node].number;
-        let at = if joins && open.node != NONE && same && before.iter().all(|&at| is_older(at)) {
+        let same_kind = open.node != NONE && self.nodes[open.node].job == job;
+        let at = if joins && same_kind && same && before.into_iter().chain([after.node]).all(is_older) {
             self.dies[die as usize].open.planes |= 1 << plane;
             if order.answer != NONE && self.nodes[order.answer].job == Job::Destaged {
                 // Pages of one request share its answer; each page of the buffer has one of its own.
@@ -374,7 +583,9 @@ impl Queued {
             open.node
         } else {
             let at = self.make(job, die, order.now, order.cause);
-            self.nodes[at].slc = page.slc;
+            let node = &mut self.nodes[at];
+            node.slc = page.slc;
+            node.work = order.work;
             if order.answer != NONE {
                 self.nodes.link(at, order.answer);
                 self.nodes[at].request = self.nodes[order.answer].request;
@@ -383,7 +594,10 @@ impl Queued {
             self.dies[die as usize].open = Open { node, serial: order.serial, position, planes: 1 << plane };
             at
         };
-        for sooner in before.into_iter().filter(|&sooner| sooner != NONE) {
+        let node = &mut self.nodes[at];
+        node.ready = node.ready.later(after.at);
+        node.map_at = node.map_at.later(order.map_at);
+        for sooner in before.into_iter().chain([after.node]).filter(|&sooner| sooner != NONE) {
             self.nodes.link(sooner, at);
         }
         at
@@ -400,57 +614,73 @@ impl Queued {
         at
     }
 
-    /// Erases blocks together: none before all of them may be erased. `slc` says that they are in SLC mode.
-    pub fn erase_all(
-        &mut self,
-        blocks: impl Iterator<Item = BlockId> + Clone,
-        slc: bool,
-        now: Instant,
-        cause: TenantId,
-    ) {
-        if self.together == 1 {
-            blocks.for_each(|block| {
-                let at = self.erase(block, now, cause);
-                self.nodes[at].slc = slc;
-            });
-            return;
-        }
-        let gate = self.make(Job::Barrier, 0, now, TenantId::SYSTEM);
-        if !self.erase_too_early {
-            for index in blocks.clone().map(|block| block.0 as usize) {
-                for sooner in [self.foreseen[index], self.tail[index]].into_iter().filter(|&at| at != NONE) {
-                    self.nodes.link(sooner, gate);
+    /// Erases blocks together: none before all of them may be erased. `slc` says that they are in SLC mode. Those of one die
+    /// are next to each other.
+    pub fn erase_all(&mut self, blocks: impl Iterator<Item = BlockId> + Clone, slc: bool, order: &Order) {
+        self.need_tables();
+        let mut order = *order;
+        if self.together > 1 {
+            let gate = self.make(Job::Barrier, 0, order.now, TenantId::SYSTEM);
+            if !self.erase_too_early {
+                for index in blocks.clone().map(|block| block.0 as usize) {
+                    for sooner in
+                        [self.foreseen[index], self.tail[index]].into_iter().filter(|&at| at != NONE)
+                    {
+                        self.nodes.link(sooner, gate);
+                    }
+                    let node = &mut self.nodes[gate];
+                    node.ready = node.ready.later(Instant(self.safe_at[index])).later(order.after.at);
                 }
-                let node = &mut self.nodes[gate];
-                node.ready = node.ready.later(Instant(self.safe_at[index]));
             }
+            if order.after.node != NONE {
+                self.nodes.link(order.after.node, gate);
+            }
+            order.after = After { node: gate, ..order.after };
         }
+        let mut last = (NONE, 0);
         for block in blocks {
-            let at = self.erase(block, now, cause);
-            self.nodes.link(gate, at);
+            let die = self.die_of(self.layout().first_page(block));
+            let at = if self.has_lines || last.0 == NONE || last.1 != die {
+                let at = self.make(Job::Erase, die, order.now, order.cause);
+                let node = &mut self.nodes[at];
+                (node.block, node.slc, node.work) = (block.0, slc, order.work);
+                node.ready = node.ready.later(order.after.at);
+                if order.after.node != NONE {
+                    self.nodes.link(order.after.node, at);
+                }
+                at
+            } else {
+                // The planes of a die are erased in one operation.
+                let first = self.layout().first_page(block);
+                self.nodes.add_page(last.0, Page::read(first, 0));
+                last.0
+            };
+            last = (at, die);
+            self.erase(block, at);
         }
     }
 
-    /// Erases a block.
-    fn erase(&mut self, block: BlockId, now: Instant, cause: TenantId) -> u32 {
-        let (index, die) = (block.0 as usize, self.die_of(self.layout().first_page(block)));
+    /// An operation erases a block.
+    fn erase(&mut self, block: BlockId, at: u32) {
+        let index = block.0 as usize;
         let plane = self.layout().plane_of_block(block) as usize;
-        let at = self.make(Job::Erase, die, now, cause);
-        self.nodes[at].block = block.0;
         let tail = std::mem::replace(&mut self.tail[index], at);
         if tail != NONE {
             self.nodes.link(tail, at);
         }
         let safe_at = std::mem::take(&mut self.safe_at[index]);
         if self.erase_too_early {
-            return at;
+            return;
         }
         let erase = std::mem::replace(&mut self.last_erase[plane], at);
         if erase != NONE {
             self.nodes.link(erase, at);
         }
-        self.nodes[at].ready = now.later(Instant(safe_at));
-        self.after_records(at);
+        let node = &mut self.nodes[at];
+        node.ready = node.ready.later(Instant(safe_at));
+        if !self.erase_before_record {
+            self.after_records(at);
+        }
         // What the foreseen erase waits for, this one waits for: it goes when they are done.
         let foreseen = std::mem::replace(&mut self.foreseen[index], NONE);
         if foreseen != NONE {
@@ -459,18 +689,14 @@ impl Queued {
             self.nodes.link(foreseen, at);
             self.fresh.push(foreseen);
         }
-        at
     }
 
     /// The block of `ppn` is not erased before everything that was issued so far is complete.
     pub fn keep_until_all_is_done(&mut self, ppn: Ppn, now: Instant) {
-        let barrier = self.make(Job::Barrier, 0, now, TenantId::SYSTEM);
-        let changes: Vec<u32> = self.nodes.changes().filter(|&at| at != barrier).collect();
-        for sooner in changes {
-            self.nodes.link(sooner, barrier);
+        let barrier = self.all_changes(now).node;
+        if barrier != NONE {
+            self.keep_until(ppn, barrier);
         }
-        let erase = self.foresee(self.block(ppn));
-        self.nodes.link(barrier, erase);
     }
 
     /// Everything made since the last commit is issued.
@@ -495,6 +721,10 @@ impl Queued {
                 self.nodes.remove(at);
             }
             _ => {
+                if !self.has_lines {
+                    self.soon.push(Reverse((ready, number, at)));
+                    return;
+                }
                 let goes_first = job == Job::Erase && self.erase_before_reads;
                 let number = if goes_first { 0 } else { number };
                 let is_read = job == Job::Read || goes_first;
@@ -508,6 +738,46 @@ impl Queued {
                 self.touched.push(die);
             }
         }
+    }
+
+    /// Without lines: the next operation that nothing stands before any more, and when it came to be so.
+    pub fn next_soon(&mut self, now: Instant) -> Option<(u32, Instant)> {
+        let &Reverse((ready, _, at)) = self.soon.peek()?;
+        if ready > now && !self.is_alone && !self.prices_at_issue {
+            return None;
+        }
+        self.soon.pop();
+        Some((at, ready))
+    }
+
+    /// Without lines: when the executor is to be woken; `None` when it will be, or nothing waits for its time.
+    pub fn arm_soon(&mut self) -> Option<Instant> {
+        let &Reverse((ready, ..)) = self.soon.peek()?;
+        if self.soon_armed.is_some_and(|armed| armed <= ready) {
+            return None;
+        }
+        self.soon_armed = Some(ready);
+        Some(ready)
+    }
+
+    /// Whether operations have their times before they may begin.
+    pub fn gives_times_ahead(&self) -> bool {
+        self.is_alone || self.prices_at_issue
+    }
+
+    /// Whether dies may stand still although something could run: their schedulers await readers, or a read is let pass.
+    pub fn idles_by_rule(&self) -> bool {
+        self.costs.is_some() || self.suspending.is_some()
+    }
+
+    /// Whether other erases wait than the one that has its time now.
+    pub fn more_erases_wait(&self) -> bool {
+        self.erases > 1
+    }
+
+    /// The executor was woken.
+    pub fn soon_woken(&mut self) {
+        self.soon_armed = None;
     }
 
     /// Takes the operation that a free die begins now.
@@ -559,22 +829,22 @@ impl Queued {
             gc.end = time.end;
         }
         if job == Job::Erase {
-            self.passed(block, at);
-            let plane = self.layout().plane_of_block(BlockId(block)) as usize;
-            let erase = &mut self.last_erase[plane];
-            if *erase == at {
-                *erase = NONE;
-            }
+            self.erases -= 1;
+            self.was_erased(block, at);
         }
         let mut page = first_page;
         while page != NONE && job.changes_flash() {
             let Page { ppn, next, .. } = *self.nodes.page(page);
+            page = next;
+            if job == Job::Erase {
+                self.was_erased(self.block(ppn), at);
+                continue;
+            }
             self.passed(self.block(ppn), at);
             let writer = &mut self.writer[ppn.0 as usize];
             if *writer == at {
                 *writer = NONE;
             }
-            page = next;
         }
         if job == Job::Record {
             self.records.retain(|&record| record != at);
@@ -582,7 +852,18 @@ impl Queued {
         }
         self.tell(at, time);
         self.outstanding -= 1;
+        self.is_watchful -= 1;
         self.nodes.remove(at);
+    }
+
+    /// A block's erase no longer waits.
+    fn was_erased(&mut self, block: u32, at: u32) {
+        self.passed(block, at);
+        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+        let erase = &mut self.last_erase[plane];
+        if *erase == at {
+            *erase = NONE;
+        }
     }
 
     /// A block's operation no longer waits.
@@ -594,7 +875,10 @@ impl Queued {
     }
 
     fn tell(&mut self, at: u32, time: &PageTime) {
-        let Node { job, pre_read, slc, pre_read_slc, .. } = self.nodes[at];
+        let Node { job, pre_read, slc, pre_read_slc, mut map_at, .. } = self.nodes[at];
+        if job.is_of_map() {
+            map_at = time.end;
+        }
         while let Some(later) = self.nodes.take_link(at) {
             let node = &mut self.nodes[later];
             node.waits -= 1;
@@ -602,12 +886,15 @@ impl Queued {
             match node.job {
                 Job::Answer if time.end > node.slowest.end => {
                     (node.slowest, node.slowest_job, node.pre_read) = (*time, job, pre_read);
-                    (node.slowest_slc, node.pre_read_slc) = (slc, pre_read_slc);
+                    (node.slowest_slc, node.pre_read_slc, node.slowest_map_at) = (slc, pre_read_slc, map_at);
                 }
                 Job::Program if job == Job::PreRead => {
                     (node.pre_read, node.pre_read_slc) = (Some(*time), slc);
+                    node.map_at = node.map_at.later(map_at);
                 }
                 Job::MoveProgram if job == Job::MoveRead => node.pre_read_slc = slc,
+                // Of two pages that are of one operation none waits longer for the map.
+                _ if job.is_of_map() || job == Job::Barrier => node.map_at = node.map_at.later(map_at),
                 _ => {}
             }
             let Node { waits, ready, is_foreseen, block, job, .. } = *node;

@@ -5,7 +5,7 @@
 //! cost memory only where they are touched.
 
 use crate::nand::PageTime;
-use nandu_base::{Instant, Overlay, ReqId, Span, TenantId};
+use nandu_base::{Instant, Overlay, ReqId, Span, TenantId, Work};
 use nandu_ftl::Ppn;
 
 /// No node.
@@ -26,9 +26,17 @@ pub(crate) enum Job {
     MoveRead,
     /// Garbage collection writes it.
     MoveProgram,
-    /// Both inside the die.
-    CopyBack,
+    /// A page moves inside its die, in one operation.
+    MoveWithin,
     Erase,
+    /// A translation page that is read.
+    MapRead,
+    /// A translation page that is written.
+    MapProgram,
+    /// A page that is copied into a block of its own because the map wants it there.
+    Gathered,
+    /// A page of a checkpoint.
+    Anchor,
     /// The end of a request.
     Answer,
     /// Everything that was issued before is done.
@@ -44,11 +52,42 @@ impl Job {
     }
 
     pub fn is_gc(self) -> bool {
-        matches!(self, Job::MoveRead | Job::MoveProgram | Job::CopyBack | Job::Erase)
+        matches!(self, Job::MoveRead | Job::MoveProgram | Job::MoveWithin | Job::Erase)
+    }
+
+    /// Whether pages are read, and nothing else.
+    pub fn is_read(self) -> bool {
+        matches!(self, Job::Read | Job::PreRead | Job::MoveRead | Job::MapRead)
     }
 
     pub fn changes_flash(self) -> bool {
-        matches!(self, Job::Program | Job::Record | Job::MoveProgram | Job::CopyBack | Job::Erase)
+        self.is_operation() && !self.is_read()
+    }
+
+    /// Whether what waits for it waits for the map.
+    pub fn is_of_map(self) -> bool {
+        matches!(self, Job::MapRead | Job::MapProgram)
+    }
+}
+
+/// What an operation waits for: a moment that is known, and perhaps an operation that waits itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct After {
+    pub at: Instant,
+    /// Or [`NONE`].
+    pub node: u32,
+}
+
+impl After {
+    /// Nothing but the time.
+    #[inline(always)]
+    pub fn at(at: Instant) -> After {
+        After { at, node: NONE }
+    }
+
+    /// An operation that waits itself, and the time.
+    pub fn node(node: u32, at: Instant) -> After {
+        After { at, node }
     }
 }
 
@@ -56,6 +95,12 @@ impl Job {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
     pub now: Instant,
+    /// What each of them waits for.
+    pub after: After,
+    /// When the map had told where its page is, as far as that is known.
+    pub map_at: Instant,
+    /// What it is done for.
+    pub work: Work,
     pub cause: TenantId,
     /// The answer that waits for it, or [`NONE`].
     pub answer: u32,
@@ -102,6 +147,9 @@ pub(crate) struct Node {
     /// Not before.
     pub ready: Instant,
     pub issued: Instant,
+    /// When the map had told where the page is.
+    pub map_at: Instant,
+    pub work: Work,
     /// An erase that is only foreseen counts what it would have to wait for.
     pub is_foreseen: bool,
     pub die: u32,
@@ -116,6 +164,7 @@ pub(crate) struct Node {
     /// An answer: the operation that is complete last.
     pub slowest: PageTime,
     pub slowest_job: Job,
+    pub slowest_map_at: Instant,
     /// Whether the operation is one of SLC mode, the one that is complete last was, and the read before it.
     pub slc: bool,
     pub slowest_slc: bool,
@@ -130,6 +179,8 @@ impl Node {
         waits: 0,
         ready: Instant::ZERO,
         issued: Instant::ZERO,
+        map_at: Instant::ZERO,
+        work: Work::Read,
         is_foreseen: false,
         die: 0,
         block: 0,
@@ -140,6 +191,7 @@ impl Node {
         pre_read: None,
         slowest: NEVER,
         slowest_job: Job::Answer,
+        slowest_map_at: Instant::ZERO,
         slc: false,
         slowest_slc: false,
         pre_read_slc: false,

@@ -1,7 +1,7 @@
 //! What waits for what: each rule by itself, and all of them against a list that is searched every time.
 
 use super::*;
-use nandu_base::Rng;
+use nandu_base::{Rng, Work};
 
 /// Two dies; every operation takes a time of its own.
 struct Bed {
@@ -31,6 +31,13 @@ impl Bed {
         Bed { queue, now: Instant::ZERO, free_at: [Instant::ZERO; 2], serial: 0, ran: Vec::new() }
     }
 
+    /// Dies without lines: they take what nothing stands before, as it comes.
+    fn without_lines() -> Bed {
+        let bed = Bed::new(1, 0);
+        let queue = Queued::without_lines(bed.queue.layout(), 0, 1);
+        Bed { queue, ..bed }
+    }
+
     /// The page at this position of a block of a plane.
     fn ppn(&self, plane: u32, block: u32, page: u32) -> Ppn {
         let layout = self.queue.layout();
@@ -40,7 +47,12 @@ impl Bed {
 
     fn order(&mut self) -> Order {
         self.serial += 1;
-        Order { now: self.now, cause: TenantId::SYSTEM, answer: NONE, serial: self.serial }
+        self.order_after(After::at(self.now))
+    }
+
+    fn order_after(&self, after: After) -> Order {
+        let (now, cause, serial) = (self.now, TenantId::SYSTEM, self.serial);
+        Order { now, after, map_at: now, work: Work::Read, cause, answer: NONE, serial }
     }
 
     fn read(&mut self, ppn: Ppn) -> u64 {
@@ -65,15 +77,25 @@ impl Bed {
 
     fn erase(&mut self, ppn: Ppn) -> u64 {
         let block = self.queue.layout().block(ppn);
-        self.queue.erase(block, self.now, TenantId::SYSTEM);
+        let order = self.order_after(After::at(self.now));
+        self.queue.erase_all(std::iter::once(block), false, &order);
         self.queue.number
     }
 
     /// Lets every die that is free begin.
     fn serve(&mut self) {
         self.queue.commit();
+        while let Some((at, ready)) = self.queue.next_soon(self.now) {
+            assert_eq!(ready, self.now, "it has its time when it is ready");
+            let Node { job, number, die, .. } = *self.queue.node(at);
+            let start = self.free_at[die as usize].later(ready);
+            let end = start + Span(span(job));
+            self.free_at[die as usize] = end;
+            self.ran.push((number, start.0, end.0));
+            self.queue.served(at, &PageTime { start, end, ..PageTime::done(start) });
+        }
         for die in 0..2 {
-            while self.free_at[die] <= self.now {
+            while self.queue.has_lines() && self.free_at[die] <= self.now {
                 let Some(at) = self.queue.next(die as u32, self.now) else { break };
                 let Node { job, number, .. } = *self.queue.node(at);
                 let end = self.now + Span(span(job));
@@ -227,6 +249,10 @@ struct Plain {
     older: Option<Ppn>,
     /// Number of the read that brings its data.
     after: u64,
+    /// When it was issued.
+    came: u64,
+    /// When nothing stood before it any more.
+    ready: u64,
     end: Option<u64>,
 }
 
@@ -237,6 +263,8 @@ struct Slow {
     free_at: [u64; 2],
     overtaken: [u32; 2],
     reads_ahead: u32,
+    /// Whether dies take what came to be ready first.
+    is_fifo: bool,
     ran: Vec<(u64, u64, u64)>,
 }
 
@@ -281,6 +309,25 @@ impl Slow {
             let mut waits = older.filter(|a| a.end.is_none_or(|end| end > now) && self.waits(a, b));
             b.end.is_none() && self.layout.plane(b.ppn) as usize == die && waits.next().is_none()
         };
+        if self.is_fifo {
+            // What has its time on the same die already is in front of it there, and no reason to come later.
+            let stays = |a: &Plain, b: &Plain| {
+                let same_block = self.layout.block(a.ppn) == self.layout.block(b.ppn);
+                let is_read = matches!(a.job, Job::Read | Job::PreRead) && same_block;
+                let is_newer =
+                    a.older.is_some_and(|older| self.layout.block(older) == self.layout.block(b.ppn));
+                b.job == Job::Erase && (is_read || is_newer || a.job == Job::Record)
+            };
+            let ready = |b: &Plain| {
+                let older = self.all.iter().filter(|a| a.number < b.number && self.waits(a, b));
+                let older = older.filter(|a| a.ready >= b.came || stays(a, b));
+                older.filter_map(|a| a.end).max().unwrap_or(0).max(b.came)
+            };
+            let of_die = (0..self.all.len()).filter(|&at| can(&self.all[at]));
+            let first = of_die.map(|at| (ready(&self.all[at]), self.all[at].number, at)).min()?;
+            self.all[first.2].ready = first.0;
+            return Some(first.2);
+        }
         let oldest = |read: bool| self.all.iter().position(|b| (b.job == Job::Read) == read && can(b));
         match (oldest(true), oldest(false)) {
             (Some(read), Some(other)) if read > other => {
@@ -304,10 +351,21 @@ impl Slow {
 /// erased, and from then on its pages are not read.
 #[test]
 fn all_rules_agree_with_a_list_that_is_searched() {
-    for seed in 0..300 {
+    (0..300).for_each(|seed| agrees_with_a_list(seed, false));
+}
+
+/// The executor `fcfs`: what nothing stands before takes its die in the order in which it came to be so, and no die stands still for
+/// anything else.
+#[test]
+fn dies_without_lines_agree_with_a_list_that_is_searched() {
+    (0..600).for_each(|seed| agrees_with_a_list(seed, true));
+}
+
+fn agrees_with_a_list(seed: u64, is_fifo: bool) {
+    {
         let mut rng = Rng::new(seed);
         let reads_ahead = rng.below(4) as u32;
-        let mut bed = Bed::new(1, reads_ahead);
+        let mut bed = if is_fifo { Bed::without_lines() } else { Bed::new(1, reads_ahead) };
         let layout = *bed.queue.layout();
         let mut slow = Slow {
             layout,
@@ -315,6 +373,7 @@ fn all_rules_agree_with_a_list_that_is_searched() {
             free_at: [0; 2],
             overtaken: [0; 2],
             reads_ahead,
+            is_fifo,
             ran: Vec::new(),
         };
         // Pages programmed in each block of each plane.
@@ -326,7 +385,9 @@ fn all_rules_agree_with_a_list_that_is_searched() {
             let (other, page) = (rng.below(8) as usize, rng.below(4) as u32);
             let older =
                 (page < filled[1 - plane][other]).then(|| bed.ppn(1 - plane as u32, other as u32, page));
-            let plain = |number, job| Plain { number, job, ppn, older: None, after: 0, end: None };
+            let came = bed.now.0;
+            let plain =
+                |number, job| Plain { number, job, ppn, older: None, after: 0, came, ready: 0, end: None };
             match rng.below(10) {
                 0..=3 if used > 0 => {
                     let ppn = Ppn(layout.first_page(layout.block(ppn)).0 + rng.below(used.into()) as u32);
@@ -373,6 +434,16 @@ fn all_rules_agree_with_a_list_that_is_searched() {
             assert!(bed.now.0 < 100_000, "seed {seed}: something waits for ever");
         }
         assert!(bed.queue.is_clean(), "seed {seed}");
+        // Operations have their times ahead.
+        while slow.all.iter().any(|plain| plain.end.is_none()) {
+            slow.serve(bed.now.0);
+            bed.now.0 += 1;
+            assert!(bed.now.0 < 100_000, "seed {seed}: something waits for ever");
+        }
+        if is_fifo {
+            bed.ran.sort_unstable();
+            slow.ran.sort_unstable();
+        }
         assert_eq!(bed.ran, slow.ran, "seed {seed}");
     }
 }

@@ -1,15 +1,15 @@
 //! From the buffer to the dies.
 //!
-//! Pages are given to the dies as the host's pages are without a buffer: the next plane in turn, collection behind it. With
-//! the arbiter `fcfs` the end of a program is known at once, with `queued` when its die has chosen it ([`Job::Destaged`]).
+//! Pages are given to the dies as the host's pages are without a buffer: the next plane in turn, collection behind it. The end of a
+//! program that waits for nothing is known at once, that of another when it has its time.
 
+use super::super::pieces::Pieces;
 use super::slots::Slot;
 use super::{Buffer, Ssd};
-use crate::nand::queued::Order;
 use nandu_base::{Cx, Instant, Overlay, ReqId, Work};
-use nandu_ftl::Lpn;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
+use nandu_ftl::{Lpn, Ppn};
 
 impl Buffer {
     /// The oldest page, when it is to be programmed now.
@@ -52,7 +52,7 @@ impl Buffer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Programs what is due, lets writes in for which there is room, and sees to it that this goes on.
     pub(super) fn write_out(&mut self, cx: &mut Cx<'_>) {
         self.program_due(cx);
@@ -60,7 +60,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.admit_held(cx);
             self.program_due(cx);
         }
-        if DEFERS {
+        if self.queue.holds_back() {
             self.serve(cx);
         }
         self.arm_buffer(cx);
@@ -99,17 +99,29 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
         };
         self.turns.aim(lpn);
-        if DEFERS {
-            let older = self.map.get(Lpn(lpn)).map(|older| self.stripes.units.place(older));
-            let answer = self.queue.destaged(at, cx.now, cause);
-            let order = Order { now: cx.now, cause, answer, serial: self.serial };
-            self.write_page_later(Lpn(lpn), part, data, &order, cx);
-            self.queue.after_program_of(older, answer);
-        } else {
-            let end = self.write_out_page(Lpn(lpn), part, data, cause, cx);
-            self.slot_leaves(at, end, cx);
+        let mut older = None;
+        if self.queue.holds_back() {
+            older = self.map.get(Lpn(lpn)).map(|older| self.stripes.units.place(older));
         }
+        let mut pieces = Pieces::of_slot(at, cx.now, cause);
+        self.write_out_page(Lpn(lpn), part, data, &mut pieces, cx);
+        self.wrote_out(at, older, pieces, cx);
         self.lanes.work_for(outer);
+    }
+
+    /// The page of a slot was given to the dies; `older` is where it lay.
+    #[inline(always)]
+    fn wrote_out(&mut self, at: u32, older: Option<Ppn>, mut pieces: Pieces, cx: &mut Cx<'_>) {
+        pieces.usage.charge(cx, pieces.cause, Work::Write);
+        let is_behind = older.is_some_and(|older| self.queue.writer_waits(older));
+        if pieces.answer().is_none() && !is_behind {
+            return self.slot_leaves(at, pieces.slowest.time.end, cx);
+        }
+        let answer = self.answer_of(&mut pieces);
+        self.queue.not_before(answer, pieces.slowest.time.end);
+        // The younger version does not leave before the older one, which a power cut could find alone.
+        self.queue.after_program_of(older, answer);
+        self.queue.close(answer);
     }
 
     /// Programs what waits of pages that a tenant gives up, and finds them here no more. False, and nothing is done, while a write to them waits for

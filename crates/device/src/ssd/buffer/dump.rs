@@ -18,7 +18,7 @@ fn key(lpn: u32, first: u32, count: u32) -> u64 {
     u64::from(lpn) | u64::from(first) << 32 | u64::from(count) << 40
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn dump_unit(&mut self, at: u32) -> Option<u64> {
         let (base, stride) = self.buffer().plan.dump?;
         Some(base + u64::from(at) * u64::from(stride))
@@ -78,7 +78,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             self.serial = self.serial.wrapping_add(1);
             self.program_slot(at, cx);
         }
-        if DEFERS {
+        if self.queue.holds_back() {
             self.serve(cx);
         }
     }

@@ -211,7 +211,7 @@ impl Buffer {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     #[inline(always)]
     fn buffer(&mut self) -> &mut Buffer {
         self.buffer.as_deref_mut().expect("only asked of a drive with a write buffer")
@@ -438,11 +438,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             Op::Flush => Work::Journal,
             _ => Work::Write,
         });
-        if DEFERS {
-            return self.defer(id, cx);
-        }
         match cx.requests[id].op {
-            Op::Read if self.slc.is_some() => self.read_in_modes(id, cx),
             Op::Read => self.read(id, cx),
             Op::Flush => self.flush(id, cx),
             _ => self.trim(id, cx),

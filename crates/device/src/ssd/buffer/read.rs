@@ -1,9 +1,9 @@
 //! Reads of a drive with a write buffer.
 
-use super::super::host::{Part, Usage};
-use super::super::waits::Slowest;
+use super::super::host::{Part, Reading};
+use super::super::pieces::Pieces;
 use super::Ssd;
-use crate::nand::queued::{Job, Order, Page};
+use crate::nand::queued::NONE;
 use nandu_base::{ByteLen, Cx, Overlay, Phase, ReqId, SECTOR, Step, Work};
 use nandu_ftl::Lpn;
 use nandu_ftl::gc::GcPolicy;
@@ -19,7 +19,7 @@ enum Found {
     All(Overlay),
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Reads from the buffer what it holds, and the rest from the flash.
     pub(super) fn read_buffered(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages_of(id, cx);
@@ -28,10 +28,6 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             return self.without_buffer(id, cx);
         }
         self.lanes.work_for(Work::Read);
-        if DEFERS {
-            self.read_mixed_later(id, cx);
-            return Step::Idle;
-        }
         self.read_mixed(id, cx)
     }
 
@@ -52,6 +48,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         Found::Some(overlay)
     }
 
+    /// What the buffer holds now is kept until the die has sensed the rest.
     fn read_mixed(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let pages = self.pages_of(id, cx);
         let request = &cx.requests[id];
@@ -59,8 +56,8 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         if M::PAGED {
             self.map.begin(Lpn(pages.end));
         }
-        let (mut slowest, mut is_slc) = (Slowest::none(now), false);
-        let (mut ready, mut usage, mut linked) = (now, Usage::default(), ByteLen::ZERO);
+        let mut pieces = Pieces::of_request(id, now, cause, Work::Read);
+        let mut linked = ByteLen::ZERO;
         for lpn in pages.first..pages.end {
             let wanted = self.host.sectors(self.host.part(&pages, lpn));
             let found = self.find(lpn, wanted);
@@ -69,89 +66,37 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
             }
             let mut at = None;
             if !matches!(found, Found::All(_)) {
-                let known;
-                (at, known) = if M::PAGED {
-                    self.where_is(Lpn(lpn), ready, cause, cx)
-                } else {
-                    (self.map.get(Lpn(lpn)), now)
-                };
-                if known != ready {
-                    // Pages that begin at different times share no array operation.
-                    self.serial = self.serial.wrapping_add(1);
-                    ready = known;
-                    slowest.map_only(ready);
-                }
-                if let Some(ppn) = at {
-                    let time = self.sense_in_mode(ppn, ready, &mut usage);
-                    if time.end > slowest.end() {
-                        is_slc = self.is_slc(ppn);
-                    }
-                    slowest.note(ready, time);
-                    self.count.host_pages_read += 1;
-                }
+                at =
+                    if M::PAGED { self.translate(Lpn(lpn), &mut pieces, cx) } else { self.map.get(Lpn(lpn)) };
             }
-            if fetches {
-                self.fetch(id, &pages, lpn, at, cx);
-                if let Found::All(overlay) | Found::Some(overlay) = found {
-                    self.lay_over(id, lpn, &overlay, cx);
-                }
+            let overlay = match found {
+                Found::Nothing => None,
+                Found::All(overlay) | Found::Some(overlay) => Some(overlay),
+            };
+            if let Some(ppn) = at {
+                self.count.host_pages_read += 1;
+                self.read_or_wait(Reading { id, lpn, ppn, overlay }, &pages, &mut pieces, cx);
+            } else if fetches {
+                self.fetch(id, &pages, lpn, None, cx);
+                overlay.iter().for_each(|overlay| self.lay_over(id, lpn, overlay, cx));
             }
         }
-        usage.charge(cx, cause, Work::Read);
         let link = self.buffer().plan.link.transfer(linked);
-        let end = slowest.end().later(now + link);
-        let path = &mut cx.requests[id].path;
-        if end == slowest.end() {
-            slowest.explain_read(now, self.timing_in(is_slc), path);
-        } else {
-            path.add(Phase::Bus, link);
-        }
         if M::PAGED {
             self.gather_some(cause, cx);
         }
-        self.finish(id, end, cx)
-    }
-
-    /// The same with the arbiter `queued`: what the buffer holds now is kept until the die has sensed the rest.
-    fn read_mixed_later(&mut self, id: ReqId, cx: &mut Cx<'_>) {
-        let pages = self.pages_of(id, cx);
-        let request = &cx.requests[id];
-        let (cause, fetches) = (request.cause, !request.payload.is_none());
-        let answer = self.queue.answer(id, cx.now, cause);
-        let order = Order { now: cx.now, cause, answer, serial: self.serial };
-        let mut linked = ByteLen::ZERO;
-        for lpn in pages.first..pages.end {
-            let wanted = self.host.sectors(self.host.part(&pages, lpn));
-            let found = self.find(lpn, wanted);
-            if let Found::All(overlay) | Found::Some(overlay) = found {
-                linked.0 += u64::from(overlay.count) * SECTOR;
-            }
-            match (found, self.map.get(Lpn(lpn))) {
-                (Found::All(overlay), _) if fetches => self.lay_over(id, lpn, &overlay, cx),
-                (Found::All(_), _) => {}
-                (found, Some(ppn)) => {
-                    self.count.host_pages_read += 1;
-                    let overlay = match found {
-                        Found::Some(overlay) if fetches => {
-                            cx.pool.keep(overlay.payload);
-                            Some(overlay)
-                        }
-                        _ => None,
-                    };
-                    let slc = self.mode_of(ppn, Job::Read);
-                    let page = Page { slc, ..Page::read(self.stripes.units.place(ppn), lpn) };
-                    self.queue.read(Job::Read, &order, Page { overlay, ..page });
-                }
-                (found, None) if fetches => {
-                    self.fetch(id, &pages, lpn, None, cx);
-                    if let Found::Some(overlay) = found {
-                        self.lay_over(id, lpn, &overlay, cx);
-                    }
-                }
-                _ => {}
-            }
+        if pieces.after.node != NONE {
+            self.answer_of(&mut pieces);
         }
-        let link = self.buffer().plan.link.transfer(linked);
-        self.queue.not_before(answer, cx.now + link);
+        if let Some(answer) = pieces.answer() {
+            self.queue.not_before(answer, now + link);
+            return self.finish_pieces(id, pieces, cx);
+        }
+        if now + link > pieces.slowest.time.end.later(pieces.after.at) {
+            pieces.usage.charge(cx, cause, Work::Read);
+            cx.requests[id].path.add(Phase::Bus, link);
+            return self.finish(id, now + link, cx);
+        }
+        self.finish_pieces(id, pieces, cx)
     }
 }

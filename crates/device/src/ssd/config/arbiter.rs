@@ -15,7 +15,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arbiter {
-    /// First come, first served: every operation has its time as soon as it is issued.
+    /// First come, first served: an operation takes its die when nothing stands before it any more, behind what the die has.
     #[default]
     Fcfs,
     /// Operations wait for their die; reads of the host go first.
@@ -70,16 +70,19 @@ fn default_reads_ahead() -> u32 {
 }
 
 impl SsdConfig {
-    /// The queue of the arbiter `queued`; none for `fcfs`.
+    /// What the arbiter keeps of operations that wait.
     pub(super) fn queue(
         &self,
         units: &Units,
         geometry: Geometry,
         profile: &Profile,
         cx: &BuildContext<'_>,
-    ) -> Result<Option<Queued>, BuildError> {
+    ) -> Result<Queued, BuildError> {
         match self.arbiter {
-            Arbiter::Fcfs => Ok(None),
+            Arbiter::Fcfs => {
+                let plane_bits = geometry.planes.trailing_zeros();
+                Ok(Queued::without_lines(units.chips(), plane_bits, units.width()))
+            }
             Arbiter::Queued { reads_ahead: 65_536.., .. } => {
                 Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
             }
@@ -100,7 +103,7 @@ impl SsdConfig {
                 if let Some(scheduler) = scheduler {
                     self.share_dies(&mut queue, scheduler, reads_ahead, profile, cx)?;
                 }
-                Ok(Some(queue))
+                Ok(queue)
             }
         }
     }

@@ -23,6 +23,12 @@ pub(super) const PLANTS: &[Plant] = &[
         "with the arbiter `queued`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),
+    Plant::new(
+        "ssd.prices-at-issue",
+        "I-17",
+        "an operation that waits for another gets its place on its die when it is issued, and the die stands still for it",
+    )
+    .within("ssd-paged"),
     Plant::new("ssd.stale-map", "I-5", "now and then a moved page is not entered in the map"),
     Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),

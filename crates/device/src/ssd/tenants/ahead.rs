@@ -29,7 +29,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Counts anew at how many erased units a debtor begins to clear.
     pub(super) fn look_ahead(&mut self, pool: u32) {
         let tenants = self.tenants_mut();

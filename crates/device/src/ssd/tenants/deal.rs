@@ -112,7 +112,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Changes the space of a tenant.
     pub(in crate::ssd) fn make_deal(&mut self, deal: Deal, cx: &mut Cx<'_>) -> Result<Dealt, DealError> {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {
@@ -120,25 +120,39 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
         };
         self.lanes.tick(cx.now);
         self.watch_idleness(cx);
+        self.stand_still(true, cx);
+        let dealt = self.make_deal_alone(deal, &dealing, cx);
+        self.stand_still(false, cx);
+        let number = dealt? as u32 + 1;
+        Ok(Dealt { number, holds_at: self.lanes.fence(cx.now) })
+    }
+
+    /// The same while nothing else comes in between; returns the tenant.
+    fn make_deal_alone(
+        &mut self,
+        deal: Deal,
+        dealing: &Dealing,
+        cx: &mut Cx<'_>,
+    ) -> Result<usize, DealError> {
         if let Some(medium) = cx.medium.as_deref_mut() {
             medium.settle(cx.now);
         }
         for tenant in 0..self.tenants_mut().len() {
             if self.tenants_mut().part(tenant).going > 0 {
-                self.finish_going(tenant, &dealing, cx)?;
+                self.finish_going(tenant, dealing, cx)?;
             }
         }
         let pages = |size: ByteLen| u32::try_from(size.0.div_ceil(dealing.page)).unwrap_or(u32::MAX);
         let tenant = match deal {
-            Deal::Add { size } => self.add_tenant(pages(size), &dealing, cx)?,
+            Deal::Add { size } => self.add_tenant(pages(size), dealing, cx)?,
             Deal::Resize { number, size } => {
                 let tenant = self.tenants_mut().numbered(number)?;
                 if pages(size) == 0 {
                     return refused("a tenant has space".into(), "to take it away, remove the tenant");
                 }
                 match pages(size) > self.tenants_mut().part(tenant).live {
-                    true => self.grow_tenant(tenant, pages(size), &dealing, cx)?,
-                    false => self.shrink_tenant(tenant, pages(size), &dealing, cx)?,
+                    true => self.grow_tenant(tenant, pages(size), dealing, cx)?,
+                    false => self.shrink_tenant(tenant, pages(size), dealing, cx)?,
                 }
                 tenant
             }
@@ -147,11 +161,11 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
                 if self.tenants_mut().home(tenant) == Some(tenant) {
                     return refused("it is the last tenant".into(), "add another one first");
                 }
-                self.shrink_tenant(tenant, 0, &dealing, cx)?;
+                self.shrink_tenant(tenant, 0, dealing, cx)?;
                 tenant
             }
         };
-        Ok(Dealt { number: tenant as u32 + 1, holds_at: self.lanes.fence(cx.now) })
+        Ok(tenant)
     }
 
     /// The space of each tenant.
@@ -276,7 +290,7 @@ impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
 }
 
 /// Starts: what a scan has to know before anything else.
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Finds the newest table and takes it over. Where there is none, the drive is as its options say.
     pub(in crate::ssd) fn recover_table(&mut self, cx: &mut Cx<'_>) {
         let Some(dealing) = self.tenants.as_deref().and_then(|tenants| tenants.dealing.clone()) else {

@@ -11,7 +11,7 @@ use nandu_ftl::isolation::Part;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn, Ppn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn shrink_tenant(
         &mut self,
         tenant: usize,

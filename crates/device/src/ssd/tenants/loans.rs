@@ -12,7 +12,7 @@ use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::room;
 use nandu_ftl::mapping::Mapping;
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
     pub(in crate::ssd) fn open_tenant_block(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         // Each turn gains a page at least, here or with who owes a unit.

@@ -8,7 +8,7 @@ use nandu_ftl::isolation::{Books, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Ppn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
     /// so far was met by at most one collection.
     pub(in crate::ssd) fn check_tenants(&self) -> Result<(), Violation> {

@@ -11,7 +11,7 @@ use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{BlockId, Lpn};
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The pool that a scanned unit belongs to, by a logical page whose data or trim it holds. One without any held what a cut
     /// has torn: it goes to the tenant that most likely opened it, one without an open unit and with units to spare.
     pub(in crate::ssd) fn owner_after_cut(&self, block: BlockId, lpn: Option<Lpn>, held: &[u32]) -> u32 {

@@ -61,7 +61,7 @@ impl Tenants {
     }
 }
 
-impl<M: Mapping, G: GcPolicy, const DEFERS: bool> Ssd<M, G, DEFERS> {
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// A request for this place comes.
     pub(in crate::ssd) fn note_tenant(&mut self, at: ByteOffset, now: Instant) {
         let lpn = Lpn((at.0 >> self.host.page_bits) as u32);

@@ -44,7 +44,7 @@ pub(super) fn trims_in_flight(seed: u64, plant: Option<&str>) -> Result<(), Stri
             let cold = rng.between(hot, pages - 1);
             write(&mut bench, cold);
         }
-        bench.now = bench.now + Span(rng.below(flushed.since(bench.now).0.max(1)));
+        bench.now = bench.now + Span(rng.below(flushed.0.saturating_sub(bench.now.0).max(1)));
         bench.cut(&mut rng);
         for (at, (newer, _)) in (0..).zip(&newer) {
             let found = bench.stamps(at * sectors, 1)[0];

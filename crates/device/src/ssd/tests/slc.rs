@@ -106,7 +106,7 @@ fn an_idle_drive_folds_and_then_takes_as_much_again() {
     let cliff = times.iter().position(|&time| time > quick).expect("the cache becomes full");
     let mut counters = Vec::new();
     let now = bench.now;
-    idle(&mut bench, vec![(TimerKey(1), now)]);
+    idle(&mut bench, vec![(TimerKey(2), now)]);
     bench.machine.check().unwrap();
     assert!(bench.charges_match(), "I-13");
     assert_eq!(counter(&bench, "slc_blocks"), 0);

@@ -165,7 +165,7 @@ fn an_idle_borrower_fills_the_shared_space_again() {
         let lent = counter(&bench, "tenant_1_units_lent_now");
         assert!(lent > 4, "{lent} units are lent after the burst");
         let now = bench.now;
-        collection::idle(&mut bench, vec![(TimerKey(1), now + Span::from_ms(20))]);
+        collection::idle(&mut bench, vec![(TimerKey(2), now + Span::from_ms(20))]);
         bench.machine.check().unwrap();
         assert!(bench.charges_match(), "I-13");
         (lent, counter(&bench, "tenant_1_units_lent_now"), counter(&bench, "units_returned_while_idle"))

@@ -1,0 +1,248 @@
+//! A request as it is given to the dies, page by page.
+//!
+//! What a request's pages add up to is kept here: the page that is complete last and what it waited for, and the time that dies and
+//! channels are occupied. An operation that nothing stands before has its time at once. The first one that waits opens an *answer*
+//! ([`crate::nand::queued`]): the request then ends when the last of its operations has its time.
+
+use super::Ssd;
+use super::host::Usage;
+use crate::nand::PageTime;
+use crate::nand::queued::{After, Job, NONE, Order};
+use nandu_base::{Cx, Instant, Op, Phase, ReqId, Span, Step, TenantId, Work};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::mapping::Mapping;
+
+/// Whose pages they are.
+#[derive(Clone, Copy)]
+pub(super) enum Whose {
+    Request(ReqId),
+    /// The write buffer's, in this slot.
+    Slot(u32),
+}
+
+/// The page of a request that is complete last, of those that have their time.
+#[derive(Clone, Copy)]
+pub(super) struct Slowest {
+    /// When the map had told where it is.
+    pub map_at: Instant,
+    /// The read before it, when only part of the page was written.
+    pub premerge: Option<PageTime>,
+    pub time: PageTime,
+    /// Whether the page and the one that was read were in blocks in SLC mode: they may have been erased since.
+    pub slc: [bool; 2],
+}
+
+/// See the module's page.
+#[derive(Clone, Copy)]
+pub(super) struct Pieces {
+    pub now: Instant,
+    pub cause: TenantId,
+    work: Work,
+    pub whose: Whose,
+    /// What the next page waits for: the entries of the map so far.
+    pub after: After,
+    answer: u32,
+    pub usage: Usage,
+    pub slowest: Slowest,
+}
+
+impl Pieces {
+    #[inline(always)]
+    pub fn new(whose: Whose, now: Instant, cause: TenantId, work: Work) -> Pieces {
+        let slowest = Slowest { map_at: now, premerge: None, time: PageTime::done(now), slc: [false; 2] };
+        let (after, usage) = (After::at(now), Usage::default());
+        Pieces { now, cause, work, whose, after, answer: NONE, usage, slowest }
+    }
+
+    /// The pages of a request.
+    #[inline(always)]
+    pub fn of_request(id: ReqId, now: Instant, cause: TenantId, work: Work) -> Pieces {
+        Pieces::new(Whose::Request(id), now, cause, work)
+    }
+
+    /// The page in a slot of the write buffer.
+    #[inline(always)]
+    pub fn of_slot(slot: u32, now: Instant, cause: TenantId) -> Pieces {
+        Pieces::new(Whose::Slot(slot), now, cause, Work::Write)
+    }
+
+    /// Whether the next page waits for anything.
+    #[inline(always)]
+    pub fn is_held(&self) -> bool {
+        self.after.at != self.now || self.after.node != NONE
+    }
+
+    /// Whether anything of it has waited, or came later than the request.
+    #[inline(always)]
+    pub fn is_opened(&self) -> bool {
+        self.is_held() || self.answer != NONE || self.slowest.time.end > self.now
+    }
+
+    /// The answer, if there is one.
+    pub fn answer(&self) -> Option<u32> {
+        Some(self.answer).filter(|&answer| answer != NONE)
+    }
+
+    /// A page has its time, and is complete last so far.
+    #[inline(always)]
+    pub fn note(&mut self, time: PageTime) {
+        if time.end > self.slowest.time.end {
+            self.slowest = Slowest { map_at: self.now, premerge: None, time, slc: [false; 2] };
+        }
+    }
+
+    /// The same with what it waited for.
+    pub fn note_as(&mut self, slowest: Slowest) {
+        if slowest.time.end > self.slowest.time.end {
+            self.slowest = slowest;
+        }
+    }
+
+    /// What an operation waits for that waits for `after`, and what it is for; with an answer, that waits for it.
+    pub fn order(&self, after: After, answer: u32, serial: u32) -> Order {
+        let Pieces { now, cause, work, .. } = *self;
+        Order { now, after, map_at: self.after.at, work, cause, answer, serial }
+    }
+}
+
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// The answer to a request; it is opened when the first of its operations waits.
+    pub(super) fn answer_of(&mut self, pieces: &mut Pieces) -> u32 {
+        if pieces.answer == NONE {
+            pieces.answer = match pieces.whose {
+                Whose::Request(id) => self.queue.answer(id, pieces.now, pieces.cause),
+                Whose::Slot(slot) => self.queue.destaged(slot, pieces.now, pieces.cause),
+            };
+        }
+        pieces.answer
+    }
+
+    /// The same as [`finish_pieces`](Ssd::finish_pieces) with pages that did not wait beside them.
+    #[inline(never)]
+    pub(super) fn finish_all(
+        &mut self,
+        id: ReqId,
+        mut pieces: Pieces,
+        slowest: PageTime,
+        usage: Usage,
+        cx: &mut Cx<'_>,
+    ) -> Step {
+        pieces.usage.die += usage.die;
+        pieces.usage.bus += usage.bus;
+        pieces.note(slowest);
+        self.finish_pieces(id, pieces, cx)
+    }
+
+    /// All pages of a request were given to the dies. It ends at a moment that is known now, or when its answer has it.
+    #[inline(always)]
+    pub(super) fn finish_pieces(&mut self, id: ReqId, mut pieces: Pieces, cx: &mut Cx<'_>) -> Step {
+        pieces.usage.charge(cx, pieces.cause, pieces.work);
+        if M::PAGED {
+            self.end_after_map(&mut pieces);
+        }
+        if pieces.answer != NONE {
+            self.close_answer(&pieces);
+            return Step::Idle;
+        }
+        if pieces.slowest.time.end > pieces.now {
+            self.explain(id, &pieces, cx);
+        }
+        self.finish(id, pieces.slowest.time.end, cx)
+    }
+
+    /// A request does not end before the map has told what it was asked for.
+    #[inline(always)]
+    fn end_after_map(&mut self, pieces: &mut Pieces) {
+        let After { at, node } = pieces.after;
+        if node != NONE {
+            let answer = self.answer_of(pieces);
+            self.queue.answer_after(answer, pieces.after);
+        } else if at > pieces.slowest.time.end {
+            pieces.slowest.map_at = at;
+            (pieces.slowest.premerge, pieces.slowest.time) = (None, PageTime::done(at));
+        }
+    }
+
+    /// What has its time already counts for the answer.
+    pub(super) fn close_answer(&mut self, pieces: &Pieces) {
+        let is_read = pieces.work == Work::Read;
+        let Slowest { map_at, premerge, time, slc } = pieces.slowest;
+        let node = self.queue.node_mut(pieces.answer);
+        if time.end > node.slowest.end {
+            (node.slowest, node.pre_read, node.slowest_map_at) = (time, premerge, map_at);
+            node.slowest_job = match is_read {
+                _ if M::PAGED && time.end == map_at => Job::MapRead,
+                true => Job::Read,
+                false => Job::Program,
+            };
+            [node.slowest_slc, node.pre_read_slc] = slc;
+        }
+        node.ready = node.ready.later(time.end);
+        self.queue.close(pieces.answer);
+    }
+
+    /// Explains a request by its slowest page.
+    #[inline(always)]
+    fn explain(&self, id: ReqId, pieces: &Pieces, cx: &mut Cx<'_>) {
+        let path = &mut cx.requests[id].path;
+        let Slowest { map_at, premerge, time, slc } = &pieces.slowest;
+        if M::PAGED {
+            path.add(Phase::Map, map_at.since(pieces.now));
+            if time.end == *map_at {
+                return;
+            }
+        }
+        let timing = if self.slc.is_some() { self.timing_in(slc[0]) } else { self.lanes.timing() };
+        if pieces.work == Work::Read {
+            return time.read_path(*map_at, timing, path);
+        }
+        let mut data_at = *map_at;
+        if let Some(read) = premerge {
+            read.read_path(data_at, self.timing_in(slc[1]), path);
+            data_at = read.end;
+        }
+        time.program_path(data_at, timing, path);
+    }
+
+    /// Explains an answer that has its time.
+    pub(super) fn explain_answer(&self, at: u32, id: ReqId, cx: &mut Cx<'_>) {
+        let node = *self.queue.node(at);
+        let (issued, ready, slowest) = (node.issued, node.ready, node.slowest);
+        if ready <= issued {
+            return;
+        }
+        let is_read = cx.requests[id].op == Op::Read;
+        let (timing, path) = (self.timing_in(node.slowest_slc), &mut cx.requests[id].path);
+        let map_at = node.slowest_map_at.later(issued);
+        match node.slowest_job {
+            Job::Read if slowest.end == ready => {
+                path.add(Phase::Map, map_at.since(issued));
+                slowest.read_path(map_at, timing, path);
+            }
+            Job::Program if slowest.end == ready => {
+                path.add(Phase::Map, map_at.since(issued));
+                let mut data_at = map_at;
+                if let Some(read) = node.pre_read {
+                    read.read_path(data_at, self.timing_in(node.pre_read_slc), path);
+                    data_at = read.end;
+                }
+                slowest.program_path(data_at, timing, path);
+                // It may have been suspended.
+                let alone = slowest.bus + timing.transfer + timing.program;
+                path.add(Phase::Queue, Span(slowest.end.0.saturating_sub(alone.0)));
+            }
+            Job::MapRead | Job::MapProgram | Job::Barrier if M::PAGED && slowest.end == ready => {
+                path.add(Phase::Map, ready.since(issued));
+            }
+            // What the write buffer held crosses the link.
+            _ if is_read => path.add(Phase::Bus, ready.since(issued)),
+            // A record of the trim journal: one program, and the wait before it.
+            _ => {
+                let whole = ready.since(issued);
+                let program = Span(self.shortest_program().0.min(whole.0));
+                path.add(Phase::Program, program);
+                path.add(Phase::Queue, whole - program);
+            }
+        }
+    }
+}
