@@ -4,6 +4,7 @@ use crate::format::{count, energy, percent, power, shares, size, thousandths, th
 use crate::table::Table;
 use nandu_sim::RunResult;
 use nandu_sim::energy::{LifetimeResult, RegionResult};
+use nandu_sim::steady::{LEAST, State};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -39,7 +40,10 @@ fn states(result: &RunResult) -> Table {
     table
 }
 
-fn region(region: &RegionResult) -> [String; 9] {
+/// Erases a block, in thousandths, below which the most worn one is so by chance.
+const FEW: u64 = 2000;
+
+fn region(region: &RegionResult) -> [String; 10] {
     let cell = ["", "SLC", "MLC", "TLC", "QLC"].get(region.bits_per_cell as usize).copied().unwrap_or("-");
     let life = |of: fn(&nandu_sim::energy::Life) -> String| region.life.as_ref().map_or("-".into(), of);
     [
@@ -50,19 +54,30 @@ fn region(region: &RegionResult) -> [String; 9] {
         count(region.erases),
         thousandths(region.erases_per_block_thousandths),
         if region.spread_thousandths > 0 { thousandths(region.spread_thousandths) } else { "-".into() },
+        region.most_worn.map_or("-".into(), |l| years(l.years_thousandths)),
         life(|l| years(l.years_thousandths)),
         life(|l| size(l.host_bytes)),
     ]
 }
 
 /// `0.123 years`, `12.5 years`.
-fn years(thousandths: u64) -> String {
+pub fn years(thousandths: u64) -> String {
     format!("{} years", three(thousandths as f64 / 1000.0))
 }
 
 fn regions(lifetime: &LifetimeResult) -> Table {
-    let heads =
-        ["<lifetime", "<cell", "blocks", "P/E", "erases", "a block", "most/mean", "lasts", "host writes"];
+    let heads = [
+        "<lifetime",
+        "<cell",
+        "blocks",
+        "P/E",
+        "erases",
+        "a block",
+        "most/mean",
+        "most worn lasts",
+        "if even",
+        "host writes",
+    ];
     let mut table = Table::new(heads);
     lifetime.regions.iter().for_each(|r| table.row(region(r)));
     table
@@ -90,27 +105,48 @@ pub fn life(result: &RunResult) -> String {
     if let Some(lifetime) = &result.lifetime {
         let _ = write!(out, "\n{}", regions(lifetime));
         let mut facts = vec![format!("host wrote {}", size(lifetime.host_bytes_written))];
+        if let Some(first) = lifetime.first_block {
+            let years = years(first.years_thousandths);
+            facts.push(format!("the most worn block lasts {years} or {}", size(first.host_bytes)));
+        }
         if let Some(first) = lifetime.first_region {
             let years = years(first.years_thousandths);
-            facts.push(format!("the first region lasts {years} or {}", size(first.host_bytes)));
+            facts.push(format!("the first region, worn evenly, {years} or {}", size(first.host_bytes)));
         }
         if let Some(mean) = lifetime.mean_over_cells {
             let years = years(mean.years_thousandths);
             facts.push(format!("all cells on the mean {years} or {}", size(mean.host_bytes)));
         }
         let _ = writeln!(out, "{}", facts.join("; "));
+        let few = |r: &RegionResult| r.erases > 0 && r.erases_per_block_thousandths < FEW;
+        if lifetime.regions.iter().any(few) {
+            let _ = writeln!(
+                out,
+                "fewer than two erases a block: most/mean, and what follows from it, is mostly chance"
+            );
+        }
     }
     if let Some(steady) = &result.steady {
         let value = |&v: &u64| if steady.followed.ends_with("ns") { time(v) } else { count(v) };
         let rounds: Vec<String> = steady.rounds.iter().map(value).collect();
         let what = steady.followed.trim_end_matches(" in ns");
-        let verdict = if steady.is_steady { "steady state" } else { "not in steady state" };
+        let verdict = match result.state {
+            State::Steady => "steady state",
+            State::LoadVaries => "the load itself varies by more than a steady state allows",
+            _ => "not in steady state",
+        };
         let _ = writeln!(
             out,
             "\n{verdict}: {what} in fifths of the run {}; range {} of at most 20 %, slope {} of at most 10 %",
             rounds.join(", "),
             percent(steady.range_thousandths),
             percent(steady.slope_thousandths)
+        );
+    } else {
+        let _ = writeln!(
+            out,
+            "\ntoo short to say whether it was steady: each fifth of the run has to have {} requests",
+            count(LEAST)
         );
     }
     out

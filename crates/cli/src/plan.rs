@@ -7,13 +7,13 @@ use crate::open::{Opened, capacity};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
 use nandu_base::{ByteLen, Precondition, Ratio, Span};
-use nandu_sim::replay::CAP_DEFAULT;
-use nandu_sim::{Pace, RunOptions, RunWorkload};
+use nandu_sim::replay::{CAP_DEFAULT, Renew};
+use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
 use nandu_trace::fit::{self, Fit, FitError, FitReport};
 use nandu_trace::{Arrival, Trace};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A run that is ready to go.
 pub struct Plan {
@@ -28,6 +28,32 @@ impl Plan {
     pub fn requests(&self) -> u64 {
         self.options.workloads.iter().map(requests_of).sum()
     }
+}
+
+/// A workload, and how its requests are made anew; recordings cannot be.
+pub struct Made {
+    /// The workload, for export 0.
+    pub workload: RunWorkload,
+    /// Makes the requests of a further turn.
+    pub renew: Option<Renew>,
+}
+
+/// Turns that a generated load takes at most when nothing is said.
+const TURNS: u32 = 8;
+/// Requests that they may come to.
+const TURNS_REQUESTS: u64 = 20_000_000;
+
+/// How often the load of `options` may begin again: as often as was `asked`, else as a generated load does.
+pub fn extended(options: &mut RunOptions, asked: Option<u32>) {
+    let requests: u64 = options.workloads.iter().map(requests_of).sum();
+    let all = options.workloads.len() == options.extension.renew.len();
+    let generated = all && options.extension.renew.iter().all(Option::is_some);
+    let most = match u32::try_from(TURNS_REQUESTS / requests.max(1)) {
+        _ if !generated => 0,
+        Ok(turns) => turns.saturating_sub(1).min(TURNS),
+        Err(_) => TURNS,
+    };
+    options.extension.most = asked.unwrap_or(most);
 }
 
 /// Requests of a workload, all passes counted.
@@ -86,10 +112,10 @@ fn with_trace(
     load: &LoadArgs,
     common: Common,
 ) -> Result<Vec<Plan>, Failure> {
-    let workloads = on_each(&stacks, name, load, common)?;
-    let plans = stacks.into_iter().zip(workloads).map(|(opened, workload)| {
-        let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&workload)));
-        Plan { options: options(&opened, vec![workload], warm_up, common), opened }
+    let made = on_each(&stacks, name, load, common)?;
+    let plans = stacks.into_iter().zip(made).map(|(opened, made)| {
+        let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&made.workload)));
+        Plan { options: options(&opened, vec![made], warm_up, common), opened }
     });
     Ok(plans.collect())
 }
@@ -97,7 +123,7 @@ fn with_trace(
 /// Plans one run for each stack, of several workloads at once: each of `loads` names its trace and its export. All stacks replay the
 /// same requests, and every request counts.
 pub fn together(stacks: Vec<Opened>, loads: &[LoadArgs], common: Common) -> Result<Vec<Plan>, Failure> {
-    let mut workloads: Vec<Vec<RunWorkload>> = stacks.iter().map(|_| Vec::new()).collect();
+    let mut workloads: Vec<Vec<Made>> = stacks.iter().map(|_| Vec::new()).collect();
     for (place, load) in (0u64..).zip(loads) {
         let name = load.trace.as_deref().unwrap_or_default();
         // With one seed, generators of the same pace would send at the same instants.
@@ -110,12 +136,7 @@ pub fn together(stacks: Vec<Opened>, loads: &[LoadArgs], common: Common) -> Resu
 }
 
 /// The requests of `name` for each stack: read once, and fitted once, to the smallest export.
-fn on_each(
-    stacks: &[Opened],
-    name: &str,
-    load: &LoadArgs,
-    common: Common,
-) -> Result<Vec<RunWorkload>, Failure> {
+fn on_each(stacks: &[Opened], name: &str, load: &LoadArgs, common: Common) -> Result<Vec<Made>, Failure> {
     let mut exports = Vec::new();
     let mut smallest: Option<(ByteLen, &str)> = None;
     for stack in stacks {
@@ -128,8 +149,9 @@ fn on_each(
     }
     let Some((room, smallest)) = smallest else { return Ok(Vec::new()) };
     let smallest = (stacks.len() > 1).then(|| smallest.to_string());
-    let workload = on_room(name, load, common, room, smallest.as_deref())?;
-    Ok(exports.into_iter().map(|export| RunWorkload { export, ..workload.clone() }).collect())
+    let Made { workload, renew } = on_room(name, load, common, room, smallest.as_deref())?;
+    let on = |export| Made { workload: RunWorkload { export, ..workload.clone() }, renew: renew.clone() };
+    Ok(exports.into_iter().map(on).collect())
 }
 
 /// The requests of `name` on `room` bytes, which `smallest` has when there are several stacks: for export 0.
@@ -139,7 +161,7 @@ pub fn on_room(
     common: Common,
     room: ByteLen,
     smallest: Option<&str>,
-) -> Result<RunWorkload, Failure> {
+) -> Result<Made, Failure> {
     let wanted = Wanted {
         name: name.into(),
         settings: load.settings.clone(),
@@ -152,12 +174,47 @@ pub fn on_room(
     };
     let trace = source::read(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
-    let workload = fitted(trace, room, load.fit.unwrap_or_default(), smallest, common.talk)?;
+    let how = load.fit.unwrap_or_default();
+    let workload = fitted(trace, room, how, smallest, common.talk)?;
     let workload = RunWorkload { pace, ..workload };
     let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
     let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
-    Ok(workload)
+    let renew = renew(wanted, room, how, workload.trace.records.len(), Ok);
+    Ok(Made { workload, renew })
+}
+
+/// Requests of a turn above which no turn is kept for other runs.
+const KEPT: usize = 1 << 21;
+
+/// Makes the requests of further turns of a generated load, each with a seed of its own; `None` for a file. What `cut` leaves of
+/// them counts; `requests` is how many the load itself has.
+fn renew(
+    wanted: Wanted,
+    room: ByteLen,
+    how: Fit,
+    requests: usize,
+    cut: impl Fn(Trace) -> Result<Trace, Failure> + Send + Sync + 'static,
+) -> Option<Renew> {
+    source::generator(&wanted.name)?;
+    let kept: Mutex<Vec<(u32, Arc<Trace>)>> = Mutex::default();
+    Some(Arc::new(move |turn| {
+        let known = || kept.lock().expect("no holder panics").iter().find(|k| k.0 == turn).cloned();
+        if let Some((_, trace)) = known() {
+            return Some(trace);
+        }
+        let seed = wanted.seed.wrapping_add(u64::from(turn) << 32);
+        let talk = Talk::new(true);
+        let trace = source::read(&Wanted { seed, ..wanted.clone() }, talk).and_then(&cut).ok()?;
+        let trace = fitted(trace, room, how, None, talk).ok()?.trace;
+        if trace.records.is_empty() {
+            return None;
+        }
+        if requests <= KEPT {
+            kept.lock().expect("no holder panics").push((turn, Arc::clone(&trace)));
+        }
+        Some(trace)
+    }))
 }
 
 /// How often a trace is replayed that says so itself: until its runtime is over.
@@ -216,9 +273,12 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
     }
 }
 
-fn options(opened: &Opened, workloads: Vec<RunWorkload>, warm_up: u64, common: Common) -> RunOptions {
+/// The load does not begin again until [`extended`] says so.
+fn options(opened: &Opened, made: Vec<Made>, warm_up: u64, common: Common) -> RunOptions {
+    let (workloads, renew) = made.into_iter().map(|made| (made.workload, made.renew)).unzip();
     RunOptions {
         workloads,
+        extension: Extension { renew, ..Extension::NONE },
         seed: common.seed,
         precondition: common.precondition,
         warm_up,
@@ -331,25 +391,26 @@ fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result
     }
     refuse_trace_options(load)?;
     let built = opened.built(common.seed)?;
-    let mut workloads = Vec::new();
+    let (mut workloads, mut renew) = (Vec::new(), Vec::new());
     for workload in &opened.stack.workloads {
         let place =
             |f: Failure| Failure { message: format!("[workload.{}]: {}", workload.name, f.message), ..f };
         let export = opened.export(workload.table.export.as_deref())?;
-        let planned =
-            own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
+        let made = own_workload(&opened, &workload.table, capacity(&built, export), common).map_err(place)?;
         // What the command line says is of all workloads together, and takes the place of their own.
         let warm_up = if load.warm_up.is_none() { workload.table.warmup_ios } else { 0 };
-        let workload = RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..planned };
+        let workload = RunWorkload { export, passes: load.repeat.unwrap_or(1), warm_up, ..made.workload };
         within_bounds(&workload).map_err(place)?;
         workloads.push(workload);
+        renew.push(made.renew);
     }
     let warm_up = match load.warm_up {
         Some(share @ WarmUp::Share(_)) => share.requests(countable(&opened, &workloads)?),
         Some(WarmUp::Requests(n)) => n,
         None => 0,
     };
-    Ok(Plan { options: options(&opened, workloads, warm_up, common), opened })
+    let made = workloads.into_iter().zip(renew).map(|(workload, renew)| Made { workload, renew });
+    Ok(Plan { options: options(&opened, made.collect(), warm_up, common), opened })
 }
 
 /// How many requests `workloads` have, where that is known before they run.
@@ -391,7 +452,7 @@ fn own_workload(
     table: &WorkloadTable,
     room: ByteLen,
     common: Common,
-) -> Result<RunWorkload, Failure> {
+) -> Result<Made, Failure> {
     let name = match (&table.generator, &table.trace) {
         (Some(generator), _) => {
             nandu_trace::synth::by_name(generator)?;
@@ -436,19 +497,24 @@ fn own_workload(
         ..LoadArgs::default()
     };
     let pace = pace(&load, &trace)?;
+    let (whole, within) = (pace, table.runtime);
+    let cut = move |trace| match within {
+        Some(runtime) if !matches!(whole, Some(Pace::Closed { .. })) => cut(trace, runtime, whole),
+        _ => Ok(trace),
+    };
     let (trace, pace) = match (table.runtime, pace) {
         (Some(runtime), Some(Pace::Closed { outstanding })) => {
             (trace, Some(Pace::ClosedFor { outstanding, runtime }))
         }
-        (Some(runtime), _) => (cut(trace, runtime, pace)?, pace),
-        (None, _) => (trace, pace),
+        _ => (cut(trace)?, pace),
     };
     if trace.records.is_empty() {
         return Err(Failure::input("no request comes within its `runtime`"));
     }
     let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.talk)? };
     within_bounds(&workload)?;
-    Ok(workload)
+    let renew = renew(wanted, room, how, workload.trace.records.len(), cut);
+    Ok(Made { workload, renew })
 }
 
 /// The generator's parameters in the words of a workload table.

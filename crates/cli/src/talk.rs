@@ -150,8 +150,16 @@ impl Bar {
 
     /// Hears of the progress of one run, and adds it.
     pub fn follow(&self) -> impl FnMut(Progress) + '_ {
-        let mut told = 0;
-        move |progress| self.add(progress.issued - std::mem::replace(&mut told, progress.issued))
+        let (mut told, mut total) = (0, None);
+        move |progress| {
+            // A load that begins again has more requests than were known at first.
+            let known = *total.get_or_insert(progress.total);
+            if progress.total > known {
+                self.bar.inc_length(progress.total - known);
+                total = Some(progress.total);
+            }
+            self.add(progress.issued - std::mem::replace(&mut told, progress.issued));
+        }
     }
 
     /// Takes the bar away.

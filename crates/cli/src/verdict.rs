@@ -3,6 +3,7 @@
 use crate::format::{count, times};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
+use nandu_sim::steady::State;
 
 /// Means that differ by less are called the same.
 const SAME_MEAN: f64 = 0.01;
@@ -39,12 +40,22 @@ pub fn rows(results: Vec<(String, RunResult)>) -> Vec<Row> {
     .collect()
 }
 
-/// The row with the shortest mean among those that kept up and did not fail, when there is more than one row.
+/// The row with the shortest mean, when there is more than one row: of those that kept up and did not fail, whose drives began
+/// as those of the baseline did, and that were not found unsteady.
 fn best(results: &[(String, RunResult)]) -> Option<usize> {
-    let sound = |r: &RunResult| !r.saturated && r.all.failed == 0 && r.all.requests > 0;
+    let base = &results.first()?.1;
+    let sound = |r: &RunResult| {
+        let measured = !r.saturated && r.all.failed == 0 && r.all.requests > 0;
+        measured && r.state != State::NotSteady && same_start(r, base)
+    };
     let candidates = results.iter().enumerate().filter(|(_, (_, r))| sound(r));
     let best = candidates.min_by_key(|(_, (_, r))| r.all.mean_ns).map(|(i, _)| i);
     best.filter(|_| results.len() > 1)
+}
+
+/// Whether the drives of both began in the same state.
+fn same_start(a: &RunResult, b: &RunResult) -> bool {
+    a.provenance.precondition == b.provenance.precondition
 }
 
 fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String {
@@ -67,6 +78,9 @@ fn verdict(results: &[(String, RunResult)], index: usize, best: bool) -> String 
     } else if index > 0 {
         parts.push(against(mine, base, base_label));
     }
+    if index > 0 && !same_start(mine, base) {
+        parts.push(format!("not ranked: its drives began {}", mine.provenance.precondition));
+    }
     if index > 0 && !same_requests(mine, base) {
         parts.push("other requests than the baseline".into());
     }
@@ -88,7 +102,7 @@ fn same_mean(results: &[(String, RunResult)], index: usize) -> bool {
 fn same_requests(a: &RunResult, b: &RunResult) -> bool {
     let hashes =
         |r: &RunResult| r.provenance.workloads.iter().map(|w| w.trace_hash.clone()).collect::<Vec<_>>();
-    hashes(a) == hashes(b)
+    hashes(a) == hashes(b) && a.extended == b.extended
 }
 
 /// Mean and tail against the baseline.
@@ -142,6 +156,11 @@ pub fn cautions(result: &RunResult) -> Vec<Caution> {
             _ => "nothing was erased: the load is too short for garbage collection to show; see --repeat",
         };
         out.push(Caution { text: text.into(), serious: false });
+    }
+    if result.state == State::NotSteady {
+        let text = "not in steady state: the figures are those of a transition; a longer load, --extend or --precondition aged \
+                    come nearer to what lasts";
+        out.push(Caution { text: text.into(), serious: true });
     }
     for workload in result.provenance.workloads.iter().filter(|w| w.origin == "stand-in") {
         let text = format!("`{}` is a generated load, not a recorded trace", workload.format);
@@ -228,7 +247,9 @@ mod tests {
             waf_thousandths: None,
             drive_waf_thousandths: None,
             saturated,
+            state: State::Steady,
             steady: None,
+            extended: 0,
             energy: None,
             lifetime: None,
             outstanding_max: 0,
@@ -260,6 +281,21 @@ mod tests {
                 "same mean as a within 1 %, same p99"
             ]
         );
+    }
+
+    #[test]
+    fn only_equals_are_ranked() {
+        let mut new = result(100, 100, false);
+        new.provenance.precondition = "empty".into();
+        let unsteady = RunResult { state: State::NotSteady, ..result(300, 300, false) };
+        let all = [result(1000, 1000, false), new, unsteady, result(900, 900, false)];
+        let rows = rows(["a", "b", "c", "d"].map(String::from).into_iter().zip(all).collect());
+        assert_eq!(rows.iter().map(|r| r.best).collect::<Vec<_>>(), [false, false, false, true]);
+        assert!(rows[1].verdict.ends_with("not ranked: its drives began empty"), "{}", rows[1].verdict);
+        let said = |row: &Row| {
+            cautions(&row.result).iter().any(|c| c.serious && c.text.starts_with("not in steady"))
+        };
+        assert!(said(&rows[2]) && !said(&rows[3]));
     }
 
     #[test]

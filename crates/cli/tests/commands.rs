@@ -89,10 +89,17 @@ fn a_comparison_gives_all_the_same_requests_and_a_verdict() {
     assert_eq!(rows[0]["verdict"], "baseline");
     assert!(rows[2]["verdict"].as_str().is_some_and(|v| v.contains("faster mean than new")));
     assert_eq!(rows.iter().filter(|r| r["best"] == true).count(), 1);
-    let table = good(&args);
-    let head = table.lines().next().expect("a head");
-    let column = head.find("verdict").expect("a column");
-    assert!(table.lines().skip(1).take(3).all(|l| l.get(column - 2..column) == Some("  ")), "{table}");
+    let text = good(&args);
+    let head = text.lines().next().expect("a head");
+    for column in ["read p99", "write p99", "state"] {
+        assert!(head.contains(column), "{text}");
+    }
+    assert!(text.lines().take(9).all(|line| line.chars().count() <= 100), "{text}");
+    let also = json(&[&args[..], &["--also", "uniform", "--json"]].concat());
+    let races = also["races"].as_array().expect("races");
+    assert_eq!((races.len(), &races[0]["stacks"]), (2, &race["stacks"]));
+    let source = &races[1]["stacks"][2]["result"]["provenance"]["workloads"][0]["format"];
+    assert_eq!(source, "uniform");
 }
 
 #[test]
@@ -186,6 +193,10 @@ fn lists_and_schema_name_every_kind() {
     for kind in kinds {
         assert!(all.contains(kind["name"].as_str().expect("a name")));
     }
+    let options = good(&["list", "ssd"]);
+    assert!(options.contains("spare_factor") && options.contains("mapping."), "{options}");
+    assert!(json(&["list", "dftl", "--json"])[0]["options"].as_array().is_some_and(|o| !o.is_empty()));
+    assert!(nandu(&["list", "sdd"]).err.contains("did you mean `ssd`?"));
     for heading in ["MACHINES", "PROFILES", "GENERATORS", "FORMATS", "PLANTS", "STACKS"] {
         assert!(all.contains(heading), "{heading}");
     }

@@ -7,12 +7,14 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 21] = [
     &[],
     &["demo"],
     &["run"],
     &["compare"],
+    &["diff"],
     &["sweep"],
+    &["advise"],
     &["verify"],
     &["reproduce"],
     &["probe"],
@@ -76,10 +78,11 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 11] = [
+const NOT_RUN: [&str; 12] = [
     "nandu verify",
     "my.toml",
     "a.toml",
+    "a.json",
     "Financial1",
     "WebSearch1",
     "hm_0.csv",

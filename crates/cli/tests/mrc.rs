@@ -48,11 +48,38 @@ fn a_curve_has_twenty_sizes_and_ends_with_the_cold_misses() {
 }
 
 #[test]
+fn one_pass_finds_what_simulating_each_size_finds() {
+    let words = ["trace", "mrc", "mixed-zipf", "--gen", "requests=8000", "--gen", "space=64MiB"];
+    let points = |more: &[&str]| -> Vec<serde_json::Value> {
+        let text = good(&[&words[..], &["--json", "--repeat", "2"], more].concat());
+        let curve: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        curve["points"].as_array().expect("points").clone()
+    };
+    // Segments of one block prefetch nothing, and are simulated.
+    let (at_once, simulated) =
+        (points(&["--policy", "lru"]), points(&["--policy", "lru", "--segment", "4KiB"]));
+    let misses = |points: &[serde_json::Value]| -> Vec<(u64, u64)> {
+        points.iter().map(|p| (p["blocks"].as_u64().unwrap(), p["misses"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(misses(&at_once), misses(&simulated));
+    assert!(at_once[0].get("list_operations").is_none() && simulated[0].get("list_operations").is_some());
+    let sampled = points(&["--policy", "lru", "--sample", "25%"]);
+    for (point, exact) in sampled.iter().zip(&at_once).rev().take(12) {
+        let (got, want) = (point["miss_ratio"].as_f64().unwrap(), exact["miss_ratio"].as_f64().unwrap());
+        let error = point["standard_error"].as_f64().expect("an error");
+        assert!((got - want).abs() < 0.1 && error < 0.1, "{got} +- {error}, {want}");
+    }
+    assert!(good(&[&words[..], &["--policy", "lru", "--sample", "1/4"]].concat()).contains(" +- 0.0"));
+}
+
+#[test]
 fn wrong_words_are_answered() {
     for (words, answer) in [
         (["--policy", "lruu"], "did you mean `lru`"),
         (["--sizes", "0"], "at least one block"),
         (["--segment", "12KiB"], "a power of two"),
+        (["--sample", "0"], "between 0 and 1"),
+        (["--sample", "1%,2%"], "1/100"),
     ] {
         let ran = nandu(&[&["trace", "mrc", "uniform", "--gen", "requests=10"], &words[..]].concat());
         assert!(ran.code == 2 && ran.err.contains(answer), "{words:?}: {}", ran.err);

@@ -4,12 +4,13 @@
 //! by state; what is under way then counts whole. Parts without an account (links, the host, the controller of an SSD, a
 //! file) are not in the sum.
 //!
-//! *Lifetime*: a region of flash ends when each of its blocks has been erased as often as it is made for. At the rate of
-//! the measurement that is `endurance x blocks / erases` times its length, or as many times what the host wrote in it. Spec O4-10
-//! leaves open what that means for a device with several regions; both readings are given: until the *first region* has
-//! ended, and the *mean over cells*: until the wear of all cells, as a share of their endurance, is one on the mean. A region
-//! that was not erased does not end first; in the mean its cells count as unworn. That wear is spread evenly within a
-//! region is assumed; `spread` says how far from it the blocks are.
+//! *Lifetime*: a block ends when it has been erased as often as it is made for. At the rate of the measurement a block that is worn like
+//! the mean of its region lasts `endurance x blocks / erases` times its length, or as many times what the host wrote in it.
+//! Three readings are given, the most careful first: until the *first block* has ended, if the most worn block of a region goes on
+//! to be worn as much more than the mean as it is now (`spread`); until the *first region* has, if wear is even within it; and the
+//! *mean over cells*: until the wear of all cells, as a share of their endurance, is one on the mean. A region that was not erased
+//! does not end first; in the mean its cells count as unworn. With few erases a block the spread is mostly chance, and the first
+//! reading too dark; it nears the second as a drive levels its wear.
 
 use nandu_base::{EnergyPart, Instant, WearRegion};
 use nandu_stack::Graph;
@@ -80,8 +81,10 @@ pub struct RegionResult {
     pub erases_per_block_thousandths: u64,
     /// Erases of the most worn block over the mean, in thousandths, since the device was made; 0 when nothing was erased.
     pub spread_thousandths: u64,
-    /// How long it lasts; absent when nothing was erased or nothing wears out.
+    /// How long it lasts if wear is even; absent when nothing was erased or nothing wears out.
     pub life: Option<Life>,
+    /// How long its most worn block lasts.
+    pub most_worn: Option<Life>,
 }
 
 /// The flash of the whole stack.
@@ -89,7 +92,9 @@ pub struct RegionResult {
 pub struct LifetimeResult {
     /// What the host wrote in the measurement.
     pub host_bytes_written: u64,
-    /// Until the first region has ended.
+    /// Until the first block has ended.
+    pub first_block: Option<Life>,
+    /// Until the first region has ended, if wear is even within each.
     pub first_region: Option<Life>,
     /// Until the cells are worn on the mean.
     pub mean_over_cells: Option<Life>,
@@ -148,6 +153,7 @@ pub(crate) fn lifetime(graph: &Graph, written: u64, span_ns: u64) -> Option<Life
     let regions: Vec<WearRegion> = found.iter().map(|&(_, region)| region).collect();
     (!found.is_empty()).then(|| LifetimeResult {
         host_bytes_written: written,
+        first_block: regions.iter().filter_map(|r| rate.most_worn(r)).min_by_key(|l| l.years_thousandths),
         first_region: regions.iter().filter_map(|r| rate.life(r)).min_by_key(|l| l.years_thousandths),
         mean_over_cells: rate.mean_life(&regions),
         regions: found.iter().map(|(node, region)| rate.result(graph.name(*node), region)).collect(),
@@ -187,6 +193,13 @@ impl Rate {
         self.until_whole(Rate::worn(region)?)
     }
 
+    /// The life of the most worn block, which wears as much faster than the mean as it has so far.
+    fn most_worn(self, region: &WearRegion) -> Option<Life> {
+        let (most, ever) = (u128::from(region.erases_most) * u128::from(region.blocks), region.erases_ever);
+        let worn = Rate::worn(region)?.saturating_mul(most.max(u128::from(ever)));
+        self.until_whole(worn.checked_div(u128::from(ever))?)
+    }
+
     fn mean_life(self, regions: &[WearRegion]) -> Option<Life> {
         let wearing = || regions.iter().filter_map(|r| Some((u128::from(r.cells), Rate::worn(r)?)));
         let cells: u128 = wearing().map(|(cells, _)| cells).sum();
@@ -211,6 +224,7 @@ impl Rate {
                 region.erases_ever.into(),
             ),
             life: self.life(region),
+            most_worn: self.most_worn(region),
         }
     }
 }
@@ -250,6 +264,22 @@ mod tests {
         assert_eq!(years(rate.mean_life(&one)), Some((400_000, 400)));
         // What never wears out has no part in either.
         assert_eq!(rate.mean_life(&[region(1, 100, 0, 10)]), None);
+    }
+
+    #[test]
+    fn the_most_worn_block_ends_as_much_earlier_as_it_is_worn_more() {
+        let rate = Rate { written: 1_000_000_000_000, span_ns: 31_557_600_000_000_000 };
+        // 100 blocks were erased 200 times, one of them 8 times where 2 would be even.
+        let skewed = WearRegion { erases_most: 8, ..region(1, 100, 1000, 200) };
+        let years = |life: Option<Life>| life.map(|l| l.years_thousandths);
+        assert_eq!(
+            (years(rate.life(&skewed)), years(rate.most_worn(&skewed))),
+            (Some(500_000), Some(125_000))
+        );
+        let even = WearRegion { erases_most: 2, ..skewed };
+        assert_eq!(rate.most_worn(&even), rate.life(&even));
+        assert_eq!(rate.most_worn(&WearRegion { erases: 0, ..even }), None);
+        assert_eq!(rate.most_worn(&WearRegion { erases: 0, erases_ever: 0, erases_most: 0, ..even }), None);
     }
 
     #[test]

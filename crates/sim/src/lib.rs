@@ -21,6 +21,6 @@ pub mod verify;
 pub mod victims;
 
 pub use engine::{Engine, Media, Sink, Submission};
-pub use replay::{Pace, Source};
+pub use replay::{Extension, Pace, Source};
 pub use result::RunResult;
 pub use run::{RunError, RunOptions, RunWorkload, run};

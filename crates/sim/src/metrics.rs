@@ -7,6 +7,7 @@
 
 use crate::engine::Sink;
 use crate::replay::{Host, number_of, source_of};
+use crate::steady::{self, State, SteadyState};
 use nandu_base::{CriticalPath, Histogram, Instant, Op, Payload, PayloadPool, Request, Span, TenantId};
 use nandu_trace::Record;
 
@@ -211,6 +212,12 @@ impl Metrics {
         number_of(cookie) >= self.ended[source_of(cookie)].2
     }
 
+    /// Whether the measurement was steady; `None` when it was too short to say.
+    pub fn steady(&self, open_loop: bool) -> Option<SteadyState> {
+        let span = self.last_done.later(self.start).since(self.start);
+        steady::of_history(&self.history.windows, self.history.window().0, span.0, open_loop)
+    }
+
     /// Tenants, SYSTEM included.
     pub fn tenants(&self) -> usize {
         self.classes.len()
@@ -291,6 +298,10 @@ impl Host for Metrics {
 
     fn count_from(&mut self, source: usize, first: u64) {
         self.ended[source].2 = first;
+    }
+
+    fn state(&self, open_loop: bool) -> Option<State> {
+        Some(steady::state(self.steady(open_loop).as_ref()))
     }
 }
 

@@ -8,12 +8,16 @@
 //!
 //! Open loop and rate have a cap on outstanding requests. An arrival beyond it waits in front of the stack, its wait
 //! counts as latency, and the result says that the stack was saturated. So it does where a burst anywhere in the run made many
-//! requests wait longer than a host would ([`GIVEN_UP`]).
+//! requests wait for long ([`patience`]).
+//!
+//! A replay may be *extended* ([`Extension`]): when all requests have ended and the stack was not steady ([`crate::steady`]), the load
+//! begins again and only its latest turn counts.
 
 mod arrivals;
 mod warming;
 
 use crate::engine::{Engine, Sink, Submission};
+use crate::steady::State;
 use arrivals::{Arrivals, NEVER};
 use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
 use nandu_stack::Graph;
@@ -79,6 +83,30 @@ pub struct Source {
     pub tenant: TenantId,
 }
 
+/// Makes the requests of a workload for a further turn, from 1; `None` has it take those it had.
+pub type Renew = Arc<dyn Fn(u32) -> Option<Arc<Trace>> + Send + Sync>;
+
+/// How often a load begins again so that what counts was measured in steady state.
+///
+/// The first turn is the load itself. While the latest turn was [`State::NotSteady`], and not saturated, a further one follows: all that was before
+/// becomes warm-up. So the state of the drives goes on, what counts is always one turn long, and the same options take
+/// the same number of turns. A generated load is renewed, so that drives do not see the same addresses in the same order again, which would
+/// sort their blocks; a recording is replayed again.
+#[derive(Clone, Default)]
+pub struct Extension {
+    /// Further turns that are taken whatever the state.
+    pub least: u32,
+    /// Most further turns.
+    pub most: u32,
+    /// By workload; none for those beyond the end.
+    pub renew: Vec<Option<Renew>>,
+}
+
+impl Extension {
+    /// The load itself and no more.
+    pub const NONE: Extension = Extension { least: 0, most: 0, renew: Vec::new() };
+}
+
 /// A sink that also gives writes their data.
 pub trait Host: Sink {
     /// The payload of a request that is about to be sent in.
@@ -105,6 +133,14 @@ pub trait Host: Sink {
 
     /// Of workload `source` requests numbered from `first` on count.
     fn count_from(&mut self, source: usize, first: u64);
+
+    /// Whether what was measured since [`Host::begin`] was steady; `None` where nobody follows it.
+    fn state(&self, _open_loop: bool) -> Option<State> {
+        None
+    }
+
+    /// The load begins again, for the time numbered `turn`; the measurement has just begun again.
+    fn extends(&mut self, _turn: u32) {}
 
     /// The window of the replay in which the lanes of all devices are watched.
     fn watch(&self) -> Option<(Span, Span)> {
@@ -148,8 +184,10 @@ const LOOK_AHEAD: usize = 8;
 struct Player<'a> {
     source: &'a Source,
     records: &'a [Record],
-    /// Requests sent in.
+    /// Requests sent in, those of earlier turns included.
     issued: u64,
+    /// Those of earlier turns.
+    before: u64,
     /// Index of the next record in the present pass.
     next: usize,
     pass: u32,
@@ -171,7 +209,7 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(source: &'a Source, start: Instant, foresight: usize) -> Player<'a> {
+    fn new(source: &'a Source, before: u64, start: Instant, foresight: usize) -> Player<'a> {
         let n = source.trace.records.len() as u64;
         let span = source.trace.span().0;
         // One mean interval lies between the last request of a pass and the first of the next.
@@ -184,7 +222,8 @@ impl<'a> Player<'a> {
         let mut player = Player {
             source,
             records: &source.trace.records,
-            issued: 0,
+            issued: before,
+            before,
             next: 0,
             pass: 0,
             period,
@@ -215,7 +254,7 @@ impl<'a> Player<'a> {
                 let at = if time_scale.num == time_scale.den { recorded } else { time_scale.of(recorded) };
                 self.start + Span(at)
             }
-            Pace::Rate { interval, .. } => self.start + interval * self.issued,
+            Pace::Rate { interval, .. } => self.start + interval * (self.issued - self.before),
             Pace::Closed { .. } | Pace::ClosedFor { .. } => self.start,
         }
     }
@@ -252,23 +291,26 @@ impl<'a> Player<'a> {
         self.backlog = self.backlog.max(self.issued - ended);
     }
 
-    /// Whether requests came faster than the stack could serve them, in a measurement from `begun` on. `last_end` is when the last
-    /// one ended, `given_up` how many took longer than a host waits.
-    fn is_saturated(&self, begun: Instant, last_end: Instant, given_up: u64) -> bool {
-        if self.source.pace.is_closed() || self.issued == 0 {
-            return false;
-        }
-        let last = match self.source.pace {
-            Pace::Rate { interval, .. } => self.start + interval * (self.issued - 1),
-            Pace::Open { time_scale, .. } => {
+    /// When the pace has the last request of this turn arrive; `None` where the stack sets the pace, or no request came.
+    fn last_planned(&self) -> Option<Instant> {
+        let sent = self.issued - self.before;
+        match self.source.pace {
+            Pace::Rate { interval, .. } if sent > 0 => Some(self.start + interval * (sent - 1)),
+            Pace::Open { time_scale, .. } if sent > 0 => {
                 let recorded = self.source.trace.span().0 + u64::from(self.source.passes - 1) * self.period;
-                self.start + Span(time_scale.of(recorded))
+                Some(self.start + Span(time_scale.of(recorded)))
             }
-            Pace::Closed { .. } | Pace::ClosedFor { .. } => return false,
-        };
+            _ => None,
+        }
+    }
+
+    /// Whether requests came faster than the stack could serve them, anywhere in a measurement from `begun` on. `last_end` is when the
+    /// last one ended, `slower` says how many took longer than a time.
+    fn is_saturated(&self, begun: Instant, last_end: Instant, slower: impl Fn(Span) -> u64) -> bool {
+        let Some(last) = self.last_planned() else { return false };
         let (late, replayed) = (last_end.0.saturating_sub(last.0), last.0.saturating_sub(begun.0));
         let at_the_end = self.backlog > BACKLOG_LEAST && late > replayed / 20;
-        self.capped || at_the_end || given_up > BACKLOG_LEAST
+        self.capped || at_the_end || slower(patience(Span(replayed))) > BACKLOG_LEAST
     }
 
     /// The recorded gap before the next request.
@@ -300,8 +342,14 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Fewer requests outstanding at the end of a load, or given up in it, are no sign that the stack did not keep up.
+/// Fewer requests outstanding at the end of a load, or late in it, are no sign that the stack did not keep up.
 const BACKLOG_LEAST: u64 = 64;
+
+/// How long requests may take in a load of this length before they are a sign that the stack does not keep up: a twentieth of it, as
+/// long as what is outstanding at its end may take, but at least a second and at most [`GIVEN_UP`].
+pub fn patience(load: Span) -> Span {
+    Span(load.0 / 20).clamp(Span::from_secs(1), GIVEN_UP)
+}
 
 /// What takes longer than this a host would have given up: Linux waits 30 s for a command of a disk, NVMe or SCSI.
 pub const GIVEN_UP: Span = Span::from_secs(30);
@@ -322,6 +370,8 @@ pub struct Outcome {
     pub open_loop: bool,
     /// Most requests outstanding.
     pub outstanding_max: usize,
+    /// Further turns that the load took.
+    pub extended: u32,
 }
 
 /// What the caller hears while a replay goes on.
@@ -339,22 +389,61 @@ pub fn total_requests(sources: &[Source]) -> u64 {
 
 /// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count, nor does the
 /// warm-up of each workload: the measurement begins with the first request that counts, and so do the counters of the machines.
-/// `progress` is called every 65,536 requests.
+/// `extension` says how often the load begins again. `progress` is called every 65,536 requests.
 pub fn replay<S: Host>(
     engine: &mut Engine<S>,
     sources: &[Source],
     warm_up: u64,
+    extension: &Extension,
     mut progress: impl FnMut(Progress),
 ) -> Outcome {
-    let total = total_requests(sources);
-    let start = engine.now();
-    let mut outcome =
-        Outcome { open_loop: sources.iter().all(|s| !s.pace.is_closed()), ..Outcome::default() };
+    let mut before = vec![0; sources.len()];
     let mut warming = Warming::new(sources, warm_up);
+    let mut outcome = turn(engine, sources, &mut before, &mut warming, 0, &mut progress);
+    // A workload that still warms up would never count.
+    let may_go_on = outcome.begun && !warming.is_on;
+    let mut sources = sources.to_vec();
+    for number in (1..=extension.most).take_while(|_| may_go_on) {
+        let state = engine.sink().state(outcome.open_loop);
+        // What is saturated only falls further behind.
+        if number > extension.least && (state != Some(State::NotSteady) || outcome.saturated) {
+            break;
+        }
+        for (source, renew) in sources.iter_mut().zip(&extension.renew) {
+            if let Some(trace) = renew.as_ref().and_then(|renew| renew(number)) {
+                source.trace = trace;
+            }
+        }
+        let now = engine.now();
+        engine.graph.reset_counters();
+        engine.sink().begin(outcome.issued, now);
+        engine.sink().extends(number);
+        let mut warm = Warming::over(now);
+        outcome = turn(engine, &sources, &mut before, &mut warm, outcome.issued, &mut progress);
+        outcome.extended = number;
+    }
+    outcome
+}
+
+/// One turn of a load of which `issued` requests are over, `before` of them by workload: adds to both.
+fn turn<S: Host>(
+    engine: &mut Engine<S>,
+    sources: &[Source],
+    before: &mut [u64],
+    warming: &mut Warming,
+    issued: u64,
+    progress: &mut impl FnMut(Progress),
+) -> Outcome {
+    let requests = total_requests(sources);
+    let total = issued + requests;
+    let start = engine.now();
+    let open_loop = sources.iter().all(|s| !s.pace.is_closed());
+    let mut outcome = Outcome { issued, open_loop, ..Outcome::default() };
     let asks = |s: &Source| s.passes > 0 && !s.trace.records.is_empty();
     assert!(sources.iter().all(asks), "a workload has requests");
-    let mut players: Vec<Player<'_>> =
-        sources.iter().map(|s| Player::new(s, start, engine.graph.foresight() as usize)).collect();
+    let foresight = engine.graph.foresight() as usize;
+    let pairs = sources.iter().zip(&*before);
+    let mut players: Vec<Player<'_>> = pairs.map(|(s, &n)| Player::new(s, n, start, foresight)).collect();
     for player in &players {
         let coming = player.records.iter().take(player.foresight);
         coming.for_each(|r| engine.graph.foresee(player.source.node, r.op(), r.offset(), r.len()));
@@ -362,8 +451,9 @@ pub fn replay<S: Host>(
     let mut arrivals = Arrivals::new(&mut players, engine.sink());
     // A runtime ends a run long before its trace.
     let is_known = sources.iter().all(|source| !matches!(source.pace, Pace::ClosedFor { .. }));
-    let mut every = engine.sink().sample_every(if is_known { total } else { 0 });
-    let mut next_sample = u64::MAX;
+    let mut every = engine.sink().sample_every(if is_known { requests } else { 0 });
+    let samples_at_once = !warming.is_on && every > 0;
+    let mut next_sample = if samples_at_once { issued } else { u64::MAX };
     while let Some((who, at)) = arrivals.next(&mut players, engine) {
         if warming.is_on && warming.ends(engine, who, players[who].issued, outcome.issued) {
             next_sample = if every > 0 { outcome.issued } else { u64::MAX };
@@ -391,6 +481,7 @@ pub fn replay<S: Host>(
     outcome.begun = warming.begun.is_some();
     settle(&mut outcome, &players, warming.begun.unwrap_or(start), engine.sink());
     outcome.outstanding_max = engine.graph.requests.peak();
+    before.iter_mut().zip(&players).for_each(|(n, player)| *n = player.issued);
     outcome
 }
 
@@ -399,8 +490,8 @@ fn settle<S: Host>(outcome: &mut Outcome, players: &[Player<'_>], begun: Instant
     let ends: Vec<Instant> = (0..players.len()).map(|who| sink.last_end(who)).collect();
     let end = ends.iter().copied().max().unwrap_or(begun);
     for (player, &last) in players.iter().zip(&ends) {
-        let given_up = sink.slower(player.source.tenant, GIVEN_UP);
-        let saturated = player.is_saturated(begun, last, given_up);
+        let saturated =
+            player.is_saturated(begun, last, |patience| sink.slower(player.source.tenant, patience));
         outcome.saturated |= saturated;
         // What a runtime has ended asks for nothing more, however long others take to finish.
         let until = match player.source.pace {

@@ -9,7 +9,7 @@ use crate::fairness::{self, DeviceTime};
 use crate::metrics::{Class, History, Metrics};
 use crate::over_time::OverTime;
 use crate::replay::Outcome;
-use crate::steady::{self, SteadyState};
+use crate::steady::{self, State, SteadyState};
 use nandu_base::{
     Counter, CriticalPath, Histogram, Instant, Op, Phase, Resource, TenantId, TenantStats, Work,
 };
@@ -264,10 +264,15 @@ pub struct RunResult {
     pub drive_waf_thousandths: Option<u64>,
     /// Whether requests of some workload that does not wait for the stack came faster than they could be served, so that its latencies
     /// measure the queue and not the stack: a cap held arrivals back; or when the last arrived more than 64 were outstanding, and it
-    /// took more than 5 % of the replayed time to serve them; or more than 64 took longer than 30 s, for which a host waits.
+    /// took more than 5 % of the replayed time to serve them; or more than 64, anywhere in the run, took longer than that time, or 1 s where
+    /// that is less, or 30 s where it is more.
     pub saturated: bool,
-    /// Whether it was in steady state by SNIA's rule; absent when the run was too short to say.
+    /// Whether it was in steady state: `steady`, `not steady`, `load varies` or `too short`.
+    pub state: State,
+    /// By what figures; absent when the run was too short to say.
     pub steady: Option<SteadyState>,
+    /// Turns of the load before the one that was measured, because the stack was not steady.
+    pub extended: u32,
     /// What the devices drew; absent where that is not known of any.
     pub energy: Option<EnergyResult>,
     /// How long the flash lasts; absent where there is none.
@@ -442,7 +447,7 @@ pub fn result(
     let layers: Vec<LayerResult> =
         (0..graph.len() as u32).map(|node| layer(graph, node, stack, measured)).collect();
     let writes = latency(&classes(&[1]));
-    let history = &metrics.history;
+    let verdict = metrics.steady(outcome.open_loop);
     let weights: Vec<(&str, u16)> = stack.tenants.iter().map(|t| (t.name.as_str(), t.table.weight)).collect();
     let mut device = fairness::device_times(&weights, &layers);
     for (&owner, &backlogged) in owners.iter().zip(&outcome.backlogged) {
@@ -460,7 +465,9 @@ pub fn result(
         waf_thousandths: ratio(&layers, "nand_bytes_written", Some(written)),
         drive_waf_thousandths: ratio(&layers, "nand_pages_programmed", total(&layers, "host_pages_written")),
         saturated: outcome.saturated,
-        steady: steady::of_history(&history.windows, history.window().0, span_ns, outcome.open_loop),
+        state: steady::state(verdict.as_ref()),
+        steady: verdict,
+        extended: outcome.extended,
         energy: energy::energy(layers.iter().map(|l| &l.energy[..]), all.requests, written, span_ns),
         lifetime: energy::lifetime(graph, written, span_ns),
         outstanding_max: outcome.outstanding_max as u64,

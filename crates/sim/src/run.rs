@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, build};
 use crate::metrics::Metrics;
-use crate::replay::{CAP_DEFAULT, Host, Pace, Progress, Source, replay};
+use crate::replay::{CAP_DEFAULT, Extension, Host, Pace, Progress, Source, replay};
 use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub precondition: Precondition,
     /// Requests at the start that do not count, of all workloads together; none of them need be a workload's own warm-up.
     pub warm_up: u64,
+    /// How often the load begins again where the stack was not steady. A stack whose tenants change meanwhile is not extended.
+    pub extension: Extension,
     /// Path or name of the stack, for the result.
     pub stack_name: String,
 }
@@ -182,7 +184,8 @@ pub fn run_with<H: Host>(
         })
         .collect();
     engine.plan_changes(&stack.changes);
-    let outcome = replay(&mut engine, &sources, options.warm_up, progress);
+    let extension = if stack.changes.is_empty() { &options.extension } else { &Extension::NONE };
+    let outcome = replay(&mut engine, &sources, options.warm_up, extension, progress);
     let warm_up = options.warm_up + options.workloads.iter().map(|w| w.warm_up).sum::<u64>();
     if !outcome.begun && outcome.issued > 0 {
         return Err(RunError::NothingCounts { warm_up, issued: outcome.issued });

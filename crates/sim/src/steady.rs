@@ -9,8 +9,9 @@
 //! stretches of simulated time. What the windows of the history do not divide is left out at the start.
 //!
 //! What is followed: requests per second where the stack sets the pace (a closed loop); the mean latency where the trace sets it
-//! (recorded times, a fixed rate), because its throughput is the trace's own. A trace whose load changes is not in steady state
-//! by this rule however steady the drive is.
+//! (recorded times, a fixed rate), because its throughput is the trace's own. Such a load is judged by the same rule before the drive
+//! is: where the requests or the bytes of the rounds are not within it, the *load varies*, and nothing is said of the drive.
+//! Fewer than [`LEAST`] requests in a round are *too few*: the mean of so few latencies would not lie still in a drive that does.
 
 use crate::metrics::Window;
 use serde::Serialize;
@@ -18,11 +19,49 @@ use serde::Serialize;
 /// Rounds of a measurement window.
 pub const ROUNDS: usize = 5;
 
+/// Least requests of a round.
+pub const LEAST: u64 = 1000;
+
+/// The rule, for those who read a result.
+pub const RULE: &str = "steady: in five equal parts of the run, IOPS (closed loop) or mean latency (open loop) lie within\n\
+20 % of their average, and their fitted line rises or falls by at most 10 % (SNIA PTS)";
+
+/// What is known of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum State {
+    /// Both conditions hold.
+    #[serde(rename = "steady")]
+    Steady,
+    /// One does not.
+    #[serde(rename = "not steady")]
+    NotSteady,
+    /// What is asked of the stack changes by more than the conditions allow, so that they say nothing of the stack.
+    #[serde(rename = "load varies")]
+    LoadVaries,
+    /// The rounds have too few requests.
+    #[serde(rename = "too short")]
+    TooShort,
+}
+
+impl State {
+    /// As it is serialised.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Steady => "steady",
+            State::NotSteady => "not steady",
+            State::LoadVaries => "load varies",
+            State::TooShort => "too short",
+        }
+    }
+}
+
 /// The verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SteadyState {
     /// Whether both conditions hold.
     pub is_steady: bool,
+    /// Whether the load itself does not meet them: then they say nothing of the stack.
+    pub load_varies: bool,
     /// `requests per second` or `mean latency in ns`.
     pub followed: &'static str,
     /// Its value in each round.
@@ -47,6 +86,7 @@ pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyStat
     Some(SteadyState {
         // range <= 20 % of sum / 5; rise / 10 <= 10 % of sum / 5.
         is_steady: range * 25 <= sum && rise * 5 <= sum,
+        load_varies: false,
         followed,
         rounds,
         range_thousandths: (range * 5000 / sum) as u64,
@@ -55,7 +95,7 @@ pub fn judge(followed: &'static str, rounds: [u64; ROUNDS]) -> Option<SteadyStat
 }
 
 /// The verdict on a history of equal windows, `window_ns` long, of which the last may be cut short; `None` when there are too
-/// few for five rounds or nothing happened in one of them.
+/// few for five rounds or one of them has too few requests.
 pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: bool) -> Option<SteadyState> {
     let whole = usize::try_from(span_ns / window_ns.max(1)).ok()?.min(windows.len());
     let length = whole / ROUNDS;
@@ -63,18 +103,32 @@ pub fn of_history(windows: &[Window], window_ns: u64, span_ns: u64, by_latency: 
     if length == 0 {
         return None;
     }
-    let mut rounds = [0; ROUNDS];
-    for (value, round) in rounds.iter_mut().zip(windows[first..whole].chunks(length)) {
-        let requests: u128 = round.iter().map(|w| u128::from(w.requests)).sum();
+    let (mut rounds, mut requests, mut bytes) = ([0; ROUNDS], [0; ROUNDS], [0; ROUNDS]);
+    for (i, round) in windows[first..whole].chunks(length).enumerate() {
+        requests[i] = round.iter().map(|w| w.requests).sum();
+        bytes[i] = round.iter().map(|w| w.bytes).sum();
         let latency: u128 = round.iter().map(|w| u128::from(w.latency_total)).sum();
         let time = u128::from(window_ns) * length as u128;
-        let of = if by_latency { latency.checked_div(requests)? } else { requests * 1_000_000_000 / time };
-        *value = of as u64;
-        if requests == 0 {
-            return None;
-        }
+        let n = u128::from(requests[i]);
+        rounds[i] = if by_latency { latency.checked_div(n)? } else { n * 1_000_000_000 / time } as u64;
     }
-    judge(if by_latency { "mean latency in ns" } else { "requests per second" }, rounds)
+    if requests.iter().any(|&n| n < LEAST) {
+        return None;
+    }
+    let lies_still = |of| judge("the load", of).is_none_or(|verdict| verdict.is_steady);
+    let load_varies = by_latency && !(lies_still(requests) && lies_still(bytes));
+    let verdict = judge(if by_latency { "mean latency in ns" } else { "requests per second" }, rounds)?;
+    Some(SteadyState { load_varies, ..verdict })
+}
+
+/// What a verdict, or that there is none, says of the run.
+pub fn state(verdict: Option<&SteadyState>) -> State {
+    match verdict {
+        None => State::TooShort,
+        Some(verdict) if verdict.load_varies => State::LoadVaries,
+        Some(verdict) if verdict.is_steady => State::Steady,
+        Some(_) => State::NotSteady,
+    }
 }
 
 #[cfg(test)]
@@ -130,19 +184,36 @@ mod tests {
         }
     }
 
+    fn window(requests: u64) -> Window {
+        Window { requests, latency_total: requests * 500, ..Window::default() }
+    }
+
     #[test]
     fn rounds_are_fifths_of_whole_windows() {
-        let window = |requests| Window { requests, latency_total: requests * 500, ..Window::default() };
         // Twelve whole windows and one cut short: the first two are left out.
-        let mut windows: Vec<Window> = vec![window(999), window(1)];
-        windows.extend([10, 10, 11, 9, 10, 10, 10, 10, 10, 10].map(window));
+        let mut windows: Vec<Window> = vec![window(999_000), window(1)];
+        windows.extend([10, 10, 11, 9, 10, 10, 10, 10, 10, 10].map(|n| window(n * 1000)));
         windows.push(window(3));
         let verdict = of_history(&windows, 1_000_000, 12_400_000, false).unwrap();
-        assert_eq!((verdict.rounds, verdict.is_steady), ([10_000; 5], true));
+        assert_eq!((verdict.rounds, verdict.is_steady), ([10_000_000; 5], true));
         assert_eq!(of_history(&windows, 1_000_000, 12_400_000, true).unwrap().rounds, [500; 5]);
         assert_eq!(of_history(&windows, 1_000_000, 4_000_000, true), None);
-        windows[3] = window(0);
+        windows[3] = window(999);
         windows[2] = window(0);
-        assert_eq!(of_history(&windows, 1_000_000, 12_400_000, true), None);
+        assert_eq!(of_history(&windows, 1_000_000, 12_400_000, true), None, "one request too few");
+        windows[2] = window(1);
+        assert!(of_history(&windows, 1_000_000, 12_400_000, true).is_some());
+    }
+
+    #[test]
+    fn a_load_that_varies_says_nothing_of_the_stack_that_it_waits_for() {
+        let rises: Vec<Window> = [10, 10, 10, 10, 14].map(|n| window(n * 1000)).to_vec();
+        let of = |by_latency| state(of_history(&rises, 1_000_000, 5_000_000, by_latency).as_ref());
+        assert_eq!((of(true), of(false)), (State::LoadVaries, State::NotSteady));
+        let larger: Vec<Window> =
+            [1, 1, 1, 1, 2].map(|bytes| Window { bytes: bytes * 9000, ..window(5000) }).to_vec();
+        let of = |by_latency| state(of_history(&larger, 1_000_000, 5_000_000, by_latency).as_ref());
+        assert_eq!((of(true), of(false)), (State::LoadVaries, State::Steady));
+        assert_eq!(state(None).name(), "too short");
     }
 }

@@ -10,6 +10,7 @@ use crate::over_time::OverTime;
 use crate::replay::{Host, Progress, number_of, source_of};
 use crate::run::{RunError, RunOptions, run_with};
 use crate::samples::Samples;
+use crate::steady::State;
 use nandu_base::{
     ByteLen, ByteOffset, Content, CriticalPath, Instant, LaneSpan, Op, Payload, PayloadPool, Request, Span,
     TenantId,
@@ -127,6 +128,8 @@ pub struct Look {
     pub lanes: Option<(Span, Span)>,
     /// Whether the machines are read off as the run goes on.
     pub samples: bool,
+    /// The turn of an extended load ([`crate::replay::Extension`]) of which the tap hears; 0 for the load itself.
+    pub turn: u32,
 }
 
 /// A run that was looked at.
@@ -168,6 +171,7 @@ pub fn run_tapped<T: Tap>(
         samples: Samples::default(),
         start,
         offsets: BTreeMap::new(),
+        turn: 0,
     };
     let (mut result, host) =
         run_with(stack, options, Content::Nothing, host, |h: &Tapped<T>| &h.metrics, progress)?;
@@ -187,13 +191,15 @@ struct Tapped<T> {
     start: Instant,
     /// Where on its export each request under way begins: layers that pass a request on move it.
     offsets: BTreeMap<u64, ByteOffset>,
+    /// The turn of the load.
+    turn: u32,
 }
 
 impl<T: Tap> Sink for Tapped<T> {
     fn done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool) {
         self.metrics.done(request, now, pool);
         let offset = self.offsets.remove(&request.cookie).unwrap_or(request.offset);
-        if self.metrics.counts(request.cookie) {
+        if self.turn == self.look.turn && self.metrics.counts(request.cookie) {
             self.tap.ended(&Ended {
                 number: number_of(request.cookie),
                 source: source_of(request.cookie),
@@ -241,6 +247,16 @@ impl<T: Tap> Host for Tapped<T> {
 
     fn count_from(&mut self, source: usize, first: u64) {
         self.metrics.count_from(source, first);
+    }
+
+    fn state(&self, open_loop: bool) -> Option<State> {
+        self.metrics.state(open_loop)
+    }
+
+    fn extends(&mut self, turn: u32) {
+        self.turn = turn;
+        // Counters begin again.
+        self.samples = Samples::default();
     }
 
     fn watch(&self) -> Option<(Span, Span)> {

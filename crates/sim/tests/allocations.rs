@@ -63,6 +63,7 @@ fn calls_by_mark(stack: &str) -> Vec<u64> {
         seed: 1,
         precondition: Precondition::Filled,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "test".into(),
     };
     let mut marks = Vec::with_capacity(64);

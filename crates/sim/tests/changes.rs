@@ -30,6 +30,7 @@ fn run(toml: &str, reads: &[f64]) -> RunResult {
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "test".into(),
     };
     let look = Look { samples: true, ..Look::default() };

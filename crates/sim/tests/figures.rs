@@ -26,7 +26,14 @@ fn workload(export: usize, params: Value, pace: Option<Pace>) -> RunWorkload {
 
 fn options(workloads: Vec<RunWorkload>) -> RunOptions {
     let (precondition, stack_name) = (Precondition::Empty, "test".into());
-    RunOptions { workloads, seed: 1, precondition, warm_up: 0, stack_name }
+    RunOptions {
+        workloads,
+        seed: 1,
+        precondition,
+        warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
+        stack_name,
+    }
 }
 
 fn run(toml: &str, options: &RunOptions) -> RunResult {
@@ -216,8 +223,28 @@ fn saturation_is_seen_long_before_the_end() {
         load.trace = Arc::new(trace);
         run(&SLOW.replace("40 MB", "40 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
-    // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s.
+    // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s; the load has 10,000 s.
     assert!(!burst(200).saturated);
     let result = burst(400);
     assert!(result.saturated && result.all.max_ns > 30_000_000_000, "{}", result.all.max_ns);
+}
+
+#[test]
+fn a_burst_that_takes_a_twentieth_of_the_run_saturates_it() {
+    // 1,000 requests at once of 10 ms each take 10 s; more than 64 of them wait longer than a twentieth of 100 s.
+    let burst = |requests: u64| {
+        let pace = Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT };
+        let mut load = workload(0, small(requests + 500), Some(pace));
+        let mut trace = (*load.trace).clone();
+        for (at, record) in (0..).zip(&mut trace.records) {
+            let time =
+                if at < requests { at * 1_000 } else { 50_000_000_000 + (at - requests) * 100_000_000 };
+            *record = record.at(time).expect("a time");
+        }
+        load.trace = Arc::new(trace);
+        run(&SLOW.replace("40 MB", "400 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
+    };
+    let (short, long) = (burst(300), burst(1000));
+    assert!(!short.saturated && long.saturated, "{} {}", short.all.max_ns, long.all.max_ns);
+    assert!(long.all.max_ns < nandu_sim::replay::GIVEN_UP.0);
 }

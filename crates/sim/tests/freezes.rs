@@ -142,6 +142,7 @@ fn run(mapping: &str, buffer: &str, percent: u64, per_second: u64) -> (Shape, Ru
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 2 * WARM_UP,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "freezes".into(),
     };
     let tenants = stack.tenants.len() + 1;
@@ -264,6 +265,7 @@ fn fill(mapping: &str, spare: &str, percent: u64) -> Filled {
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 100_000,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "fill".into(),
     };
     let tenants = stack.tenants.len() + 1;

@@ -37,6 +37,7 @@ fn a_filled_terabyte_takes_200_mib() {
             seed: 1,
             precondition,
             warm_up: 0,
+            extension: nandu_sim::Extension::NONE,
             stack_name: "test".into(),
         };
         let result = run(&stack, &options, |_| {}).expect("the stack runs");

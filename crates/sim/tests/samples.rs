@@ -30,6 +30,7 @@ fn samples_agree_with_the_result() {
             seed: 1,
             precondition: Precondition::Filled,
             warm_up: 1_000,
+            extension: nandu_sim::Extension::NONE,
             stack_name: "test".into(),
         };
         let look = Look { samples: true, ..Look::default() };
@@ -88,6 +89,7 @@ fn a_runtime_is_sampled_all_along() {
             seed: 1,
             precondition: Precondition::Filled,
             warm_up: 0,
+            extension: nandu_sim::Extension::NONE,
             stack_name: "test".into(),
         };
         let look = Look { samples: true, ..Look::default() };

@@ -33,6 +33,7 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
         seed: 1,
         precondition: Precondition::Filled,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "served-drive".into(),
     };
     let result = run(&stack, &options, |_| {}).expect("the stack runs");

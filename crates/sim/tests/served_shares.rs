@@ -33,6 +33,7 @@ fn shares(scheduler: &str) -> [u64; 2] {
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "served-tenants".into(),
     };
     let result = run(&stack, &options, |_| {}).expect("the stack runs");

@@ -77,6 +77,7 @@ fn write(cache: &str) -> (Vec<Instant>, RunResult) {
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "slc-cache".into(),
     };
     let tenants = stack.tenants.len() + 1;

@@ -77,6 +77,9 @@ pub struct SweepFile {
     /// Whether points count where requests came faster than they were served.
     #[serde(default)]
     pub allow_saturated: bool,
+    /// Whether points count that were not in steady state.
+    #[serde(default)]
+    pub allow_unsteady: bool,
 }
 
 /// One axis of a sweep file.
@@ -138,6 +141,8 @@ pub struct Sweep {
     pub metrics: Vec<Metric>,
     /// Whether saturated points count.
     pub allow_saturated: bool,
+    /// Whether points count that were not in steady state.
+    pub allow_unsteady: bool,
 }
 
 impl SweepFile {
@@ -207,7 +212,14 @@ impl SweepFile {
             let what = format!("`{}` is a goal twice", twice.1.metric.name);
             return Err(SweepError::bad("goal", what, "give each figure once"));
         }
-        Ok(Sweep { space, goals, bounds, metrics, allow_saturated: self.allow_saturated })
+        Ok(Sweep {
+            space,
+            goals,
+            bounds,
+            metrics,
+            allow_saturated: self.allow_saturated,
+            allow_unsteady: self.allow_unsteady,
+        })
     }
 }
 

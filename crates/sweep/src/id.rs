@@ -1,14 +1,14 @@
 //! Names of points: a hash of everything that their figures depend on.
 
 use nandu_sim::run::precondition_name;
-use nandu_sim::{RunOptions, RunWorkload};
+use nandu_sim::{Extension, RunOptions, RunWorkload};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::Read;
 
 /// Raised when the figures of a run, or what is recorded of it, mean something else than before.
-pub const RESULT_VERSION: u32 = 2;
+pub const RESULT_VERSION: u32 = 3;
 
 /// The name of a point: SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +93,8 @@ impl Shared {
         };
         put(format!("nandu point {RESULT_VERSION} {}", env!("CARGO_PKG_VERSION")));
         put(format!("{} {} {}", options.seed, options.warm_up, precondition_name(options.precondition)));
+        let Extension { least, most, renew } = &options.extension;
+        put(format!("{least} {most} {}", renew.iter().filter(|r| r.is_some()).count()));
         options.workloads.iter().for_each(|w| put(workload(w)));
         Shared(hash)
     }

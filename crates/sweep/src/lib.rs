@@ -30,6 +30,7 @@ pub mod metric;
 pub mod outcome;
 pub mod pareto;
 pub mod quantity;
+pub mod racing;
 mod schedule;
 pub mod search;
 pub mod space;

@@ -7,6 +7,7 @@ use crate::error::{SweepError, known};
 use crate::quantity::Decimal;
 use nandu_sim::RunResult;
 use nandu_sim::result::{Latency, LayerResult};
+use nandu_sim::steady::State;
 use nandu_stack::Built;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -165,7 +166,7 @@ fn years(
     Some(life.map_or(Figure::Unworn, |l| Figure::Value(l.years_thousandths)))
 }
 
-const PLAIN: [Plain; 14] = [
+const PLAIN: [Plain; 19] = [
     Plain { name: "iops", kind: Kind::Count, summary: "requests per second", of: |r| value(r.iops) },
     Plain {
         name: "bandwidth",
@@ -191,6 +192,28 @@ const PLAIN: [Plain; 14] = [
         kind: Kind::Count,
         summary: "1 where requests came faster than they were served",
         of: |r| value(r.saturated.into()),
+    },
+    Plain {
+        name: "steady",
+        kind: Kind::Count,
+        summary: "1 where the run was in steady state, 0 where it was not, none where that cannot be said",
+        of: |r| match r.state {
+            State::Steady => value(1),
+            State::NotSteady => value(0),
+            State::LoadVaries | State::TooShort => None,
+        },
+    },
+    Plain {
+        name: "state",
+        kind: Kind::Count,
+        summary: "0 steady, 1 not steady, 2 the load varies, 3 too short to say",
+        of: |r| value(r.state as u64),
+    },
+    Plain {
+        name: "extended",
+        kind: Kind::Count,
+        summary: "turns of the load before the one that was measured",
+        of: |r| value(r.extended.into()),
     },
     Plain {
         name: "waf",
@@ -226,7 +249,13 @@ const PLAIN: [Plain; 14] = [
     Plain {
         name: "lifetime",
         kind: Kind::Years,
-        summary: "until the first region of flash is worn, at this rate",
+        summary: "until the most worn block of flash is worn out, at this rate and with this skew",
+        of: |r| years(r, |l| l.first_block),
+    },
+    Plain {
+        name: "lifetime_region",
+        kind: Kind::Years,
+        summary: "until the first region of flash is worn out, if wear is even within it",
         of: |r| years(r, |l| l.first_region),
     },
     Plain {
@@ -234,6 +263,15 @@ const PLAIN: [Plain; 14] = [
         kind: Kind::Years,
         summary: "until all cells are worn on the mean",
         of: |r| years(r, |l| l.mean_over_cells),
+    },
+    Plain {
+        name: "wear_skew",
+        kind: Kind::Factor,
+        summary: "erases of the most worn block over the mean of its region, where that is largest",
+        of: |r| {
+            let skews = r.lifetime.as_ref()?.regions.iter().map(|r| r.spread_thousandths);
+            skews.max().filter(|&skew| skew > 0).map(Figure::Value)
+        },
     },
 ];
 
@@ -284,8 +322,8 @@ fn of_layer(out: &mut Figures, layer: &LayerResult, result: &RunResult) {
         put("energy", Figure::Value(layer.energy.iter().map(|e| e.energy_nj).sum()));
     }
     let regions = || result.lifetime.iter().flat_map(|l| &l.regions).filter(|r| r.device == layer.name);
-    if let Some(first) = regions().min_by_key(|r| r.life.map_or(u64::MAX, |l| l.years_thousandths)) {
-        put("lifetime", first.life.map_or(Figure::Unworn, |l| Figure::Value(l.years_thousandths)));
+    if let Some(first) = regions().min_by_key(|r| r.most_worn.map_or(u64::MAX, |l| l.years_thousandths)) {
+        put("lifetime", first.most_worn.map_or(Figure::Unworn, |l| Figure::Value(l.years_thousandths)));
         let most = regions().map(|r| r.erases_per_block_thousandths).max().unwrap_or(0);
         put("erases_per_block", Figure::Value(most));
     }

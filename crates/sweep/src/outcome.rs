@@ -11,10 +11,11 @@ use crate::id::Id;
 use crate::metric::Figure;
 use crate::pareto::front;
 use crate::search::Known;
+use nandu_sim::steady::State;
 use serde::Serialize;
 
-/// Figures that every point is watched by, shown or not: failed requests, saturation.
-const WATCHED: [&str; 2] = ["failed", "saturated"];
+/// Figures that every point is watched by, shown or not: failed requests, saturation, steady state.
+const WATCHED: [&str; 3] = ["failed", "saturated", "state"];
 
 /// Names of the figures that are kept of each point: those that are shown, then those that are watched.
 pub(crate) fn shown_and_watched(sweep: &Sweep) -> Vec<String> {
@@ -68,7 +69,9 @@ pub struct Row {
     pub whole: bool,
     /// Whether it kept up with the requests.
     pub kept_up: bool,
-    /// Whether it counts: it is whole, kept up or need not, and meets all bounds.
+    /// Whether it was in steady state.
+    pub state: State,
+    /// Whether it counts: it is whole, kept up or need not, was not found unsteady or may be, and meets all bounds.
     pub meets: bool,
     /// Whether it is on the Pareto front of the points that count.
     pub front: bool,
@@ -175,13 +178,20 @@ fn row(sweep: &Sweep, point: usize, id: Id, figures: &[Option<Figure>]) -> Row {
         missed_by_thousandths: Vec::new(),
         whole: none(watched[0]),
         kept_up: none(watched[1]),
+        state: match watched[2] {
+            Some(Figure::Value(0)) => State::Steady,
+            Some(Figure::Value(1)) => State::NotSteady,
+            Some(Figure::Value(2)) => State::LoadVaries,
+            _ => State::TooShort,
+        },
         meets: false,
         front: false,
     };
     row.missed_by_thousandths =
         sweep.bounds.iter().map(|b| b.missed_by(figure(sweep, &row, &b.metric.name))).collect();
     let bounds = row.missed_by_thousandths.iter().all(|&by| by == 0);
-    row.meets = bounds && row.whole && (row.kept_up || sweep.allow_saturated);
+    let steady = row.state != State::NotSteady || sweep.allow_unsteady;
+    row.meets = bounds && row.whole && (row.kept_up || sweep.allow_saturated) && steady;
     row
 }
 
@@ -216,7 +226,17 @@ fn nearest(sweep: &Sweep, rows: &[Row]) -> Option<usize> {
         let worst = row.missed_by_thousandths.iter().copied().max().unwrap_or(0);
         let sum: u128 = row.missed_by_thousandths.iter().map(|&by| u128::from(by)).sum();
         let saturated = !row.kept_up && !sweep.allow_saturated;
-        (!row.whole, saturated, worst, sum, costs(sweep, row).is_none(), costs(sweep, row), row.point)
+        let unsteady = row.state == State::NotSteady && !sweep.allow_unsteady;
+        (
+            !row.whole,
+            saturated,
+            unsteady,
+            worst,
+            sum,
+            costs(sweep, row).is_none(),
+            costs(sweep, row),
+            row.point,
+        )
     };
     rows.iter().min_by_key(key).map(|r| r.point)
 }
@@ -235,7 +255,7 @@ mod tests {
         file.sweep(space, &Devices::default()).unwrap()
     }
 
-    /// Points with these figures; the last two of each are failed requests and saturation.
+    /// Points with these figures; the last three of each are failed requests, saturation and state.
     fn judged(sweep: &Sweep, rows: &[&[u64]]) -> Outcome {
         let id = |n: usize| Id::parse(&format!("{n:064x}"));
         let known = rows.iter().map(|r| Some(r.iter().map(|&v| Some(Figure::Value(v))).collect())).collect();
@@ -249,7 +269,8 @@ mod tests {
     #[test]
     fn the_first_goal_decides_and_ties_are_named() {
         let sweep = sweep(&["minimise p99", "maximise lifetime"], &[]);
-        let rows: [&[u64]; 5] = [&[5, 9, 0, 0], &[3, 4, 0, 0], &[3, 4, 0, 0], &[4, 4, 0, 0], &[1, 99, 0, 1]];
+        let rows: [&[u64]; 5] =
+            [&[5, 9, 0, 0, 0], &[3, 4, 0, 0, 0], &[3, 4, 0, 0, 2], &[4, 4, 0, 0, 3], &[1, 99, 0, 1, 0]];
         let outcome = judged(&sweep, &rows);
         assert_eq!((outcome.best, &outcome.ties[..], outcome.nearest), (Some(1), &[2][..], None));
         assert_eq!(on_front(&outcome), [0, 1, 2]);
@@ -259,9 +280,20 @@ mod tests {
     }
 
     #[test]
+    fn a_point_that_was_not_steady_does_not_count_unless_it_may() {
+        let sweep = sweep(&["minimise p99"], &["p99<=10 ns"]);
+        let rows: [&[u64]; 2] = [&[3, 0, 0, 1], &[7, 0, 0, 0]];
+        assert_eq!(judged(&sweep, &rows).best, Some(1));
+        assert_eq!(judged(&sweep, &rows[..1]).nearest, Some(0));
+        let allowed = Sweep { allow_unsteady: true, ..sweep };
+        assert_eq!(judged(&allowed, &rows).best, Some(0));
+    }
+
+    #[test]
     fn where_no_point_meets_the_bounds_the_nearest_is_named() {
         let sweep = sweep(&["minimise p99"], &["p99<=10 ns", "lifetime>=1 year"]);
-        let rows: [&[u64]; 4] = [&[10, 100, 0, 0], &[14, 900, 0, 0], &[30, 2000, 0, 0], &[10, 1000, 1, 0]];
+        let rows: [&[u64]; 4] =
+            [&[10, 100, 0, 0, 0], &[14, 900, 0, 0, 0], &[30, 2000, 0, 0, 0], &[10, 1000, 1, 0, 0]];
         let outcome = judged(&sweep, &rows);
         assert_eq!((outcome.best, outcome.nearest, outcome.meeting()), (None, Some(1), 0));
         assert_eq!(outcome.rows[1].missed_by_thousandths, [400, 111]);
@@ -274,7 +306,7 @@ mod tests {
     fn a_point_without_the_figure_of_a_goal_is_never_the_best() {
         let sweep = sweep(&["maximise lifetime"], &[]);
         let id = Id::parse(&"0".repeat(64));
-        let watched = [Some(Figure::Value(0)); 2];
+        let watched = [Some(Figure::Value(0)); 3];
         let row = |figure| Some([&[figure][..], &watched].concat().into_boxed_slice());
         let known = vec![row(None), row(Some(Figure::Value(7))), row(Some(Figure::Unworn))];
         let outcome = Outcome::of(&sweep, &[id; 3], &known);

@@ -2,7 +2,7 @@
 //!
 //! Columns: `point`, `id`, each axis by name (text), each figure by name (whole numbers in the unit that the file's metadata
 //! `nandu.sweep.units` names; null where a point has no such figure, 2^63 - 1 for a lifetime of flash that was not
-//! erased), each bound by its text (met or not), `whole`, `kept_up`, `meets`, `front`, `best`. The same points give the same bytes.
+//! erased), `state` (text), each bound by its text (met or not), `whole`, `kept_up`, `meets`, `front`, `best`. The same points give the same bytes.
 
 use crate::metric::Figure;
 use crate::outcome::{Outcome, Row};
@@ -35,6 +35,7 @@ fn schema(outcome: &Outcome) -> Result<Arc<Type>, ParquetError> {
     for column in &outcome.columns {
         fields.push(field(&column.name, Physical::INT64, true, false)?);
     }
+    fields.push(field("state", Physical::BYTE_ARRAY, false, true)?);
     let bounds = outcome.bounds.iter().map(|b| b.bound.as_str());
     for name in bounds.chain(["whole", "kept_up", "meets", "front", "best"]) {
         fields.push(field(name, Physical::BOOLEAN, false, false)?);
@@ -84,6 +85,7 @@ fn parquet(outcome: &Outcome, out: &mut (dyn Write + Send)) -> Result<(), Parque
         let levels: Vec<i16> = figures().map(|f| f.is_some().into()).collect();
         column::<Int64Type, _>(&mut group, &values, Some(&levels))?;
     }
+    column::<ByteArrayType, _>(&mut group, &texts(&|r| r.state.name().into()), None)?;
     for bound in 0..outcome.bounds.len() {
         let met: Vec<bool> = rows.iter().map(|r| r.missed_by_thousandths[bound] == 0).collect();
         column::<BoolType, _>(&mut group, &met, None)?;
@@ -122,6 +124,7 @@ mod tests {
             missed_by_thousandths: vec![missed],
             whole: true,
             kept_up: true,
+            state: nandu_sim::steady::State::Steady,
             meets: missed == 0,
             front: missed == 0,
         }
@@ -169,6 +172,7 @@ mod tests {
                 "slc.share",
                 "p99.9",
                 "lifetime",
+                "state",
                 "p99.9 <= 1 ms",
                 "whole",
                 "kept_up",

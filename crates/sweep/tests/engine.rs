@@ -63,6 +63,7 @@ fn options() -> RunOptions {
         seed: 1,
         precondition: Precondition::Filled,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "s".into(),
     }
 }

@@ -1,14 +1,17 @@
 //! What can be typed: commands, options, and the examples that each help ends with (the tests run them).
 
+mod advise;
 mod sweep;
 mod trace;
 mod values;
 
+pub use advise::AdviseArgs;
 pub use sweep::SweepArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::BadLinesArg;
 
 use crate::source::{GenSetting, WarmUp};
+use advise::ADVISE_EXAMPLES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use nandu_base::{Precondition, Ratio, Span};
@@ -55,9 +58,15 @@ pub enum Command {
     /// Replay the same trace on several stacks, side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArgs),
+    /// Hold two results against each other
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
     /// Vary a stack, run all variants on all cores, and find the best that meets the bounds
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepArgs),
+    /// Choose drive, spare flash, map, cache and more for traces, by bounds on latency and lifetime
+    #[command(after_help = ADVISE_EXAMPLES)]
+    Advise(AdviseArgs),
     /// Measure the claims of a paper, one by one, with a verdict for each
     #[command(after_help = REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
@@ -70,8 +79,10 @@ pub enum Command {
     /// Serve a stack as a real block device to NBD clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
-    /// What there is: machines, profiles, traces, generators, formats, planted faults, stacks
-    #[command(after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list generators --json")]
+    /// What there is: machines with their options, profiles, generators, formats, planted faults, figures, stacks
+    #[command(
+        after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list ssd\n  nandu list generators --json"
+    )]
     List(ListArgs),
     /// Check stack files and show their devices with capacities and limits
     #[command(
@@ -113,6 +124,13 @@ Examples:
 
 The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.
 NAME=STACK gives a row a name of its own.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  nandu diff a.json b.json
+  nandu diff a.json b.json --above 5 --all --report diff.html
+
+Results are what run, compare, sweep and advise print with --json.";
 
 const REPRODUCE_EXAMPLES: &str = "\
 Examples:
@@ -178,6 +196,12 @@ pub struct LoadArgs {
     /// Replay the trace N times in a row
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
+    /// Have the load begin again up to N times while the stack is not steady, and count only the last time; 0 turns it off
+    ///
+    /// Without it generated loads begin again up to 8 times, as long as that makes no more than 20 million requests; recordings
+    /// are replayed as they are.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub extend: Option<u32>,
     /// Take only the first N requests
     #[arg(long, value_name = "N", value_parser = some)]
     pub limit: Option<u64>,
@@ -295,6 +319,9 @@ pub struct CompareArgs {
     /// Stack files or names of built-in stacks, the baseline first
     #[arg(required = true, num_args = 1.., value_name = "[NAME=]STACK")]
     pub stacks: Vec<String>,
+    /// A further trace, with the same options; may be given several times. The stacks are raced on each by itself
+    #[arg(long, value_name = "FILE|NAME", requires = "trace")]
+    pub also: Vec<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub load: LoadArgs,
@@ -307,6 +334,26 @@ pub struct CompareArgs {
     /// Runs at the same time [default: one for each core]
     #[arg(long, short, value_name = "N", value_parser = jobs())]
     pub jobs: Option<usize>,
+}
+
+/// `nandu diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The first result: JSON of run, compare, sweep or advise
+    #[arg(value_name = "BEFORE.json")]
+    pub before: PathBuf,
+    /// The second
+    #[arg(value_name = "AFTER.json")]
+    pub after: PathBuf,
+    /// Leave out what changed by less, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
+    pub above: f64,
+    /// Show every figure that differs
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub out: OutArgs,
 }
 
 /// `nandu reproduce`.
@@ -443,8 +490,10 @@ pub struct ServeArgs {
 /// `nandu list`.
 #[derive(Args, Debug)]
 pub struct ListArgs {
-    /// What to list; everything without it
-    pub what: Option<Listed>,
+    /// machines, profiles, traces, generators, formats, plants, figures or stacks; or a machine or policy, whose options are shown.
+    /// Everything without it
+    #[arg(value_name = "WHAT|NAME")]
+    pub what: Option<String>,
     /// Print JSON with stable field names
     #[arg(long)]
     pub json: bool,

@@ -49,6 +49,9 @@ pub struct SweepArgs {
     /// Let points count where requests came faster than they were served
     #[arg(long)]
     pub allow_saturated: bool,
+    /// Let points count that were not in steady state
+    #[arg(long)]
+    pub allow_unsteady: bool,
     /// Set an option of the stack in all points, for example device.ssd.gc.kind=greedy; without a VALUE it is left out
     #[arg(long, value_name = "PATH=[VALUE]", value_parser = set)]
     pub set: Vec<(String, String)>,

@@ -1,11 +1,11 @@
 //! `nandu trace`: what can be typed.
 
-use super::values::{BadLinesArg, columns, format_parser, jobs, some};
+use super::values::{BadLinesArg, columns, format_parser, jobs, sample, some};
 use crate::commands::mrc::{CacheSize, Policy};
 use crate::source::GenSetting;
 use clap::{Args, Subcommand};
-use nandu_base::ByteLen;
 use nandu_base::units::parse_size;
+use nandu_base::{ByteLen, Ratio};
 use nandu_trace::Columns;
 use std::path::PathBuf;
 
@@ -49,6 +49,9 @@ pub struct MrcArgs {
     /// Bring the whole segment of a block that is read and not there. Policies by segment take 32 KiB without it
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<ByteLen>,
+    /// Estimate the curve of LRU from this share of the blocks, with its standard error: 1/100, 1%
+    #[arg(long, value_name = "SHARE", value_parser = sample)]
+    pub sample: Option<Ratio>,
     /// Find blocks by a hashed table and not by number
     #[arg(long)]
     pub hashed: bool,

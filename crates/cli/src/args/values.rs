@@ -89,6 +89,15 @@ pub(super) fn columns(text: &str) -> Result<Columns, String> {
     Columns::of(table).map_err(|e| format!("{text}: {e}")).map(|columns| columns.called(text))
 }
 
+/// `--sample`: a share above 0.
+pub(super) fn sample(text: &str) -> Result<Ratio, String> {
+    match parse_ratio(text) {
+        Ok(ratio) if ratio.num > 0 && ratio.num <= ratio.den => Ok(ratio),
+        Ok(_) => Err("a share between 0 and 1 is needed".into()),
+        Err(_) => Err("write a share, for example 1/100 or 1%".into()),
+    }
+}
+
 /// `--time-scale`: a factor above 0.
 pub(super) fn time_scale(text: &str) -> Result<Ratio, String> {
     match parse_ratio(text).map_err(|e| e.to_string())? {

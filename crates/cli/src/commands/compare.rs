@@ -1,19 +1,21 @@
 //! `nandu compare`: several stacks, the same requests, side by side.
 
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, LoadArgs};
 use crate::failure::Failure;
 use crate::format::{count, percent, short_hash, thousandths, time};
 use crate::open::{Opened, named, open};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{Common, Plan, plan};
+use crate::plan::{Common, Plan, extended, plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
 use crate::verdict::{self, Row, all_cautions};
-use nandu_sim::RunResult;
+use nandu_sim::result::Latency;
 use nandu_sim::samples::Samples;
+use nandu_sim::steady::RULE;
 use nandu_sim::tap::{Look, run_tapped};
+use nandu_sim::{Extension, RunOptions, RunResult};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -31,16 +33,50 @@ pub fn compare(args: &CompareArgs, talk: Talk) -> Result<(), Failure> {
         stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
     }
     let common = Common { seed: args.stack.seed, precondition: args.stack.precondition, talk };
-    let plans = plan(stacks, &args.load, common)?;
-    let rows = race(&plans, args.jobs.unwrap_or_else(parallel::cores), args.out.report.is_some(), talk)?;
-    if args.out.json {
-        output::print_json(&Race::of(&rows))?;
-    } else {
-        output::print(&format!("{}\n{}{}", table(&rows), tenants(&rows), load_line(&rows)))?;
+    let threads = args.jobs.unwrap_or_else(parallel::cores);
+    let mut shown: Vec<Row> = Vec::new();
+    let mut races: Vec<Vec<Row>> = Vec::new();
+    // Each trace by itself, on stacks that are as they were.
+    let loads = std::iter::once(args.load.clone())
+        .chain(args.also.iter().map(|trace| LoadArgs { trace: Some(trace.clone()), ..args.load.clone() }));
+    for (i, load) in loads.enumerate() {
+        let opened = match i {
+            0 => std::mem::take(&mut stacks),
+            _ => {
+                let mut again: Vec<Opened> =
+                    args.stacks.iter().map(|name| open(name, &args.stack.set)).collect::<Result<_, _>>()?;
+                tell_apart(&mut again);
+                again
+            }
+        };
+        let mut plans = plan(opened, &load, common)?;
+        plans.iter_mut().for_each(|plan| extended(&mut plan.options, load.extend));
+        let rows = race(&plans, threads, args.out.report.is_some(), talk)?;
+        warn(&rows, talk);
+        if !args.out.json {
+            let gap = if i > 0 { "\n" } else { "" };
+            let text =
+                format!("{}\n{}\n{}{}", table(&rows), verdicts(&rows), tenants(&rows), load_line(&rows));
+            output::print(&format!("{gap}{text}"))?;
+        }
+        let name = load.trace.unwrap_or_default();
+        let on = |row: &Row| match args.also.is_empty() {
+            true => row.clone(),
+            false => Row { label: format!("{} on {name}", row.label), ..row.clone() },
+        };
+        shown.extend(rows.iter().filter(|_| args.out.report.is_some()).map(on));
+        races.push(rows);
     }
-    warn(&rows, talk);
+    match (args.out.json, &races[..]) {
+        (true, [one]) => output::print_json(&Race::of(one))?,
+        (true, all) => {
+            let all: Vec<Race<'_>> = all.iter().map(|rows| Race::of(rows)).collect();
+            output::print_json(&serde_json::json!({ "schema": 1, "races": all }))?;
+        }
+        (false, _) => {}
+    }
     if let Some(path) = &args.out.report {
-        report::write(path, "nandu compare", &rows)?;
+        report::write(path, "nandu compare", &shown)?;
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())
@@ -73,28 +109,44 @@ fn tell_apart(stacks: &mut [Opened]) {
 }
 
 /// Runs all plans, several at a time, and gives each result its verdict. `sampled` says that a report will show the runs
-/// over time.
+/// over time. Where the load of one begins again because it is not steady, that of the others does as often: all rows are measured on
+/// the same requests.
 pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result<Vec<Row>, Failure> {
     let bar = talk.bar(plans.iter().map(Plan::requests).sum(), "requests");
-    let results = parallel::map(plans, threads, |plan| {
-        let (stack, options) = (&plan.opened.stack, &plan.options);
+    let run = |plan: &Plan, least: u32| {
+        let stack = &plan.opened.stack;
+        let extension = Extension { least, ..plan.options.extension.clone() };
+        let options = &RunOptions { extension, ..plan.options.clone() };
         let result = if sampled {
             let look = Look { samples: true, ..Look::default() };
             run_tapped(stack, options, (), look, bar.follow()).map(|seen| (seen.result, seen.samples))
         } else {
             nandu_sim::run(stack, options, bar.follow()).map(|result| (result, Samples::default()))
         };
-        result.map(|r| (plan.opened.label.clone(), r)).map_err(|error| {
+        result.map_err(|error| {
             let failure = Failure::from(error);
             Failure { message: format!("{}: {}", plan.opened.label, failure.message), ..failure }
         })
-    });
+    };
+    let first = parallel::map(plans, threads, |plan| run(plan, 0));
+    let mut results: Vec<(RunResult, Samples)> = first.into_iter().collect::<Result<_, _>>()?;
+    loop {
+        let turns = results.iter().map(|(result, _)| result.extended).max().unwrap_or(0);
+        let can = |plan: &Plan| plan.options.extension.most >= turns && plan.opened.stack.changes.is_empty();
+        let fewer = |i: &usize| results[*i].0.extended < turns && can(&plans[*i]);
+        let again: Vec<usize> = (0..plans.len()).filter(fewer).collect();
+        if again.is_empty() {
+            break;
+        }
+        for (i, result) in again.iter().zip(parallel::map(&again, threads, |&i| run(&plans[i], turns))) {
+            results[*i] = result?;
+        }
+    }
     bar.clear();
     let mut named = Vec::new();
     let mut samples = Vec::new();
-    for result in results {
-        let (label, (result, sampled)) = result?;
-        named.push((label, result));
+    for (plan, (result, sampled)) in plans.iter().zip(results) {
+        named.push((plan.opened.label.clone(), result));
         samples.push(sampled);
     }
     let mut rows = verdict::rows(named);
@@ -104,28 +156,31 @@ pub fn race(plans: &[Plan], threads: usize, sampled: bool, talk: Talk) -> Result
 
 /// The aligned table of a race.
 pub fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new([
-        "<stack", "requests", "mean", "p50", "p99", "p99.9", "max", "IOPS", "WAF", "erases", "busy",
-        "<verdict",
-    ]);
+    let heads = ["<stack", "mean", "p99", "p99.9", "max", "read p99", "write p99", "IOPS", "WAF", "<state"];
+    let mut table = Table::new(heads);
     for row in rows {
         let (r, l) = (&row.result, &row.result.all);
-        let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
-        let flash = [
-            r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
-            if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
-        ];
-        let cells = [row.label.clone(), count(l.requests)].into_iter().chain(times);
-        let cells = cells.chain([count(r.iops)]).chain(flash);
-        table.row(cells.chain([verdict::busy_words(r), row.verdict.clone()]));
+        let times = [l.mean_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
+        let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
+        let waf = r.waf_thousandths.map_or_else(|| "-".into(), thousandths);
+        let cells = [row.label.clone()].into_iter().chain(times).chain([of(&r.reads), of(&r.writes)]);
+        table.row(cells.chain([count(r.iops), waf, r.state.name().into()]));
+    }
+    table
+}
+
+/// What each row says beside the others, one line each.
+pub fn verdicts(rows: &[Row]) -> Table {
+    let mut table = Table::new(["<stack", "<busy", "<verdict"]);
+    for row in rows {
+        table.row([row.label.clone(), verdict::busy_words(&row.result), row.verdict.clone()]);
     }
     table
 }
 
 /// A row for each tenant of each stack that has several, with an empty line behind; nothing where no stack has.
 fn tenants(rows: &[Row]) -> String {
-    let heads =
-        ["<stack", "<tenant", "requests", "mean", "p50", "p99", "p99.9", "max", "its share", "wanted"];
+    let heads = ["<stack", "<tenant", "mean", "p99", "max", "read p99", "write p99", "its share", "wanted"];
     let mut table = Table::new(heads);
     let several = || rows.iter().filter(|row| row.result.tenants.len() > 1);
     if several().next().is_none() {
@@ -134,9 +189,11 @@ fn tenants(rows: &[Row]) -> String {
     for row in several() {
         for tenant in &row.result.tenants {
             let (l, device) = (&tenant.all, &tenant.device);
-            let times = [l.mean_ns, l.p50_ns, l.p99_ns, l.p99_9_ns, l.max_ns].map(time);
+            let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
+            let times =
+                [time(l.mean_ns), time(l.p99_ns), time(l.max_ns), of(&tenant.reads), of(&tenant.writes)];
             let shares = [device.share_thousandths, device.wanted_thousandths].map(percent);
-            let names = [row.label.clone(), tenant.name.clone(), count(l.requests)];
+            let names = [row.label.clone(), tenant.name.clone()];
             table.row(names.into_iter().chain(times).chain(shares));
         }
     }
@@ -154,7 +211,18 @@ pub fn load_line(rows: &[Row]) -> String {
     });
     let states = grouped(rows, |row| row.result.provenance.precondition.clone());
     let seed = rows.first().map_or(0, |r| r.result.provenance.seed);
-    format!("load: {loads}\nprecondition: {states}; seed {seed}\n")
+    let turns = grouped(rows, |row| turns(row.result.extended));
+    let turns = if turns.is_empty() { turns } else { format!("; {turns}") };
+    format!("load: {loads}{turns}\nprecondition: {states}; seed {seed}\n{RULE}\n")
+}
+
+/// How often a load began again before what counts; nothing where it did not.
+pub fn turns(extended: u32) -> String {
+    match extended {
+        0 => String::new(),
+        1 => "measured the second time, the first was not steady".into(),
+        n => format!("begun again {n} times, measured the last time"),
+    }
 }
 
 /// The figure of all rows, or each figure with its rows.
@@ -206,6 +274,8 @@ pub struct RaceRow<'a> {
     pub label: &'a str,
     /// How it compares to the baseline.
     pub verdict: &'a str,
+    /// Whether it was in steady state.
+    pub state: &'static str,
     /// Whether it is the best.
     pub best: bool,
     /// What was measured.
@@ -218,6 +288,7 @@ impl<'a> Race<'a> {
         let stacks = rows.iter().map(|r| RaceRow {
             label: &r.label,
             verdict: &r.verdict,
+            state: r.result.state.name(),
             best: r.best,
             result: &r.result,
         });

@@ -8,12 +8,12 @@
 //! mirror share the reads only.
 
 use crate::args::{DemoArgs, LoadArgs};
-use crate::commands::compare::{Race, load_line, race, table};
+use crate::commands::compare::{Race, load_line, race, table, verdicts};
 use crate::failure::Failure;
 use crate::open::{Opened, open};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{Common, Plan, plan};
+use crate::plan::{Common, Plan, extended, plan};
 use crate::report;
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
@@ -49,8 +49,9 @@ pub fn demo(args: &DemoArgs, talk: Talk) -> Result<(), Failure> {
         return output::print_json(&Race::of(&rows));
     }
     output::print(&format!(
-        "Eight ways to serve the same requests. Drives are full of data, except the new one.\n\n{}\n{}\nplots: {}\n",
+        "Eight ways to serve the same requests. Drives are full of data, except the new one.\n\n{}\n{}\n{}\nplots: {}\n",
         table(&rows),
+        verdicts(&rows),
         load_line(&rows),
         args.report.display()
     ))
@@ -75,6 +76,7 @@ fn plans(seed: u64) -> Result<Vec<Plan>, Failure> {
     let mut plans = plan(stacks, &load, common)?;
     for (plan, row) in plans.iter_mut().zip(&ROWS) {
         plan.options.precondition = row.3;
+        extended(&mut plan.options, None);
     }
     Ok(plans)
 }

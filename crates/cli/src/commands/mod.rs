@@ -1,9 +1,11 @@
 //! One file for each verb.
 
+pub(crate) mod advise;
 mod check;
 pub(crate) mod compare;
 mod completions;
 mod demo;
+mod diff;
 mod list;
 pub(crate) mod mrc;
 mod probe;
@@ -26,6 +28,8 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Demo(args) => demo::demo(&args, talk),
         Command::Run(args) => run::run(&args, talk),
         Command::Compare(args) => compare::compare(&args, talk),
+        Command::Diff(args) => diff::diff(&args, talk),
+        Command::Advise(args) => return advise::advise(&args, talk),
         Command::Reproduce(args) => reproduce::reproduce(&args, talk),
         Command::List(args) => list::list(&args),
         Command::Check(args) => check::check(&args),

@@ -1,17 +1,17 @@
 //! `nandu run`: one stack, and where the time went.
 
 use crate::args::RunArgs;
-use crate::commands::compare::{race, warn};
+use crate::commands::compare::{race, turns, warn};
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
     bandwidth, count, percent, plural, shares, short_hash, signed_percent, size, thousandths, three, time,
     words,
 };
-use crate::life::life;
+use crate::life::{life, years};
 use crate::open::open;
 use crate::output::{self, Kind};
-use crate::plan::{Common, Plan, plan};
+use crate::plan::{Common, Plan, extended, plan};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -20,7 +20,7 @@ use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::result::{Latency, LayerResult};
 use nandu_sim::verify::{VerifiedError, run_verified};
-use nandu_sim::{RunOptions, RunResult, RunWorkload};
+use nandu_sim::{Extension, RunOptions, RunResult, RunWorkload};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -33,14 +33,15 @@ pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     opened.remarks().into_iter().for_each(|line| talk.note(line));
     let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
-    let plans = plan(vec![opened], &args.load, common)?;
+    let mut plans = plan(vec![opened], &args.load, common)?;
+    extended(&mut plans[0].options, args.load.extend);
     // Tenants over time are part of the record.
     let sampled = args.out.report.is_some() || args.out.json && plans[0].opened.stack.tenants.len() > 1;
     let mut slowest = Vec::new();
     let mut rows = if args.verify {
         verified(&plans[0], talk)?
     } else if explain::is_wanted(&args.explain) {
-        let explained = explain::explain(&plans[0], &args.explain, sampled, talk)?;
+        let explained = explain::explain(&mut plans[0], &args.explain, sampled, talk)?;
         slowest = explained.slowest;
         explained.rows
     } else {
@@ -72,10 +73,14 @@ fn alone(plan: &Plan, shared: &mut RunResult, talk: Talk) -> Result<(), Failure>
     let stack = &plan.opened.stack;
     let mut seen = vec![(0u128, 0u128); shared.tenants.len()];
     let bar = talk.bar(plan.requests(), "requests");
-    for workload in &plan.options.workloads {
+    for (place, workload) in plan.options.workloads.iter().enumerate() {
         let workload = RunWorkload { warm_up: 0, ..workload.clone() };
+        // In the turn in which all of them were measured.
+        let renew = plan.options.extension.renew.get(place).cloned().flatten();
+        let turns = shared.extended;
+        let extension = Extension { least: turns, most: turns, renew: vec![renew] };
         let tenant = usize::from(stack.exports[workload.export].tenant.0) - 1;
-        let options = RunOptions { workloads: vec![workload], warm_up: 0, ..plan.options.clone() };
+        let options = RunOptions { workloads: vec![workload], warm_up: 0, extension, ..plan.options.clone() };
         let result = nandu_sim::run(stack, &options, bar.follow())?;
         seen[tenant].0 += u128::from(result.all.mean_ns) * u128::from(result.all.requests);
         seen[tenant].1 += u128::from(result.all.requests);
@@ -125,15 +130,28 @@ pub fn summary(label: &str, result: &RunResult) -> String {
 }
 
 fn head(out: &mut String, label: &str, result: &RunResult) {
-    let mut facts = vec![
-        plural(result.all.requests, "request"),
-        format!("in {}", time(result.span_ns)),
+    let all = &result.all;
+    let mut headline = vec![
+        format!("mean {}", time(all.mean_ns)),
+        format!("p99 {}", time(all.p99_ns)),
         format!("{} IOPS", count(result.iops)),
+    ];
+    headline.extend(result.waf_thousandths.map(|waf| format!("WAF {}", thousandths(waf))));
+    let life = result.lifetime.as_ref().and_then(|l| l.first_block);
+    headline.extend(life.map(|life| format!("lasts {}", years(life.years_thousandths))));
+    headline.push(result.state.name().into());
+    if result.saturated {
+        headline.push("SATURATED".into());
+    }
+    if all.failed > 0 {
+        headline.push(format!("{} FAILED", count(all.failed)));
+    }
+    let _ = writeln!(out, "{label}: {}", headline.join(", "));
+    let mut facts = vec![
+        plural(all.requests, "request"),
+        format!("in {}", time(result.span_ns)),
         bandwidth(result.bytes_per_second),
     ];
-    if let Some(waf) = result.waf_thousandths {
-        facts.push(format!("WAF {}", thousandths(waf)));
-    }
     if let Some(drive) =
         result.drive_waf_thousandths.filter(|_| result.drive_waf_thousandths != result.waf_thousandths)
     {
@@ -145,13 +163,7 @@ fn head(out: &mut String, label: &str, result: &RunResult) {
     if let Some((resource, average)) = verdict::busy(result) {
         facts.push(format!("{} {resource}s busy on average", three(average as f64 / 1000.0)));
     }
-    if result.saturated {
-        facts.push("SATURATED".into());
-    }
-    if result.all.failed > 0 {
-        facts.push(format!("{} FAILED", count(result.all.failed)));
-    }
-    let _ = writeln!(out, "{label}: {}", facts.join(", "));
+    let _ = writeln!(out, "{}", facts.join(", "));
     if result.provenance.verified {
         let reads = plural(result.provenance.reads_checked, "read");
         let _ = writeln!(out, "verified: {reads} checked, each found what was written");
@@ -338,9 +350,13 @@ pub fn provenance(result: &RunResult) -> String {
     let mut out = String::new();
     for w in &p.workloads {
         let passes = if w.passes > 1 { format!(", {} times", w.passes) } else { String::new() };
+        let turns = match turns(result.extended) {
+            said if said.is_empty() => said,
+            said => format!(", {said}"),
+        };
         let _ = writeln!(
             out,
-            "load   {} ({}, {}), {}, fit {}{passes}, to export {}",
+            "load   {} ({}, {}), {}, fit {}{passes}, to export {}{turns}",
             w.source,
             w.origin,
             short_hash(&w.trace_hash),

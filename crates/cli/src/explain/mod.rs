@@ -110,15 +110,22 @@ pub fn outputs(args: &ExplainArgs) -> Vec<(&Path, Kind)> {
 }
 
 /// Runs `plan` and looks closely; `sampled` says that a report will show the run over time.
-pub fn explain(plan: &Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Result<Explained, Failure> {
+pub fn explain(plan: &mut Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Result<Explained, Failure> {
+    if plan.options.extension.most > 0 {
+        let turns = turns(plan, talk)?;
+        (plan.options.extension.least, plan.options.extension.most) = (turns, turns);
+    }
+    let (plan, turn) = (&*plan, plan.options.extension.most);
     let window = match (&args.lanes, args.window) {
-        (Some(_), None) => Some(around_the_slowest(plan, talk)?),
+        (Some(_), None) => Some(around_the_slowest(plan, turn, talk)?),
         (Some(_), given) => given,
         (None, _) => None,
     };
     let done = match &args.log {
-        Some(path) => output::write_file(path, |out| run(plan, args, window, Some(out), sampled, talk))?,
-        None => run(plan, args, window, None, sampled, talk)?,
+        Some(path) => {
+            output::write_file(path, |out| run(plan, args, (window, turn), Some(out), sampled, talk))?
+        }
+        None => run(plan, args, (window, turn), None, sampled, talk)?,
     };
     if let Some(path) = &args.log {
         talk.note(format!("requests written to {}", path.display()));
@@ -134,11 +141,19 @@ pub fn explain(plan: &Plan, args: &ExplainArgs, sampled: bool, talk: Talk) -> Re
     Ok(Explained { rows, slowest: done.slowest.into_sorted() })
 }
 
+/// How many further turns of the load of `plan` it takes to be steady: requests of the last one are looked at.
+fn turns(plan: &Plan, talk: Talk) -> Result<u32, Failure> {
+    let bar = talk.bar(plan.requests(), "requests, to find when the stack is steady");
+    let result = nandu_sim::run(&plan.opened.stack, &plan.options, bar.follow());
+    bar.clear();
+    Ok(result?.extended)
+}
+
 /// The window in which the slowest request was under way, with a quarter of its latency before and after.
-fn around_the_slowest(plan: &Plan, talk: Talk) -> Result<(Span, Span), Failure> {
+fn around_the_slowest(plan: &Plan, turn: u32, talk: Talk) -> Result<(Span, Span), Failure> {
     let bar = talk.bar(plan.requests(), "requests, to find the slowest");
     let (stack, options) = (&plan.opened.stack, &plan.options);
-    let done = run_tapped(stack, options, Slowest::new(1), Look::default(), bar.follow());
+    let done = run_tapped(stack, options, Slowest::new(1), Look { turn, ..Look::default() }, bar.follow());
     bar.clear();
     let slowest = done?.tap.into_sorted();
     let request =
@@ -159,7 +174,7 @@ struct Done {
 fn run(
     plan: &Plan,
     args: &ExplainArgs,
-    window: Option<(Span, Span)>,
+    (window, turn): (Option<(Span, Span)>, u32),
     out: Option<&mut (dyn Write + Send)>,
     sampled: bool,
     talk: Talk,
@@ -171,7 +186,7 @@ fn run(
         picture: window.map(|(from, to)| Picture::new(from, to)),
     };
     let bar = talk.bar(plan.requests(), "requests");
-    let look = Look { lanes: window, samples: sampled };
+    let look = Look { lanes: window, samples: sampled, turn };
     let done = run_tapped(&plan.opened.stack, &plan.options, taps, look, bar.follow());
     bar.clear();
     let Seen { result, tap, lanes, samples, .. } = done?;

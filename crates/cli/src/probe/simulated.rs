@@ -78,6 +78,7 @@ fn reads(
         seed,
         precondition: Precondition::Filled,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: opened.source.clone(),
     };
     let taken = Latencies::default();

@@ -109,11 +109,11 @@ impl Chart {
 /// Series that differ in colour; beyond them the dashes differ.
 const COLOURS: usize = 8;
 
-/// The class of the line of series `index`.
+/// The class of the line of series `index`. Every second line is dashed: of two that lie on each other both are seen.
 pub fn series(index: usize) -> String {
     let dash = match index / COLOURS {
-        0 => "",
-        1 => " dash1",
+        0 if index.is_multiple_of(2) => "",
+        0 => " dash1",
         _ => " dash2",
     };
     format!("line c{}{dash}", index % COLOURS)

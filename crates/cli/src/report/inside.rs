@@ -53,7 +53,7 @@ const FIGURES: [Figure; 8] = [
     },
     Figure {
         title: "Write amplification from sample to sample",
-        label: "pages programmed by page of the host",
+        label: "programmed / host pages",
         of: |device, _, i| {
             let host = grown(device.counter("host_pages_written")?, i)?;
             let programmed = grown(device.counter("nand_pages_programmed")?, i)?;
@@ -108,8 +108,11 @@ fn rate(values: &[u64], times: &[u64], i: usize) -> Option<f64> {
     (ns > 0).then_some(grown(values, i)? as f64 * 1e9 / ns as f64)
 }
 
-/// One line: the figure of all devices of a stack.
-fn line(samples: &Samples, figure: &Figure) -> Vec<(f64, f64)> {
+/// Samples further apart than so many times the usual are not joined: nothing is known between them.
+const GAP: u64 = 5;
+
+/// The figure of all devices of a stack, as one line for each stretch without a gap.
+fn line(samples: &Samples, figure: &Figure) -> Vec<Vec<(f64, f64)>> {
     let times: Vec<u64> = samples.times.iter().map(|t| t.0).collect();
     let point = |i: usize| {
         let known: Vec<f64> = samples.devices.iter().filter_map(|d| (figure.of)(d, &times, i)).collect();
@@ -117,12 +120,26 @@ fn line(samples: &Samples, figure: &Figure) -> Vec<(f64, f64)> {
         let value = if figure.sums { total } else { total / known.len() as f64 };
         (!known.is_empty()).then(|| (times[i] as f64, value))
     };
-    (0..times.len()).filter_map(point).collect()
+    let mut apart: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    apart.sort_unstable();
+    let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
+    let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
+    let mut joins = false;
+    for i in 0..times.len() {
+        let far = i > 0 && times[i] - times[i - 1] > GAP * usual;
+        match point(i) {
+            Some(point) if joins && !far => lines.last_mut().expect("it joins one").push(point),
+            Some(point) => lines.push(vec![point]),
+            None => {}
+        }
+        joins = point(i).is_some();
+    }
+    lines
 }
 
 fn plot(rows: &[Row], figure: &Figure) -> String {
-    let lines: Vec<Vec<(f64, f64)>> = rows.iter().map(|row| line(&row.samples, figure)).collect();
-    let all = || lines.iter().flatten();
+    let lines: Vec<Vec<Vec<(f64, f64)>>> = rows.iter().map(|row| line(&row.samples, figure)).collect();
+    let all = || lines.iter().flatten().flatten();
     let (end, most) = all().fold((0.0f64, 0.0f64), |(t, v), p| (t.max(p.0), v.max(p.1)));
     if end == 0.0 || most == 0.0 {
         return String::new();
@@ -131,8 +148,17 @@ fn plot(rows: &[Row], figure: &Figure) -> String {
     let x = Axis::new(Scale::Linear { lo: 0.0, hi: end }, "simulated time", axis_time);
     let y = Axis::new(Scale::from_zero(most), figure.label, figure.show);
     let mut chart = Chart::new(250.0, &x, &y);
-    for (i, line) in lines.iter().enumerate() {
-        chart.line(&format!("{} thin", series(i)), line);
+    for (i, stretches) in lines.iter().enumerate() {
+        stretches.iter().for_each(|stretch| chart.line(&format!("{} thin", series(i)), stretch));
+        for &point in stretches.iter().flatten() {
+            let title = format!("{} at {}: {}", rows[i].label, axis_time(point.0), (figure.show)(point.1));
+            // A stretch of one sample has no line.
+            let alone = stretches.iter().any(|stretch| stretch[..] == [point]);
+            let (class, radius) = if alone { (format!("dot c{}", i % 8), 2.4) } else { ("hit".into(), 5.0) };
+            if alone || rows.len() < 4 {
+                chart.dot(&class, point, radius, &title);
+            }
+        }
     }
     format!("<h3>{}</h3>\n{}", figure.title, chart.svg.finish(&format!("{} over time", figure.label)))
 }
@@ -217,6 +243,17 @@ mod tests {
         // Neighbours are joined within a row: 0 and 128, 64 alone; 64 and 8, 8 alone.
         assert_eq!(levels(&[0, 128, 64, 64, 8, 8], 3, 2, 128), "WWI4");
         assert_eq!(levels(&[0, 0], 2, 1, 0), "00");
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_no_sample_was_taken() {
+        let counters = vec![("free_blocks", vec![9, 8, 7, 6, 5, 4])];
+        let device = DeviceSamples { device: "d".into(), counters, maps: Vec::new() };
+        let mut samples = Samples::default();
+        samples.times = [0, 10, 20, 30, 900, 910].map(nandu_base::Span).to_vec();
+        samples.devices = vec![device];
+        let lines = line(&samples, &FIGURES[0]);
+        assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [4, 2], "{lines:?}");
     }
 
     #[test]

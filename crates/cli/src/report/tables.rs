@@ -10,7 +10,7 @@ use nandu_sim::RunResult;
 use nandu_sim::result::Latency;
 
 /// A table of escaped cells; the first `words` columns hold words, the others figures.
-pub(super) fn table(
+pub(crate) fn table(
     heads: &[&str],
     words: &[usize],
     rows: impl IntoIterator<Item = (bool, Vec<String>)>,
@@ -31,29 +31,57 @@ pub(super) fn table(
     out + "</table></div>\n"
 }
 
-/// The race in one table.
+/// The race in one table; a single row has no verdict.
 pub fn summary(rows: &[Row]) -> String {
-    let heads =
-        ["stack", "verdict", "mean", "p50", "p99", "p99.9", "max", "IOPS", "WAF", "erases", "busy", "drives"];
+    let heads = [
+        "stack",
+        "verdict",
+        "state",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "read p99",
+        "write p99",
+        "IOPS",
+        "WAF",
+        "erases",
+        "busy",
+        "drives",
+    ];
+    let of = |l: &Latency| if l.requests > 0 { time(l.p99_ns) } else { "-".into() };
     let body = rows.iter().map(|row| {
         let (r, l) = (&row.result, &row.result.all);
-        let cells = vec![
+        let mut cells = vec![
             row.label.clone(),
             row.verdict.clone(),
+            r.state.name().into(),
             time(l.mean_ns),
             time(l.p50_ns),
             time(l.p99_ns),
             time(l.p99_9_ns),
             time(l.max_ns),
+            of(&r.reads),
+            of(&r.writes),
             count(r.iops),
             r.waf_thousandths.map_or_else(|| "-".into(), thousandths),
             if verdict::has_flash(r) { count(verdict::erases(r)) } else { "-".into() },
             verdict::busy_words(r),
             r.provenance.precondition.clone(),
         ];
+        if rows.len() == 1 {
+            cells.remove(1);
+        }
         (row.best, cells)
     });
-    table(&heads, &[0, 1, 11], body)
+    match rows.len() {
+        1 => {
+            let heads: Vec<&str> = heads.into_iter().filter(|head| *head != "verdict").collect();
+            table(&heads, &[0, 1, 13], body)
+        }
+        _ => table(&heads, &[0, 1, 2, 14], body),
+    }
 }
 
 /// Everything about one stack, folded away.

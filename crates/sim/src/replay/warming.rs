@@ -32,6 +32,11 @@ impl Warming {
         }
     }
 
+    /// Every workload counts, in a measurement that began at `begun`.
+    pub fn over(begun: Instant) -> Warming {
+        Warming { least: Vec::new(), warm_up: 0, begun: Some(begun), is_on: false }
+    }
+
     /// Workload `who`, which has sent `issued` requests, sends request `number`: whether the measurement begins with it.
     #[cold]
     pub fn ends<S: Host>(&mut self, engine: &mut Engine<S>, who: usize, issued: u64, number: u64) -> bool {

@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::replay::{Host, Progress, number_of, source_of};
 use crate::result::RunResult;
 use crate::run::{RunError, RunOptions, run_with};
+use crate::steady::State;
 use nandu_base::{
     ByteLen, ByteOffset, Content, Deal, ErrorKind, Flags, Instant, Op, Payload, PayloadPool, Request, SECTOR,
     Span, Stamp, TenantId, Violation,
@@ -108,6 +109,10 @@ impl Host for Verified {
 
     fn count_from(&mut self, source: usize, first: u64) {
         self.metrics.count_from(source, first);
+    }
+
+    fn state(&self, open_loop: bool) -> Option<State> {
+        self.metrics.state(open_loop)
     }
 
     fn checked(&mut self, result: Result<(), Violation>) {

@@ -21,6 +21,7 @@ const KEYS: [&str; 16] = [
     "cap",
     "warm_up",
     "repeat",
+    "extend",
     "limit",
     "trace_format",
     "columns",
@@ -99,6 +100,7 @@ impl Load {
             }),
         );
         put("repeat", a.repeat.map(|n| n.to_string()));
+        put("extend", a.extend.map(|n| n.to_string()));
         put("limit", a.limit.map(|n| n.to_string()));
         put("trace-format", a.trace_format.clone());
         put("columns", a.columns.as_ref().map(ToString::to_string));
@@ -166,6 +168,7 @@ fn over(file: LoadArgs, own: &LoadArgs) -> LoadArgs {
         fit: all.fit.or(file.fit),
         warm_up: all.warm_up.or(file.warm_up),
         repeat: all.repeat.or(file.repeat),
+        extend: all.extend.or(file.extend),
         limit: all.limit.or(file.limit),
         export: all.export.or(file.export),
         bad_lines: if own.bad_lines == Default::default() { file.bad_lines } else { own.bad_lines },

@@ -11,7 +11,7 @@ use crate::format::{count, plural, size};
 use crate::open::{text as stack_text, with_sets};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{Common, on_room, requests_of};
+use crate::plan::{Common, Made, extended, on_room, requests_of};
 use crate::report::front;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -19,7 +19,8 @@ use load::Load;
 use nandu_base::Registry;
 use nandu_base::registry::nearest;
 use nandu_sim::run::precondition_name;
-use nandu_sim::{RunOptions, RunWorkload};
+use nandu_sim::steady::State;
+use nandu_sim::{Extension, RunOptions, RunWorkload};
 use nandu_stack::{StackFile, builtin};
 use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
@@ -101,6 +102,7 @@ fn sweep_file(args: &SweepArgs) -> Result<(SweepFile, String, PathBuf), Failure>
     file.search = args.search.clone().or(file.search);
     file.skip_impossible |= args.skip_impossible;
     file.allow_saturated |= args.allow_saturated;
+    file.allow_unsteady |= args.allow_unsteady;
     let beside = folder.join(&file.stack);
     if is_sweep && beside.is_file() {
         file.stack = beside.display().to_string();
@@ -169,20 +171,22 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     };
     let common = Common { seed: load.seed, precondition: load.precondition, talk };
     let point = (sweep.space.len() > 1).then(|| sweep.space.label(smallest));
-    let workload = on_room(&trace, &load.args, common, room, point.as_deref())?;
+    let Made { workload, renew } = on_room(&trace, &load.args, common, room, point.as_deref())?;
     let total = requests_of(&workload);
     let warm_up = load.args.warm_up.map_or(0, |w| w.requests(total));
     if warm_up >= total {
         let message = format!("a warm-up of {warm_up} requests leaves nothing to measure: there are {total}");
         return Err(Failure::input(message));
     }
-    let options = RunOptions {
+    let mut options = RunOptions {
         workloads: vec![workload],
+        extension: Extension { renew: vec![renew], ..Extension::NONE },
         seed: load.seed,
         precondition: load.precondition,
         warm_up,
         stack_name: asked.stack.clone(),
     };
+    extended(&mut options, load.args.extend);
     let shard = args.shard.unwrap_or(Shard::WHOLE);
     Ok(Prepared { name, file, registry, sweep, survey, search, load, options, shard, threads })
 }
@@ -296,7 +300,8 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
             RunWorkload { export, trace: Arc::new(trace), passes: 1, ..w.clone() }
         };
         let workloads = prepared.options.workloads.iter().map(short).collect();
-        let options = RunOptions { workloads, warm_up: 0, ..prepared.options.clone() };
+        let extension = Extension::NONE;
+        let options = RunOptions { workloads, warm_up: 0, extension, ..prepared.options.clone() };
         let start = Instant::now();
         nandu_sim::run(&stack, &options, |_| ())?;
         took.push(start.elapsed().as_secs_f64());
@@ -407,6 +412,15 @@ fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
     if unworn > 0 {
         let points = plural(unworn as u64, "point");
         talk.warning(format!("{points} erased nothing in some flash: such a lifetime meets any bound and says little; see --repeat"));
+    }
+    let unsteady = outcome.rows.iter().filter(|r| r.state == State::NotSteady).count();
+    if unsteady > 0 {
+        let points = plural(unsteady as u64, "point");
+        let count = if prepared.sweep.allow_unsteady { "" } else { " and do not count" };
+        talk.warning(format!(
+            "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts; \
+             --allow-unsteady lets them count"
+        ));
     }
     let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
     if saturated > 0 {

@@ -2,6 +2,7 @@
 
 use crate::format::{bandwidth, count, energy, plural, power, size, thousandths, three, time};
 use crate::table::Table;
+use nandu_sim::steady::State;
 use nandu_sweep::metric::{Figure, Kind, Metric};
 use nandu_sweep::outcome::Row;
 use nandu_sweep::{Outcome, Sweep};
@@ -41,6 +42,9 @@ pub fn misses(sweep: &Sweep, row: &Row) -> Vec<String> {
     if !row.kept_up && !sweep.allow_saturated {
         out.push("saturated".into());
     }
+    if row.state == State::NotSteady && !sweep.allow_unsteady {
+        out.push("not steady".into());
+    }
     out
 }
 
@@ -66,12 +70,12 @@ pub fn verdict(sweep: &Sweep, outcome: &Outcome, row: &Row) -> String {
 pub fn table(sweep: &Sweep, outcome: &Outcome) -> Table {
     let axes: Vec<String> = outcome.axes.iter().map(|a| format!("<{a}")).collect();
     let heads = std::iter::once("point").chain(axes.iter().map(String::as_str));
-    let heads = heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["<verdict"]);
+    let heads = heads.chain(sweep.metrics.iter().map(|m| m.name.as_str())).chain(["<state", "<verdict"]);
     let mut table = Table::new(heads);
     for row in &outcome.rows {
         let figures = sweep.metrics.iter().zip(&row.figures).map(|(m, f)| figure(m.kind, *f));
         let cells = std::iter::once(row.point.to_string()).chain(row.steps.iter().cloned());
-        table.row(cells.chain(figures).chain([verdict(sweep, outcome, row)]));
+        table.row(cells.chain(figures).chain([row.state.name().into(), verdict(sweep, outcome, row)]));
     }
     table
 }

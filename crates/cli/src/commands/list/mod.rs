@@ -1,4 +1,6 @@
-//! `nandu list`: what there is, read from the registries.
+//! `nandu list`: what there is, read from the registries; [`options`] has the options of one machine or policy.
+
+mod options;
 
 use crate::args::{ListArgs, Listed};
 use crate::failure::Failure;
@@ -7,6 +9,8 @@ use crate::open::BUILTIN;
 use crate::output;
 use crate::source::plain;
 use crate::table::Table;
+use clap::ValueEnum;
+use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::{Stack, builtin};
@@ -28,10 +32,16 @@ const ALL: [Listed; 7] = [
 
 /// Prints one list, or all.
 pub fn list(args: &ListArgs) -> Result<(), Failure> {
-    let wanted: Vec<Listed> = match args.what {
+    let wanted: Vec<Listed> = match args.what.as_deref().map(asked).transpose()? {
         None => ALL.to_vec(),
-        Some(Listed::Traces) => vec![Listed::Generators, Listed::Formats],
-        Some(one) => vec![one],
+        Some(Asked::List(Listed::Traces)) => vec![Listed::Generators, Listed::Formats],
+        Some(Asked::List(one)) => vec![one],
+        Some(Asked::Options(name)) => {
+            return match args.json {
+                true => output::print_json(&options::as_json(&name)),
+                false => output::print(&options::as_text(&name)),
+            };
+        }
     };
     if args.json {
         let lists: Map<String, Value> = wanted.iter().map(|&w| (name(w).into(), as_json(w))).collect();
@@ -39,6 +49,28 @@ pub fn list(args: &ListArgs) -> Result<(), Failure> {
     }
     let texts: Vec<String> = wanted.iter().map(|&w| as_text(w, wanted.len() > 1)).collect();
     output::print(&texts.join("\n"))
+}
+
+/// What a name after `list` means.
+enum Asked {
+    List(Listed),
+    /// The options of a machine or policy.
+    Options(String),
+}
+
+fn asked(word: &str) -> Result<Asked, Failure> {
+    if let Ok(list) = Listed::from_str(word, true) {
+        return Ok(Asked::List(list));
+    }
+    let names = options::names();
+    if names.iter().any(|name| name == word) {
+        return Ok(Asked::Options(word.into()));
+    }
+    let lists: Vec<String> = Listed::value_variants().iter().map(|&list| name(list).to_string()).collect();
+    let near = nearest(word, names.iter().chain(&lists).map(String::as_str));
+    let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    Err(Failure::input(format!("there is no list, machine or policy `{word}`{hint}"))
+        .with_help(format!("lists: {}; machines: nandu list machines", lists.join(", "))))
 }
 
 fn name(what: Listed) -> &'static str {

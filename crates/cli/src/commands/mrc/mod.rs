@@ -1,4 +1,8 @@
 //! `nandu trace mrc`: curves of miss ratios, page by page, without a device.
+//!
+//! LRU takes one pass for all sizes ([`lru`]); the other policies are simulated for each size.
+
+mod lru;
 
 use crate::args::MrcArgs;
 use crate::failure::Failure;
@@ -14,7 +18,7 @@ use nandu_base::{ByteLen, Op, Ratio, SECTOR};
 use nandu_cache::page_sim::{Access, Lookup, PageCache, PageResult, simulate};
 use nandu_cache::replacement::{AdaptiveConfig, LineOf, ReplacementConfig};
 use nandu_trace::fit::{Fit, fit};
-use nandu_trace::pages::{PageSet, page_range};
+use nandu_trace::pages::{PageIndex, PageSet, page_range};
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::{Record, Trace};
 use serde::Serialize;
@@ -25,6 +29,8 @@ use std::str::FromStr;
 const BLOCK: u64 = 4096;
 /// Sizes of a curve when none are given.
 const SIZES: u32 = 20;
+/// Footprints up to this many blocks (4 TiB) have stack distances.
+const STACK_BLOCKS: u64 = 1 << 30;
 /// Devices up to this many blocks (16 TiB) are found by table, larger ones by hash.
 const FLAT_BLOCKS: u64 = 1 << 32;
 /// Blocks of a segment for the policies that need one.
@@ -98,8 +104,24 @@ struct Point {
     prefetched_blocks: u64,
     culled_blocks: u64,
     evicted_unused_blocks: u64,
-    list_operations: u64,
-    metadata_bytes: usize,
+    /// Of a cache that was simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_operations: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_bytes: Option<usize>,
+    /// Of a curve from a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled_accesses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_error: Option<f64>,
+}
+
+/// What one thread does at a time.
+enum Case<'a> {
+    /// All sizes at once.
+    Curve(&'a Policy),
+    /// One size.
+    One(&'a Policy, u64),
 }
 
 /// Prints the curve of each policy.
@@ -119,7 +141,8 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
     let name = trace.meta.source.clone();
     let (trace, _) =
         fit(trace, room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", args.trace)))?;
-    let (blocks, footprint) = extent(&trace);
+    let (blocks, index) = extent(&trace);
+    let footprint = index.len();
     if footprint == 0 {
         return Err(Failure::input(format!("{}: no request touches a page", args.trace)));
     }
@@ -128,23 +151,58 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         true => default_sizes(footprint),
         false => args.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
-    let cases: Vec<(&Policy, u64)> =
-        sizes.iter().flat_map(|&size| args.policy.iter().map(move |policy| (policy, size))).collect();
+    let is_lru = |policy: &Policy| matches!(policy.replacement, ReplacementConfig::Lru { .. });
+    let at_once = |policy: &Policy| is_lru(policy) && args.segment.is_none() && footprint <= STACK_BLOCKS;
+    if args.sample.is_some() && !args.policy.iter().any(at_once) {
+        return Err(Failure::input(
+            "--sample: only LRU is sampled, and not by segments; name it with --policy lru",
+        ));
+    }
+    let cases: Vec<Case<'_>> = args
+        .policy
+        .iter()
+        .flat_map(|policy| match at_once(policy) {
+            true => vec![Case::Curve(policy)],
+            false => sizes.iter().map(|&size| Case::One(policy, size)).collect(),
+        })
+        .collect();
     let lookup = match args.hashed || blocks > FLAT_BLOCKS {
         true => Lookup::Hashed,
         false => Lookup::Flat(blocks),
     };
     let records = &trace.records;
     let repeat = args.repeat;
-    let points = parallel::map(&cases, args.jobs.unwrap_or_else(parallel::cores), |&(policy, capacity)| {
-        let by_segment = policy.replacement.line() == LineOf::Segment;
-        let segment = if by_segment || args.segment.is_some() { segment } else { 1 };
-        let cache = PageCache { replacement: policy.replacement.clone(), capacity, segment, lookup };
-        let passes = (0..repeat).flat_map(|_| records.iter().copied().filter_map(access));
-        simulate(&cache, passes).map(|result| point(policy, &cache, &result))
+    let runs = || {
+        let met = records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty());
+        let run = |&r: &Record| {
+            let ((first, end), rank) = (page_range(r), index.rank(r));
+            (rank, rank + (end - first))
+        };
+        (0..repeat).flat_map(move |_| met.clone().map(run))
+    };
+    let done = parallel::map(&cases, args.jobs.unwrap_or_else(parallel::cores), |case| match *case {
+        Case::Curve(policy) => {
+            let curve = match args.sample {
+                Some(rate) => lru::sampled(&sizes, footprint, rate, runs()),
+                None => lru::exact(&sizes, footprint, runs()),
+            };
+            let curve = curve.expect("there are not too many blocks");
+            Ok((0..sizes.len()).map(|i| of_curve(policy, &curve, sizes[i], i, args.sample)).collect())
+        }
+        Case::One(policy, capacity) => {
+            let by_segment = policy.replacement.line() == LineOf::Segment;
+            let segment = if by_segment || args.segment.is_some() { segment } else { 1 };
+            let cache = PageCache { replacement: policy.replacement.clone(), capacity, segment, lookup };
+            let passes = (0..repeat).flat_map(|_| records.iter().copied().filter_map(access));
+            simulate(&cache, passes).map(|result| vec![point(policy, &cache, &result)])
+        }
     });
-    let points: Vec<Point> =
-        points.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
+    let done: Vec<Vec<Point>> =
+        done.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
+    let mut points: Vec<Point> = done.into_iter().flatten().collect();
+    // By size, and for each size in the order in which policies were named.
+    let place = |point: &Point| args.policy.iter().position(|policy| policy.name == point.policy);
+    points.sort_by_key(|point| (point.blocks, place(point)));
     if args.json {
         return output::print_json(&serde_json::json!({
             "schema": 1,
@@ -168,12 +226,12 @@ fn access(record: Record) -> Option<Access> {
     Some(Access { first, end, write })
 }
 
-/// Blocks of the device, and how many of them are met.
-fn extent(trace: &Trace) -> (u64, u64) {
+/// Blocks of the device, and those of them that are met.
+fn extent(trace: &Trace) -> (u64, PageIndex) {
     let mut set = PageSet::new();
     let met = || trace.records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write));
     met().for_each(|&r| set.add(r));
-    (met().map(|&r| page_range(r).1).max().unwrap_or(0), set.index().len())
+    (met().map(|&r| page_range(r).1).max().unwrap_or(0), set.index())
 }
 
 fn segment_blocks(segment: ByteLen) -> Result<u64, Failure> {
@@ -212,8 +270,33 @@ fn point(policy: &Policy, cache: &PageCache, result: &PageResult) -> Point {
         prefetched_blocks: tally.prefetched,
         culled_blocks: tally.culled,
         evicted_unused_blocks: tally.evicted_unused,
-        list_operations: tally.list_operations,
-        metadata_bytes: result.metadata_bytes,
+        list_operations: Some(tally.list_operations),
+        metadata_bytes: Some(result.metadata_bytes),
+        sampled_accesses: None,
+        standard_error: None,
+    }
+}
+
+/// The point of a curve at the size numbered `i`.
+fn of_curve(policy: &Policy, curve: &lru::Curve, blocks: u64, i: usize, sample: Option<Ratio>) -> Point {
+    let (ratio, error) = curve.ratios[i];
+    Point {
+        policy: policy.name.clone(),
+        blocks,
+        bytes: blocks * BLOCK,
+        segment_bytes: BLOCK,
+        accesses: curve.accesses,
+        cache_hits: curve.accesses - curve.misses[i],
+        prefetch_hits: 0,
+        misses: curve.misses[i],
+        miss_ratio: ratio,
+        prefetched_blocks: 0,
+        culled_blocks: 0,
+        evicted_unused_blocks: 0,
+        list_operations: None,
+        metadata_bytes: None,
+        sampled_accesses: sample.map(|_| curve.sampled),
+        standard_error: sample.map(|_| error),
     }
 }
 
@@ -223,12 +306,19 @@ fn text(args: &MrcArgs, sizes: &[u64], points: &[Point]) -> String {
     let mut table = Table::new(["blocks", "memory"].into_iter().chain(names));
     for (row, &blocks) in sizes.iter().enumerate() {
         let start = row * args.policy.len();
-        let ratios = points[start..start + args.policy.len()].iter().map(|p| format!("{:.4}", p.miss_ratio));
+        let ratios = points[start..start + args.policy.len()].iter().map(|p| match p.standard_error {
+            Some(error) => format!("{:.4} +- {error:.4}", p.miss_ratio),
+            None => format!("{:.4}", p.miss_ratio),
+        });
         table.row([count(blocks), size(blocks * BLOCK)].into_iter().chain(ratios));
     }
     let accesses = points.first().map_or(0, |p| p.accesses);
+    let sample = points.iter().find_map(|p| Some((p.sampled_accesses?, &p.policy)));
+    let sample = sample.map_or_else(String::new, |(sampled, policy)| {
+        format!("; {policy} from a sample of {} accesses, +- is the standard error", count(sampled))
+    });
     format!(
-        "{table}\nmiss ratios of {} accesses to blocks of 4 KiB, reads and writes alike\n",
+        "{table}\nmiss ratios of {} accesses to blocks of 4 KiB, reads and writes alike{sample}\n",
         count(accesses)
     )
 }

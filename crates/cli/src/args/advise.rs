@@ -1,0 +1,106 @@
+//! `nandu advise`: what can be typed.
+
+use super::ReadArgs;
+use super::values::{fit_parser, jobs, precondition, time_scale};
+use clap::Args;
+use nandu_base::units::{parse_size, parse_span};
+use nandu_base::{ByteLen, Precondition, Ratio, Span};
+use nandu_sweep::metric::Kind;
+use nandu_trace::fit::Fit;
+use std::path::PathBuf;
+
+pub(super) const ADVISE_EXAMPLES: &str = "\
+Examples:
+  nandu advise mixed-zipf --limit 20000 --gen space=128MiB --p99 20ms --life 0.001y --budget 3
+  nandu advise Financial1.spc.zst hm_0.csv.zst --p99 2ms --life 5y --cost prices.toml --out advice
+  nandu advise uniform --limit 4000 --p99 1s --stack small-ssd --axis device.ssd.planes=1,2
+
+Without --stack it chooses among drives, spare flash, map, cache, segments, SLC mode, scheduler and mirror; docs/advise.md says
+which. A search that was killed goes on where it was when it is started again with the same --out.
+
+Exit codes: 0 done, 1 a run failed, 2 the input was wrong, 3 nothing that was tried meets the bounds.";
+
+/// A lifetime: `5y`, `0.5 years`; thousandths of a year.
+fn life(text: &str) -> Result<u64, String> {
+    let number = text.trim().trim_end_matches("years").trim_end_matches("year").trim_end_matches('y');
+    Kind::Years.read(&format!("{} years", number.trim())).map_err(|_| "write years, for example 5y".into())
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    parse_span(text).map_err(|e| e.to_string())
+}
+
+fn size(text: &str) -> Result<ByteLen, String> {
+    parse_size(text).map_err(|e| e.to_string())
+}
+
+/// `nandu advise`.
+#[derive(Args, Debug)]
+pub struct AdviseArgs {
+    /// Trace files, or names of generators; what is advised has to serve each of them
+    #[arg(required = true, num_args = 1.., value_name = "FILE|NAME")]
+    pub traces: Vec<String>,
+    /// Longest 99th percentile of latency, for example 2ms
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub p99: Option<Span>,
+    /// Least lifetime of the flash, by its most worn block: 5y
+    #[arg(long, value_name = "YEARS", value_parser = life)]
+    pub life: Option<u64>,
+    /// A further bound, for example 'read_p99<=1 ms'; `nandu list figures` shows the figures
+    #[arg(long, value_name = "FIGURE<=LIMIT|FIGURE>=LIMIT")]
+    pub bound: Vec<String>,
+    /// Prices (TOML) in place of the rough ones that are built in
+    #[arg(long, value_name = "FILE.toml")]
+    pub cost: Option<PathBuf>,
+    /// Size of the drives [default: what the traces touch, and a tenth]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "stack")]
+    pub capacity: Option<ByteLen>,
+    /// Vary this stack by --axis, instead of the built-in choice
+    #[arg(long, value_name = "STACK", requires = "axis")]
+    pub stack: Option<String>,
+    /// With --stack: what varies, as for `nandu sweep`
+    #[arg(long, value_name = "PATH=VALUES", requires = "stack")]
+    pub axis: Vec<String>,
+    /// Work of the search in runs of all requests [default: a tenth of the variants, 24 to 60]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub budget: Option<u64>,
+    /// Measure every variant; for at most 512 of them
+    #[arg(long, conflicts_with = "budget")]
+    pub exhaustive: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub read: ReadArgs,
+    /// How traces are laid onto the drives [default: compact]
+    #[arg(long, value_name = "HOW", value_parser = fit_parser())]
+    pub fit: Option<Fit>,
+    /// Factor on the times between arrivals: 0.5 sends twice as fast
+    #[arg(long, value_name = "FACTOR", value_parser = time_scale, conflicts_with = "closed")]
+    pub time_scale: Option<Ratio>,
+    /// Keep N requests outstanding, whatever the arrival times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub closed: Option<u32>,
+    /// Have the load begin again up to N times while the stack is not steady, as for `nandu run`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub extend: Option<u32>,
+    /// State of every drive when a run begins, as for `nandu run` [default: aged]
+    #[arg(long, value_name = "STATE", value_parser = precondition)]
+    pub precondition: Option<Precondition>,
+    /// Print JSON with stable field names
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Folder of the journal: what is in it is not run again
+    #[arg(long, value_name = "FOLDER", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Write the winning stack file
+    #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
+    pub best: Option<PathBuf>,
+    /// Write a self-contained page
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Replace files that are there, also inputs and what Nandu did not write
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// Runs at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N", value_parser = jobs(), help_heading = "Output")]
+    pub jobs: Option<usize>,
+}

@@ -1,0 +1,309 @@
+//! `nandu diff`: two results as JSON, and what is different between them.
+//!
+//! Results of `run`, `compare`, `sweep` and `advise` are trees; leaves with the same path are held against each other. Members of a list are matched
+//! by their name (`label`, `name`, `settings`, the steps of a sweep's point), not by their place. What a run did over time, and its
+//! histogram, are left out. Figures come first that people ask for first; the others by how much they changed.
+
+use crate::args::DiffArgs;
+use crate::failure::Failure;
+use crate::format::{count, energy, plural, size, thousandths, time, times, words};
+use crate::output::{self, Kind};
+use crate::report::{page, svg::escape, tables};
+use crate::table::Table;
+use crate::talk::Talk;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Lists that are not compared.
+const LEFT_OUT: [&str; 8] =
+    ["windows", "histogram", "over_time", "rounds", "slowest", "charges", "path_total_ns", "schema"];
+/// What members of a list are known by.
+const NAMED_BY: [&str; 6] = ["label", "name", "settings", "state", "trace_hash", "bound"];
+/// Ends of paths that come first, in this order.
+const FIRST: [&str; 12] = [
+    "state",
+    "saturated",
+    "all.mean_ns",
+    "all.p99_ns",
+    "all.p99_9_ns",
+    "reads.p99_ns",
+    "writes.p99_ns",
+    "iops",
+    "bytes_per_second",
+    "waf_thousandths",
+    "first_block.years_thousandths",
+    "energy.total_nj",
+];
+/// Most rows that are shown without `--all`.
+const ROWS: usize = 30;
+
+/// A leaf.
+#[derive(Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Leaf {
+    Number(f64),
+    Word(String),
+}
+
+/// A leaf that both have, or one of them.
+#[derive(Serialize)]
+struct Change {
+    figure: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Leaf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Leaf>,
+    /// After over before; absent where that says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ratio: Option<f64>,
+}
+
+/// Compares two results.
+pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
+    let outputs: Vec<(&Path, Kind)> = args.out.report.iter().map(|p| (p.as_path(), Kind::Page)).collect();
+    output::allow(&outputs, &[&args.before, &args.after], args.out.force)?;
+    let (before, after) = (leaves(&args.before)?, leaves(&args.after)?);
+    let (mut origins, mut figures) = (Vec::new(), Vec::new());
+    let mut same = 0;
+    let paths: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for path in paths {
+        let (a, b) = (before.get(path), after.get(path));
+        if a == b {
+            same += 1;
+            continue;
+        }
+        let ratio = match (a, b) {
+            (Some(Leaf::Number(a)), Some(Leaf::Number(b))) if *a > 0.0 => Some(b / a),
+            _ => None,
+        };
+        if ratio.is_some_and(|r| (r - 1.0).abs() * 100.0 < args.above) {
+            same += 1;
+            continue;
+        }
+        let change = Change { figure: path.clone(), before: a.cloned(), after: b.cloned(), ratio };
+        let origin =
+            ["provenance", "load", "version", "sweep"].iter().any(|at| path.split('.').any(|p| p == *at));
+        if origin { origins.push(change) } else { figures.push(change) }
+    }
+    figures.sort_by(|a, b| rank(a).total_cmp(&rank(b)).then_with(|| a.figure.cmp(&b.figure)));
+    let total = figures.len();
+    if !args.all && !args.out.json {
+        figures.truncate(ROWS);
+    }
+    if args.out.json {
+        output::print_json(&serde_json::json!({
+            "schema": 1, "origins": origins, "figures": figures, "same": same,
+        }))?;
+    } else {
+        output::print(&text(&origins, &figures, (total, same)))?;
+    }
+    if let Some(path) = &args.out.report {
+        let page = page_of(args, &origins, &figures, (total, same));
+        output::write_file(path, |out| {
+            out.write_all(page.as_bytes()).map_err(|e| Failure::unwritable(path, &e))
+        })?;
+        talk.note(format!("report written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Where a change stands in the table: those of [`FIRST`], then by how much it is.
+fn rank(change: &Change) -> f64 {
+    let ends = |end: &str| change.figure == end || change.figure.ends_with(&format!(".{end}"));
+    if let Some(place) = FIRST.iter().position(|end| ends(end)) {
+        return place as f64 - 1e9;
+    }
+    match change.ratio {
+        Some(ratio) if ratio > 0.0 => -ratio.ln().abs(),
+        _ => -1e6,
+    }
+}
+
+fn leaves(path: &Path) -> Result<BTreeMap<String, Leaf>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::unreadable(path, &e))?;
+    let value: Value = serde_json::from_str(&text).map_err(|e| {
+        Failure::input(format!("{}: not JSON: {e}", path.display())).with_help(
+            "results are written by --json, for example nandu run STACK --trace TRACE --json > a.json",
+        )
+    })?;
+    if !value.is_object() && !value.is_array() {
+        return Err(Failure::input(format!("{}: a result is an object", path.display())));
+    }
+    let mut out = BTreeMap::new();
+    flatten(String::new(), &value, &mut out);
+    Ok(out)
+}
+
+fn flatten(path: String, value: &Value, out: &mut BTreeMap<String, Leaf>) {
+    let under = |key: &str| if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str())) {
+                flatten(under(key), value, out);
+            }
+        }
+        Value::Array(items) => {
+            let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+            for item in items {
+                let name = name(item);
+                let times = seen.entry(name.clone()).or_default();
+                *times += 1;
+                let name = if *times > 1 { format!("{name} #{times}") } else { name };
+                flatten(under(&name), item, out);
+            }
+        }
+        Value::Null => {}
+        Value::Number(n) => {
+            out.insert(path, Leaf::Number(n.as_f64().unwrap_or(0.0)));
+        }
+        Value::Bool(b) => {
+            out.insert(path, Leaf::Word(if *b { "yes" } else { "no" }.into()));
+        }
+        Value::String(text) => {
+            out.insert(path, Leaf::Word(text.clone()));
+        }
+    }
+}
+
+/// What a member of a list is called.
+fn name(item: &Value) -> String {
+    let of = |key: &str| item.get(key)?.as_str().map(str::to_string);
+    let steps = || {
+        let steps = item.get("steps")?.as_array()?;
+        Some(steps.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))
+    };
+    let named = NAMED_BY.iter().find_map(|key| of(key)).or_else(steps);
+    named.map_or_else(|| "item".into(), |name| name.replace('.', "_"))
+}
+
+/// A leaf in the unit that the last word of its path names.
+fn shown(path: &str, leaf: Option<&Leaf>) -> String {
+    match leaf {
+        None => "-".into(),
+        Some(Leaf::Word(word)) => word.clone(),
+        Some(Leaf::Number(n)) => {
+            let whole = n.round().max(0.0) as u64;
+            let ends = |end: &str| path.ends_with(end);
+            if n.fract() != 0.0 || *n < 0.0 {
+                format!("{n}")
+            } else if ends("_ns") || path.contains("path_mean_ns.") || path.contains("busy_ns.") {
+                time(whole)
+            } else if ends("_nj") || path.contains("_nj.") {
+                energy(whole)
+            } else if ends("years_thousandths") {
+                format!("{} years", thousandths(whole))
+            } else if ends("_thousandths") {
+                thousandths(whole)
+            } else if ends("bytes") || path.contains(".bytes.") {
+                size(whole)
+            } else {
+                count(whole)
+            }
+        }
+    }
+}
+
+fn factor(ratio: Option<f64>) -> String {
+    match ratio {
+        None => String::new(),
+        Some(ratio) if (0.5..2.0).contains(&ratio) => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        Some(0.0) => "gone".into(),
+        Some(ratio) if ratio < 1.0 => format!("{} less", times(1.0 / ratio)),
+        Some(ratio) => format!("{} more", times(ratio)),
+    }
+}
+
+fn cells(change: &Change) -> [String; 4] {
+    let of = |leaf: &Option<Leaf>| shown(&change.figure, leaf.as_ref());
+    let name = change.figure.trim_end_matches("_thousandths").trim_end_matches("_ns").trim_end_matches("_nj");
+    [words(name), of(&change.before), of(&change.after), factor(change.ratio)]
+}
+
+fn text(origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -> String {
+    let mut out = String::new();
+    if !origins.is_empty() {
+        let mut table = Table::new(["<where they come from", "<before", "<after"]);
+        for change in origins {
+            let [name, before, after, _] = cells(change);
+            table.row([name, before, after]);
+        }
+        out += &format!("{table}\n");
+    }
+    if figures.is_empty() {
+        return out + &format!("no figure differs; {} the same\n", plural(same as u64, "leaf"));
+    }
+    let mut table = Table::new(["<figure", "before", "after", "change"]);
+    figures.iter().for_each(|change| table.row(cells(change)));
+    out += &table.to_string();
+    let more = total - figures.len();
+    if more > 0 {
+        out += &format!("and {} more: --all\n", count(more as u64));
+    }
+    out + &format!("{} the same\n", plural(same as u64, "figure"))
+}
+
+fn page_of(args: &DiffArgs, origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -> String {
+    let title = format!("nandu diff {} {}", args.before.display(), args.after.display());
+    let rows = |changes: &[Change]| -> Vec<(bool, Vec<String>)> {
+        changes.iter().map(|change| (false, cells(change).to_vec())).collect()
+    };
+    let heads = ["figure", "before", "after", "change"];
+    let mut body = format!(
+        "<h1>{}</h1>\n<p class=\"lead\">{} differ, {} are the same</p>\n",
+        escape(&title),
+        plural(total as u64, "figure"),
+        count(same as u64)
+    );
+    for (heading, changes, words) in
+        [("Where they come from", origins, &[0, 1, 2][..]), ("Figures", figures, &[0])]
+    {
+        if !changes.is_empty() {
+            let table = tables::table(&heads, words, rows(changes));
+            body += &format!("<section>\n<h2>{heading}</h2>\n{table}</section>\n");
+        }
+    }
+    page::frame(&title, &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(value: Value) -> BTreeMap<String, Leaf> {
+        let mut out = BTreeMap::new();
+        flatten(String::new(), &value, &mut out);
+        out
+    }
+
+    #[test]
+    fn members_of_lists_are_matched_by_name() {
+        let a =
+            of(json!({ "stacks": [{ "label": "x", "n": 1 }, { "label": "y", "n": 2 }], "windows": [1, 2] }));
+        let b = of(json!({ "stacks": [{ "label": "y", "n": 2 }, { "label": "x", "n": 1 }] }));
+        assert!(a == b && a.len() == 4);
+        let rows = of(json!({ "rows": [{ "steps": ["0.1", "p"], "figures": [7] }] }));
+        assert!(rows.contains_key("rows.0_1 p.figures.item"), "{:?}", rows.keys());
+    }
+
+    #[test]
+    fn figures_have_units_and_the_asked_for_ones_come_first() {
+        assert_eq!(shown("all.p99_ns", Some(&Leaf::Number(1_500_000.0))), "1.50 ms");
+        assert_eq!(shown("waf_thousandths", Some(&Leaf::Number(1043.0))), "1.043");
+        assert_eq!(shown("x.bytes", Some(&Leaf::Number(4096.0))), "4 KiB");
+        assert_eq!(
+            [factor(Some(1.25)), factor(Some(3.0)), factor(Some(0.25)), factor(None)],
+            ["+25.0 %", "3.0x more", "4.0x less", ""]
+        );
+        let change = |figure: &str, ratio| Change {
+            figure: figure.into(),
+            before: None,
+            after: None,
+            ratio: Some(ratio),
+        };
+        assert!(rank(&change("all.p99_ns", 1.01)) < rank(&change("layers.ssd.counters.x", 50.0)));
+        assert!(rank(&change("a", 0.1)) < rank(&change("b", 2.0)));
+    }
+}

@@ -1,0 +1,220 @@
+//! `nandu list NAME`: the options of a machine or of a policy as a table, read from the schema of stack files.
+//!
+//! A row is an option with its type or values, its default, and the first sentence of what it is. Options of policies stand under the
+//! option that takes them, as `mapping.ram`, with the policies that have them.
+
+use crate::table::Table;
+use nandu_stack::builtin;
+use serde_json::{Value, json};
+
+/// Columns of the text of an option before it is cut.
+const WIDTH: usize = 60;
+
+/// One option.
+pub struct Described {
+    /// Its path below the device or policy.
+    key: String,
+    /// The policy that has it; empty when it is the machine's own.
+    of: String,
+    /// Its type, or the values it takes.
+    takes: String,
+    /// Its default; empty when there is none.
+    default: String,
+    /// What it is.
+    text: String,
+}
+
+/// Names of all machines and of all policies.
+pub fn names() -> Vec<String> {
+    let schema = nandu_stack::schema(&builtin());
+    let mut out: Vec<String> = builtin().kinds().iter().map(|kind| kind.name.to_string()).collect();
+    for (_, kind, _) in policies(&schema) {
+        if !out.contains(&kind) {
+            out.push(kind);
+        }
+    }
+    out
+}
+
+/// The policies: the definition they belong to, their name, and their branch of the schema.
+fn policies(schema: &Value) -> Vec<(String, String, &Value)> {
+    let definitions = schema["$defs"].as_object().into_iter().flatten();
+    let branches = definitions.flat_map(|(name, definition)| {
+        let all = definition["oneOf"].as_array().into_iter().flatten();
+        all.filter_map(move |branch| {
+            let kind = branch["properties"]["kind"]["const"].as_str()?;
+            Some((name.clone(), kind.to_string(), branch))
+        })
+    });
+    branches.collect()
+}
+
+/// What a name is: its heading and its options; several where machines or options share a name.
+pub fn of(name: &str) -> Vec<(String, Vec<Described>)> {
+    let schema = nandu_stack::schema(&builtin());
+    let mut out = Vec::new();
+    let machines = schema["properties"]["device"]["additionalProperties"]["oneOf"].as_array();
+    for branch in machines.into_iter().flatten() {
+        if branch["properties"]["kind"]["const"] == name {
+            let text = branch["description"].as_str().unwrap_or_default();
+            out.push((format!("machine {name}: {text}"), options(branch, &schema)));
+        }
+    }
+    for (definition, kind, branch) in policies(&schema) {
+        if kind == name {
+            let text = branch["description"].as_str().unwrap_or_default();
+            let place = definition.split('.').next().unwrap_or(&definition);
+            out.push((format!("{name}, a policy of {place}: {}", first(text)), options(branch, &schema)));
+        }
+    }
+    out
+}
+
+/// The options of one object of the schema, those of policies that it takes behind each.
+fn options(branch: &Value, schema: &Value) -> Vec<Described> {
+    let mut out = Vec::new();
+    for (key, value) in branch["properties"].as_object().into_iter().flatten() {
+        if key == "kind" && value.get("const").is_some() {
+            continue;
+        }
+        out.push(option(key, "", value, schema));
+        let Some(definition) = target(value, schema) else { continue };
+        let branches = definition["oneOf"].as_array().cloned().unwrap_or_else(|| vec![definition.clone()]);
+        for branch in branches {
+            let of = branch["properties"]["kind"]["const"].as_str().unwrap_or_default().to_string();
+            for (inner, value) in branch["properties"].as_object().into_iter().flatten() {
+                let path = format!("{key}.{inner}");
+                if value.get("const").is_some() {
+                    continue;
+                }
+                let known = out.iter_mut().find(|o: &&mut Described| o.key == path);
+                match known {
+                    Some(known) => known.of = format!("{}, {of}", known.of),
+                    None => out.push(option(&path, &of, value, schema)),
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The definition that a value refers to, if it does.
+fn target<'a>(value: &Value, schema: &'a Value) -> Option<&'a Value> {
+    let direct = value["$ref"].as_str();
+    let either = value["anyOf"].as_array().and_then(|all| all.iter().find_map(|v| v["$ref"].as_str()));
+    schema["$defs"].get(direct.or(either)?.strip_prefix("#/$defs/")?)
+}
+
+fn option(key: &str, of: &str, value: &Value, schema: &Value) -> Described {
+    let of_type = || target(value, schema).and_then(|t| t["description"].as_str()).unwrap_or_default();
+    let text = value["description"].as_str().unwrap_or_else(of_type);
+    Described {
+        key: key.into(),
+        of: of.into(),
+        takes: takes(value, schema),
+        default: match &value["default"] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or("table").to_string(),
+            other => other.to_string(),
+        },
+        text: first(text),
+    }
+}
+
+/// The type of a value, or the values it takes.
+fn takes(value: &Value, schema: &Value) -> String {
+    let named = |value: &Value| {
+        let reference = value["$ref"].as_str().or_else(|| {
+            value["anyOf"].as_array().and_then(|all| all.iter().find_map(|v| v["$ref"].as_str()))
+        });
+        reference.and_then(|r| r.rsplit('/').next().map(str::to_string))
+    };
+    if let Some(name) = named(value) {
+        let branches = schema["$defs"][&name]["oneOf"].as_array().cloned().unwrap_or_default();
+        let words = branches.iter().filter_map(|branch| {
+            branch["const"].as_str().or_else(|| branch["properties"]["kind"]["const"].as_str())
+        });
+        let words: Vec<String> = words.map(str::to_string).collect();
+        return match (words.is_empty(), name.contains('.')) {
+            (false, _) => words.join(" | "),
+            (true, true) => "table".into(),
+            (true, false) => name.to_lowercase(),
+        };
+    }
+    if let Some(words) = value["enum"].as_array() {
+        return words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | ");
+    }
+    let plain = match &value["type"] {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => {
+            let words = all.iter().filter_map(Value::as_str).filter(|t| *t != "null");
+            words.collect::<Vec<_>>().join(" or ")
+        }
+        _ => "value".into(),
+    };
+    match plain.as_str() {
+        "integer" => "number".into(),
+        "string" => "text".into(),
+        "boolean" => "true | false".into(),
+        "array" => "list".into(),
+        "object" => "table".into(),
+        _ => plain,
+    }
+}
+
+/// The first sentence of a description, on one line.
+fn first(text: &str) -> String {
+    let line = text.replace('\n', " ");
+    let end = line.find(". ").map_or(line.len(), |at| at);
+    line[..end].trim_end_matches('.').to_string()
+}
+
+/// As text.
+pub fn as_text(name: &str) -> String {
+    let shown = |(heading, options): (String, Vec<Described>)| {
+        if options.is_empty() {
+            return format!("{heading}\n\nno options\n");
+        }
+        let mut table = Table::new(["<option", "<takes", "<default", "<of", "<what it is"]);
+        for o in options {
+            let cut = |text: String, most: usize| match text.char_indices().nth(most) {
+                Some((at, _)) => format!("{}...", &text[..at]),
+                None => text,
+            };
+            table.row([o.key, cut(o.takes, 40), o.default, cut(o.of, 24), cut(o.text, WIDTH)]);
+        }
+        format!("{heading}\n\n{table}")
+    };
+    of(name).into_iter().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+/// As JSON, with whole texts.
+pub fn as_json(name: &str) -> Value {
+    let shown = |(heading, options): (String, Vec<Described>)| {
+        let options: Vec<Value> = options
+            .into_iter()
+            .map(|o| json!({ "option": o.key, "takes": o.takes, "default": o.default, "of": o.of, "summary": o.text }))
+            .collect();
+        json!({ "heading": heading, "options": options })
+    };
+    of(name).into_iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_and_policy_has_its_table() {
+        for name in names() {
+            assert!(!of(&name).is_empty(), "{name}");
+        }
+        let ssd = as_text("ssd");
+        for words in ["spare_factor", "mapping.ram", "page | dftl", "number", "Channels, 1 to 64"] {
+            assert!(ssd.contains(words), "{words}: {ssd}");
+        }
+        assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("ram"));
+        assert!(as_text("arc").starts_with("arc, a policy of cache"));
+    }
+}

@@ -1,0 +1,190 @@
+//! `nandu advise`: the search against measuring everything, resumption, several traces, and refusals. `nandu diff` on its results.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::{nandu, nandu_in};
+
+/// 64 variants of a small drive.
+const AXES: [&str; 8] = [
+    "--axis",
+    "device.ssd.spare_factor=0.08,0.12,0.2,0.3",
+    "--axis",
+    "device.ssd.channels=1,2,4,8",
+    "--axis",
+    "device.ssd.chips=1,2",
+    "--axis",
+    "device.ssd.planes=1,2",
+];
+
+const SMALL: &str = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\n\
+                     channels = 2\nchips = 2\nplanes = 2\ncapacity = \"128 MiB\"\nspare_factor = 0.15\n";
+
+fn json(folder: &std::path::Path, args: &[&str]) -> (Value, i32) {
+    let ran = nandu_in(folder, &[args, &["--json"]].concat());
+    let value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", ran.err));
+    (value, ran.code)
+}
+
+#[test]
+fn the_search_finds_what_measuring_everything_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("small.toml"), SMALL).expect("a stack");
+    fs::write(folder.path().join("prices.toml"), "mlc_gib = 100\nssd = 1\n").expect("prices");
+    for (trace, p99) in [("uniform", "40ms"), ("mixed-zipf", "12ms")] {
+        let base = [
+            "advise",
+            trace,
+            "--limit",
+            "1600",
+            "--gen",
+            "space=64MiB",
+            "--closed",
+            "4",
+            "--stack",
+            "small.toml",
+            "--cost",
+            "prices.toml",
+            "--extend",
+            "0",
+            "--p99",
+            p99,
+        ];
+        let base = [&base[..], &AXES].concat();
+        let (all, code) = json(folder.path(), &[&base[..], &["--exhaustive"]].concat());
+        let (some, other) = json(folder.path(), &[&base[..], &["--budget", "12"]].concat());
+        assert_eq!(
+            (code, &all["variants"]),
+            (other, &64.into()),
+            "{trace}: {} {}",
+            all["best"],
+            some["best"]
+        );
+        let of = |value: &Value, key: &str| value["best"][key].as_f64().expect("a number");
+        assert!(some["runs_thousandths"].as_u64() <= Some(12_000), "{}", some["runs_thousandths"]);
+        let (want, got) = (of(&all, "cost_thousandths"), of(&some, "cost_thousandths"));
+        let (worst, missed) = (of(&all, "missed_by_thousandths"), of(&some, "missed_by_thousandths"));
+        assert!(
+            got <= want * 1.02 && missed <= worst * 1.02,
+            "{trace}: {} and {}",
+            all["best"],
+            some["best"]
+        );
+    }
+}
+
+#[test]
+fn advice_is_for_all_traces_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("small.toml"), SMALL).expect("a stack");
+    let args = [
+        "advise",
+        "uniform",
+        "mixed-zipf",
+        "--limit",
+        "1200",
+        "--gen",
+        "space=64MiB",
+        "--closed",
+        "2",
+        "--stack",
+        "small.toml",
+        "--axis",
+        "device.ssd.spare_factor=0.2,0.3,0.4",
+        "--p99",
+        "500ms",
+        "--out",
+        "advice",
+        "--best",
+        "best.toml",
+        "--report",
+        "r.html",
+    ];
+    let ran = nandu_in(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for words in
+        ["wanted: p99<=500 ms", "best: spare_factor 0.2", "what binds: ", "next knob: ", "how sure: "]
+    {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    let again = nandu_in(folder.path(), &args);
+    assert!(again.out == ran.out && again.err.contains("runs known already"), "{}", again.err);
+    let page = fs::read_to_string(folder.path().join("r.html")).expect("a page");
+    assert!(page.contains("what binds") && !page.contains("<script"));
+    let best = fs::read_to_string(folder.path().join("best.toml")).expect("best.toml");
+    let line = best
+        .lines()
+        .find_map(|l| l.strip_prefix("#   nandu run THIS "))
+        .expect("a command")
+        .replace('\'', "");
+    let words: Vec<&str> = ["run", "best.toml"].into_iter().chain(line.split(' ')).collect();
+    assert_eq!(nandu_in(folder.path(), &words).code, 0, "{words:?}");
+    // What one trace asks of it is less than what both ask.
+    let (both, _) = json(folder.path(), &[&args[..15], &["--out", "advice"]].concat());
+    let (one, _) = json(folder.path(), &[&args[..2], &args[3..15], &["--out", "advice"]].concat());
+    assert!(one["best"]["p99_ns"].as_u64() <= both["best"]["p99_ns"].as_u64());
+    assert_eq!(both["traces"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
+    let args =
+        ["advise", "mixed-zipf", "--limit", "1500", "--gen", "space=32MiB", "--extend", "0", "--budget", "2"];
+    let good = nandu(&[&args[..], &["--p99", "10s"]].concat());
+    assert!(good.code == 0 && good.out.contains("best: drive "), "{}{}", good.out, good.err);
+    let none = nandu(&[&args[..], &["--p99", "1ns"]].concat());
+    assert!(none.code == 3 && none.out.contains("nothing meets the bounds; nearest: drive "), "{}", none.out);
+}
+
+#[test]
+fn what_is_wrong_is_refused() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["advise", "uniform"], "nothing is asked for"),
+        (&["advise", "uniform", "--p99", "soon"], "--p99"),
+        (&["advise", "uniform", "--p99", "1ms", "--cost", "nowhere.toml"], "nowhere.toml"),
+        (&["advise", "uniform", "--p99", "1ms", "--axis", "a=1"], "--stack"),
+        (&["advise", "unifrom", "--p99", "1ms"], "did you mean the generator `uniform`"),
+    ];
+    for (args, why) in cases {
+        let ran = nandu(args);
+        assert!(ran.code == 2 && ran.err.contains(why), "{args:?}: {} {}", ran.code, ran.err);
+    }
+    let many = nandu(&["advise", "uniform", "--limit", "100", "--p99", "1ms", "--exhaustive"]);
+    assert!(many.code == 2 && many.err.contains("at most 512"), "{}", many.err);
+}
+
+#[test]
+fn two_results_are_held_against_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, spare) in [("a.json", "0.1"), ("b.json", "0.3")] {
+        let set = format!("device.ssd.spare_factor={spare}");
+        let words = [
+            "run",
+            "small-ssd",
+            "--trace",
+            "uniform",
+            "--limit",
+            "2000",
+            "--closed",
+            "4",
+            "--json",
+            "--set",
+            &set,
+        ];
+        fs::write(folder.path().join(name), support::good(&words)).expect("a file");
+    }
+    let ran = nandu_in(folder.path(), &["diff", "a.json", "b.json", "--report", "d.html"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("stack hash") && ran.out.contains("figure"), "{}", ran.out);
+    assert!(fs::read_to_string(folder.path().join("d.html")).is_ok_and(|page| page.contains("<table>")));
+    let (all, _) = json(folder.path(), &["diff", "a.json", "b.json"]);
+    assert!(all["figures"].as_array().is_some_and(|f| !f.is_empty()), "{all}");
+    let same = nandu_in(folder.path(), &["diff", "a.json", "a.json"]);
+    assert!(same.out.starts_with("no figure differs"), "{}", same.out);
+    fs::write(folder.path().join("c.json"), "not JSON").expect("a file");
+    let bad = nandu_in(folder.path(), &["diff", "a.json", "c.json"]);
+    assert!(bad.code == 2 && bad.err.contains("c.json: not JSON"), "{}", bad.err);
+    let gone = nandu_in(folder.path(), &["diff", "a.json", "a.json", "--report", "b.json"]);
+    assert!(gone.code == 2, "a result is no page: {}", gone.err);
+}
