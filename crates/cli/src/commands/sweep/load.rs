@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Keys of the table: options of `nandu run` without their dashes.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "trace",
     "gen",
     "fit",
