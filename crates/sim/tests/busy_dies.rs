@@ -37,6 +37,7 @@ fn reads(mapping: &str, outstanding: u32) -> RunResult {
         seed: 1,
         precondition: Precondition::Filled,
         warm_up: 0,
+        extension: nandu_sim::Extension::NONE,
         stack_name: "test".into(),
     };
     run(&stack, &options, |_| {}).expect("the stack runs")
