@@ -9,4 +9,5 @@ pub mod mirror;
 pub mod parity;
 mod scrub;
 pub mod slice;
+mod stall;
 pub mod stripe;

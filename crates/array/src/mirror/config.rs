@@ -127,6 +127,10 @@ pub struct MirrorConfig {
     /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
     pub leg_depth: [u32; 2],
+    /// A leg that has not answered a request for this long is left out, if the other one can do without it, and taken back
+    /// when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
+    #[serde(default)]
+    pub request_timeout: Span,
 }
 
 pub(super) fn default_region() -> ByteLen {
@@ -294,6 +298,7 @@ impl MirrorConfig {
             lead: default_lead(),
             predeclare: default_predeclare(),
             leg_depth: [0; 2],
+            request_timeout: Span::ZERO,
         }
     }
 
@@ -346,6 +351,9 @@ impl MirrorConfig {
         }
         between("write_retries", u64::from(self.write_retries), 0, 16, "")?;
         scrub::check(self.scrub.every, self.scrub.rate)?;
+        if self.request_timeout != Span::ZERO {
+            between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
+        }
         between("predeclare", u64::from(self.predeclare), 0, 64, "")?;
         for depth in self.leg_depth {
             between("leg_depth", u64::from(depth), 0, 65_535, "")?;

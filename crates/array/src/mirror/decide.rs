@@ -40,6 +40,10 @@ pub enum Lacks {
     All,
 }
 
+/// What makes a leg that cannot be used one that is filled from the other. The other may say that it was one of a pair.
+const EMPTY_IT: &str = "empty the file (`truncate -s 0 FILE`, of a block device `blkdiscard -z FILE`) and start once with \
+                        create and alone";
+
 fn refused<T>(why: impl Into<String>, remedy: &str) -> Result<T, OpenError> {
     Err(OpenError::Refused { why: why.into(), remedy: remedy.into() })
 }
@@ -49,7 +53,7 @@ pub fn decide(found: &[Found; 2], names: &[String; 2], how: OpenHow) -> Result<S
     for (leg, name) in found.iter().zip(names) {
         if *leg == Found::Foreign {
             let why = format!("leg `{name}` holds something that is no leg of a mirror");
-            return refused(why, "name another device, or wipe its last 68 KiB when it may be overwritten");
+            return refused(why, &format!("name another device; or {EMPTY_IT}, if nothing in it is needed"));
         }
     }
     match (&found[0], &found[1]) {
@@ -145,7 +149,7 @@ fn split<T>(names: &[String; 2]) -> Result<T, OpenError> {
         "legs `{}` and `{}` each went on without the other (split brain), or one of them is an old copy",
         names[0], names[1]
     );
-    refused(why, "choose one, wipe the last 68 KiB of the other, and start with create")
+    refused(why, &format!("choose one; of the other one {EMPTY_IT}"))
 }
 
 /// The generation that two legs have in common, when neither has gone on without the other. A cut while a pair was

@@ -47,6 +47,7 @@ pub(super) struct Counts {
     pub(super) predeclared: u64,
     pub(super) swaps: u64,
     pub(super) depth_waits: [u64; 2],
+    pub(super) timeouts: [u64; 2],
 }
 
 impl Mirror {
@@ -90,6 +91,8 @@ impl Mirror {
             ("planned_swaps", c.swaps),
             ("leg_a_depth_waits", c.depth_waits[0]),
             ("leg_b_depth_waits", c.depth_waits[1]),
+            ("leg_a_timeouts", c.timeouts[0]),
+            ("leg_b_timeouts", c.timeouts[1]),
         ] {
             out.push(Counter { name, value });
         }

@@ -34,22 +34,28 @@ impl Hedges {
 }
 
 impl Mirror {
-    /// Whether reads of a leg have buffers of their own.
+    /// Whether late reads are sent to the other leg too.
     #[inline]
     pub(super) fn hedges(&self) -> bool {
         self.policy.hedge > Span::ZERO
     }
 
+    /// Whether reads of a leg have buffers of their own: some may come back when nobody waits for them any more.
+    #[inline]
+    fn has_stragglers(&self) -> bool {
+        self.hedges() || self.stalls.is_on()
+    }
+
     /// The buffer for a read of a leg; the request that gets it is its only holder after [`Mirror::sent_buffer`].
     pub(super) fn read_buffer(&self, to: Payload, len: u64, cx: &mut Cx<'_>) -> Payload {
-        match self.hedges() && !to.is_metadata() {
+        match self.has_stragglers() && !to.is_metadata() {
             true => cx.pool.allocate_unfilled(ByteLen(len)),
             false => to,
         }
     }
 
     pub(super) fn sent_buffer(&self, buffer: Payload, to: Payload, cx: &mut Cx<'_>) {
-        if self.hedges() && !to.is_metadata() {
+        if self.has_stragglers() && !to.is_metadata() {
             cx.pool.release(buffer);
         }
     }
@@ -58,7 +64,7 @@ impl Mirror {
     pub(super) fn take_buffer(&self, i: u32, id: ReqId, cx: &mut Cx<'_>) {
         let op = &self.ops[i as usize];
         let to = op.payload.slice(ByteLen(op.at - op.start));
-        if self.hedges() && !to.is_metadata() {
+        if self.has_stragglers() && !to.is_metadata() {
             let from = cx.requests[id].payload;
             cx.pool.copy(from, to, ByteLen(op.upto - op.at));
         }
@@ -131,7 +137,7 @@ impl Mirror {
     }
 
     /// The read goes on as another operation; what was asked ends as a straggler of this one.
-    fn read_anew(&mut self, i: u32, cx: &mut Cx<'_>) {
+    pub(super) fn read_anew(&mut self, i: u32, cx: &mut Cx<'_>) {
         let op = self.ops[i as usize];
         let anew = self.put(Operation { parts: [Part::None; 2], flying: 0, legs: 0, anew: true, ..op });
         let old = &mut self.ops[i as usize];

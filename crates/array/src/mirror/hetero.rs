@@ -341,6 +341,7 @@ impl HeteroConfig {
             lead: self.lead,
             predeclare: self.predeclare,
             leg_depth: self.leg_depth,
+            request_timeout: Span::ZERO, // `on_limit` and `hedge_after` are for legs that hang
         }
     }
 

@@ -254,6 +254,7 @@ impl Mirror {
             parent => cx.child(parent, draft),
         };
         self.legs[leg].in_flight += 1;
+        self.stalls.sent(cx);
         self.dispatch(leg, tag, id, cx);
     }
 
@@ -435,6 +436,7 @@ impl Mirror {
             cx.renew(id);
             cx.requests[id].offset = at;
             l.in_flight += 1;
+            self.stalls.sent(cx);
             cx.send(leg as u8, id);
             return;
         }

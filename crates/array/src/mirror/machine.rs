@@ -4,7 +4,7 @@ use super::figures::Counts;
 use super::leg::Place as Standing;
 use super::member::Proc;
 use super::region_map::D;
-use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, Tag, WAIT};
+use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
     Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
@@ -85,6 +85,7 @@ impl Machine for Mirror {
             HEDGE => self.hedge_timer(cx),
             SCRUB => self.scrub_timer(),
             EXPOSE => self.exposure_timer(),
+            STALL => self.stall_timer(cx),
             _ => self.resync_timer(),
         }
         self.advance(cx);

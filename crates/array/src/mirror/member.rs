@@ -9,7 +9,7 @@ use super::leg::Place;
 use super::op::{Kind, Part};
 use super::open::OpenStep;
 use super::region_map::{D, L};
-use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, RESYNC, SCRUB, WAIT};
+use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, RESYNC, SCRUB, STALL, WAIT};
 use nandu_base::{Content, Cx, DeviceEvent, ErrorKind, OpenError, OpenHow};
 
 /// The procedure under way.
@@ -259,10 +259,11 @@ impl Mirror {
         self.exposure.disarm();
         self.waits.forget();
         self.hedges.forget();
+        self.stalls.forget();
         self.scrub.forget();
         self.swap = None;
         self.ahead = super::ahead::Ahead::default();
-        for key in [WAIT, REST, EXPOSE, HEDGE, SCRUB] {
+        for key in [WAIT, REST, EXPOSE, HEDGE, SCRUB, STALL] {
             cx.cancel_wake(key);
         }
         self.stop_clear();

@@ -29,7 +29,7 @@
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
 //! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
+//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
 //! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
@@ -70,6 +70,7 @@ mod read;
 pub mod region_map;
 pub mod regions;
 mod scrub;
+mod stall;
 mod write;
 
 pub use config::{
@@ -78,6 +79,7 @@ pub use config::{
 pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
+use crate::stall::Stalls;
 use config::Planted;
 use delay::{Pace, Waits};
 use expose::Exposure;
@@ -112,6 +114,8 @@ const EXPOSE: TimerKey = TimerKey(4);
 const HEDGE: TimerKey = TimerKey(5);
 /// The timer of scrubs.
 const SCRUB: TimerKey = TimerKey(6);
+/// The timer of legs that hang.
+const STALL: TimerKey = TimerKey(7);
 
 /// What a child request of the mirror is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,6 +223,7 @@ pub struct Mirror {
     paces: [Pace; 2],
     waits: Waits,
     hedges: hedge::Hedges,
+    stalls: Stalls,
     /// Legs that do not know trims.
     no_trim: [bool; 2],
     /// Room that is used again: changes of pieces, and operations without any.
@@ -335,6 +340,7 @@ impl Mirror {
             paces: [Pace::new(), Pace::new()],
             waits: Waits::new(policy.quantile),
             hedges: hedge::Hedges::default(),
+            stalls: Stalls::new(config.request_timeout, STALL),
             no_trim: [false; 2],
             changes: Vec::new(),
             complete: Vec::new(),

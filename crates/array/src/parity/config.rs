@@ -121,6 +121,10 @@ pub struct ParityConfig {
     /// The comparison of all legs. Default: only by command, 32 MiB of each leg a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
+    /// A leg that has not answered a request for this long is left out, if the others can do without it, and taken back and
+    /// rebuilt when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
+    #[serde(default)]
+    pub request_timeout: Span,
 }
 
 fn default_level() -> u8 {
@@ -238,6 +242,7 @@ impl ParityConfig {
             write_retries: default_write_retries(),
             fresh: default_fresh(),
             scrub: ScrubConfig::default(),
+            request_timeout: Span::ZERO,
         }
     }
 
@@ -285,6 +290,9 @@ impl ParityConfig {
             return Err(BuildError::at("rebuild_rate", why));
         }
         scrub::check(self.scrub.every, self.scrub.rate)?;
+        if self.request_timeout != Span::ZERO {
+            between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
+        }
         between("write_retries", u64::from(self.write_retries), 0, 1, "")
     }
 }

@@ -54,7 +54,9 @@ impl Parity {
                 None if self.opening.slots[leg] == [Slot::Blank; 2] => blank |= 1 << leg,
                 None => {
                     let why = format!("`{name}` holds something else where the array keeps its records");
-                    return Err(refused(why, "clear the last 68 KiB of it if nothing there is needed"));
+                    let remedy = "if nothing in it is needed, empty the file (`truncate -s 0 FILE`, of a block device \
+                                  `blkdiscard -z FILE`) and start once with create";
+                    return Err(refused(why, remedy));
                 }
             }
         }

@@ -28,6 +28,7 @@ pub(super) struct Counts {
     pub(super) legs_lost: u64,
     pub(super) legs_taken_in: u64,
     pub(super) legs_refused: u64,
+    pub(super) timeouts: u64,
     pub(super) scrub: Scrubbed,
 }
 
@@ -68,6 +69,7 @@ impl Parity {
             ("legs_lost", c.legs_lost),
             ("legs_taken_in", c.legs_taken_in),
             ("legs_refused", c.legs_refused),
+            ("legs_timed_out", c.timeouts),
         ] {
             out.push(Counter { name, value });
         }

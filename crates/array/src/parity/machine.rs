@@ -1,8 +1,8 @@
 //! The array as a machine: what the driver calls.
 
 use super::figures::Counts;
-use super::piece::{Kind, Phase, Piece};
-use super::{NONE, Parity, Run, SCRUB, Tag, bits};
+use super::piece::{Answer, Kind, Phase, Piece};
+use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
     Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
@@ -24,7 +24,9 @@ impl Machine for Parity {
             (l.failed, l.lost, l.back, l.replaced) = (false, false, false, false);
         }
         cx.cancel_wake(SCRUB);
+        cx.cancel_wake(STALL);
         self.scrub.forget();
+        self.stalls.forget();
         self.start_open();
         self.advance(cx);
         cx.only_step()
@@ -53,15 +55,17 @@ impl Machine for Parity {
 
     fn child_done(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let (tag, leg, index) = Tag::of(cx.requests[id].cookie);
+        let answer = Answer::of(id, cx);
         self.legs[leg].in_flight -= 1;
         self.stir |= self.legs[leg].in_flight == 0 && self.run != Run::Running || !self.legs[leg].is_in();
         match tag {
-            Tag::Part => self.part_done(id, leg, index, cx),
-            Tag::Flush => self.flush_part_done(id, leg, index, cx),
-            Tag::Checkpoint => self.checkpoint_flushed(id, leg, cx),
-            Tag::SbWrite => self.superblock_written(id, leg, cx),
+            Tag::Part => self.part_done(answer, leg, index, cx),
+            Tag::Flush => self.flush_part_done(answer, leg, index, cx),
+            Tag::Checkpoint => self.checkpoint_flushed(answer.error, leg, cx),
+            Tag::SbWrite => self.superblock_written(answer.error, leg, cx),
             Tag::SbRead => self.superblock_read(id, leg, index, cx),
             Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
+            Tag::Straggler => {}
         }
         self.advance(cx);
         cx.only_step()
@@ -70,6 +74,7 @@ impl Machine for Parity {
     fn timer(&mut self, key: TimerKey, cx: &mut Cx<'_>) -> Step {
         match key {
             SCRUB => self.scrub.course.woke(),
+            STALL => self.stall_timer(cx),
             _ => self.rebuild.waits = false,
         }
         self.stir = true;

@@ -204,11 +204,11 @@ impl Parity {
         }
     }
 
-    pub(super) fn superblock_written(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
+    pub(super) fn superblock_written(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
         self.members.flying -= 1;
         self.stir = true;
-        if let Some(error) = cx.requests[id].error {
-            self.give_up(leg, error.kind, cx);
+        if let Some(kind) = error {
+            self.give_up(leg, kind, cx);
         }
         if self.members.flying == 0 {
             self.legs.iter_mut().for_each(|l| l.recorded = l.naming);
@@ -283,9 +283,8 @@ impl Parity {
         }
     }
 
-    pub(super) fn checkpoint_flushed(&mut self, id: ReqId, leg: usize, cx: &mut Cx<'_>) {
+    pub(super) fn checkpoint_flushed(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
         self.stir = true;
-        let error = cx.requests[id].error.map(|e| e.kind);
         if self.opening.is_flushing() {
             return self.opening_flushed(leg, error);
         }

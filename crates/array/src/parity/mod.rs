@@ -32,7 +32,7 @@
 //! it is written ([`lost`]). A write fails there as long as its parity needs what is lost and what cannot be read: one of all
 //! chunks of the row needs neither.
 //!
-//! **Upkeep.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]).
+//! **Upkeep.** Legs are compared by command or from time to time ([`scrub`]), and replaced by command ([`admin`]). One that hangs is left out ([`stall`]).
 //!
 //! **Not done.** Reads of what is left when two legs are lost. No bitmap of regions for "resync". With "resync" a
 //! rebuild stops at a sector that another leg cannot read, and tries again each second.
@@ -56,11 +56,13 @@ mod read;
 mod rebuild;
 mod replay;
 mod scrub;
+mod stall;
 mod write;
 
 pub use config::{Fresh, OnMismatch, PLANTS, ParityConfig, STORY_PLANTS, ScrubConfig, WriteHole, kind};
 
 use crate::locks::{Locks, Pass};
+use crate::stall::Stalls;
 use config::Planted;
 use figures::Counts;
 use journal::Journal;
@@ -77,6 +79,8 @@ pub const WINDOW: u32 = 64;
 const REBUILD: TimerKey = TimerKey(0);
 /// The timer of scrubs.
 const SCRUB: TimerKey = TimerKey(1);
+/// The timer of legs that hang.
+const STALL: TimerKey = TimerKey(2);
 
 /// What a child request of the array is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,10 +102,12 @@ enum Tag {
     Replay,
     /// A part of a journal entry is written to its place.
     Redo,
+    /// Whatever it was: nobody waits for it any more.
+    Straggler,
 }
 
 impl Tag {
-    const ALL: [Tag; 8] = [
+    const ALL: [Tag; 9] = [
         Tag::Part,
         Tag::Flush,
         Tag::Checkpoint,
@@ -110,6 +116,7 @@ impl Tag {
         Tag::Header,
         Tag::Replay,
         Tag::Redo,
+        Tag::Straggler,
     ];
 
     fn cookie(self, leg: usize, index: u32) -> u64 {
@@ -196,6 +203,7 @@ pub struct Parity {
     opening: open::Opening,
     rebuild: rebuild::Rebuild,
     scrub: scrub::Scrub,
+    stalls: Stalls,
     lost: lost::Lost,
     journal: Journal,
 
@@ -271,6 +279,7 @@ impl Parity {
             opening: open::Opening::default(),
             rebuild: rebuild::Rebuild::default(),
             scrub: scrub::Scrub::default(),
+            stalls: Stalls::new(config.request_timeout, STALL),
             journal: Journal::new(slots),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
@@ -320,6 +329,7 @@ impl Parity {
             parent => cx.child(parent, draft),
         };
         self.legs[leg].in_flight += 1;
+        self.stalls.sent(cx);
         cx.send(leg as u8, id);
     }
 

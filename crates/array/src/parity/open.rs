@@ -234,7 +234,7 @@ impl Parity {
             Tag::Header => layout.slot(index),
             Tag::Replay => ByteOffset(layout.slot(part().slot).0 + PAGE),
             Tag::Redo => ByteOffset(part().entry.start),
-            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::SbWrite => {
+            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::SbWrite | Tag::Straggler => {
                 unreachable!("no such request is tried again by a start")
             }
         }

@@ -55,6 +55,28 @@ pub(super) enum Phase {
     Place,
 }
 
+/// How a child request ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    /// The request; none when it hangs and was given up.
+    pub(super) id: ReqId,
+    pub(super) error: Option<ErrorKind>,
+}
+
+impl Answer {
+    /// Of a request that is back.
+    pub(super) fn of(id: ReqId, cx: &Cx<'_>) -> Answer {
+        Answer { id, error: cx.requests[id].error.map(|error| error.kind) }
+    }
+
+    /// `parent` waited for it until now.
+    pub(super) fn explain(self, parent: ReqId, cx: &mut Cx<'_>) {
+        if self.id != ReqId::NONE && parent != ReqId::NONE {
+            cx.absorb(parent, self.id);
+        }
+    }
+}
+
 /// A piece under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -319,15 +341,15 @@ impl Parity {
         self.try_finish(j, cx);
     }
 
-    pub(super) fn flush_part_done(&mut self, id: ReqId, leg: usize, j: u32, cx: &mut Cx<'_>) {
-        if let Some(error) = cx.requests[id].error {
-            self.give_up(leg, error.kind, cx);
+    pub(super) fn flush_part_done(&mut self, answer: Answer, leg: usize, j: u32, cx: &mut Cx<'_>) {
+        if let Some(kind) = answer.error {
+            self.give_up(leg, kind, cx);
         }
         let job = &mut self.jobs[j as usize];
         job.flying -= 1;
         let parent = job.id;
         if job.flying == 0 {
-            cx.absorb(parent, id);
+            answer.explain(parent, cx);
             if self.run == Run::Failed {
                 cx.requests[parent].fail(ErrorKind::Gone);
             }

@@ -7,7 +7,7 @@
 use super::piece::{Phase, Piece};
 use super::{Parity, Run, Tag, bits};
 use crate::locks::Claim;
-use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload};
+use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
 impl Parity {
     fn home(&self, i: u32) -> usize {
@@ -25,7 +25,10 @@ impl Parity {
         let leg = self.home(i);
         let p = self.pieces[i as usize];
         if self.run != Run::Failed && self.is_direct(&p) {
-            let payload = self.data(&p, p.first);
+            let payload = match self.has_buffer(&p) {
+                true => cx.pool.allocate_unfilled(p.len()),
+                false => self.data(&p, p.first),
+            };
             let job = &self.jobs[p.job as usize];
             let (parent, flags) = (job.id, job.flags);
             let (offset, len, cookie) = (ByteOffset(p.at), p.len(), Tag::Part.cookie(leg, i));
@@ -33,10 +36,26 @@ impl Parity {
             let p = &mut self.pieces[i as usize];
             (p.phase, p.flying, p.again, p.reads) = (Phase::Direct, 1, false, 1 << leg);
             self.send(leg, parent, draft, cx);
+            if self.has_buffer(&self.pieces[i as usize]) {
+                cx.pool.release(payload); // the request holds it
+            }
         } else if p.claims {
             self.ready.push_back(i);
         } else {
             self.claim(i, Claim::Read, cx);
+        }
+    }
+
+    /// Whether a direct read has a buffer of its own: it may come back when nobody waits for it any more.
+    fn has_buffer(&self, p: &Piece) -> bool {
+        self.stalls.is_on() && !self.data(p, p.first).is_metadata()
+    }
+
+    /// A direct read is back.
+    pub(super) fn take_buffer(&self, p: &Piece, id: ReqId, cx: &mut Cx<'_>) {
+        if self.has_buffer(p) {
+            let from = cx.requests[id].payload;
+            cx.pool.copy(from, self.data(p, p.first), p.len());
         }
     }
 

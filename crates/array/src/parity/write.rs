@@ -13,7 +13,7 @@
 //!    cannot fail any more, unless the array does: a start may find the entry whole.
 //! 4. *Answer.* When all legs have answered and the superblocks name those that did not take it.
 
-use super::piece::{Kind, Phase, Piece};
+use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, Tag, bits};
 use nandu_base::{ByteLen, ByteOffset, Cx, Draft, ErrorKind, Flags, Op, Payload, ReqId};
 
@@ -196,12 +196,12 @@ impl Parity {
     }
 
     /// A child request of a piece is back.
-    pub(super) fn part_done(&mut self, id: ReqId, leg: usize, i: u32, cx: &mut Cx<'_>) {
+    pub(super) fn part_done(&mut self, answer: Answer, leg: usize, i: u32, cx: &mut Cx<'_>) {
         let p = self.pieces[i as usize];
-        let error = cx.requests[id].error.map(|e| e.kind);
-        match (p.phase, error) {
+        match (p.phase, answer.error) {
+            (Phase::Direct, None) => self.take_buffer(&p, answer.id, cx),
             (Phase::Reading, None) => {
-                let payload = cx.requests[id].payload;
+                let payload = cx.requests[answer.id].payload;
                 cx.pool.xor(payload, p.sum, p.len());
                 self.pieces[i as usize].reads &= !(1 << leg);
             }
@@ -232,9 +232,7 @@ impl Parity {
         let p = &mut self.pieces[i as usize];
         p.flying -= 1;
         if p.flying == 0 {
-            if parent != ReqId::NONE {
-                cx.absorb(parent, id);
-            }
+            answer.explain(parent, cx);
             self.phase_done(i, cx);
         }
     }

@@ -3,7 +3,7 @@
 use crate::scenarios::{PLAIN, made, ok, quiet, refusal, superblock, until_pair, written};
 use crate::world::{A, B, Setup};
 use nandu_array::mirror::ReadPolicy;
-use nandu_base::{ByteLen, ErrorKind, Op};
+use nandu_base::{ByteLen, ErrorKind, Op, Span};
 
 #[test]
 fn what_one_leg_cannot_return_comes_from_the_other_and_is_repaired() {
@@ -187,4 +187,76 @@ fn records_that_cannot_be_read_are_not_guessed() {
     w.run(300);
     quiet(&mut w);
     assert_eq!(w.counter("resync_bytes"), 256 << 10);
+}
+
+#[test]
+fn a_leg_that_hangs_is_left_out_after_the_timeout_and_comes_back_by_itself() {
+    for leg in [A, B] {
+        let mut setup = Setup::small(28);
+        setup.config.request_timeout = Span::from_ms(2);
+        setup.config.read = ReadPolicy::RoundRobin;
+        let mut w = made(setup);
+        written(&mut w, 0, 100);
+        w.freeze(leg, Span::from_ms(40));
+        let before = w.now;
+        let jobs = [w.write(0, 8), w.read(40, 8), w.read(60, 8), w.flush()];
+        w.wait(&jobs);
+        assert!(jobs.iter().all(|&job| w.is_ok(job)));
+        let took = w.now.since(before);
+        assert!(took >= Span::from_ms(2) && took <= Span::from_us(2600), "{took}");
+        assert_eq!(["leg_a_timeouts", "leg_b_timeouts"].map(|c| w.counter(c))[leg], 1);
+        // The other one serves alone: nothing waits any more.
+        let before = w.now;
+        written(&mut w, 8, 20);
+        let r = w.read(0, 100);
+        w.wait(&[r]);
+        assert!(w.is_ok(r) && w.now.since(before) < Span::from_ms(1) && !w.is_pair());
+        // What the leg still answers comes too late for everybody, and then it is taken back.
+        until_pair(&mut w);
+        quiet(&mut w);
+        assert_eq!(w.wrong, None);
+        w.check_buffers();
+    }
+}
+
+#[test]
+fn without_a_timeout_a_leg_that_hangs_is_waited_for() {
+    let mut w = made(Setup::small(29));
+    w.freeze(B, Span::from_ms(40));
+    let before = w.now;
+    written(&mut w, 0, 8);
+    assert!(w.now.since(before) >= Span::from_ms(39) && w.is_pair());
+}
+
+#[test]
+fn legs_that_hang_are_waited_for_where_one_is_needed_or_both_are_late() {
+    let mut setup = Setup::small(30);
+    setup.config.request_timeout = Span::from_ms(2);
+    let mut w = made(setup.clone());
+    written(&mut w, 0, 100);
+    w.lose(B);
+    written(&mut w, 0, 8);
+    w.freeze(A, Span::from_ms(20));
+    written(&mut w, 0, 8);
+    assert_eq!((w.counter("leg_a_timeouts"), w.counter("leg_a_is_member")), (0, 1));
+    w.back(B);
+    until_pair(&mut w);
+    let mut w = made(setup);
+    written(&mut w, 0, 100);
+    w.freeze(A, Span::from_ms(20));
+    w.freeze(B, Span::from_ms(20));
+    written(&mut w, 0, 8);
+    assert_eq!((w.counter("leg_a_timeouts"), w.counter("leg_b_timeouts"), w.is_pair()), (0, 0, true));
+}
+
+/// A slow leg was left out while the set was made, which failed (verify, mirror, seed 10).
+#[test]
+fn a_new_mirror_waits_for_both_legs() {
+    let mut setup = Setup::small(31);
+    setup.config.request_timeout = Span::from_ms(1);
+    (setup.soiled, setup.config.fresh) = (true, nandu_array::mirror::Fresh::Copy);
+    setup.slow = 10_000; // up to 10 ms for each request
+    let mut w = made(setup);
+    until_pair(&mut w);
+    assert_eq!(w.wrong, None);
 }

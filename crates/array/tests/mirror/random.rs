@@ -352,6 +352,21 @@ fn random_lives_end_well() {
     }
 }
 
+/// Legs that hang for up to 20 ms, with a patience of one or three.
+#[test]
+fn random_lives_with_a_timeout_end_well() {
+    let mut figures = BTreeMap::new();
+    for seed in seeds(60) {
+        let mut setup = setup(seed);
+        setup.config.request_timeout = Span::from_ms(1 + 2 * (seed & 1));
+        if let Err(wrong) = live_and_count(setup, ALL, 150, &mut figures) {
+            panic!("with a timeout, seed {seed} (NANDU_MIRROR_SEED={seed} NANDU_MIRROR_SEEDS=1): {wrong}");
+        }
+    }
+    let timeouts = ["leg_a_timeouts", "leg_b_timeouts"].map(|name| figures.get(name).copied().unwrap_or(0));
+    assert!(timeouts.iter().all(|&n| n > 0) || seeds(60).count() < 60, "{timeouts:?}");
+}
+
 #[test]
 fn random_hetero_lives_end_well() {
     let mut figures = BTreeMap::new();

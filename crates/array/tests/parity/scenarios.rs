@@ -2,7 +2,7 @@
 
 use crate::world::{Setup, World};
 use nandu_array::parity::{Fresh, WriteHole};
-use nandu_base::{ByteLen, ErrorKind, OpenHow};
+use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
 
@@ -380,4 +380,50 @@ fn a_lost_sector_is_made_once_the_other_leg_reads_again() {
     }
     w.check_parity();
     assert_eq!(w.wrong, None);
+}
+
+#[test]
+fn a_leg_that_hangs_is_left_out_after_the_timeout_and_comes_back_by_itself() {
+    for write_hole in [WriteHole::Journal, WriteHole::Resync] {
+        for leg in 0..3 {
+            let mut w = world(|s| {
+                s.config.write_hole = write_hole;
+                s.config.request_timeout = Span::from_ms(2);
+            });
+            let a = w.write(0, 200);
+            done(&mut w, a);
+            w.run(100_000);
+            w.freeze(leg, Span::from_ms(40));
+            let before = w.now;
+            let jobs = [w.write(0, 8), w.read(40, 60), w.write(300, 40), w.flush()];
+            w.wait(&jobs);
+            assert!(jobs.iter().all(|&job| w.is_ok(job)));
+            let took = w.now.since(before);
+            assert!(took >= Span::from_ms(2) && took <= Span::from_us(2600), "{took}");
+            assert_eq!(figures(&w, &["legs_timed_out", "legs_missing"]), [1, 1]);
+            let before = w.now;
+            let jobs = [w.write(8, 40), w.read(0, 200)];
+            w.wait(&jobs);
+            assert!(jobs.iter().all(|&job| w.is_ok(job)) && w.now.since(before) < Span::from_ms(1));
+            // What the leg still answers comes too late for everybody, and then it is rebuilt.
+            w.run(400_000);
+            assert_eq!(figures(&w, &["legs_timed_out", "legs_missing", "bytes_to_rebuild"]), [1, 0, 0]);
+            w.check_parity();
+            assert_eq!(w.wrong, None);
+            w.check_buffers();
+        }
+    }
+}
+
+#[test]
+fn a_leg_that_hangs_and_is_needed_is_waited_for() {
+    let mut w = world(|s| s.config.request_timeout = Span::from_ms(2));
+    let a = w.write(0, 200);
+    done(&mut w, a);
+    w.lose(2);
+    w.freeze(0, Span::from_ms(20));
+    let (before, a) = (w.now, w.write(0, 100));
+    done(&mut w, a);
+    assert!(w.now.since(before) >= Span::from_ms(19));
+    assert_eq!(figures(&w, &["legs_timed_out", "legs_missing"]), [0, 1]);
 }

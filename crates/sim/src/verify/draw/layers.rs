@@ -326,6 +326,9 @@ impl Draft<'_> {
         let depth = *own.pick(&["[0, 0]", "[0, 0]", "[1, 1]", "[8, 2]"]);
         self.put("leg_depth", depth);
         self.scrub(&mut own, "leader");
+        if !self.hetero {
+            self.timeout(&mut own);
+        }
     }
 
     /// Now and then an array is scrubbed from time to time, and the side `wins` where it differs.
@@ -404,6 +407,15 @@ impl Draft<'_> {
         self.put_text("fresh", fresh);
         let mut own = self.own();
         self.scrub(&mut own, "data");
+        if may_fail {
+            self.timeout(&mut own);
+        }
         name
+    }
+
+    /// Now and then a leg that hangs is given up: a frozen one often, a slow one now and then.
+    fn timeout(&mut self, own: &mut Rng) {
+        let timeout = *own.pick(&[0, 0, 3, 30]);
+        self.put_text("request_timeout", format!("{timeout} ms"));
     }
 }
