@@ -164,13 +164,14 @@ pub struct PayloadPool {
     living: usize,
 }
 
-/// Bytes of unused buffers that are kept for the next request. A server's memory is bounded by this and by what its
-/// requests in flight hold.
-const IDLE_MAX: usize = 64 << 20;
 /// Free buffers that are looked at for one that fits.
 const LOOK_AT: usize = 16;
 
 impl PayloadPool {
+    /// Bytes of unused buffers that are kept for the next request. A server's memory is bounded by this and by what its
+    /// requests in flight hold.
+    pub const IDLE_MAX: usize = 64 << 20;
+
     /// An empty pool whose user payloads hold `content`.
     pub fn new(content: Content) -> PayloadPool {
         PayloadPool {
@@ -326,7 +327,7 @@ impl PayloadPool {
             match &mut buffer.store {
                 Store::Stamps(_) => self.free_stamps.push(index),
                 Store::Bytes(bytes) => {
-                    if self.idle + bytes.len() > IDLE_MAX {
+                    if self.idle + bytes.len() > PayloadPool::IDLE_MAX {
                         *bytes = Arc::new(ByteBuf::zeroed(0));
                     }
                     self.idle += bytes.len();

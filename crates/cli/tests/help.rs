@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 21] = [
+const COMMANDS: [&[&str]; 23] = [
     &[],
     &["demo"],
     &["run"],
@@ -19,6 +19,8 @@ const COMMANDS: [&[&str]; 21] = [
     &["reproduce"],
     &["probe"],
     &["serve"],
+    &["ctl"],
+    &["stop"],
     &["list"],
     &["check"],
     &["schema"],
@@ -78,7 +80,7 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 12] = [
+const NOT_RUN: [&str; 14] = [
     "nandu verify",
     "my.toml",
     "a.toml",
@@ -87,6 +89,8 @@ const NOT_RUN: [&str; 12] = [
     "WebSearch1",
     "hm_0.csv",
     "nandu serve",
+    "nandu ctl",
+    "nandu stop",
     "completions bash >",
     "schema >",
     "nandu demo",

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut options = ServeOptions { unix: Some(PathBuf::from(socket)), ..ServeOptions::new(stack) };
+    let mut options = ServeOptions { unix: vec![PathBuf::from(socket)], ..ServeOptions::new(stack) };
     for word in args {
         match word.as_str() {
             "create" => options.create = true,

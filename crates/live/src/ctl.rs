@@ -17,6 +17,7 @@
 //! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `tenant_slots` | when it holds, power cuts included: its number |
 //! | `tenant resize DEVICE NUMBER size=SIZE` | it has so much space from here on; what lay behind is gone | as `tenant add` |
 //! | `tenant remove DEVICE NUMBER` | it goes with all it had | as `tenant add` |
+//! | `stop` | the server ends, as on SIGTERM | at once, and once more, with `closed`, when everything is durable |
 //!
 //! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file still names the
 //! old file: put the new one there before the next start.
@@ -40,6 +41,8 @@ pub const LINE_MAX: usize = 4096;
 pub enum Command {
     /// Tell how everything stands.
     Status,
+    /// End, as on SIGTERM.
+    Stop,
     /// Give a leg up; `true`: also one that is needed.
     Fail(String, bool),
     /// Take a leg back.
@@ -169,7 +172,7 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is no command; use `status`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
+        "`{line}` is no command; use `status`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
          `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
@@ -189,6 +192,7 @@ impl FromStr for Command {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["status"] => Ok(Command::Status),
+            ["stop"] => Ok(Command::Stop),
             ["fail", leg] => Ok(Command::Fail(leg.into(), false)),
             ["fail", leg, "anyway"] => Ok(Command::Fail(leg.into(), true)),
             ["add", leg] => Ok(Command::Add(leg.into())),
@@ -233,6 +237,7 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Command::Status => f.write_str("status"),
+            Command::Stop => f.write_str("stop"),
             Command::Fail(leg, false) => write!(f, "fail {leg}"),
             Command::Fail(leg, true) => write!(f, "fail {leg} anyway"),
             Command::Add(leg) => write!(f, "add {leg}"),
@@ -280,17 +285,66 @@ pub enum CtlError {
 /// # Errors
 /// Nobody listens, or the command was refused.
 pub fn send(socket: &Path, command: &Command) -> Result<Value, CtlError> {
-    let connect = |error| CtlError::Connect { socket: socket.into(), error };
-    let mut stream = UnixStream::connect(socket).map_err(connect)?;
-    let lost = |error: std::io::Error| CtlError::Answer(error.to_string());
-    stream.write_all(format!("{command}\n").as_bytes()).map_err(lost)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(lost)?;
-    let answer: Value = serde_json::from_str(&line).map_err(|error| CtlError::Answer(error.to_string()))?;
-    if answer["ok"] == Value::Bool(true) {
-        return Ok(answer);
+    Session::open(socket)?.send(command)
+}
+
+/// Has a server end, and waits until that is done.
+///
+/// # Errors
+/// Nobody listens, or the server went away without a clean end.
+pub fn stop(socket: &Path) -> Result<(), CtlError> {
+    let mut session = Session::open(socket)?;
+    session.send(&Command::Stop)?;
+    match session.answer() {
+        Ok(answer) if answer["closed"] == Value::Bool(true) => Ok(()),
+        Ok(answer) => Err(CtlError::Answer(answer.to_string())),
+        Err(_) => Err(CtlError::Answer("it went away without a clean end".into())),
     }
-    Err(CtlError::Refused(answer["error"].as_str().unwrap_or("refused without a reason").into()))
+}
+
+/// A connection to the control socket of a server.
+#[derive(Debug)]
+pub struct Session {
+    stream: BufReader<UnixStream>,
+}
+
+impl Session {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn open(socket: &Path) -> Result<Session, CtlError> {
+        let connect = |error| CtlError::Connect { socket: socket.into(), error };
+        Ok(Session { stream: BufReader::new(UnixStream::connect(socket).map_err(connect)?) })
+    }
+
+    /// Sends a command and waits for the answer.
+    ///
+    /// # Errors
+    /// The server is gone, or refuses the command.
+    pub fn send(&mut self, command: &Command) -> Result<Value, CtlError> {
+        // A server that takes no more control connections says so and hangs up: its line is there all the same.
+        let written = self.stream.get_mut().write_all(format!("{command}\n").as_bytes());
+        let answer = self.answer();
+        match (written, answer) {
+            (Err(error), Err(CtlError::Answer(_))) => Err(CtlError::Answer(error.to_string())),
+            (_, answer) => answer,
+        }
+    }
+
+    fn answer(&mut self) -> Result<Value, CtlError> {
+        let mut line = String::new();
+        let read = self.stream.read_line(&mut line).map_err(|error| CtlError::Answer(error.to_string()))?;
+        if read == 0 {
+            return Err(CtlError::Answer("it has hung up".into()));
+        }
+        let answer: Value =
+            serde_json::from_str(&line).map_err(|error| CtlError::Answer(error.to_string()))?;
+        if answer["ok"] == Value::Bool(true) {
+            return Ok(answer);
+        }
+        Err(CtlError::Refused(answer["error"].as_str().unwrap_or("refused without a reason").into()))
+    }
 }
 
 #[cfg(test)]

@@ -14,5 +14,7 @@ pub mod nbd;
 pub mod probe;
 pub mod reactor;
 pub mod serve;
+pub mod wall;
 
-pub use serve::{Ended, Report, ServeError, ServeOptions, Stopper, serve};
+pub use reactor::Caps;
+pub use serve::{Ended, Level, Report, ServeError, ServeOptions, Stopper, serve};

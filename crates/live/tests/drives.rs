@@ -158,7 +158,7 @@ fn a_store_that_does_not_fit_is_refused_and_left_alone() {
     }
     let held = Served::start(options(&stack, dir.path()));
     let mut second = options(&stack, dir.path());
-    (second.unix, second.control) = (Some(dir.path().join("second.sock")), None);
+    (second.unix, second.control) = (vec![dir.path().join("second.sock")], None);
     let error = Served::try_start(second).err().expect("it is locked").to_string();
     assert!(error.contains("another process has locked it"), "{error}");
     held.stop();

@@ -43,7 +43,7 @@ fn a_file_has_one_server() {
     let dir = dir();
     let first = Served::start(options(FILE, dir.path()));
     let second =
-        ServeOptions { unix: Some(dir.path().join("other")), control: None, ..options(FILE, dir.path()) };
+        ServeOptions { unix: vec![dir.path().join("other")], control: None, ..options(FILE, dir.path()) };
     let (text, code) = refused(second);
     assert!(text.contains("another process has locked it"), "{text}");
     assert_eq!(code, 2);
@@ -76,12 +76,12 @@ fn a_command_gets_the_address_and_its_status_is_passed_on() {
     let dir = dir();
     let seen = dir.path().join("seen");
     let run = format!("echo \"$uri\" > {}; exit 7", seen.display());
-    let alone = ServeOptions { unix: None, control: None, run: Some(run), ..options(FILE, dir.path()) };
+    let alone = ServeOptions { unix: Vec::new(), control: None, run: Some(run), ..options(FILE, dir.path()) };
     let ended = serve(alone, &mut |_| {}).expect("it ends cleanly");
     assert_eq!((ended.child, ended.exit_code()), (Some(7), 7));
     let uri = std::fs::read_to_string(seen).expect("the command ran");
     assert!(uri.starts_with("nbd+unix:///data?socket=/"), "{uri}");
-    let nowhere = ServeOptions { unix: None, control: None, ..options(FILE, dir.path()) };
+    let nowhere = ServeOptions { unix: Vec::new(), control: None, ..options(FILE, dir.path()) };
     assert!(matches!(serve(nowhere, &mut |_| {}), Err(ServeError::NoAddress)));
 }
 

@@ -269,3 +269,62 @@ fn an_older_copy_of_a_leg_that_was_left_out_is_copied_over() {
         }
     }
 }
+
+/// What a refusal names as its remedy, done.
+fn empty(set: &Set<'_>, file: &str, why: &str) {
+    assert!(why.contains("`truncate -s 0 FILE`") && why.contains("start once with create"), "{why}");
+    set.put(file, &[]);
+}
+
+#[test]
+fn legs_that_both_went_on_alone_are_one_set_again_after_what_the_refusal_says() {
+    for kind in KINDS.iter().filter(|kind| kind.is_mirror()) {
+        for kept in [0, 1] {
+            let set = Set { kind, dir: tempfile::tempdir().expect("a directory") };
+            set.session(true, 1);
+            let both = ["a", "b"].map(|file| set.read(file));
+            for (leg, version) in [(0, 2), (1, 3)] {
+                set.put(["a", "b"][leg], &both[leg]);
+                let away = set.dir.path().join(format!("away-{leg}"));
+                let other = set.path(["a", "b"][1 - leg]);
+                std::fs::rename(&other, &away).expect("it can be moved");
+                let server = Served::start(set.options(false, true));
+                let mut client = Client::connect(&server.socket, "data");
+                for block in 0..BLOCKS {
+                    client.write(block * STRIDE, &[version; BLOCK]);
+                }
+                client.flush();
+                client.disconnect();
+                server.stop();
+                std::fs::rename(&away, &other).expect("it can be moved back");
+            }
+            let why = set.refusal(true);
+            assert!(why.contains("split brain"), "{why}");
+            empty(&set, ["b", "a"][kept], &why);
+            let server = Served::start(set.options(true, true));
+            set.shows(&server, [2, 3][kept]);
+            at_rest(&server);
+            server.stop();
+            Served::start(set.options(false, false)).stop();
+        }
+    }
+}
+
+#[test]
+fn a_leg_that_holds_something_else_is_filled_after_what_the_refusal_says() {
+    for kind in &KINDS {
+        let set = Set { kind, dir: tempfile::tempdir().expect("a directory") };
+        set.session(true, 1);
+        let mut bytes = set.read("a");
+        let end = bytes.len() - (68 << 10);
+        bytes[end..].fill(7);
+        set.put("a", &bytes);
+        let why = set.refusal(false);
+        empty(&set, "a", &why);
+        let server = Served::start(set.options(true, true));
+        set.shows(&server, 1);
+        at_rest(&server);
+        server.stop();
+        Served::start(set.options(false, false)).stop();
+    }
+}

@@ -10,6 +10,7 @@ use common::process::{Process, be_a_server, have, run};
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use common::wait_for;
 use nandu_base::Rng;
+use nandu_live::nbd::wire::cmd;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -305,4 +306,54 @@ fn a_mirror_starts_without_a_leg_only_when_told_and_takes_it_back() {
     drop(client);
     served.stop();
     assert_legs_equal(dir.path(), bytes);
+}
+
+/// Where a file has holes an export of it, of a part of it, and of a mirror of it says so; what is cached reads right.
+#[test]
+fn holes_of_files_are_told_and_a_hint_to_cache_changes_nothing() {
+    if !have("nbdinfo") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let leaf =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = \"8 MiB\"\n");
+    let stack = format!(
+        "[export.data]\ndevice = \"one\"\n[export.part]\ndevice = \"part\"\n[export.both]\ndevice = \"m\"\n\
+         [export.striped]\ndevice = \"s\"\n\
+         [device.part]\nkind = \"slice\"\nbelow = \"e\"\noffset = \"1 MiB\"\n\
+         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nfresh = \"equal\"\n\
+         [device.s]\nkind = \"stripe\"\nlegs = [\"c\", \"d\"]\n{}{}{}{}{}{}",
+        leaf("one"),
+        leaf("a"),
+        leaf("b"),
+        leaf("c"),
+        leaf("d"),
+        leaf("e")
+    );
+    let server = Process::start(&stack, dir.path());
+    for export in ["data", "part", "both", "striped"] {
+        let mut client = Client::connect(&server.socket, export);
+        client.write(2 << 20, &[5; 64 << 10]);
+        assert_ne!(client.flags & (1 << 10), 0, "a hint to cache is offered");
+        assert_eq!(client.flags & (1 << 11), 0, "fast zeroes are not");
+        client.call(cmd::CACHE, 0, 0, 4 << 20, &[]).expect("a hint is taken");
+        assert_eq!(client.read(2 << 20, 64 << 10), vec![5; 64 << 10]);
+        client.disconnect();
+    }
+    let map = |export: &str| -> Vec<(u64, u64, u64)> {
+        let uri = format!("nbd+unix:///{export}?socket={}", server.socket.display());
+        let said = run("nbdinfo", &["--json", "--map", &uri]).stdout;
+        let said: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+        let number = |v: &serde_json::Value| v.as_u64().expect("a number");
+        let parts = said.as_array().expect("a list");
+        parts.iter().map(|p| (number(&p["offset"]), number(&p["length"]), number(&p["type"]))).collect()
+    };
+    let (hole, data) = (3, 0);
+    for export in ["data", "part", "both"] {
+        let map = map(export);
+        assert_eq!(map[..2], [(0, 2 << 20, hole), (2 << 20, 64 << 10, data)], "{export}");
+        assert!(map.len() == 3 && map[2].2 == hole, "{export}: {map:?}");
+    }
+    assert_eq!(map("striped").iter().map(|part| part.2).max(), Some(data), "nothing is known of it");
+    server.stop();
 }

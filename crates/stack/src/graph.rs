@@ -43,6 +43,10 @@ pub trait Driver {
     /// Machine `node` says something for people.
     fn notice(&mut self, _node: u32, _notice: Notice) {}
 
+    /// Machine `node` is about to be called: for a driver that wants to know who holds it up.
+    #[inline(always)]
+    fn entering(&mut self, _node: u32) {}
+
     /// A request that the driver submitted is done. Its slot is freed when this returns.
     fn host_done(&mut self, request: &Request, now: Instant, pool: &mut PayloadPool);
 }
@@ -198,6 +202,7 @@ impl Graph {
     pub fn open<D: Driver>(&mut self, node: u32, how: OpenHow, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Started;
         self.results[node as usize] = None;
+        driver.entering(node);
         let step = self.call(node, now, |me, cx| me.machine.open(how, cx));
         self.follow(node, step, now, driver);
     }
@@ -212,6 +217,7 @@ impl Graph {
     /// Closes one machine. The driver closes parents before children and waits for each (it is no longer open).
     pub fn close<D: Driver>(&mut self, node: u32, now: Instant, driver: &mut D) {
         self.life[node as usize] = Life::Closing;
+        driver.entering(node);
         let step = self.call(node, now, |me, cx| me.machine.close(cx));
         self.follow(node, step, now, driver);
     }
@@ -276,6 +282,7 @@ impl Graph {
         driver: &mut D,
     ) {
         if self.timers[node as usize][key.0 as usize] == generation {
+            driver.entering(node);
             let step = self.call(node, now, |me, cx| me.machine.timer(key, cx));
             self.follow(node, step, now, driver);
         }
@@ -289,6 +296,7 @@ impl Graph {
 
     #[inline(always)]
     fn deliver<D: Driver>(&mut self, node: u32, id: ReqId, now: Instant, driver: &mut D) {
+        driver.entering(node);
         let step = self.request(node, id, now);
         self.follow(node, step, now, driver);
     }
@@ -372,6 +380,7 @@ impl Graph {
                     request.submitted = now;
                     request.entered = now;
                     node = below;
+                    driver.entering(node);
                     step = self.request(node, id, now);
                 }
                 Step::Forward(child, id) => {
@@ -383,6 +392,7 @@ impl Graph {
                     request.node = below;
                     request.entered = now;
                     node = below;
+                    driver.entering(node);
                     step = self.request(node, id, now);
                 }
                 Step::Finish(id) => {
@@ -465,6 +475,7 @@ impl Graph {
             return None;
         }
         request.state = State::Done;
+        driver.entering(owner.0);
         let step = self.child_done(owner.0, id, now);
         let sent_again = matches!(step, Step::Send(_, again) if again == id);
         if !sent_again && self.requests[id].state == State::Done {

@@ -14,14 +14,17 @@ use crate::source::{GenSetting, WarmUp};
 use advise::ADVISE_EXAMPLES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use nandu_base::{Precondition, Ratio, Span};
+use nandu_base::{ByteLen, Precondition, Ratio, Span};
 use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
 pub(crate) use values::count;
 pub(crate) use values::precondition;
-use values::{columns, fit_parser, format_parser, jobs, rate, set, some, time_scale, window};
+use values::{
+    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, rate, set, size, some,
+    time_scale, window,
+};
 
 /// Flash storage you can simulate, compare and mount.
 ///
@@ -42,7 +45,8 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// Say nothing on stderr but errors.
-    #[arg(long, short, global = true)]
+    // Its place in a help is not to move with the number of commands.
+    #[arg(long, short, global = true, display_order = 15)]
     pub quiet: bool,
 }
 
@@ -79,6 +83,12 @@ pub enum Command {
     /// Serve a stack as a real block device to NBD clients
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
+    /// Ask a running server, and tell it what to do
+    #[command(after_help = CTL_EXAMPLES)]
+    Ctl(CtlArgs),
+    /// End a running server cleanly and wait for that
+    #[command(after_help = "Example:\n  nandu stop /run/nandu.ctl")]
+    Stop(StopArgs),
     /// What there is: machines with their options, profiles, generators, formats, planted faults, figures, stacks
     #[command(
         after_help = "Examples:\n  nandu list\n  nandu list machines\n  nandu list ssd\n  nandu list generators --json"
@@ -156,6 +166,13 @@ Examples:
   nandu probe /dev/nvme0n1
 
 A file or device is opened for reading only, past the page cache; it is never written.";
+
+const CTL_EXAMPLES: &str = "\
+Examples:
+  nandu ctl /run/nandu.ctl status
+  nandu ctl /run/nandu.ctl add leg-b
+  nandu ctl /run/nandu.ctl replace leg-b with /srv/new.img
+  nandu ctl /run/nandu.ctl scrub mirror report";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -443,9 +460,9 @@ pub struct ProbeArgs {
 pub struct ServeArgs {
     /// Stack file, or name of a built-in stack
     pub stack: String,
-    /// Listen at a Unix socket
+    /// Listen at a Unix socket; may be given several times
     #[arg(long, short = 'U', value_name = "SOCK")]
-    pub unix: Option<PathBuf>,
+    pub unix: Vec<PathBuf>,
     /// Listen at a TCP port; 0 takes a free one
     #[arg(long, short, value_name = "PORT")]
     pub port: Option<u16>,
@@ -476,6 +493,24 @@ pub struct ServeArgs {
     /// Listen for control commands at a Unix socket
     #[arg(long, value_name = "SOCK")]
     pub control: Option<PathBuf>,
+    /// Most bytes held for clients: data of requests, replies that are not read, buffers
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
+    pub memory: ByteLen,
+    /// Most connections at once; others are told so and hung up on
+    #[arg(long, value_name = "N", default_value = "64", value_parser = connections)]
+    pub max_connections: u64,
+    /// Most control connections at once
+    #[arg(long, value_name = "N", default_value = "16", value_parser = connections)]
+    pub max_control: u64,
+    /// Hang up on clients that say nothing for this long while nothing is owed to them; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = patience)]
+    pub idle_timeout: Span,
+    /// Say on stderr when one event has held the server for this long; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = patience)]
+    pub watchdog: Span,
+    /// What the log on stderr has: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", hide_possible_values = true)]
+    pub log_level: LogLevel,
     /// Write the number of the process to a file
     #[arg(long, value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
@@ -485,6 +520,115 @@ pub struct ServeArgs {
     /// Seed of the machines' random choices; without it each start has its own
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+/// How much the log of a server has.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogLevel {
+    /// Where somebody has to do something now.
+    Error,
+    /// And what is not as it should be.
+    Warn,
+    /// And what one wants to find later.
+    Info,
+    /// And what helps to find a fault.
+    Debug,
+}
+
+/// `nandu ctl`.
+#[derive(Args, Debug)]
+pub struct CtlArgs {
+    /// The control socket of the server, as given to `nandu serve --control`
+    pub socket: PathBuf,
+    /// What to do
+    #[command(subcommand)]
+    pub verb: CtlVerb,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What a running server is asked.
+#[derive(Subcommand, Debug)]
+pub enum CtlVerb {
+    /// How everything stands
+    Status,
+    /// The status again and again
+    Watch {
+        /// Time between two
+        #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = parse_span)]
+        every: Span,
+        /// End after so many; without it on Ctrl-C, or with the server
+        #[arg(long, value_name = "N")]
+        times: Option<u64>,
+    },
+    /// Give a leg up, as if it had been unplugged
+    Fail {
+        /// The leg
+        leg: String,
+        /// `anyway`: also one without which a device cannot serve
+        #[arg(value_parser = ["anyway"])]
+        anyway: Option<String>,
+    },
+    /// Take a leg back
+    Add {
+        /// The leg
+        leg: String,
+    },
+    /// Fill what is blank in place of a leg; the old one leaves for good
+    Replace {
+        /// The leg
+        leg: String,
+        /// `with FILE`: another file; without it what lies in the leg's place
+        #[arg(num_args = 2, value_names = ["with", "FILE"])]
+        with: Vec<String>,
+    },
+    /// Let a leg lead its mirror
+    Lead {
+        /// The leg
+        leg: String,
+    },
+    /// Compare the legs of a mirror or a parity array
+    Scrub {
+        /// The device
+        device: String,
+        /// Rewrite what differs or not, or end; without it as the stack file says
+        what: Option<ScrubWord>,
+    },
+    /// Change weight and limits of a tenant
+    Set {
+        /// The tenant
+        tenant: String,
+        /// For example weight=300 rbps=max
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Change the space of tenants in a drive
+    Tenant {
+        /// add DEVICE size=SIZE, resize DEVICE NUMBER size=SIZE, or remove DEVICE NUMBER
+        #[arg(required = true, num_args = 2..=4, value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// End the server cleanly and wait for that
+    Stop,
+}
+
+/// What a scrub does.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScrubWord {
+    /// What differs is rewritten.
+    Mend,
+    /// Nothing is rewritten.
+    Report,
+    /// The one under way ends.
+    Stop,
+}
+
+/// `nandu stop`.
+#[derive(Args, Debug)]
+pub struct StopArgs {
+    /// The control socket of the server, as given to `nandu serve --control`
+    pub socket: PathBuf,
 }
 
 /// `nandu list`.

@@ -2,8 +2,9 @@
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use nandu_base::units::{parse_ratio, parse_span};
-use nandu_base::{Precondition, Ratio, Span};
+pub(super) use nandu_base::units::parse_span;
+use nandu_base::units::{parse_ratio, parse_size};
+use nandu_base::{ByteLen, Precondition, Ratio, Span};
 use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
 
@@ -71,6 +72,27 @@ pub(super) fn some(text: &str) -> Result<u64, String> {
     match count(text)? {
         0 => Err("at least 1 is needed".into()),
         n => Ok(n),
+    }
+}
+
+/// `--max-connections`, `--max-control`.
+pub(super) fn connections(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        n @ 1..=4096 => Ok(n),
+        n => Err(format!("{n} is out of bounds: 1 to 4096")),
+    }
+}
+
+/// `--memory`.
+pub(super) fn size(text: &str) -> Result<ByteLen, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+/// `--idle-timeout`: a time, or 0.
+pub(super) fn patience(text: &str) -> Result<Span, String> {
+    match text.trim() {
+        "0" => Ok(Span::ZERO),
+        text => parse_span(text).map_err(|error| error.to_string()),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod advise;
 mod check;
 pub(crate) mod compare;
 mod completions;
+mod ctl;
 mod demo;
 mod diff;
 mod list;
@@ -38,6 +39,8 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Completions { shell } => completions::completions(shell),
         Command::Probe(args) => probe::probe(&args, talk),
         Command::Verify(args) => verify::verify(&args, talk),
+        Command::Ctl(args) => ctl::ctl(&args),
+        Command::Stop(args) => ctl::stop(&args),
         Command::Sweep(args) => return sweep::sweep(&args, talk),
         Command::Serve(args) => return serve::serve(args, talk),
     }

@@ -1,10 +1,10 @@
 //! `nandu serve`: a stack as a real block device.
 
-use crate::args::ServeArgs;
+use crate::args::{LogLevel, ServeArgs};
 use crate::failure::Failure;
 use crate::open::open;
 use crate::talk::Talk;
-use nandu_live::{Report, ServeError, ServeOptions};
+use nandu_live::{Caps, Level, Report, ServeError, ServeOptions};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -24,13 +24,34 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         assume_clean: args.assume_clean,
         exports: args.export,
         read_only: args.read_only,
+        caps: Caps {
+            memory: args.memory,
+            connections: args.max_connections as usize,
+            controls: args.max_control as usize,
+            idle: args.idle_timeout,
+            ..Caps::default()
+        },
+        service: true,
+        watchdog: args.watchdog,
         stack_file: Some(PathBuf::from(&opened.source)),
         ..ServeOptions::new(opened.stack)
     };
     options.seed = args.seed.unwrap_or(options.seed);
+    let most = match args.log_level {
+        LogLevel::Error => Level::Error,
+        LogLevel::Warn => Level::Warn,
+        LogLevel::Info => Level::Info,
+        LogLevel::Debug => Level::Debug,
+    };
+    let log = move |report: &Report| {
+        if report.level() <= most {
+            talk.say(report.line());
+        }
+    };
+    options.alarm = Box::new(log);
     let ended = nandu_live::serve(options, &mut |report| match report {
         Report::Ready { .. } => report.print(),
-        _ => talk.say(report),
+        _ => log(report),
     });
     match ended {
         Ok(ended) => Ok(ended.exit_code()),

@@ -19,7 +19,7 @@ use super::candidate::{Candidate, FileId, Undo, look, look_at_return};
 use super::file_io::OpenFile;
 use super::workers::{Job, Workers};
 use super::{BlockBackend, BlockIo, Completions, Done, Failure, LegError, Look, LookJob};
-use nandu_base::{BlockSpec, ByteLen};
+use nandu_base::{BlockSpec, ByteLen, ByteOffset};
 use rustix::fs::{FlockOperation, OFlags, fcntl_getfl, fcntl_setfl, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind as Kind, Seek, SeekFrom};
@@ -150,6 +150,13 @@ impl BlockBackend for FileBackend {
     fn give_up(&mut self) {
         if let Some(file) = &self.file {
             file.given_up.store(true, Ordering::Release);
+        }
+    }
+
+    fn holes(&self, offset: ByteOffset, len: ByteLen, push: &mut dyn FnMut(ByteLen, bool) -> bool) {
+        match &self.file {
+            Some(file) => file.holes(offset, len, push),
+            None => drop(push(len, false)),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::{BlockIo, Failure};
 use nandu_base::bytebuf::ByteBuf;
-use nandu_base::{ByteLen, ErrorKind, IoError, Op};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fstat};
+use nandu_base::{ByteLen, ByteOffset, ErrorKind, IoError, Op};
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, fallocate, fdatasync, flock, fstat, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwrite, pwritev2};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -78,6 +78,34 @@ impl OpenFile {
         };
         // A part, or an error, is left to the thread: it does all of it again and finds out why.
         (served == Ok(region.len())).then_some(Ok(()))
+    }
+
+    /// The holes of an extent, by the file system's own account (`SEEK_DATA`, `SEEK_HOLE`). A file system that has none, and a
+    /// block device, say that everything is data.
+    pub fn holes(&self, offset: ByteOffset, len: ByteLen, push: &mut dyn FnMut(ByteLen, bool) -> bool) {
+        let end = offset.0 + len.0;
+        let mut at = offset.0;
+        while at < end {
+            let data = match seek(&self.fd, SeekFrom::Data(at)) {
+                Ok(data) => data.clamp(at, end),
+                Err(Errno::NXIO) => end, // nothing but a hole up to the end of the file
+                Err(_) => at,
+            };
+            if data > at && !push(ByteLen(data - at), true) {
+                return;
+            }
+            if data == end {
+                return;
+            }
+            let hole = match seek(&self.fd, SeekFrom::Hole(data)) {
+                Ok(hole) if hole > data => hole.min(end),
+                _ => end,
+            };
+            if !push(ByteLen(hole - data), false) {
+                return;
+            }
+            at = hole;
+        }
     }
 
     /// Serves a request, however long that takes.

@@ -110,6 +110,12 @@ pub trait BlockBackend: Send {
     /// has begun cannot be stopped; it ends by itself.
     fn give_up(&mut self);
 
+    /// Tells `push` the lengths of the parts of an extent, from its start on, and whether each is a hole that reads as zeros. It
+    /// ends early when `push` says false. What is not known is no hole.
+    fn holes(&self, _offset: ByteOffset, len: ByteLen, push: &mut dyn FnMut(ByteLen, bool) -> bool) {
+        push(len, false);
+    }
+
     /// Which file it has open.
     fn file_id(&self) -> Option<FileId> {
         None

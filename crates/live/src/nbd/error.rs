@@ -53,6 +53,12 @@ pub enum NbdError {
     /// `NBD_OPT_EXPORT_NAME` came while the server shuts down. This option has no error reply.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// `NBD_OPT_EXPORT_NAME` came from a client that is turned away. This option has no error reply.
+    #[error("turned away: {why}")]
+    TurnedAway {
+        /// Why.
+        why: String,
+    },
     /// The stream ended without `NBD_CMD_DISC` or `NBD_OPT_ABORT`.
     #[error("the peer hung up {}", if *.mid_message { "in the middle of a message" } else { "without saying good-bye" })]
     HungUp {
@@ -71,7 +77,7 @@ impl NbdError {
             | NbdError::ExportNameTooLong { .. }
             | NbdError::HungUp { .. } => Fault::Peer,
             NbdError::UnknownExport { .. } => Fault::Unsupported,
-            NbdError::ShuttingDown => Fault::Server,
+            NbdError::ShuttingDown | NbdError::TurnedAway { .. } => Fault::Server,
         }
     }
 }

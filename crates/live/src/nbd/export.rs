@@ -50,6 +50,9 @@ pub struct Export {
     pub can_write_zeroes: bool,
     /// Zeroing can be faster than writing. Without it, a request for fast zeroes is refused with `ENOTSUP`.
     pub can_fast_zero: bool,
+    /// Advertise that fast zeroes are understood also where they are always refused. Default true. Without it, they are an
+    /// unknown flag there.
+    pub knows_fast_zero: bool,
     /// Cache (a hint to prefetch) works.
     pub can_cache: bool,
     /// A flush on one connection covers the writes acknowledged on all others ("Transmission flags", bit 8).
@@ -72,6 +75,7 @@ impl Export {
             can_trim: false,
             can_write_zeroes: false,
             can_fast_zero: false,
+            knows_fast_zero: true,
             can_cache: false,
             multi_conn: false,
             blocks: BlockSizes::default(),
@@ -89,7 +93,7 @@ impl Export {
             (self.rotational, flag::ROTATIONAL),
             (self.can_trim && !self.read_only, flag::SEND_TRIM),
             (zeroes, flag::SEND_WRITE_ZEROES),
-            (zeroes, flag::SEND_FAST_ZERO),
+            (zeroes && (self.can_fast_zero || self.knows_fast_zero), flag::SEND_FAST_ZERO),
             (structured, flag::SEND_DF),
             (self.multi_conn, flag::CAN_MULTI_CONN),
             (self.can_cache, flag::SEND_CACHE),

@@ -8,7 +8,7 @@
 
 use super::error::NbdError;
 use super::export::Exports;
-use super::options::{Answer, Negotiated};
+use super::options::{Answer, Door, Negotiated};
 use super::wire::{self, client_flag, handshake_flag, opt};
 
 /// Longest option data that is kept, in bytes: a name and a handful of queries, each of the longest kind. A longer
@@ -79,7 +79,7 @@ impl Handshake {
     pub(super) fn step(
         &mut self,
         exports: &Exports,
-        shutting_down: bool,
+        door: &Door,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(usize, Progress), NbdError> {
@@ -95,14 +95,8 @@ impl Handshake {
             }
             if self.stage == Stage::OptionData && self.owed == 0 {
                 self.stage = Stage::OptionHead;
-                let answer = self.negotiated.answer(
-                    exports,
-                    shutting_down,
-                    self.option,
-                    self.length,
-                    &self.data,
-                    out,
-                )?;
+                let answer =
+                    self.negotiated.answer(exports, door, self.option, self.length, &self.data, out)?;
                 self.data.clear();
                 return Ok((input.len() - rest.len(), Progress::Answered(answer)));
             }
@@ -180,11 +174,11 @@ mod tests {
             stream.extend(wire::OPTION_MAGIC.to_be_bytes());
             stream.extend(opt::GO.to_be_bytes());
             stream.extend(length.to_be_bytes());
-            handshake.step(&Exports::default(), false, &stream, &mut out).expect("a good start");
+            handshake.step(&Exports::default(), &Door::Open, &stream, &mut out).expect("a good start");
             assert_eq!(handshake.data.capacity(), 0, "a claimed length costs nothing");
             let most = 2 * OPTION_DATA_MAX as usize;
             for _ in 0..length.min(300_000) / 1024 {
-                handshake.step(&Exports::default(), false, &[0xff; 1024], &mut out).expect("more data");
+                handshake.step(&Exports::default(), &Door::Open, &[0xff; 1024], &mut out).expect("more data");
                 assert!(handshake.data.capacity() <= most, "{} bytes", handshake.data.capacity());
             }
         }

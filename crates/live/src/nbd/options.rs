@@ -5,6 +5,17 @@ use super::export::{Export, Exports};
 use super::handshake::OPTION_DATA_MAX;
 use super::wire::{self, Fields, info, opt, rep};
 
+/// Whether sessions may start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Door {
+    /// They may.
+    Open,
+    /// The server goes away.
+    Leaving,
+    /// This client may have none; the text says why.
+    Shut(String),
+}
+
 /// What an answered option means for the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
@@ -62,18 +73,26 @@ impl Negotiated {
     pub(super) fn answer(
         &mut self,
         exports: &Exports,
-        shutting_down: bool,
+        door: &Door,
         option: u32,
         length: u32,
         data: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Answer, NbdError> {
         if option == opt::EXPORT_NAME {
-            return self.export_name(exports, shutting_down, data, out);
+            return self.export_name(exports, door, data, out);
+        }
+        if let Door::Shut(why) = door
+            && option != opt::ABORT
+        {
+            put_reply(out, option, rep::ERR_POLICY, &[why.as_bytes()]);
+            // A client that asks for what it came for has its answer. Others may ask for more first.
+            let is_last = matches!(option, opt::GO | opt::INFO | opt::LIST);
+            return Ok(if is_last { Answer::Ends } else { Answer::GoesOn });
         }
         let done = if option == opt::ABORT {
             Ok(Answer::Ends)
-        } else if shutting_down {
+        } else if *door == Door::Leaving {
             Err(LEAVING)
         } else if Negotiated::reads_data(option) && length > OPTION_DATA_MAX {
             self.forget_context(option);
@@ -108,12 +127,14 @@ impl Negotiated {
     fn export_name(
         &self,
         exports: &Exports,
-        shutting_down: bool,
+        door: &Door,
         name: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Answer, NbdError> {
-        if shutting_down {
-            return Err(NbdError::ShuttingDown);
+        match door {
+            Door::Open => {}
+            Door::Leaving => return Err(NbdError::ShuttingDown),
+            Door::Shut(why) => return Err(NbdError::TurnedAway { why: why.clone() }),
         }
         let Some(index) = exports.find(name) else {
             return Err(NbdError::UnknownExport { name: String::from_utf8_lossy(name).into_owned() });

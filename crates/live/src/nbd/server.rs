@@ -7,7 +7,7 @@ use nandu_base::ByteLen;
 use super::error::NbdError;
 use super::export::{Export, Exports};
 use super::handshake::{self, Handshake, Progress};
-use super::options::{Answer, Start};
+use super::options::{Answer, Door, Start};
 use super::reply::Replies;
 use super::transmission::{Received, Refusal, Request, Transmission};
 
@@ -76,14 +76,14 @@ enum Phase {
 pub struct Server {
     exports: Arc<Exports>,
     phase: Phase,
-    shutting_down: bool,
+    door: Door,
 }
 
 impl Server {
     /// A session with a client that has just connected. Appends the greeting to `out`: the server speaks first.
     pub fn new(exports: Arc<Exports>, out: &mut Vec<u8>) -> Server {
         handshake::greet(out);
-        Server { exports, phase: Phase::Handshake(Handshake::new()), shutting_down: false }
+        Server { exports, phase: Phase::Handshake(Handshake::new()), door: Door::Open }
     }
 
     /// Reads `input` up to the next event.
@@ -95,13 +95,11 @@ impl Server {
     /// A breach that cannot be answered. The session is closed then; send `out` and hang up.
     pub fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Step, NbdError> {
         let done = match &mut self.phase {
-            Phase::Handshake(handshake) => {
-                match handshake.step(&self.exports, self.shutting_down, input, out) {
-                    Ok((consumed, progress)) => Ok(self.negotiated(consumed, progress)),
-                    Err(error) => Err(error),
-                }
-            }
-            Phase::Transmission(transmission) => match transmission.step(self.shutting_down, input) {
+            Phase::Handshake(handshake) => match handshake.step(&self.exports, &self.door, input, out) {
+                Ok((consumed, progress)) => Ok(self.negotiated(consumed, progress)),
+                Err(error) => Err(error),
+            },
+            Phase::Transmission(transmission) => match transmission.step(self.door == Door::Leaving, input) {
                 Ok((consumed, received)) => Ok(self.received(consumed, received)),
                 Err(error) => Err(error),
             },
@@ -172,7 +170,13 @@ impl Server {
     /// flight is the driver's to finish; only the client can end the session cleanly ("Terminating the transmission
     /// phase").
     pub fn shut_down(&mut self) {
-        self.shutting_down = true;
+        self.door = Door::Leaving;
+    }
+
+    /// There is no session for this client: options get `NBD_REP_ERR_POLICY` with `why`, and after the one that asks for an
+    /// export the connection ends. For a connection that is still in its handshake.
+    pub fn turn_away(&mut self, why: String) {
+        self.door = Door::Shut(why);
     }
 
     /// The peer's stream ended.

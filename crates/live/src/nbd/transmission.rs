@@ -249,7 +249,8 @@ impl Gate {
             cmd::CACHE => (Command::Cache, 0, self.has(flag::SEND_CACHE)),
             cmd::WRITE_ZEROES => {
                 let (no_hole, fast) = (set(cmd_flag::NO_HOLE), set(cmd_flag::FAST_ZERO));
-                let flags = cmd_flag::NO_HOLE | cmd_flag::FAST_ZERO;
+                let known = if self.has(flag::SEND_FAST_ZERO) { cmd_flag::FAST_ZERO } else { 0 };
+                let flags = cmd_flag::NO_HOLE | known;
                 (Command::WriteZeroes { no_hole, fast }, flags, self.has(flag::SEND_WRITE_ZEROES))
             }
             cmd::BLOCK_STATUS => {

@@ -89,6 +89,8 @@ pub mod rep {
     pub const ERROR_BIT: u32 = 1 << 31;
     /// The option is unknown.
     pub const ERR_UNSUP: u32 = ERROR_BIT + 1;
+    /// The server does not want to: it has too many clients.
+    pub const ERR_POLICY: u32 = ERROR_BIT + 2;
     /// The option is malformed or comes at the wrong time.
     pub const ERR_INVALID: u32 = ERROR_BIT + 3;
     /// There is no such export.

@@ -1,20 +1,27 @@
 //! NBD clients of the reactor: accepting, serving, hanging up.
 
-use super::conn::{Conn, Next};
+use super::conn::{Conn, Late, Next, TURNED_AWAY};
 use super::ops::{HostOp, Piece, Target};
 use super::poll::{Interest, Ready, Source};
 use super::slab::Key;
 use super::{News, Reactor};
-use crate::nbd::{Command, Cookie, Errno, Export, ExportError, Exports, Replies, Request, StatusReply};
-use nandu_base::{ErrorKind, Flags, Instant, IoError, Op, Payload, TenantId};
+use crate::nbd::{
+    Allocation, Command, Cookie, Errno, Export, ExportError, Exports, NbdError, Replies, Request, StatusReply,
+};
+use nandu_base::{
+    ByteLen, ByteOffset, ErrorKind, Flags, Health, Instant, IoError, Op, Payload, Span, TenantId,
+};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Bytes a client may send in one turn before others have theirs.
 const BYTES_PER_TURN: usize = 1 << 20;
+/// Parts of a file that one status request looks at; the client asks again from there.
+const LOOKS: u32 = 1024;
 /// Socket buffers that are asked for; the kernel may give less.
 const SOCKET_BUFFER: usize = 1 << 20;
 
@@ -83,15 +90,12 @@ impl Reactor {
             self.poll.add(listener.fd(), Source::Listener(number as u32), Interest::READ)?;
         }
         self.listeners = listeners;
+        self.look_at_bonds(false);
         Ok(())
     }
 
     pub(super) fn accept(&mut self, number: u32) {
         while !self.draining && !self.full {
-            if self.clients.len() >= self.caps.connections {
-                self.pause_accepting(true);
-                return;
-            }
             match self.listeners[number as usize].accept() {
                 Ok(socket) => self.welcome(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -115,8 +119,25 @@ impl Reactor {
         }
     }
 
+    /// Connections that may have, or have, a session.
+    fn guests(&self) -> usize {
+        self.clients.len() - self.turned_away
+    }
+
     fn welcome(&mut self, socket: OwnedFd) {
-        let conn = Conn::new(socket, Arc::clone(&self.exports), self.clock.now());
+        let most = self.caps.connections;
+        let why = (self.guests() >= most).then(|| {
+            format!("the server has {most} connections, its limit: try again when one has ended, or raise --max-connections")
+        });
+        if why.is_some() {
+            self.turned += 1;
+            if self.turned_away >= TURNED_AWAY {
+                return; // dropped: the client sees the end of the stream
+            }
+        }
+        let (exports, memory) = (Arc::clone(&self.exports), Rc::clone(&self.memory));
+        let conn = Conn::new(socket, exports, memory, why, self.clock.now());
+        self.turned_away += usize::from(conn.is_turned_away);
         let key = self.clients.insert(conn);
         let added = match self.clients.get(key) {
             Some(conn) => self.poll.add(conn.fd(), Source::Client(key), conn.interest),
@@ -125,10 +146,16 @@ impl Reactor {
         match added {
             Ok(()) => self.list(key),
             Err(error) => {
-                self.clients.remove(key);
+                self.forget(key);
                 self.news.push(News::Client(format!("cannot be waited for: {error}")));
             }
         }
+    }
+
+    fn forget(&mut self, key: Key) -> Option<Conn> {
+        let conn = self.clients.remove(key)?;
+        self.turned_away -= usize::from(conn.is_turned_away);
+        Some(conn)
     }
 
     /// Has a connection looked at in the next turn.
@@ -184,33 +211,78 @@ impl Reactor {
 
     fn start(&mut self, client: Key, request: Request, payload: Payload, target: Target, now: Instant) {
         let (op, payload) = match request.command {
-            Command::Read { .. } => (Op::Read, self.graph.pool.allocate_unfilled(request.length)),
+            Command::Read { .. } => (Op::Read, payload),
             Command::Write => (Op::Write, payload),
             Command::Flush => (Op::Flush, Payload::NONE),
             // Zeros that may leave a hole are what a trim leaves behind.
             Command::Trim | Command::WriteZeroes { no_hole: false, .. } => (Op::Trim, Payload::NONE),
             Command::WriteZeroes { no_hole: true, .. } => (Op::WriteZeroes, Payload::NONE),
-            Command::BlockStatus { .. } | Command::Cache => return self.answer_at_once(client, &request),
+            // A hint: what is read goes into the caches on the way, and to nobody.
+            Command::Cache => (Op::Read, payload),
+            Command::BlockStatus { .. } => return self.answer_status(client, &request, target),
         };
         let flags = if request.fua { Flags::FUA } else { Flags::NONE };
-        let extent = (request.offset, request.length);
-        let op = HostOp::new(client, request.cookie, target, op, flags, extent, payload, now);
+        let is_hint = request.command == Command::Cache;
+        let length = if is_hint { Conn::hinted(request.length) } else { request.length };
+        let extent = (request.offset, length);
+        let mut op = HostOp::new(client, request.cookie, target, op, flags, extent, payload, now);
+        op.is_hint = is_hint;
         let slot = self.host.ops.insert(op);
         self.send_pieces(slot, now);
     }
 
-    /// Nothing is known of what is allocated: everything is data.
-    fn answer_at_once(&mut self, client: Key, request: &Request) {
-        let Some(conn) = self.clients.get_mut(client) else { return };
-        let Some(replies) = conn.session.map(|session| session.replies) else { return };
-        if !matches!(request.command, Command::BlockStatus { .. }) {
-            return conn.reply(replies.ok(request.cookie), 0);
-        }
+    /// What is allocated, as far as the files say.
+    fn answer_status(&mut self, client: Key, request: &Request, target: Target) {
         let mut extents = Vec::new();
-        let head = StatusReply::new(request, &mut extents).finish();
+        let mut reply = StatusReply::new(request, &mut extents);
+        let (mut at, end) = (request.offset, request.offset + request.length);
+        let mut looks = 0;
+        let mut goes_on = true;
+        while at < end && goes_on {
+            let Some((leaf, place, len)) = self.place_of(target.node, at, ByteLen(end.0 - at.0)) else {
+                reply.push(ByteLen(end.0 - at.0), Allocation::Data);
+                break;
+            };
+            let backend = self.host.legs[leaf as usize].as_ref().map(|leg| &leg.backend);
+            let mut push = |len: ByteLen, is_hole: bool| {
+                looks += 1;
+                let state = if is_hole { Allocation::ZeroHole } else { Allocation::Data };
+                goes_on = reply.push(len, state) && looks < LOOKS;
+                goes_on
+            };
+            match backend {
+                Some(backend) => backend.holes(place, len, &mut push),
+                None => drop(push(len, false)),
+            }
+            at = at + len;
+        }
+        let head = reply.finish();
         let mut bytes = head.as_bytes().to_vec();
         bytes.append(&mut extents);
-        conn.reply_bytes(bytes);
+        if let Some(conn) = self.clients.get_mut(client) {
+            conn.reply_bytes(bytes);
+        }
+    }
+
+    /// The leaf that has the beginning of an extent at one place, where on it, and how much of it: through layers that keep data as
+    /// they are. Of a mirror it is the leader, while both legs are whole.
+    fn place_of(
+        &self,
+        mut node: u32,
+        mut at: ByteOffset,
+        len: ByteLen,
+    ) -> Option<(u32, ByteOffset, ByteLen)> {
+        loop {
+            let machine = self.graph.machine(node);
+            match self.kinds[node as usize] {
+                "file" => return Some((node, at, len)),
+                "slice" => {}
+                "mirror" if machine.health() == Some(Health::Whole) => {}
+                _ => return None,
+            }
+            let (child, below) = machine.prepare(Op::Read, at, len)?;
+            (node, at) = (self.children[node as usize][usize::from(child)], below);
+        }
     }
 
     fn send_pieces(&mut self, slot: u32, now: Instant) {
@@ -243,13 +315,15 @@ impl Reactor {
 
     fn answer(&mut self, op: HostOp) {
         let HostOp { cookie, payload, .. } = op;
-        let reserved = if payload.is_none() { 0 } else { op.len.0 };
+        let reserved = self.graph.pool.held_bytes(payload);
         let Some(conn) = self.clients.get_mut(op.client) else {
             unreachable!("a connection is kept until its last request has ended");
         };
         let replies = conn.session.expect("requests come after the handshake").replies;
         match (op.error, op.op) {
-            (None, Op::Read) => conn.reply_data(replies.read(cookie, op.offset, op.len), payload, op.len),
+            (None, Op::Read) if !op.is_hint => {
+                conn.reply_data(replies.read(cookie, op.offset, op.len), payload, op.len, reserved);
+            }
             (None, _) => {
                 self.graph.pool.release(payload);
                 conn.reply(replies.ok(cookie), reserved);
@@ -284,6 +358,13 @@ impl Reactor {
         }
         self.spare_list = listed;
         self.spare_list.clear();
+        if self.memory.wakes() {
+            for key in self.clients.keys() {
+                if self.clients.get(key).is_some_and(|conn| conn.starves) {
+                    self.list(key);
+                }
+            }
+        }
     }
 
     fn await_client(&mut self, key: Key) {
@@ -325,34 +406,51 @@ impl Reactor {
     }
 
     fn hang_up(&mut self, key: Key) {
-        let Some(conn) = self.clients.remove(key) else { return };
+        let Some(conn) = self.forget(key) else { return };
         self.poll.remove(conn.fd());
-        if let Some(fault) = &conn.fault {
-            self.news.push(News::Client(fault.to_string()));
+        if let Some(fault) = conn.fault.as_ref().filter(|_| !conn.is_turned_away) {
+            self.news.push(match fault {
+                NbdError::HungUp { .. } => News::HungUp(fault.to_string()),
+                fault => News::Client(fault.to_string()),
+            });
         }
         if self.full {
             self.pause_accepting(false);
         }
     }
 
-    /// Hangs up on clients that take too long.
+    /// Hangs up on clients that take too long, and says how many were turned away.
     pub(super) fn sweep(&mut self, now: Instant) {
-        if self.full && self.clients.len() < self.caps.connections {
+        if self.full {
             self.pause_accepting(false);
         }
+        let turned = std::mem::take(&mut self.turned);
+        if turned > 0 {
+            self.news.push(News::TurnedAway { clients: turned, most: self.caps.connections });
+        }
+        let hurries = self.draining || self.memory.is_short();
         for key in self.clients.keys() {
             let Some(conn) = self.clients.get_mut(key) else { continue };
-            if !conn.dead && !conn.closing && conn.is_late(&self.caps, self.draining, now) {
-                conn.dead = true;
-                self.news.push(News::Client("takes too long".into()));
-                self.list(key);
+            if conn.dead || conn.closing {
+                continue;
             }
+            let Some(late) = conn.is_late(&self.caps, hurries, now) else { continue };
+            conn.dead = true;
+            self.news.push(News::Client(match late {
+                Late::Handshake => "takes too long for its handshake".into(),
+                Late::Owes => "takes too long to send the rest of a message, or to read replies".into(),
+                Late::Idle => format!("said nothing for {}", self.caps.idle),
+            }));
+            self.list(key);
         }
+        self.sweep_controls(now);
+        self.look_at_bonds = true;
     }
 
     /// Accepts nobody any more and refuses new requests.
     pub fn drain(&mut self) {
         self.draining = true;
+        self.drain_began = self.clock.now();
         for listener in std::mem::take(&mut self.listeners) {
             self.poll.remove(listener.fd());
         }
@@ -363,9 +461,12 @@ impl Reactor {
         }
     }
 
-    /// Whether every request of every client is answered and the answers are sent.
+    /// Whether every request of every client is answered and the answers are sent. What a client goes on to send is refused
+    /// until it is silent, or has talked for as long as a handshake may take.
     pub fn is_drained(&self) -> bool {
-        self.host.ops.alive() == 0 && self.clients.iter().all(|(_, conn)| conn.is_quiet())
+        let (now, began) = (self.clock.now(), self.drain_began);
+        let quiet = if now.since(began) > self.caps.handshake { Span::ZERO } else { self.caps.farewell };
+        self.host.ops.alive() == 0 && self.clients.iter().all(|(_, conn)| conn.is_quiet(quiet, began, now))
     }
 
     /// Hangs up on everybody. Requests under way go on and are not answered.
@@ -380,7 +481,7 @@ impl Reactor {
 
     /// Clients that are connected.
     pub fn clients(&self) -> usize {
-        self.clients.len()
+        self.guests()
     }
 }
 
@@ -406,7 +507,7 @@ fn error_head(replies: Replies, cookie: Cookie, op: &HostOp, error: IoError) -> 
     };
     let message = format!("{}: {}", op.op.name(), error.kind);
     match replies.structured() {
-        Some(chunks) if op.op == Op::Read && error.at < op.len => {
+        Some(chunks) if op.op == Op::Read && error.at < op.len && !op.is_hint => {
             chunks.error_at(cookie, errno, op.offset + error.at, &message, crate::nbd::Place::Last)
         }
         _ => replies.error(cookie, errno, &message),

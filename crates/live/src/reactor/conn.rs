@@ -4,8 +4,10 @@
 //! input is copied, the rest is received straight into the buffer. A reply's data are sent from the buffer they were
 //! read into.
 //!
-//! *Bounds.* A connection that has too much under way is not read until replies have been sent; see [`Caps`].
+//! *Bounds.* A connection that has too much under way is not read until replies have been sent; see [`Caps`] and
+//! [`super::memory`].
 
+use super::memory::Memory;
 use super::poll::Interest;
 use crate::nbd::{Command, Event, Exports, Head, NbdError, Request, Server, Session};
 use nandu_base::{ByteLen, Instant, Payload, PayloadPool, Span};
@@ -14,6 +16,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What one client, and all of them, may take.
@@ -23,12 +26,23 @@ pub struct Caps {
     pub requests: usize,
     /// Bytes of their data. One longer request is served alone. Default 64 MiB.
     pub bytes: ByteLen,
-    /// Connections at once; others wait to be accepted. Default 64.
+    /// Connections at once; others are told so and hung up on. Default 64.
     pub connections: usize,
+    /// Control connections at once; others are told so and hung up on. Default 16.
+    pub controls: usize,
+    /// Bytes that all connections together hold: data of requests, replies that are not sent, and their own buffers. At least
+    /// [`Caps::least_memory`]. Default 1 GiB.
+    pub memory: ByteLen,
+    /// How long a client may say nothing while the server owes it nothing; 0 for as long as it likes. Default 0.
+    pub idle: Span,
     /// How long the handshake may take. Default 10 s.
     pub handshake: Span,
-    /// How long a client may owe the rest of a message, or leave replies unread. Default 5 min.
+    /// How long a client may owe the rest of a message, or leave replies unread; no longer than the handshake while the
+    /// server ends or others wait for memory. Default 5 min.
     pub stall: Span,
+    /// How long a client must have been silent before a server that ends hangs up on it; what it sends until then is
+    /// answered with `ESHUTDOWN`. Default 100 ms.
+    pub farewell: Span,
 }
 
 impl Default for Caps {
@@ -37,11 +51,39 @@ impl Default for Caps {
             requests: 256,
             bytes: ByteLen::mib(64),
             connections: 64,
+            controls: 16,
+            memory: ByteLen::gib(1),
+            idle: Span::ZERO,
             handshake: Span::from_secs(10),
             stall: Span::from_secs(300),
+            farewell: Span::from_ms(100),
         }
     }
 }
+
+impl Caps {
+    /// Bytes that connections take apart from the data of their requests, and what the pool of buffers keeps for the next.
+    pub(super) fn own_memory(&self) -> u64 {
+        let clients = (self.connections + TURNED_AWAY) as u64;
+        PayloadPool::IDLE_MAX as u64 + clients * CONNECTION + self.controls as u64 * CONTROL
+    }
+
+    /// The least [`Caps::memory`] with which every request can be served: twice the longest one beside what connections take.
+    pub fn least_memory(&self) -> ByteLen {
+        ByteLen((self.own_memory() + 2 * LONGEST).next_multiple_of(1 << 20))
+    }
+}
+
+/// Connections beyond the limit that are told so at the same time.
+pub(super) const TURNED_AWAY: usize = 16;
+/// Most data of one request.
+const LONGEST: u64 = 32 << 20;
+/// Bytes of a connection: input, options of the handshake, queued heads.
+const CONNECTION: u64 = 256 << 10;
+/// Bytes of a control connection: a line, and answers that are not read.
+const CONTROL: u64 = 512 << 10;
+/// Bytes that are set aside for the answer to a block status request.
+const STATUS_REPLY: u64 = 64 << 10;
 
 /// Bytes of input held for a connection.
 const INPUT: usize = 64 << 10;
@@ -119,6 +161,12 @@ pub(crate) struct Conn {
     /// Requests and bytes that are reserved: from the request to the last byte of its reply.
     pub requests: usize,
     bytes: u64,
+    /// What all connections hold.
+    memory: Rc<Memory>,
+    /// A request of it waits for others to hold less.
+    pub starves: bool,
+    /// There were too many: it is told so, and that is all.
+    pub is_turned_away: bool,
     pub session: Option<Session>,
     /// Nothing more is read; what is under way is answered.
     pub closing: bool,
@@ -136,9 +184,20 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub fn new(socket: OwnedFd, exports: Arc<Exports>, now: Instant) -> Conn {
+    /// `turned_away` is why no session may start with this client.
+    pub fn new(
+        socket: OwnedFd,
+        exports: Arc<Exports>,
+        memory: Rc<Memory>,
+        turned_away: Option<String>,
+        now: Instant,
+    ) -> Conn {
         let mut greeting = Vec::new();
-        let server = Server::new(exports, &mut greeting);
+        let mut server = Server::new(exports, &mut greeting);
+        let is_turned_away = turned_away.is_some();
+        if let Some(why) = turned_away {
+            server.turn_away(why);
+        }
         let mut conn = Conn {
             socket,
             server,
@@ -152,6 +211,9 @@ impl Conn {
             sent: 0,
             requests: 0,
             bytes: 0,
+            memory,
+            starves: false,
+            is_turned_away,
             session: None,
             closing: false,
             dead: false,
@@ -185,26 +247,49 @@ impl Conn {
     }
 
     /// Queues a reply with `len` bytes of `payload`, which the connection holds from now on.
-    pub fn reply_data(&mut self, head: Head, payload: Payload, len: ByteLen) {
-        self.push(Lead::Head(head), payload, len, Some(len.0));
+    pub fn reply_data(&mut self, head: Head, payload: Payload, len: ByteLen, reserved: u64) {
+        self.push(Lead::Head(head), payload, len, Some(reserved));
     }
 
     /// Queues a reply that is only bytes, for a request that was started and has no data of its own.
     pub fn reply_bytes(&mut self, bytes: Vec<u8>) {
-        self.push(Lead::Bytes(bytes), Payload::NONE, ByteLen::ZERO, Some(0));
+        self.push(Lead::Bytes(bytes), Payload::NONE, ByteLen::ZERO, Some(STATUS_REPLY));
+    }
+
+    /// How much of what a hint is about is read.
+    pub fn hinted(length: ByteLen) -> ByteLen {
+        ByteLen(length.0.min(LONGEST))
     }
 
     /// Bytes that a request reserves.
     pub fn weight(request: &Request) -> u64 {
         match request.command {
             Command::Read { .. } | Command::Write => request.length.0,
+            Command::Cache => Conn::hinted(request.length).0,
+            Command::BlockStatus { .. } => STATUS_REPLY,
             _ => 0,
         }
     }
 
-    fn has_room(&self, request: &Request, caps: &Caps) -> bool {
-        self.requests < caps.requests
-            && (self.bytes == 0 || self.bytes + Conn::weight(request) <= caps.bytes.0)
+    /// Whether a request may begin.
+    fn has_room(&mut self, request: &Request, caps: &Caps) -> bool {
+        let weight = Conn::weight(request);
+        let own = self.requests < caps.requests && (self.bytes == 0 || self.bytes + weight <= caps.bytes.0);
+        let is_left = self.memory.is_left(self.bytes, weight);
+        self.starves = own && !is_left;
+        self.memory.someone_waits(self.starves);
+        own && is_left
+    }
+
+    fn reserve(&mut self, bytes: u64) {
+        self.memory.change(self.bytes, self.bytes + bytes);
+        self.bytes += bytes;
+    }
+
+    fn release(&mut self, bytes: u64) {
+        self.requests -= 1;
+        self.memory.change(self.bytes, self.bytes - bytes);
+        self.bytes -= bytes;
     }
 
     /// Reads on in the input, up to the next thing that concerns others.
@@ -232,7 +317,7 @@ impl Conn {
                     return Next::Blocked;
                 }
                 match self.begin(request, pool) {
-                    Some(request) => return Next::Start(request, Payload::NONE),
+                    Some((request, payload)) => return Next::Start(request, payload),
                     None => continue,
                 }
             }
@@ -273,14 +358,19 @@ impl Conn {
         }
     }
 
-    /// Reserves room. A write waits for its payload first; anything else can start.
-    fn begin(&mut self, request: Request, pool: &mut PayloadPool) -> Option<Request> {
+    /// Reserves room. A write waits for its payload first; anything else can start. Memory that an idle buffer brings with it
+    /// counts for whoever has it.
+    fn begin(&mut self, request: Request, pool: &mut PayloadPool) -> Option<(Request, Payload)> {
         self.requests += 1;
-        self.bytes += Conn::weight(&request);
-        if request.command != Command::Write {
-            return Some(request);
+        if !matches!(request.command, Command::Read { .. } | Command::Write | Command::Cache) {
+            self.reserve(Conn::weight(&request));
+            return Some((request, Payload::NONE));
         }
-        let payload = pool.allocate_unfilled(request.length);
+        let payload = pool.allocate_unfilled(ByteLen(Conn::weight(&request)));
+        self.reserve(pool.held_bytes(payload));
+        if request.command != Command::Write {
+            return Some((request, payload));
+        }
         self.window = if request.length.0 as usize >= LONG_PAYLOAD { SHORT_INPUT } else { INPUT };
         self.incoming = Some(Incoming { request, payload, filled: 0 });
         None
@@ -382,8 +472,7 @@ impl Conn {
         if let Some(message) = self.out.pop_front() {
             pool.release(message.payload);
             if let Some(bytes) = message.reserved {
-                self.requests -= 1;
-                self.bytes -= bytes;
+                self.release(bytes);
             }
         }
     }
@@ -399,9 +488,9 @@ impl Conn {
     /// Gives up a payload whose rest will not come.
     pub fn drop_incoming(&mut self, pool: &mut PayloadPool) {
         if let Some(incoming) = self.incoming.take() {
+            let bytes = pool.held_bytes(incoming.payload);
             pool.release(incoming.payload);
-            self.requests -= 1;
-            self.bytes -= incoming.request.length.0;
+            self.release(bytes);
         }
     }
 
@@ -410,9 +499,11 @@ impl Conn {
         (self.closing || self.dead) && self.requests == 0 && self.out.is_empty()
     }
 
-    /// Nothing is under way and nothing is left to send; the client may say more.
-    pub fn is_quiet(&self) -> bool {
-        self.requests == 0 && self.out.is_empty()
+    /// Nothing is under way and nothing is left to send, and the client has said nothing more for `quiet`: it is not in the
+    /// middle of what it had to say when the server began to end.
+    pub fn is_quiet(&self, quiet: Span, since: Instant, now: Instant) -> bool {
+        let is_idle = self.requests == 0 && self.out.is_empty();
+        is_idle && (self.closing || self.dead || now.since(self.moved.later(since)) >= quiet)
     }
 
     pub fn has_output(&self) -> bool {
@@ -424,13 +515,27 @@ impl Conn {
         self.server.shut_down();
     }
 
-    /// Whether the client takes longer than it may. A server that ends is less patient.
-    pub fn is_late(&self, caps: &Caps, draining: bool, now: Instant) -> bool {
+    /// What a client does for longer than it may. A server that ends, or is short of memory, is less patient.
+    pub fn is_late(&self, caps: &Caps, hurries: bool, now: Instant) -> Option<Late> {
         let owes = self.incoming.is_some() || self.has_output();
-        let stall = if draining { caps.handshake } else { caps.stall };
+        let stall = if hurries { caps.handshake.min(caps.stall) } else { caps.stall };
+        let is_idle = !owes && self.requests == 0 && caps.idle > Span::ZERO;
         match self.session {
-            None => now.since(self.opened) > caps.handshake,
-            Some(_) => owes && now.since(self.moved) > stall,
+            None => (now.since(self.opened) > caps.handshake).then_some(Late::Handshake),
+            Some(_) if owes => (now.since(self.moved) > stall).then_some(Late::Owes),
+            Some(_) if is_idle => (now.since(self.moved) > caps.idle).then_some(Late::Idle),
+            Some(_) => None,
         }
     }
+}
+
+/// Why a client is hung up on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// The handshake takes too long.
+    Handshake,
+    /// The rest of a message does not come, or replies are not read.
+    Owes,
+    /// It says nothing.
+    Idle,
 }

@@ -5,7 +5,7 @@ use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
 use crate::ctl::{Command, LINE_MAX, Scrub, Setting};
-use nandu_base::{Admin, AdminError, Counter, Op, TenantId, TenantSpace};
+use nandu_base::{Admin, AdminError, Counter, Instant, Op, Span, TenantId, TenantSpace};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use serde_json::{Map, Value, json};
@@ -13,8 +13,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Control connections at once.
-const CONNECTIONS: usize = 16;
 /// Unsent answers from which on no more commands are read.
 const OUT_MAX: usize = 256 << 10;
 
@@ -30,6 +28,10 @@ pub(crate) struct Conn {
     pub deals: bool,
     over: bool,
     interest: Interest,
+    /// When it said something last.
+    heard: Instant,
+    /// It waits for the end of the server.
+    waits_for_end: bool,
 }
 
 impl Conn {
@@ -105,8 +107,18 @@ impl Reactor {
 
     pub(super) fn accept_control(&mut self) {
         while let Some(Ok((socket, _))) = self.control_listener.as_ref().map(UnixListener::accept) {
-            if self.controls.len() >= CONNECTIONS || socket.set_nonblocking(true).is_err() {
+            if socket.set_nonblocking(true).is_err() {
                 continue; // dropped: the client sees the end of the stream
+            }
+            let most = self.caps.controls;
+            if self.controls.len() >= most {
+                let why = format!(
+                    "the server has {most} control connections, its limit; try again, or raise --max-control"
+                );
+                let line = format!("{}\n", refusal(&why));
+                // A new socket has room for a line; who is gone already need not be told.
+                let _ = send(&socket, line.as_bytes(), SendFlags::NOSIGNAL);
+                continue;
             }
             let interest = Interest::READ;
             let conn = Conn {
@@ -117,6 +129,8 @@ impl Reactor {
                 deals: false,
                 over: false,
                 interest,
+                heard: self.clock.now(),
+                waits_for_end: false,
             };
             let key = self.controls.insert(conn);
             let conn = self.controls.get(key).expect("just inserted");
@@ -129,7 +143,23 @@ impl Reactor {
     pub(super) fn control_ready(&mut self, key: Key) {
         let Some(conn) = self.controls.get_mut(key) else { return };
         conn.receive();
+        conn.heard = self.clock.now();
         self.obey(key);
+    }
+
+    /// Hangs up on control clients that say nothing for too long, unless they wait for an answer.
+    pub(super) fn sweep_controls(&mut self, now: Instant) {
+        if self.caps.idle == Span::ZERO {
+            return;
+        }
+        for key in self.controls.keys() {
+            let Some(conn) = self.controls.get_mut(key) else { continue };
+            let waits = conn.waits_for.is_some() || conn.deals || conn.waits_for_end;
+            if !waits && now.since(conn.heard) > self.caps.idle {
+                conn.out.clear();
+                conn.over = true;
+            }
+        }
     }
 
     fn obey(&mut self, key: Key) {
@@ -137,6 +167,7 @@ impl Reactor {
             let answer = match line.parse::<Command>() {
                 Err(error) => Some(refusal(&error.to_string())),
                 Ok(Command::Status) => Some(self.status()),
+                Ok(Command::Stop) => Some(self.begin_end(key)),
                 Ok(Command::Fail(leg, anyway)) => Some(self.fail_leg(&leg, anyway)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
                 Ok(Command::Replace(leg, file)) => self.replace_leg(&leg, file.as_deref(), key),
@@ -147,6 +178,29 @@ impl Reactor {
             };
             if let (Some(answer), Some(conn)) = (answer, self.controls.get_mut(key)) {
                 conn.say(&answer);
+            }
+        }
+    }
+
+    fn begin_end(&mut self, key: Key) -> Value {
+        self.wants_end = true;
+        if let Some(conn) = self.controls.get_mut(key) {
+            conn.waits_for_end = true;
+        }
+        json!({ "ok": true, "stop": "begun" })
+    }
+
+    /// Whether a control client wants the server to end.
+    pub fn wants_end(&self) -> bool {
+        self.wants_end
+    }
+
+    /// Tells those who wanted the end that everything is durable.
+    pub fn say_closed(&mut self) {
+        for key in self.controls.keys() {
+            if let Some(conn) = self.controls.get_mut(key).filter(|conn| conn.waits_for_end) {
+                conn.say(&json!({ "ok": true, "closed": true }));
+                conn.send();
             }
         }
     }
@@ -304,7 +358,10 @@ impl Reactor {
         let mut status = json!({
             "ok": true,
             "exports": exports,
-            "connections": self.clients.len(),
+            "connections": self.clients(),
+            "connections_max": self.caps.connections,
+            "memory_used": self.memory.used(),
+            "memory_max": self.caps.memory.0,
             "requests_in_flight": self.host.ops.alive(),
             "draining": self.draining,
             "tenants": (1..self.shares.len()).map(|tenant| self.tenant_status(tenant)).collect::<Vec<_>>(),
@@ -342,6 +399,9 @@ impl Reactor {
         if let Some(health) = self.graph.machine(node).health() {
             status["health"] = json!(health.word());
         }
+        if let Some(members) = self.members_status(node) {
+            status["members"] = members;
+        }
         let mut spaces = Vec::new();
         self.graph.machine(node).spaces(&mut spaces);
         if !spaces.is_empty() {
@@ -353,6 +413,13 @@ impl Reactor {
             status["in_flight"] = json!(leg.in_flight);
             if let LegState::Faulty { errno } = leg.state {
                 status["errno"] = json!(errno);
+                status["error"] = json!(match errno {
+                    0 => "given up by command".into(),
+                    errno => super::departures::error_text(errno),
+                });
+            }
+            if let Some(since) = leg.since {
+                status["since"] = json!(crate::wall::rfc3339(since));
             }
         }
         status

@@ -2,11 +2,13 @@
 
 use super::legs::{Leg, LegState};
 use super::ops::Ops;
+use super::watchdog::Beat;
 use crate::backend::{BlockIo, Done, Failure};
 use nandu_base::{Flags, Instant, Notice, Op, PayloadPool, ReqId, Request, RequestTable, TimerKey};
 use nandu_stack::Driver;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// What is due at some time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct Host {
     pub held: Vec<(u32, ReqId)>,
     /// Those for which it is, until they are finished.
     pub proven: Vec<ReqId>,
+    /// Marks for the watchdog.
+    pub beat: Arc<Beat>,
 }
 
 impl Host {
@@ -47,6 +51,7 @@ impl Host {
             ops: Ops::default(),
             held: Vec::new(),
             proven: Vec::new(),
+            beat: Arc::default(),
         }
     }
 
@@ -72,6 +77,7 @@ impl Host {
     pub fn submit(&mut self, node: u32, io: BlockIo) {
         let leg = self.legs[node as usize].as_mut().expect("only a leaf with a medium hands requests over");
         leg.in_flight += 1;
+        self.beat.hand_over(node);
         leg.backend.submit(io, &mut self.done);
     }
 
@@ -125,6 +131,11 @@ impl Driver for Host {
         }
         self.held.push((request.node, id));
         true
+    }
+
+    #[inline]
+    fn entering(&mut self, node: u32) {
+        self.beat.enter(node);
     }
 
     fn notice(&mut self, node: u32, notice: Notice) {

@@ -1,6 +1,8 @@
 //! The legs of a stack: its leaves with a block medium, and what becomes of them.
 
+use super::departures::Failed;
 use crate::backend::{BlockBackend, LegError};
+use std::time::SystemTime;
 
 /// Where a leg stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +40,16 @@ pub(crate) struct Leg {
     pub in_flight: u32,
     /// The machine models the device; the backend is only its link and its store.
     pub is_emulated: bool,
+    /// When it came into its state, if it is not in use.
+    pub since: Option<SystemTime>,
+    /// The last request that it failed since it was opened.
+    pub last_failure: Option<Failed>,
 }
 
 impl Leg {
     pub fn new(backend: Box<dyn BlockBackend>, state: LegState, is_emulated: bool) -> Leg {
-        Leg { backend, state, in_flight: 0, is_emulated }
+        let since = (state != LegState::Active).then(SystemTime::now);
+        Leg { backend, state, in_flight: 0, is_emulated, since, last_failure: None }
     }
 
     /// Gives the leg up. False when it was not in use.
@@ -50,6 +57,7 @@ impl Leg {
         let was = self.state;
         if matches!(was, LegState::Active | LegState::Returning) {
             self.state = LegState::Faulty { errno };
+            self.since = Some(SystemTime::now());
             self.backend.give_up();
         }
         was == LegState::Active
@@ -67,6 +75,9 @@ impl Leg {
             Err(error) if error.missing => LegState::Missing,
             Err(_) => LegState::Faulty { errno: 0 },
         };
+        if opened.is_ok() {
+            (self.since, self.last_failure) = (None, None);
+        }
         Some(opened)
     }
 }

@@ -10,16 +10,20 @@ mod clients;
 mod conn;
 mod control;
 mod deals;
+mod departures;
 mod host;
 mod legs;
+mod memory;
 mod ops;
 mod pace;
 mod poll;
 mod slab;
 mod upkeep;
+pub mod watchdog;
 
 pub use clients::{Listener, OfferError};
 pub use conn::Caps;
+pub use departures::Departure;
 
 use crate::backend::{BlockBackend, BlockIo, Completions, Done, Failure};
 use crate::clock::Clock;
@@ -27,6 +31,7 @@ use crate::nbd::Exports;
 use conn::Conn;
 use host::{Due, Host};
 use legs::{Leg, LegState};
+use memory::Memory;
 use nandu_base::{
     ByteOffset, DeviceEvent, Instant, Notice, Op, OpenError, OpenHow, ReqId, Span, TenantShare, TimerKey,
 };
@@ -39,6 +44,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Due events handled in one turn.
@@ -68,8 +74,35 @@ pub enum News {
     Device(String, Notice),
     /// A device does not take back one that has come: its name, and that of the one.
     NotTaken(String, String),
+    /// A device has left out one that it stands on.
+    Left {
+        /// The device.
+        device: String,
+        /// Whom.
+        leg: String,
+        /// Why.
+        left: Departure,
+        /// It is a leaf with a medium, so that `add` takes it back.
+        is_leg: bool,
+    },
+    /// A device uses one again that it had left out.
+    UsedAgain {
+        /// The device.
+        device: String,
+        /// Whom.
+        leg: String,
+    },
     /// A client was hung up on.
     Client(String),
+    /// A client went without a word, as many do.
+    HungUp(String),
+    /// So many clients came within a second although there were as many as there may be.
+    TurnedAway {
+        /// How many.
+        clients: u64,
+        /// The limit.
+        most: usize,
+    },
 }
 
 /// What the reactor is made of.
@@ -108,12 +141,18 @@ pub struct Reactor {
     ready: Vec<Ready>,
     how: OpenHow,
     caps: Caps,
+    /// What connections hold.
+    memory: Rc<Memory>,
     shares: Vec<TenantShare>,
     exports: Arc<Exports>,
     targets: Vec<Target>,
     listeners: Vec<Listener>,
     control_listener: Option<UnixListener>,
     clients: Slab<Conn>,
+    /// Clients among them that came when there were too many, and are told so.
+    turned_away: usize,
+    /// Clients that came when there were too many, since that was said last.
+    turned: u64,
     controls: Slab<control::Conn>,
     /// Connections to look at in this turn.
     listed: Vec<Key>,
@@ -121,6 +160,9 @@ pub struct Reactor {
     full: bool,
     /// New requests are refused.
     draining: bool,
+    /// A control client wants the server to end.
+    wants_end: bool,
+    drain_began: Instant,
     next_sweep: Instant,
     /// Machines that are opened again because a leg came back.
     reopening: Vec<u32>,
@@ -131,6 +173,10 @@ pub struct Reactor {
     /// Legs that are open and wait to be used.
     joining: Vec<upkeep::Joining>,
     outside: Vec<u32>,
+    /// Who stands on whom, where devices say what they do with them.
+    bonds: Vec<departures::Bond>,
+    /// Something has failed since they were looked at.
+    look_at_bonds: bool,
     news: Vec<News>,
     spare: Vec<Done>,
     spare_list: Vec<Key>,
@@ -163,6 +209,7 @@ impl Reactor {
             poll,
             ready: Vec::new(),
             how: setup.how,
+            memory: Rc::new(Memory::new(&setup.caps)),
             caps: setup.caps,
             shares: setup.shares,
             exports: Arc::default(),
@@ -170,20 +217,31 @@ impl Reactor {
             listeners: Vec::new(),
             control_listener: None,
             clients: Slab::new(),
+            turned_away: 0,
+            turned: 0,
             controls: Slab::new(),
             listed: Vec::new(),
             full: false,
             draining: false,
+            wants_end: false,
+            drain_began: Instant::ZERO,
             next_sweep: Instant::ZERO + SWEEP,
             reopening: Vec::new(),
             deals: VecDeque::new(),
             looks: upkeep::Looks::new(),
             joining: Vec::new(),
             outside: Vec::new(),
+            bonds: Vec::new(),
+            look_at_bonds: false,
             news: Vec::new(),
             spare: Vec::new(),
             spare_list: Vec::new(),
         })
+    }
+
+    /// The marks that a watchdog looks at.
+    pub fn beat(&self) -> Arc<watchdog::Beat> {
+        Arc::clone(&self.host.beat)
     }
 
     /// The machines.
@@ -216,6 +274,9 @@ impl Reactor {
 
     /// What happened since the last call.
     pub fn take_news(&mut self) -> Vec<News> {
+        if self.look_at_bonds || !self.host.notices.is_empty() {
+            self.look_at_bonds(true);
+        }
         for (node, notice) in std::mem::take(&mut self.host.notices) {
             let device = self.graph.name(node).to_string();
             self.news.push(match notice {
@@ -256,8 +317,11 @@ impl Reactor {
     pub fn turn(&mut self) -> io::Result<()> {
         self.kick();
         let timeout = self.timeout();
+        self.host.beat.wait(true);
         let mut ready = std::mem::take(&mut self.ready);
-        self.poll.wait(timeout, &mut ready)?;
+        let waited = self.poll.wait(timeout, &mut ready);
+        self.host.beat.wait(false);
+        waited?;
         for event in ready.drain(..) {
             self.dispatch(event);
         }
@@ -269,6 +333,7 @@ impl Reactor {
         self.settle(now);
         self.go_on_with_deals(now);
         self.store(now);
+        self.host.beat.leave();
         self.kick();
         self.send_listed();
         self.note_lateness();
@@ -348,9 +413,12 @@ impl Reactor {
         {
             return Some(Span::ZERO);
         }
-        let sweep = (self.full || self.clients.len() > 0).then_some(self.next_sweep);
-        let next = [self.host.next_due(), sweep, self.deal_holds_at()].into_iter().flatten().min()?;
         let now = self.clock.now();
+        let sweeps = self.full || self.turned > 0 || self.clients.len() > 0 || self.controls.len() > 0;
+        let sweep = sweeps.then_some(self.next_sweep);
+        let silence = (self.draining && self.clients.len() > 0).then_some(now + self.caps.farewell);
+        let next =
+            [self.host.next_due(), sweep, silence, self.deal_holds_at()].into_iter().flatten().min()?;
         let wait = if next > now { next.since(now) } else { Span::ZERO };
         Some(self.pace.as_ref().map_or(wait, |pace| pace.sleep(wait)))
     }
@@ -415,7 +483,13 @@ impl Reactor {
             result = Err(Failure::gone(self.graph.requests[end.id].len));
         }
         if let Err(failure) = result {
-            self.graph.requests[end.id].error = Some(failure.error);
+            let request = &mut self.graph.requests[end.id];
+            request.error = Some(failure.error);
+            let op = request.op;
+            if failure.errno != 0 {
+                self.host.leg(end.node).last_failure = Some(departures::Failed { op, errno: failure.errno });
+            }
+            self.look_at_bonds = true;
         }
         if self.host.leg(end.node).is_emulated {
             self.host.proven.push(end.id);
@@ -425,6 +499,7 @@ impl Reactor {
     }
 
     fn leg_lost(&mut self, node: u32, errno: i32, now: Instant) {
+        self.look_at_bonds = true;
         self.news.push(News::Leg(self.graph.name(node).to_string(), LegNews::Faulty(errno)));
         self.graph.device_event(node, DeviceEvent::Lost, now, &mut self.host);
     }

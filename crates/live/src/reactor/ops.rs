@@ -36,6 +36,8 @@ pub(crate) struct HostOp {
     /// The request holds it until the reply is sent.
     pub payload: Payload,
     pub arrival: Instant,
+    /// A read whose data nobody gets: it only brings them nearer.
+    pub is_hint: bool,
     piece: u64,
     issued: u64,
     flying: u32,
@@ -78,6 +80,7 @@ impl HostOp {
             len: extent.1,
             payload,
             arrival,
+            is_hint: false,
             piece: (most / target.align * target.align).max(target.align),
             issued: 0,
             flying: 0,

@@ -2,7 +2,7 @@
 
 use crate::backend::LegError;
 use crate::reactor::OfferError;
-use nandu_base::OpenError;
+use nandu_base::{ByteLen, OpenError};
 use nandu_stack::StackError;
 use std::io;
 
@@ -13,6 +13,16 @@ pub enum ServeError {
     /// The stack cannot be built.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// Too little memory for the connections that may come.
+    #[error(
+        "{asked} of memory are too little: so many connections need at least {least}; give more (--memory SIZE), or let in fewer (--max-connections N)"
+    )]
+    Memory {
+        /// What was given.
+        asked: ByteLen,
+        /// What is needed.
+        least: ByteLen,
+    },
     /// An export was asked for that does not exist.
     #[error("no export is called `{name}`; the stack has: {}", known.join(", "))]
     NoExport {
@@ -106,6 +116,7 @@ impl ServeError {
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::Stack(_)
+            | ServeError::Memory { .. }
             | ServeError::NoExport { .. }
             | ServeError::NoAddress
             | ServeError::Address { .. }

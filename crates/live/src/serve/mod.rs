@@ -7,34 +7,40 @@
 //!
 //! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
 //! any more, new requests get `ESHUTDOWN`, what is under way is answered, then the machines are closed parents first,
-//! which makes everything durable. A second signal ends it at once, as a crash would: see `docs/promises.md`.
+//! which makes everything durable. SIGHUP changes nothing. A second signal ends it at once, as a crash would: see `docs/promises.md`.
 
 mod error;
 mod media;
 mod members;
 mod options;
+mod service;
 mod stop;
 
 pub use error::ServeError;
-pub use options::{Ended, Report, ServeOptions};
+pub use options::{Ended, Level, Report, ServeOptions};
 pub use stop::Stopper;
 
 use crate::backend::Completions;
 use crate::listen::{self, SocketFile};
 use crate::nbd::{BlockSizes, Export};
+use crate::reactor::watchdog::{Bark, Watchdog};
 use crate::reactor::{Listener, Reactor, Setup};
-use nandu_base::{ByteLen, Content, Limits, MediumSpec, OpenHow, TenantId};
+use nandu_base::{ByteLen, Content, Limits, MediumSpec, OpenHow, Span, TenantId};
 use nandu_stack::{BuildOptions, Built, Graph};
 use rustix::fs::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use stop::{Child, Signals, Watched};
 
 /// Serves a stack until it is told to stop. `report` hears what happens.
 ///
 /// # Errors
 /// What was wrong, where and why, and what would help; see [`ServeError::exit_code`].
-pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<Ended, ServeError> {
+pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<Ended, ServeError> {
+    if options.caps.memory < options.caps.least_memory() {
+        return Err(ServeError::Memory { asked: options.caps.memory, least: options.caps.least_memory() });
+    }
     let planted = options.planted.clone();
     let build = BuildOptions { seed: options.seed, planted, ..BuildOptions::default() };
     let built = options.stack.build(&build)?;
@@ -49,9 +55,46 @@ pub fn serve(options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Result<E
     for (device, what) in drives {
         report(&Report::Holds { device, what });
     }
-    let server =
-        Server { reactor, report, options: &options, signals: None, signalled: 0, child: None, stop: false };
+    let manager = options.service.then(service::Manager::of_process).flatten();
+    let watchdog = watch(&mut options, &reactor, manager.as_ref())?;
+    let server = Server {
+        reactor,
+        report,
+        options: &options,
+        signals: None,
+        signalled: 0,
+        child: None,
+        manager,
+        _watchdog: watchdog,
+        stop: false,
+    };
     server.run(exports, addresses, missing, made)
+}
+
+/// Starts the thread that says when the reactor stands still, and to a service manager that it does not.
+fn watch(
+    options: &mut ServeOptions,
+    reactor: &Reactor,
+    manager: Option<&service::Manager>,
+) -> std::io::Result<Option<Watchdog>> {
+    let lives = manager.and_then(|manager| manager.lives);
+    let bound = match (options.watchdog, lives) {
+        (Span::ZERO, None) => return Ok(None),
+        (Span::ZERO, Some(lives)) => lives,
+        (bound, _) => Duration::from_nanos(bound.0),
+    };
+    let says = options.watchdog > Span::ZERO;
+    let alarm = std::mem::replace(&mut options.alarm, Box::new(|_| {}));
+    let manager = manager.and_then(service::Manager::again);
+    let names = (0..reactor.graph().len() as u32).map(|node| reactor.graph().name(node).to_string());
+    let span = |took: Duration| Span(took.as_nanos() as u64);
+    let say = move |bark| match (bark, &manager) {
+        (Bark::Lives, Some(manager)) => manager.say("WATCHDOG=1"),
+        (Bark::Stands(held, took), _) if says => alarm(&Report::Stands { held, span: span(took) }),
+        (Bark::GoesOn(held, took), _) if says => alarm(&Report::GoesOn { held, span: span(took) }),
+        _ => {}
+    };
+    Watchdog::start(reactor.beat(), bound, lives, names.collect(), Box::new(say)).map(Some)
 }
 
 /// An export of the stack file that is to be offered.
@@ -113,8 +156,8 @@ fn assemble(options: &ServeOptions, built: Built) -> Result<Assembled, ServeErro
 /// The sockets of a server.
 struct Addresses {
     listeners: Vec<Listener>,
-    unix: Option<PathBuf>,
-    tcp: Option<std::net::SocketAddr>,
+    unix: Vec<PathBuf>,
+    tcp: Vec<std::net::SocketAddr>,
     control: Option<std::os::unix::net::UnixListener>,
     _files: Vec<SocketFile>,
     _private: Option<stop::PrivateDir>,
@@ -122,33 +165,46 @@ struct Addresses {
 
 impl Addresses {
     fn take(options: &ServeOptions) -> Result<Addresses, ServeError> {
+        let handed = if options.service { service::handed()? } else { service::Handed::default() };
         let mut taken = Addresses {
             listeners: Vec::new(),
-            unix: options.unix.clone(),
-            tcp: None,
-            control: None,
+            unix: Vec::new(),
+            tcp: Vec::new(),
+            control: handed.control,
             _files: Vec::new(),
             _private: None,
         };
-        if taken.unix.is_none() && options.tcp.is_none() {
+        let mut unix = options.unix.clone();
+        if unix.is_empty() && options.tcp.is_none() && handed.nbd.is_empty() {
             if options.run.is_none() {
                 return Err(ServeError::NoAddress);
             }
             let dir = stop::PrivateDir::new()?;
-            taken.unix = Some(dir.path().join("nbd.sock"));
+            unix.push(dir.path().join("nbd.sock"));
             taken._private = Some(dir);
         }
         let refused = |at: String| move |error| ServeError::Address { at, error };
-        if let Some(path) = &taken.unix {
+        for path in unix {
             let mode = Mode::from_raw_mode(0o777);
-            let (listener, file) = listen::unix(path, mode).map_err(refused(path.display().to_string()))?;
+            let (listener, file) = listen::unix(&path, mode).map_err(refused(path.display().to_string()))?;
             taken.listeners.push(Listener::Unix(listener));
             taken._files.push(file);
+            taken.unix.push(path);
         }
         if let Some(address) = options.tcp {
             let (listener, address) = listen::tcp(address).map_err(refused(address.to_string()))?;
             taken.listeners.push(listener);
-            taken.tcp = Some(address);
+            taken.tcp.push(address);
+        }
+        for listener in handed.nbd {
+            match &listener {
+                Listener::Unix(socket) => {
+                    let address = socket.local_addr()?;
+                    taken.unix.extend(address.as_pathname().map(PathBuf::from));
+                }
+                Listener::Tcp(socket) => taken.tcp.push(socket.local_addr()?),
+            }
+            taken.listeners.push(listener);
         }
         if let Some(path) = &options.control {
             let mode = Mode::RUSR | Mode::WUSR;
@@ -159,12 +215,10 @@ impl Addresses {
         Ok(taken)
     }
 
-    fn uri(&self, export: &str) -> String {
-        match (&self.unix, self.tcp) {
-            (Some(path), _) => listen::unix_uri(export, path),
-            (None, Some(address)) => listen::tcp_uri(export, address),
-            (None, None) => unreachable!("a server has an address"),
-        }
+    /// Where an export is found: at each address.
+    fn uris(&self, export: &str) -> Vec<String> {
+        let unix = self.unix.iter().map(|path| listen::unix_uri(export, path));
+        unix.chain(self.tcp.iter().map(|&address| listen::tcp_uri(export, address))).collect()
     }
 }
 
@@ -176,6 +230,8 @@ struct Server<'a> {
     signals: Option<Signals>,
     signalled: u32,
     child: Option<Child>,
+    manager: Option<service::Manager>,
+    _watchdog: Option<Watchdog>,
     stop: bool,
 }
 
@@ -189,14 +245,18 @@ impl Server<'_> {
     ) -> Result<Ended, ServeError> {
         if self.options.signals {
             let signals = Signals::new()?;
-            self.reactor.watch(signals.fd(), Watched::Signal as u32)?;
+            self.reactor.watch(signals.ends(), Watched::Signal as u32)?;
+            self.reactor.watch(signals.hang_ups(), Watched::HangUp as u32)?;
             self.signals = Some(signals);
         }
         if let Some(stopper) = &self.options.stopper {
             self.reactor.watch(stopper.fd(), Watched::Stopper as u32)?;
         }
         self.open(&exports, &missing)?;
-        let uris: Vec<String> = exports.iter().map(|export| addresses.uri(&export.name)).collect();
+        let uris: Vec<String> = exports.iter().flat_map(|export| addresses.uris(&export.name)).collect();
+        for &address in addresses.tcp.iter().filter(|address| !address.ip().is_loopback()) {
+            (self.report)(&Report::Exposed { address });
+        }
         let offers =
             exports.iter().map(|export| offer(export, self.reactor.graph().machine(export.node).limits()));
         let offers: Vec<(Export, u32, TenantId)> =
@@ -211,6 +271,9 @@ impl Server<'_> {
             self.reactor.keep_off(path, "the stack file");
         }
         (self.report)(&Report::Ready { uris: uris.clone() });
+        if let Some(manager) = &self.manager {
+            manager.say("READY=1\nSTATUS=serving");
+        }
         if let Some(command) = &self.options.run {
             let child = Child::start(command, &uris, &addresses)?;
             self.reactor.watch(child.fd(), Watched::Child as u32)?;
@@ -242,9 +305,16 @@ impl Server<'_> {
                         child.reap()?;
                     }
                 }
+                Watched::HangUp => {
+                    if self.signals.as_ref().map_or(0, Signals::take_hang_ups) > 0 {
+                        (self.report)(&Report::HangUp);
+                    }
+                    continue;
+                }
             }
             self.stop = true;
         }
+        self.stop |= self.reactor.wants_end();
         if self.signalled > 1 {
             return Err(ServeError::Interrupted);
         }
@@ -280,6 +350,9 @@ impl Server<'_> {
     /// Answers what is under way, hangs up, and closes the machines.
     fn end(mut self) -> Result<Ended, ServeError> {
         (self.report)(&Report::Draining);
+        if let Some(manager) = &self.manager {
+            manager.say("STOPPING=1\nSTATUS=answering what is under way");
+        }
         if let Some(child) = &mut self.child {
             child.terminate();
         }
@@ -305,6 +378,7 @@ impl Server<'_> {
             ServeError::Store { device, error }
         })?;
         (self.report)(&Report::Closed);
+        self.reactor.say_closed();
         Ok(Ended { child: self.child.and_then(|child| child.status()) })
     }
 }
@@ -323,6 +397,9 @@ fn offer(chosen: &Chosen, limits: &Limits) -> Export {
         can_fua: true,
         can_trim: true,
         can_write_zeroes: true,
+        can_cache: true,
+        // A file system may have to write zeros itself, and nobody knows before.
+        knows_fast_zero: false,
         multi_conn: true,
         blocks: BlockSizes { minimum, preferred, maximum: ByteLen(maximum.max(preferred.0)) },
         ..Export::new(chosen.name.clone(), ByteLen(limits.capacity.0 / minimum.0 * minimum.0))

@@ -1,8 +1,9 @@
 //! What to serve and how, and what is heard of it.
 
 use super::stop::Stopper;
+use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
-use nandu_base::{Health, Notice, OpenError};
+use nandu_base::{Health, Notice, OpenError, Span};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,8 +15,8 @@ use std::path::PathBuf;
 pub struct ServeOptions {
     /// The stack.
     pub stack: Stack,
-    /// A Unix socket for NBD clients. One that a dead server left is replaced.
-    pub unix: Option<PathBuf>,
+    /// Unix sockets for NBD clients. One that a dead server left is replaced.
+    pub unix: Vec<PathBuf>,
     /// A TCP address for NBD clients; port 0 takes a free one. The protocol knows no password: anything but localhost
     /// is open to whoever reaches it.
     pub tcp: Option<SocketAddr>,
@@ -49,6 +50,13 @@ pub struct ServeOptions {
     pub caps: Caps,
     /// End on SIGTERM and SIGINT. One server of a process may set it.
     pub signals: bool,
+    /// Take the sockets and answer the questions of a service manager such as systemd, when the environment says that there is one: sockets that it
+    /// listens at already, word when the server is ready or ends, signs of life. One server of a process may set it.
+    pub service: bool,
+    /// After how long one event that holds the server is reported to `alarm`; zero for never. Default 5 s.
+    pub watchdog: Span,
+    /// Hears what is to be said while the server stands still, on a thread of its own.
+    pub alarm: Box<dyn Fn(&Report) + Send>,
     /// Faults to plant, for tests that must find them. No command line sets it.
     pub planted: BTreeSet<String>,
     /// Another way to end it, for callers in the same process.
@@ -60,7 +68,7 @@ impl ServeOptions {
     pub fn new(stack: Stack) -> ServeOptions {
         ServeOptions {
             stack,
-            unix: None,
+            unix: Vec::new(),
             tcp: None,
             control: None,
             run: None,
@@ -76,6 +84,9 @@ impl ServeOptions {
             seed: fresh_seed(),
             caps: Caps::default(),
             signals: true,
+            service: false,
+            watchdog: Span::from_secs(5),
+            alarm: Box::new(|report| report.print()),
             planted: BTreeSet::new(),
             stopper: None,
         }
@@ -121,15 +132,112 @@ pub enum Report {
     },
     /// Clients can connect.
     Ready {
-        /// One for each export, in the order of the stack file.
+        /// For each export, in the order of the stack file, one for each address.
         uris: Vec<String>,
     },
     /// Something happened while running.
     News(News),
+    /// Anybody who reaches this address can read and write.
+    Exposed {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// One event has held the server for the bound of the watchdog, and still does.
+    Stands {
+        /// Where.
+        held: Held,
+        /// For how long.
+        span: Span,
+    },
+    /// It goes on.
+    GoesOn {
+        /// Where it was.
+        held: Held,
+        /// For how long it stood still.
+        span: Span,
+    },
+    /// SIGHUP came. It changes nothing.
+    HangUp,
     /// No new requests are taken.
     Draining,
     /// Everything is durable and marked as cleanly closed.
     Closed,
+}
+
+/// How much a report matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Somebody has to do something now.
+    Error,
+    /// Something is not as it should be.
+    Warn,
+    /// What one wants to find in a log later.
+    Info,
+    /// What only helps to find a fault.
+    Debug,
+}
+
+impl Level {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+impl Report {
+    /// How much it matters.
+    pub fn level(&self) -> Level {
+        match self {
+            Report::Stands { .. } | Report::News(News::Device(_, Notice::Health(Health::Failed))) => {
+                Level::Error
+            }
+            Report::Gone { .. }
+            | Report::Exposed { .. }
+            | Report::GoesOn { .. }
+            | Report::Opened { result: Err(_), .. }
+            | Report::News(
+                News::Leg(_, LegNews::Faulty(_) | LegNews::StillGone(_))
+                | News::Device(
+                    _,
+                    Notice::Health(Health::Exposed | Health::Degraded)
+                    | Notice::Differ { .. }
+                    | Notice::Refused(_),
+                )
+                | News::NotTaken(..)
+                | News::Left { .. }
+                | News::TurnedAway { .. },
+            ) => Level::Warn,
+            Report::News(News::HungUp(_)) => Level::Debug,
+            Report::Holds { .. }
+            | Report::Opened { .. }
+            | Report::Ready { .. }
+            | Report::HangUp
+            | Report::Draining
+            | Report::Closed
+            | Report::News(
+                News::Leg(_, LegNews::Back) | News::Device(..) | News::UsedAgain { .. } | News::Client(_),
+            ) => Level::Info,
+        }
+    }
+
+    /// As a line of a log: the time of day in UTC, the level, and what happened.
+    pub fn line(&self) -> String {
+        let time = crate::wall::rfc3339(std::time::SystemTime::now());
+        format!("{time} {:<5} {self}", self.level().word())
+    }
+}
+
+fn place(held: &Held) -> String {
+    match held {
+        Held::Machine(name) => format!("one event in `{name}`"),
+        Held::Files(name) => format!("one operation on the files of `{name}`"),
+        Held::Elsewhere => "something outside the devices".into(),
+    }
 }
 
 impl fmt::Display for Report {
@@ -143,7 +251,10 @@ impl fmt::Display for Report {
             Report::News(News::Leg(leg, LegNews::Faulty(0))) => write!(f, "{leg}: faulty, as told"),
             Report::News(News::Leg(leg, LegNews::Faulty(errno))) => {
                 let error = std::io::Error::from_raw_os_error(*errno);
-                write!(f, "{leg}: faulty: {error}; repair it and take it back with `ctl add {leg}`")
+                write!(
+                    f,
+                    "{leg}: faulty: {error}; repair it and take it back with `nandu ctl SOCKET add {leg}`"
+                )
             }
             Report::News(News::Leg(leg, LegNews::Back)) => write!(f, "{leg}: back"),
             Report::News(News::Leg(leg, LegNews::StillGone(why))) => write!(f, "{leg}: not back: {why}"),
@@ -151,10 +262,36 @@ impl fmt::Display for Report {
             Report::News(News::NotTaken(device, child)) => {
                 write!(
                     f,
-                    "{device}: {child} is not taken: its records are not those of the others; see `replace`"
+                    "{device}: {child} is not taken: its records are not those of the others; see `nandu ctl SOCKET replace`"
                 )
             }
+            Report::News(News::Left { device, leg, left, is_leg }) => {
+                write!(f, "{device}: `{leg}` is left out: {}", left.why)?;
+                match *is_leg && !left.comes {
+                    true => write!(f, "; when it is in order take it back with `nandu ctl SOCKET add {leg}`"),
+                    false => Ok(()),
+                }
+            }
+            Report::News(News::UsedAgain { device, leg }) => write!(f, "{device}: `{leg}` is used again"),
+            Report::News(News::HungUp(what)) => write!(f, "a client: {what}"),
+            Report::Exposed { address } => write!(
+                f,
+                "{address}: NBD knows no password: whoever reaches this address can read and write everything"
+            ),
+            Report::Stands { held, span } => {
+                write!(f, "WATCHDOG: {} has held the server for {span}; no client is served", place(held))
+            }
+            Report::GoesOn { held, span } => {
+                write!(f, "the server goes on: {} held it for {span}", place(held))
+            }
             Report::News(News::Client(what)) => write!(f, "a client {what}"),
+            Report::News(News::TurnedAway { clients, most }) => {
+                write!(
+                    f,
+                    "{clients} connections turned away: there are {most}, the limit; see --max-connections"
+                )
+            }
+            Report::HangUp => f.write_str("SIGHUP: ignored; nothing is read again while the stack is served"),
             Report::Draining => f.write_str("finishing what is under way"),
             Report::Closed => f.write_str("closed"),
         }
@@ -190,7 +327,7 @@ fn say(f: &mut fmt::Formatter<'_>, device: &str, notice: Notice) -> fmt::Result 
 }
 
 impl Report {
-    /// Prints a report: URIs on standard output, everything else on standard error.
+    /// Prints a report: URIs on standard output, everything else as a line of a log on standard error.
     pub fn print(&self) {
         match self {
             Report::Ready { .. } => {
@@ -201,7 +338,7 @@ impl Report {
             }
             _ => {
                 use std::io::Write;
-                let _ = writeln!(std::io::stderr(), "{self}");
+                let _ = writeln!(std::io::stderr(), "{}", self.line());
             }
         }
     }

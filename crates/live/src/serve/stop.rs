@@ -4,7 +4,7 @@ use super::Addresses;
 use super::error::ServeError;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +21,7 @@ pub(super) enum Watched {
     Signal = 0,
     Stopper = 1,
     Child = 2,
+    HangUp = 3,
 }
 
 impl Watched {
@@ -28,7 +29,8 @@ impl Watched {
         match number {
             0 => Watched::Signal,
             1 => Watched::Stopper,
-            _ => Watched::Child,
+            2 => Watched::Child,
+            _ => Watched::HangUp,
         }
     }
 }
@@ -56,31 +58,49 @@ impl Stopper {
     }
 }
 
-/// SIGTERM and SIGINT as bytes in a socket.
+/// SIGTERM and SIGINT, and apart from them SIGHUP, as bytes in sockets.
 pub(super) struct Signals {
-    socket: UnixStream,
+    ends: UnixStream,
+    hang_ups: UnixStream,
     ids: Vec<signal_hook::SigId>,
 }
 
 impl Signals {
     pub fn new() -> io::Result<Signals> {
-        let (socket, writer) = UnixStream::pair()?;
-        socket.set_nonblocking(true)?;
-        let mut signals = Signals { socket, ids: Vec::new() };
-        for signal in [SIGTERM, SIGINT] {
+        let (ends, end_writer) = UnixStream::pair()?;
+        let (hang_ups, hang_up_writer) = UnixStream::pair()?;
+        ends.set_nonblocking(true)?;
+        hang_ups.set_nonblocking(true)?;
+        let mut signals = Signals { ends, hang_ups, ids: Vec::new() };
+        for (signal, writer) in [(SIGTERM, &end_writer), (SIGINT, &end_writer), (SIGHUP, &hang_up_writer)] {
             signals.ids.push(low_level::pipe::register(signal, writer.try_clone()?)?);
         }
         Ok(signals)
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// Readable after a signal that ends the server.
+    pub fn ends(&self) -> BorrowedFd<'_> {
+        self.ends.as_fd()
     }
 
-    /// Signals since the last call.
+    /// Readable after SIGHUP.
+    pub fn hang_ups(&self) -> BorrowedFd<'_> {
+        self.hang_ups.as_fd()
+    }
+
+    /// Signals that end the server since the last call.
     pub fn take(&self) -> u32 {
+        Signals::count(&self.ends)
+    }
+
+    /// SIGHUPs since the last call.
+    pub fn take_hang_ups(&self) -> u32 {
+        Signals::count(&self.hang_ups)
+    }
+
+    fn count(socket: &UnixStream) -> u32 {
         let mut bytes = [0; 64];
-        rustix::io::read(&self.socket, &mut bytes).map_or(0, |count| count as u32)
+        rustix::io::read(socket, &mut bytes).map_or(0, |count| count as u32)
     }
 }
 
@@ -105,10 +125,13 @@ impl Child {
         let mut shell = std::process::Command::new("sh");
         shell.arg("-c").arg(command);
         shell.env("uri", uris.first().map_or("", String::as_str)).env("uris", uris.join(" "));
-        if let Some(path) = &addresses.unix {
+        for name in super::service::VARIABLES {
+            shell.env_remove(name);
+        }
+        if let Some(path) = addresses.unix.first() {
             shell.env("unixsocket", path);
         }
-        if let Some(address) = addresses.tcp {
+        if let Some(address) = addresses.tcp.first() {
             shell.env("port", address.port().to_string());
         }
         let child = shell.spawn().map_err(fail)?;

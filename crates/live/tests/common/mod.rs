@@ -41,7 +41,7 @@ pub struct Served {
 pub fn options(stack: &str, dir: &Path) -> ServeOptions {
     let stack = Stack::parse(stack).unwrap_or_else(|error| panic!("{error}"));
     ServeOptions {
-        unix: Some(dir.join("nbd.sock")),
+        unix: vec![dir.join("nbd.sock")],
         control: Some(dir.join("ctl.sock")),
         base: dir.to_path_buf(),
         create: true,
@@ -59,7 +59,7 @@ impl Served {
     pub fn try_start(mut options: ServeOptions) -> Result<Served, ServeError> {
         let stopper = Stopper::new().expect("a descriptor");
         options.stopper = Some(stopper.clone());
-        let (socket, control) = (options.unix.clone(), options.control.clone());
+        let (socket, control) = (options.unix.first().cloned(), options.control.clone());
         let (sender, reports) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             serve(options, &mut |report| {

@@ -3,6 +3,7 @@
 //! The process is this test program once more, told by its environment to be a server: nothing else has to be built.
 
 use super::{options, wait_for};
+use nandu_base::units::{parse_size, parse_span};
 use nandu_live::{ctl, serve};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,10 @@ use std::process::{Child, Command, Output, Stdio};
 const STACK: &str = "NANDU_TEST_STACK";
 const DIR: &str = "NANDU_TEST_DIR";
 const PLANT: &str = "NANDU_TEST_PLANT";
+const MEMORY: &str = "NANDU_TEST_MEMORY";
+/// Set where the sockets are handed over.
+pub const HANDED: &str = "NANDU_TEST_HANDED";
+const FAREWELL: &str = "NANDU_TEST_FAREWELL";
 /// The test that a test program must have, calling [`be_a_server`].
 const ENTRY: &str = "the_server_process";
 
@@ -19,6 +24,14 @@ pub fn be_a_server() {
     let (Ok(stack), Ok(dir)) = (std::env::var(STACK), std::env::var(DIR)) else { return };
     let mut options = options(&stack, Path::new(&dir));
     options.signals = true;
+    options.service = true;
+    if std::env::var_os(HANDED).is_some() {
+        (options.unix, options.control) = (Vec::new(), None);
+    }
+    let span = |name| std::env::var(name).ok().map(|text| parse_span(&text).expect("a time"));
+    options.caps.farewell = span(FAREWELL).unwrap_or(options.caps.farewell);
+    let size = |name| std::env::var(name).ok().map(|text| parse_size(&text).expect("a size"));
+    options.caps.memory = size(MEMORY).unwrap_or(options.caps.memory);
     options.planted.extend(std::env::var(PLANT).ok().filter(|plant| !plant.is_empty()));
     let code = match serve(options, &mut |report| report.print()) {
         Ok(ended) => ended.exit_code(),
@@ -45,18 +58,51 @@ impl Process {
 
     /// The same with a planted fault, unless its name is empty.
     pub fn start_with(stack: &str, dir: &Path, plant: &str) -> Process {
-        let log_path = dir.join("server.log");
-        let log = std::fs::File::create(&log_path).expect("a log");
+        Process::start_env(stack, dir, &[(PLANT, plant)])
+    }
+
+    /// The same with a bound of its memory, and with a long farewell.
+    pub fn start_within(stack: &str, dir: &Path, memory: &str) -> Process {
+        Process::start_env(stack, dir, &[(MEMORY, memory), (FAREWELL, "10s")])
+    }
+
+    pub fn start_env(stack: &str, dir: &Path, env: &[(&str, &str)]) -> Process {
+        let log = std::fs::File::create(dir.join("server.log")).expect("a log");
+        let child =
+            Process::command(None, stack, dir, env, log).spawn().expect("the test program starts again");
+        Process::when_it_answers(child, dir)
+    }
+
+    /// The command that is a server; `shell`: a line for a shell that has it as "$@".
+    pub fn command(
+        shell: Option<&str>,
+        stack: &str,
+        dir: &Path,
+        env: &[(&str, &str)],
+        log: std::fs::File,
+    ) -> Command {
         let program = std::env::current_exe().expect("a test program has a path");
-        let child = Command::new(program)
+        let mut command = match shell {
+            None => Command::new(program),
+            Some(line) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", line, "sh"]).arg(program);
+                command
+            }
+        };
+        command
             .args([ENTRY, "--exact", "--nocapture", "--test-threads=1"])
             .env(STACK, stack)
             .env(DIR, dir)
-            .env(PLANT, plant)
+            .envs(env.iter().copied())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("the test program starts again");
+            .stderr(log);
+        command
+    }
+
+    /// Waits until a server in `dir` answers.
+    pub fn when_it_answers(child: Child, dir: &Path) -> Process {
+        let log_path = dir.join("server.log");
         let mut process = Process { child, socket: dir.join("nbd.sock"), control: dir.join("ctl.sock") };
         wait_for("the server to answer", || {
             let ended = process.child.try_wait().expect("a child can be waited for");
@@ -91,6 +137,30 @@ impl Process {
         });
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("a child can be told");
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.socket.with_file_name("server.log")).unwrap_or_default()
+    }
+
+    /// Most memory that it had so far, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+
+    /// A clean end, after it was told.
+    pub fn wait(mut self) {
+        let status = self.child.wait().expect("a child can be waited for");
+        assert_eq!(status.code(), Some(0), "a clean end");
+    }
+
     /// kill -9.
     pub fn kill(mut self) {
         self.child.kill().expect("a child can be killed");
@@ -98,11 +168,9 @@ impl Process {
     }
 
     /// SIGTERM, and a clean end.
-    pub fn stop(mut self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a child can be told");
-        let status = self.child.wait().expect("a child can be waited for");
-        assert_eq!(status.code(), Some(0), "a clean end");
+    pub fn stop(self) {
+        self.signal(rustix::process::Signal::TERM);
+        self.wait();
     }
 }
 

@@ -1,0 +1,295 @@
+//! `nandu ctl` and `nandu stop`: a running server, over its control socket.
+//!
+//! The words are those of the socket ([`nandu_live::ctl`]); here they become a line for it, and its answer a table for people.
+
+use crate::args::{CtlArgs, CtlVerb, ScrubWord, StopArgs};
+use crate::failure::Failure;
+use crate::format::{count, size, time};
+use crate::output;
+use crate::table::Table;
+use nandu_live::ctl::{Command, CtlError, Session};
+use serde_json::Value;
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+/// Columns of a terminal that a status keeps to.
+const WIDTH: usize = 100;
+/// Longest name that is shown in full.
+const NAME: usize = 16;
+
+/// Sends one command, and prints the answer.
+pub fn ctl(args: &CtlArgs) -> Result<(), Failure> {
+    match &args.verb {
+        CtlVerb::Status => print(&send(&args.socket, &Command::Status)?, args.json, status),
+        CtlVerb::Watch { every, times } => watch(args, Duration::from_nanos(every.0), *times),
+        CtlVerb::Stop => end(&args.socket),
+        verb => {
+            let line = line(verb)?;
+            let command: Command = line.parse().map_err(|error| Failure::input(format!("{error}")))?;
+            print(&send(&args.socket, &command)?, args.json, said)
+        }
+    }
+}
+
+/// Ends a server and waits for that.
+pub fn stop(args: &StopArgs) -> Result<(), Failure> {
+    end(&args.socket)
+}
+
+fn failed(error: CtlError) -> Failure {
+    match error {
+        error @ CtlError::Connect { .. } => Failure::input(error.to_string()),
+        error => Failure::failed(error.to_string()),
+    }
+}
+
+fn send(socket: &Path, command: &Command) -> Result<Value, Failure> {
+    nandu_live::ctl::send(socket, command).map_err(failed)
+}
+
+fn end(socket: &Path) -> Result<(), Failure> {
+    nandu_live::ctl::stop(socket).map_err(failed)
+}
+
+/// The command as the socket takes it.
+fn line(verb: &CtlVerb) -> Result<String, Failure> {
+    Ok(match verb {
+        CtlVerb::Status | CtlVerb::Watch { .. } => "status".into(),
+        CtlVerb::Stop => "stop".into(),
+        CtlVerb::Fail { leg, anyway: None } => format!("fail {leg}"),
+        CtlVerb::Fail { leg, anyway: Some(_) } => format!("fail {leg} anyway"),
+        CtlVerb::Add { leg } => format!("add {leg}"),
+        CtlVerb::Replace { leg, with } => match &with[..] {
+            [] => format!("replace {leg}"),
+            // The server may run in another directory.
+            [word, file] if word == "with" => {
+                let file = std::path::absolute(file)
+                    .map_err(|error| Failure::unreadable(Path::new(file), &error))?;
+                format!("replace {leg} with {}", file.display())
+            }
+            _ => return Err(Failure::input("write `replace LEG`, or `replace LEG with FILE`")),
+        },
+        CtlVerb::Lead { leg } => format!("lead {leg}"),
+        CtlVerb::Scrub { device, what } => match what {
+            None => format!("scrub {device}"),
+            Some(ScrubWord::Mend) => format!("scrub {device} mend"),
+            Some(ScrubWord::Report) => format!("scrub {device} report"),
+            Some(ScrubWord::Stop) => format!("scrub {device} stop"),
+        },
+        CtlVerb::Set { tenant, settings } => format!("set {tenant} {}", settings.join(" ")),
+        CtlVerb::Tenant { words } => format!("tenant {}", words.join(" ")),
+    })
+}
+
+fn print(answer: &Value, json: bool, text: fn(&Value) -> String) -> Result<(), Failure> {
+    if json { output::print_json(answer) } else { output::print(&text(answer)) }
+}
+
+fn watch(args: &CtlArgs, every: Duration, times: Option<u64>) -> Result<(), Failure> {
+    let mut session = Session::open(&args.socket).map_err(failed)?;
+    let clears = std::io::stdout().is_terminal() && !args.json;
+    let mut shown = 0;
+    loop {
+        let answer = session.send(&Command::Status).map_err(failed)?;
+        if clears {
+            output::print_as_it_is("\x1b[H\x1b[2J")?;
+        } else if shown > 0 && !args.json {
+            output::print("\n")?;
+        }
+        match args.json {
+            true => output::print(&format!("{answer}\n"))?,
+            false => output::print(&status(&answer))?,
+        }
+        shown += 1;
+        if times.is_some_and(|times| shown >= times) {
+            return Ok(());
+        }
+        std::thread::sleep(every);
+    }
+}
+
+/// What became of a command: each field of the answer.
+fn said(answer: &Value) -> String {
+    let fields =
+        answer.as_object().into_iter().flatten().filter(|(key, value)| *key != "ok" && !value.is_null());
+    let parts: Vec<String> = fields.map(|(key, value)| format!("{key} {}", word(value))).collect();
+    format!("{}\n", if parts.is_empty() { "done".into() } else { parts.join(", ") })
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), String::from)
+}
+
+/// A name that fits its column.
+fn name(text: &str) -> String {
+    match text.chars().count() > NAME {
+        true => text.chars().take(NAME - 1).chain(['~']).collect(),
+        false => text.into(),
+    }
+}
+
+/// A count in at most eight characters.
+fn short(n: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1_000_000, "M"), (1_000_000_000, "G"), (1_000_000_000_000, "T"), (1_000_000_000_000_000, "P")];
+    if n < 1_000_000 {
+        return count(n);
+    }
+    let fits = |(scale, _): &&(u64, &str)| n / scale < 10_000;
+    let (scale, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);
+    format!("{} {unit}", count(n / scale))
+}
+
+/// The whole status, within [`WIDTH`] columns unless the name of an export is longer.
+fn status(answer: &Value) -> String {
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    let mut out = String::new();
+    let draining = if answer["draining"] == true { "; it ends" } else { "" };
+    let _ = writeln!(
+        out,
+        "{} of {} connections, {} requests under way, {} of {} held for them{draining}",
+        number(&answer["connections"]),
+        number(&answer["connections_max"]),
+        number(&answer["requests_in_flight"]),
+        size(number(&answer["memory_used"])),
+        size(number(&answer["memory_max"])),
+    );
+    let mut exports = Table::new(["<export", "size", "<access"]);
+    for export in answer["exports"].as_array().into_iter().flatten() {
+        let access = if export["read_only"] == true { "read only" } else { "read and write" };
+        exports.row([word(&export["name"]), size(number(&export["bytes"])), access.into()]);
+    }
+    let mut devices =
+        Table::new(["<device", "<kind", "<state", "reads", "writes", "read", "written", "failed", "mean"]);
+    let mut left = String::new();
+    for (device, of) in answer["devices"].as_object().into_iter().flatten() {
+        let open = if of["open"] == true { "open" } else { "closed" };
+        let state = of["health"].as_str().or(of["state"].as_str()).unwrap_or(open);
+        let mean = of["latency_ns_mean"].as_u64().map_or_else(|| "-".into(), time);
+        devices.row([
+            name(device),
+            word(&of["kind"]),
+            state.into(),
+            short(number(&of["requests"]["read"])),
+            short(number(&of["requests"]["write"])),
+            size(number(&of["bytes"]["read"])),
+            size(number(&of["bytes"]["write"])),
+            short(number(&of["failed"])),
+            mean,
+        ]);
+        for member in of["members"].as_array().into_iter().flatten().filter(|member| member["use"] != "used")
+        {
+            left += &absent(device, member, &answer["devices"]);
+        }
+    }
+    let _ = write!(out, "\n{exports}\n{devices}");
+    if !left.is_empty() {
+        let _ = write!(out, "\n{left}");
+    }
+    out
+}
+
+/// Who has left a device: when, why, and what takes it back.
+fn absent(device: &str, member: &Value, devices: &Value) -> String {
+    let leg = word(&member["name"]);
+    let since = member["since"].as_str().map_or(String::new(), |since| format!(" since {since}"));
+    let why = member["why"].as_str().map_or(String::new(), |why| format!(": {why}"));
+    let errno = member["errno"].as_u64().map_or(String::new(), |errno| format!(" (errno {errno})"));
+    let is_leg = devices[leg.as_str()]["state"].is_string();
+    let remedy = match (member["use"] == "coming", is_leg) {
+        (false, true) => format!("; when it is in order: `nandu ctl SOCKET add {leg}`"),
+        _ => String::new(),
+    };
+    wrapped(&format!("{device}: {leg} is {}{since}{why}{errno}{remedy}", word(&member["use"])))
+}
+
+/// Lines of at most [`WIDTH`] columns, broken between words, the later ones indented.
+fn wrapped(text: &str) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            out += "\n    ";
+            column = 4;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn leg(state: &str) -> Value {
+        json!({
+            "kind": "file", "open": true, "state": state, "failed": 123_456_789_012_u64,
+            "requests": { "read": 9_999_999_999_u64, "write": u64::MAX },
+            "bytes": { "read": u64::MAX, "write": 1_234_567_890_123_u64 }, "latency_ns_mean": 123_456_789,
+        })
+    }
+
+    #[test]
+    fn a_status_fits_a_terminal_and_names_who_left() {
+        let mut mirror = leg("");
+        mirror["kind"] = json!("hetero-mirror");
+        mirror["health"] = json!("degraded");
+        mirror["members"] = json!([
+            { "name": "a", "use": "used" },
+            { "name": "b", "use": "out", "errno": 5, "since": "2026-11-23T01:05:02.250Z",
+              "why": "a write failed: Input/output error (os error 5)" },
+        ]);
+        let answer = json!({
+            "ok": true, "connections": 64, "connections_max": 64, "requests_in_flight": 16384,
+            "memory_used": 1_023_456_789, "memory_max": 1 << 30, "draining": true,
+            "exports": [{ "name": "data", "bytes": 10_u64 << 40, "read_only": true }],
+            "devices": { "a": leg("active"), "b": leg("returning"), "the-mirror-of-the-house": mirror },
+        });
+        let text = status(&answer);
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
+        }
+        let joined = text.replace("\n    ", " ");
+        assert!(
+            joined
+                .contains("the-mirror-of-the-house: b is out since 2026-11-23T01:05:02.250Z: a write failed")
+        );
+        assert!(joined.contains("(errno 5); when it is in order: `nandu ctl SOCKET add b`"), "{joined}");
+        assert!(text.contains("the-mirror-of-t~") && !text.contains(": a is"), "{text}");
+    }
+
+    #[test]
+    fn verbs_are_the_words_of_the_socket() {
+        let verbs = [
+            CtlVerb::Stop,
+            CtlVerb::Fail { leg: "a".into(), anyway: Some("anyway".into()) },
+            CtlVerb::Add { leg: "a".into() },
+            CtlVerb::Replace { leg: "a".into(), with: vec!["with".into(), "/a b".into()] },
+            CtlVerb::Lead { leg: "a".into() },
+            CtlVerb::Scrub { device: "m".into(), what: Some(ScrubWord::Mend) },
+            CtlVerb::Set { tenant: "t".into(), settings: vec!["weight=3".into(), "rbps=max".into()] },
+            CtlVerb::Tenant { words: ["add", "d", "size=4096"].map(String::from).to_vec() },
+        ];
+        for verb in verbs {
+            let line = line(&verb).expect("a line");
+            let command: Command = line.parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(command.to_string(), line);
+        }
+        let wrong = CtlVerb::Replace { leg: "a".into(), with: vec!["by".into(), "f".into()] };
+        assert!(line(&wrong).is_err());
+    }
+
+    #[test]
+    fn answers_are_told_in_words() {
+        assert_eq!(said(&json!({ "ok": true })), "done\n");
+        assert_eq!(said(&json!({ "ok": true, "leg": "b", "state": "active" })), "leg b, state active\n");
+    }
+}

@@ -1,0 +1,188 @@
+//! A leg that leaves says so: who, why, since when, in the log and in the status; and who hangs is left out.
+
+mod common;
+
+use common::client::Client;
+use common::process::{Process, be_a_server, have};
+use common::{Served, options, wait_for};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SIZE: u64 = 4 << 20;
+
+#[test]
+fn the_server_process() {
+    be_a_server();
+}
+
+fn file(name: &str, path: &str) -> String {
+    format!("[device.{name}]\nkind = \"file\"\npath = \"{path}\"\nsize = {SIZE}\n")
+}
+
+fn member<'a>(device: &'a Value, name: &str) -> &'a Value {
+    let members = device["members"].as_array().expect("it says whom it uses");
+    members.iter().find(|member| member["name"] == name).expect("it is a member")
+}
+
+/// A disk that fails writes as long as a file `trigger` is there: a file of a server of others, without root.
+struct Faulty {
+    child: Child,
+    mount: std::path::PathBuf,
+}
+
+impl Faulty {
+    fn mount(dir: &Path) -> Faulty {
+        let (mount, trigger) = (dir.join("mnt"), dir.join("trigger"));
+        std::fs::create_dir(&mount).expect("a directory");
+        let child = Command::new("nbdfuse")
+            .arg(mount.join("b.img"))
+            .args(["[", "nbdkit", "--exit-with-parent", "--filter=error", "memory"])
+            .args([format!("size={SIZE}"), "error=EIO".into(), "error-pwrite-rate=100%".into()])
+            .args([format!("error-file={}", trigger.display()), "]".into()])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let faulty = Faulty { child, mount };
+        wait_for("the disk", || faulty.mount.join("b.img").exists().then_some(()));
+        faulty
+    }
+}
+
+impl Drop for Faulty {
+    fn drop(&mut self) {
+        let _ = Command::new("fusermount3").arg("-u").arg(&self.mount).status();
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
+    if !["nbdfuse", "nbdkit", "fusermount3"].into_iter().all(have) {
+        return;
+    }
+    for (kind, legs, more) in [
+        ("mirror", "[\"a\", \"b\"]", "region = \"64 KiB\"\nfresh = \"equal\"\n"),
+        ("parity", "[\"a\", \"b\", \"c\"]", "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let disk = Faulty::mount(dir.path());
+        let stack = format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = {legs}\n{more}{}{}{}",
+            file("a", "a.img"),
+            file("b", "mnt/b.img"),
+            if kind == "parity" { file("c", "c.img") } else { String::new() },
+        );
+        let server = Process::start(&stack, dir.path());
+        let m = || server.status()["devices"]["m"].clone();
+        let mut client = Client::connect(&server.socket, "data");
+        client.write(0, &[1; 4096]);
+        client.flush();
+        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        assert_eq!(*member(&m(), "b"), serde_json::json!({ "name": "b", "use": "used" }));
+        std::fs::write(dir.path().join("trigger"), []).expect("a file");
+        for n in 0..8 {
+            client.write(n * 65_536, &[2; 16_384]);
+        }
+        client.flush();
+        wait_for("the leg to be out", || (member(&m(), "b")["use"] == "out").then_some(()));
+        let (m_now, b) = (m(), member(&m(), "b").clone());
+        assert_eq!(b["errno"], 5, "{b}");
+        assert!(b["why"].as_str().is_some_and(|why| why.contains("write failed: Input/output error")), "{b}");
+        assert!(
+            b["since"].as_str().is_some_and(|since| since.starts_with("20") && since.ends_with('Z')),
+            "{b}"
+        );
+        assert_eq!((&m_now["health"], &member(&m_now, "a")["use"]), (&"degraded".into(), &"used".into()));
+        let line = wait_for("the log to name it", || {
+            server.log().lines().find(|line| line.contains("m: `b` is left out")).map(String::from)
+        });
+        assert!(line.contains("Input/output error") && line.contains("`nandu ctl SOCKET add b`"), "{line}");
+        assert!(line.contains("Z warn "), "{line}");
+        std::fs::remove_file(dir.path().join("trigger")).expect("it is there");
+        assert_eq!(server.ctl("add b")["state"], "active");
+        wait_for("the set to be whole", || (m()["health"] == "whole").then_some(()));
+        assert_eq!(*member(&m(), "b"), serde_json::json!({ "name": "b", "use": "used" }));
+        wait_for("the log to say so", || server.log().contains("m: `b` is used again").then_some(()));
+        client.disconnect();
+        server.stop();
+        drop(disk);
+    }
+}
+
+#[test]
+fn a_leg_that_is_failed_by_command_says_so() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stack = format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nfresh = \"equal\"\n{}{}",
+        file("a", "a.img"),
+        file("b", "b.img")
+    );
+    let served = Served::start(options(&stack, dir.path()));
+    let send = |line: &str| nandu_live::ctl::send(&served.control, &line.parse().expect("a command"));
+    send("fail b").expect("it can be failed");
+    // Until the other leg has said durably that it goes on alone that is being found out.
+    wait_for("it to be out", || {
+        (member(&served.status()["devices"]["m"], "b")["use"] == "out").then_some(())
+    });
+    let status = served.status();
+    let b = member(&status["devices"]["m"], "b");
+    assert!(b["use"] == "out" && b["why"] == "it was given up by command" && b["errno"].is_null(), "{b}");
+    let leg = &status["devices"]["b"];
+    assert!(
+        leg["state"] == "faulty" && leg["error"] == "given up by command" && leg["since"].is_string(),
+        "{leg}"
+    );
+    send("add b").expect("it can be taken back");
+    let status = served.status();
+    assert!(
+        status["devices"]["b"]["since"].is_null() && member(&status["devices"]["m"], "b")["why"].is_null()
+    );
+}
+
+/// The leg stands still for three seconds, from 0.3 s after the start on.
+#[test]
+fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
+    for (kind, legs, counter, more) in [
+        ("mirror", "[\"a\", \"fb\"]", "leg_b_timeouts", "region = \"64 KiB\"\nfresh = \"equal\"\n"),
+        (
+            "parity",
+            "[\"a\", \"fb\", \"c\"]",
+            "legs_timed_out",
+            "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n",
+        ),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stack = format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = {legs}\nrequest_timeout = \"200 ms\"\n{more}\
+             [device.fb]\nkind = \"fault\"\nbelow = \"b\"\n\
+             freeze = {{ kind = \"at\", at = \"300 ms\", span = \"3 s\" }}\n{}{}{}",
+            file("a", "a.img"),
+            file("b", "b.img"),
+            if kind == "parity" { file("c", "c.img") } else { String::new() },
+        );
+        let served = Served::start(options(&stack, dir.path()));
+        let m = || served.status()["devices"]["m"].clone();
+        let mut client = served.connect("data");
+        let mut writes = 0_u64;
+        while m()["counters"][counter] == 0 {
+            client.write(writes % 64 * 16_384, &[writes as u8; 16_384]);
+            writes += 1;
+            assert!(writes < 1_000_000, "it never hangs");
+        }
+        // What was asked while it hung was answered, and what is asked now is answered at once.
+        for n in 0..64 {
+            client.write(n * 16_384, &[n as u8; 16_384]);
+            assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
+        }
+        wait_for("the leg to come back", || (m()["health"] == "whole").then_some(()));
+        assert_eq!((&m()["counters"][counter], &member(&m(), "fb")["use"]), (&1.into(), &"used".into()));
+        for n in 0..64 {
+            assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
+        }
+        client.disconnect();
+        served.stop();
+    }
+}
