@@ -203,8 +203,12 @@ fn printed(line: &str) -> Result<String, String> {
         .env("PATH", format!("{}:{path}", released().display()))
         .output()
         .map_err(|e| e.to_string())?;
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // How far a command is, and when it says so, depends on the machine.
+    let said = String::from_utf8_lossy(&output.stderr);
+    for line in said.split_inclusive('\n').filter(|line| !line.starts_with("progress: ")) {
+        text.push_str(line);
+    }
     if output.status.success() { Ok(text) } else { Err(format!("ended with {}:\n{text}", output.status)) }
 }
 

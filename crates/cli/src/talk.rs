@@ -134,7 +134,9 @@ impl Bar {
             }
             Shown::LineFrom(from) if elapsed >= from => {
                 *shown = Shown::LineFrom(elapsed + NEXT_LINE);
-                let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+                let done = self.bar.position();
+                // A load that begins again may be ahead of what is known of it.
+                let all = self.bar.length().unwrap_or(0).max(done);
                 let left = elapsed.as_secs_f64() * all.saturating_sub(done) as f64 / done.max(1) as f64;
                 let left = time((left * 1e9) as u64);
                 output::say(format_args!(
