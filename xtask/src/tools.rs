@@ -9,6 +9,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("qemu-io", "qemu-utils"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdinfo", "libnbd-bin"),
+    ("nbdfuse", "libnbd-bin"),
+    ("nbdkit", "nbdkit"),
+    ("fusermount3", "fuse3"),
     ("fio", "fio"),
     ("valgrind", "valgrind"),
 ];
@@ -17,6 +20,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 pub fn install() -> End {
     let mut packages: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|&(_, p)| p).collect();
+    packages.sort_unstable();
     packages.dedup();
     if packages.is_empty() {
         return End::Passed;
