@@ -267,7 +267,8 @@ impl fmt::Display for Report {
             }
             Report::News(News::Left { device, leg, left, is_leg }) => {
                 write!(f, "{device}: `{leg}` is left out: {}", left.why)?;
-                match *is_leg && !left.comes {
+                // After a failed request it does not come back by itself, whatever is tried right now.
+                match *is_leg && (!left.comes || left.errno != 0) {
                     true => write!(f, "; when it is in order take it back with `nandu ctl SOCKET add {leg}`"),
                     false => Ok(()),
                 }
