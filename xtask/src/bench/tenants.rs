@@ -98,7 +98,7 @@ impl Case {
         let precondition = if self.units.is_some() { "filled" } else { "empty" };
         let path = path.display().to_string();
         let (instructions, text) =
-            count_of(program, ["--quiet", "run", &path, "--precondition", precondition])?;
+            count_of(program, ["--quiet", "run", &path, "--precondition", precondition, "--extend", "0"])?;
         let number = |words: Option<&str>| {
             let digits = words.map(|words| words.chars().filter(char::is_ascii_digit).collect::<String>());
             digits.and_then(|digits| digits.parse().ok()).ok_or(format!("a figure is missing in:\n{text}"))

@@ -61,10 +61,7 @@ impl Reactor {
             self.bonds[at].was = now;
             if was == ChildUse::Used {
                 let left = self.departure(leg, now);
-                // A leg that the server has given up is in the log already.
-                let is_said =
-                    matches!(self.leg_state(leg), Some(LegState::Faulty { .. } | LegState::Returning));
-                if says && !is_said {
+                if says {
                     self.say_departure(device, leg, &left);
                 }
                 self.bonds[at].left = Some(left);
@@ -100,10 +97,6 @@ impl Reactor {
         bonds
     }
 
-    fn leg_state(&self, leg: u32) -> Option<LegState> {
-        self.host.legs[leg as usize].as_ref().map(|leg| leg.state)
-    }
-
     /// The leaf that a row of layers ends in, each with one below it.
     fn leaf_below(&self, mut node: u32) -> u32 {
         while let [below] = self.children[node as usize][..] {
@@ -123,6 +116,9 @@ impl Reactor {
         let (why, errno) = match (leg.state, leg.last_failure) {
             (LegState::Missing, _) => ("its file is missing".into(), 0),
             (LegState::Faulty { errno: 0 }, _) => ("it was given up by command".into(), 0),
+            (LegState::Faulty { errno }, Some(failed)) if failed.errno == errno => {
+                (format!("a {} failed: {}", failed.op.name(), error_text(errno)), errno)
+            }
             (LegState::Faulty { errno }, _) => (error_text(errno), errno),
             (LegState::Active | LegState::Returning, Some(Failed { op, errno })) => {
                 (format!("a {} failed: {}", op.name(), error_text(errno)), errno)
