@@ -12,7 +12,7 @@
 //!
 //! File metadata: `nandu.trace.schema` (the version, 1), `.origin`, `.arrival`, `.start_ns`, `.streams` (JSON list of
 //! names), `.format` (of the source), `.content_hash`. Files by others need no metadata, and the columns for time, operation,
-//! offset and length; others are described by [`Columns`](crate::Columns). Any integer type is read, and any compression of the
+//! offset and length; others are described by [`Columns`]. Any integer type is read, and any compression of the
 //! library. Nulls are errors. Columns are written with zstd; the file around them is read whole.
 //!
 //! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
