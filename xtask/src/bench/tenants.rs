@@ -37,16 +37,16 @@ const CASES: [Case; 5] = [
     Case {
         name: "tenants-shared",
         scheduler: None,
-        units: Some([1335, 1280]),
+        units: Some([1210, 1280]),
         times: [6_000, 9_000],
-        made: 80_000,
+        made: 110_000,
     },
     Case {
         name: "tenants-both",
         scheduler: Some("drr"),
-        units: Some([1230, 1280]),
+        units: Some([1210, 1280]),
         times: [6_000, 9_000],
-        made: 80_000,
+        made: 110_000,
     },
 ];
 
