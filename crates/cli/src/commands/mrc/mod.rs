@@ -152,7 +152,10 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         false => args.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
     let is_lru = |policy: &Policy| matches!(policy.replacement, ReplacementConfig::Lru { .. });
-    let at_once = |policy: &Policy| is_lru(policy) && args.segment.is_none() && footprint <= STACK_BLOCKS;
+    // One pass for all sizes takes about as long as four caches of one size.
+    let pays = sizes.len() > 4 || args.sample.is_some();
+    let at_once =
+        |policy: &Policy| pays && is_lru(policy) && args.segment.is_none() && footprint <= STACK_BLOCKS;
     if args.sample.is_some() && !args.policy.iter().any(at_once) {
         return Err(Failure::input(
             "--sample: only LRU is sampled, and not by segments; name it with --policy lru",
