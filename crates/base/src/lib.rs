@@ -2,7 +2,8 @@
 //!
 //! Begin with [`machine`]: it says what a layer of a stack is; [`context`] is what it works with, [`node`] what its driver
 //! keeps beside it. [`request`] and [`payload`] are what travels between layers, [`path`] and [`charge`] say where time
-//! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to stack files.
+//! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to
+//! stack files; [`policy`] is the same for what a machine chooses among.
 
 pub mod admin;
 pub mod bytebuf;
@@ -21,6 +22,7 @@ pub mod node;
 pub mod part;
 pub mod path;
 pub mod payload;
+pub mod policy;
 pub mod registry;
 pub mod request;
 pub mod rng;
@@ -44,6 +46,7 @@ pub use node::{LayerStats, Node, Peek, TenantStats};
 pub use part::Part;
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
+pub use policy::{Chosen, Declared, Family, Policy, ReadOptions};
 pub use registry::{
     BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry, TenantShare,
 };

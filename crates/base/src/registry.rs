@@ -1,10 +1,12 @@
 //! What a stack can be made of: a value, not a global.
 //!
 //! Each machine kind is one [`Kind`]: its name, a line of summary, its options as a type, and the faults that can be
-//! planted in it. The stack file parser, `nandu list`, `nandu schema`, the docs and the conformance tests all read this
-//! one list. A kind is made from a configuration type by [`Kind::of`].
+//! planted in it. What a machine chooses among is a [`Policy`]. The stack file parser, `nandu list`, `nandu schema`, curves
+//! of miss ratios, the drawn stacks of `nandu verify` and the conformance tests all read this one list. A kind is made
+//! from a configuration type by [`Kind::of`].
 
 use crate::machine::{Limits, Machine};
+use crate::policy::Policy;
 use crate::units::{ByteLen, ByteOffset, Ratio, Span};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,14 @@ pub trait DeviceConfig: Send + Sync + 'static {
 
     /// Makes the machine. `cx` tells what its children can take.
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError>;
+
+    /// Looks up in `registry` the policies of its options that no crate of this project has.
+    ///
+    /// # Errors
+    /// There is none of this name in `registry` either, or its options are wrong.
+    fn settle(&mut self, _registry: &Registry) -> Result<(), BuildError> {
+        Ok(())
+    }
 
     /// The only part of its child that this device touches; `None` when it uses all of it. A device may stand under
     /// several others when each of them names such a part and no two parts overlap.
@@ -165,7 +175,7 @@ impl Plant {
 pub type ParseConfig = fn(toml::Table) -> Result<Box<dyn DeviceConfig>, toml::de::Error>;
 
 /// One machine kind.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Kind {
     /// The word after `kind =`.
     pub name: &'static str,
@@ -200,10 +210,39 @@ impl Kind {
     }
 }
 
-/// The machine kinds of a program, in the order in which they are listed.
-#[derive(Clone, Default)]
+/// What can be put into a registry.
+pub enum Entry {
+    /// A machine kind.
+    Kind(Kind),
+    /// A policy.
+    Policy(Policy),
+    /// Policies.
+    Policies(Vec<Policy>),
+}
+
+impl From<Kind> for Entry {
+    fn from(kind: Kind) -> Entry {
+        Entry::Kind(kind)
+    }
+}
+
+impl From<Policy> for Entry {
+    fn from(policy: Policy) -> Entry {
+        Entry::Policy(policy)
+    }
+}
+
+impl From<&[Policy]> for Entry {
+    fn from(policies: &[Policy]) -> Entry {
+        Entry::Policies(policies.to_vec())
+    }
+}
+
+/// The machine kinds and policies of a program, in the order in which they are listed.
+#[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: Vec<Kind>,
+    policies: Vec<Policy>,
 }
 
 impl Registry {
@@ -212,10 +251,20 @@ impl Registry {
         Registry::default()
     }
 
-    /// This registry and one more kind. Panics when the name is taken: two kinds would be one word.
-    pub fn with(mut self, kind: Kind) -> Registry {
-        assert!(self.get(kind.name).is_none(), "machine kind `{}` is registered twice", kind.name);
-        self.kinds.push(kind);
+    /// This registry and one more machine kind or policy, or several. Panics when a name is taken: two would be one word.
+    pub fn with(mut self, entry: impl Into<Entry>) -> Registry {
+        match entry.into() {
+            Entry::Kind(kind) => {
+                assert!(self.get(kind.name).is_none(), "machine kind `{}` is registered twice", kind.name);
+                self.kinds.push(kind);
+            }
+            Entry::Policy(policy) => {
+                let Policy { family, name, .. } = policy;
+                assert!(self.policy(family, name).is_none(), "{family} `{name}` is registered twice");
+                self.policies.push(policy);
+            }
+            Entry::Policies(policies) => return policies.into_iter().fold(self, Registry::with),
+        }
         self
     }
 
@@ -227,6 +276,37 @@ impl Registry {
     /// Every kind.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
+    }
+
+    /// Every policy, those of a family in the order in which they were registered.
+    pub fn all_policies(&self) -> &[Policy] {
+        &self.policies
+    }
+
+    /// The policies of a family.
+    pub fn policies(&self, family: &str) -> impl Iterator<Item = &Policy> + Clone {
+        self.policies.iter().filter(move |policy| policy.family == family)
+    }
+
+    /// The policy of this name in a family.
+    pub fn policy(&self, family: &str, name: &str) -> Option<&Policy> {
+        self.policies(family).find(|policy| policy.name == name)
+    }
+
+    /// Families of policies, in the order in which their first was registered.
+    pub fn families(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = Vec::new();
+        for policy in &self.policies {
+            if !names.contains(&policy.family) {
+                names.push(policy.family);
+            }
+        }
+        names
+    }
+
+    /// The policies of a family that this registry has and `other` has not.
+    pub fn beyond<'a>(&'a self, other: &'a Registry, family: &'a str) -> impl Iterator<Item = &'a Policy> {
+        self.policies(family).filter(move |policy| other.policy(family, policy.name).is_none())
     }
 
     /// Every fault that can be planted.

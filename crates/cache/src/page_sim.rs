@@ -5,21 +5,27 @@
 
 use crate::directory::{Directory, Tally};
 use crate::map::{Flat, Hashed, LineMap};
-use crate::replacement::{
-    AdaptiveCulling, Arc, Arrival, Cause, FixedCulling, Lru, Replacement, ReplacementConfig, Room, S3Fifo,
-    Sarc, Sieve,
-};
+use crate::replacement::{Arrival, Cause, Replacement, ReplacementConfig, Room};
 use nandu_base::{BuildError, Counter};
 
-/// Blocks `first..end`, met in order.
+/// Blocks that are met in order. 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
     /// First block.
     pub first: u64,
-    /// One past the last.
-    pub end: u64,
+    /// How many.
+    pub blocks: u32,
     /// By a write, which prefetches nothing.
     pub write: bool,
+}
+
+/// What the cache meets: all of a list, so many times.
+#[derive(Clone, Copy, Debug)]
+pub struct Accesses<'a> {
+    /// One time.
+    pub once: &'a [Access],
+    /// Times.
+    pub times: u32,
 }
 
 /// How the cache finds a line.
@@ -67,32 +73,23 @@ impl PageResult {
     }
 }
 
+impl PageCache {
+    /// What its policy is made for.
+    pub(crate) fn room(&self) -> Room {
+        Room { blocks: self.capacity, line: self.segment.max(1), fault: None }
+    }
+}
+
 /// Meets every block of `accesses`.
 ///
 /// # Errors
 /// Options that do not fit the cache.
-pub fn simulate(cache: &PageCache, accesses: impl Iterator<Item = Access>) -> Result<PageResult, BuildError> {
-    let line = if cache.segment > 1 { cache.segment } else { 1 };
-    let room = Room { blocks: cache.capacity, line, fault: None };
-    let slots = cache.capacity as usize;
-    Ok(match &cache.replacement {
-        ReplacementConfig::Lru { .. } | ReplacementConfig::SegmentPrefetchOnly {} => {
-            with(cache, Lru::new(slots), accesses)
-        }
-        ReplacementConfig::Arc {} => with(cache, Arc::new(slots), accesses),
-        ReplacementConfig::Sarc {} => with(cache, Sarc::new(slots), accesses),
-        ReplacementConfig::S3Fifo {} => with(cache, S3Fifo::new(slots), accesses),
-        ReplacementConfig::Sieve { .. } => with(cache, Sieve::new(slots), accesses),
-        ReplacementConfig::FixedCulling { l1 } => {
-            with::<FixedCulling>(cache, ReplacementConfig::fixed(*l1, room)?, accesses)
-        }
-        ReplacementConfig::AdaptiveCulling(config) => {
-            with::<AdaptiveCulling>(cache, config.build(room)?, accesses)
-        }
-    })
+pub fn simulate(cache: &PageCache, accesses: Accesses<'_>) -> Result<PageResult, BuildError> {
+    cache.replacement.options()?.simulate(cache, accesses)
 }
 
-fn with<P: Replacement>(cache: &PageCache, policy: P, accesses: impl Iterator<Item = Access>) -> PageResult {
+/// The same with a policy of a type of its own: no call of a policy goes through a pointer.
+pub(crate) fn run_policy<P: Replacement>(cache: &PageCache, policy: P, accesses: Accesses<'_>) -> PageResult {
     let shift = cache.segment.max(1).trailing_zeros();
     match cache.lookup {
         Lookup::Flat(blocks) => {
@@ -106,10 +103,7 @@ fn with<P: Replacement>(cache: &PageCache, policy: P, accesses: impl Iterator<It
     }
 }
 
-fn run<P: Replacement, M: LineMap>(
-    mut directory: Directory<P, M>,
-    accesses: impl Iterator<Item = Access>,
-) -> PageResult {
+fn run<P: Replacement, M: LineMap>(mut directory: Directory<P, M>, accesses: Accesses<'_>) -> PageResult {
     if directory.shift() == 0 {
         meet_all::<true, P, M>(&mut directory, accesses);
     } else {
@@ -122,22 +116,23 @@ fn run<P: Replacement, M: LineMap>(
 
 fn meet_all<const ONE: bool, P: Replacement, M: LineMap>(
     directory: &mut Directory<P, M>,
-    accesses: impl Iterator<Item = Access>,
+    accesses: Accesses<'_>,
 ) {
     let mut end = u64::MAX;
-    // Iterators in iterators run faster from the inside.
-    accesses.for_each(|access| {
-        let cause = if access.write { Cause::Write } else { Cause::Read };
-        let mut sequential = access.first == end;
-        for block in access.first..access.end {
-            let arrival = Arrival { sequential, ..Arrival::by(cause) };
-            if ONE {
-                directory.demand_block(block, arrival);
-            } else {
-                directory.demand(block, arrival);
+    for _ in 0..accesses.times {
+        for access in accesses.once {
+            let cause = if access.write { Cause::Write } else { Cause::Read };
+            let mut sequential = access.first == end;
+            end = access.first + u64::from(access.blocks);
+            for block in access.first..end {
+                let arrival = Arrival { sequential, ..Arrival::by(cause) };
+                if ONE {
+                    directory.demand_block(block, arrival);
+                } else {
+                    directory.demand(block, arrival);
+                }
+                sequential = true;
             }
-            sequential = true;
         }
-        end = access.end;
-    });
+    }
 }

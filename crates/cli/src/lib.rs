@@ -29,7 +29,26 @@ pub mod verdict;
 pub use failure::Failure;
 
 use clap::Parser;
+use nandu_base::Registry;
 use std::ffi::OsString;
+use std::sync::OnceLock;
+
+static REGISTRY: OnceLock<Registry> = OnceLock::new();
+
+/// The machines and policies of this program: what its arguments, lists and stack files may name. A program has one, for the
+/// parser of arguments knows no other context; everything below the command line takes a registry as a value.
+pub(crate) fn registry() -> &'static Registry {
+    REGISTRY.get_or_init(nandu_stack::builtin)
+}
+
+/// Runs the program with the machines and policies of `registry`: `builtin().with(...)`. Returns the exit code.
+///
+/// # Panics
+/// A process has run with another registry before.
+pub fn run_with(registry: Registry, args: impl IntoIterator<Item = OsString>) -> u8 {
+    assert!(REGISTRY.set(registry).is_ok(), "a program has one registry");
+    run(args)
+}
 
 /// Runs the command line `args`, whose first word is the program's name. Returns the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {

@@ -2,10 +2,10 @@
 
 use crate::args::LoadArgs;
 use crate::failure::Failure;
-use crate::tenancy;
+use crate::{registry, tenancy};
 use nandu_base::ByteLen;
 use nandu_base::registry::nearest;
-use nandu_stack::{BuildOptions, Built, Stack, StackFile, builtin};
+use nandu_stack::{BuildOptions, Built, Stack, StackFile};
 use std::path::{Path, PathBuf};
 
 /// The stacks that come with Nandu: name and text.
@@ -108,7 +108,7 @@ pub fn named(text: &str) -> (Option<&str>, &str) {
 pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
     let (label, name) = named(name);
     let (text, shown) = text(name)?;
-    let stack = with_sets(StackFile::parse(&text, &shown)?, sets)?.load(&builtin())?;
+    let stack = with_sets(StackFile::parse(&text, &shown)?, sets)?.load(registry())?;
     let path = Path::new(name);
     let stem = path.file_stem().map_or_else(|| name.into(), |s| s.to_string_lossy().into_owned());
     Ok(Opened {
@@ -121,7 +121,7 @@ pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
 
 /// Checks the stack in `text`, which is called `label`, with `sets` put over it.
 pub fn open_text(label: &str, text: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
-    let stack = with_sets(StackFile::parse(text, label)?, sets)?.load(&builtin())?;
+    let stack = with_sets(StackFile::parse(text, label)?, sets)?.load(registry())?;
     Ok(Opened { label: label.into(), source: label.into(), folder: PathBuf::new(), stack })
 }
 

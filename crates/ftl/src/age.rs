@@ -80,6 +80,7 @@ struct Small {
     owner: Vec<u32>,
     invalid: Vec<u16>,
     opened: Vec<u64>,
+    erases: Vec<u32>,
     free: VecDeque<u32>,
     /// The next page of the open block and its end: the host's, and the one for moved pages.
     open: [(u32, u32); 2],
@@ -96,6 +97,7 @@ impl Small {
             owner: vec![NONE; (blocks * ageing.pages) as usize],
             invalid: vec![0; blocks as usize],
             opened: vec![0; blocks as usize],
+            erases: vec![0; blocks as usize],
             free: (0..blocks).collect(),
             open: [(0, 0); 2],
             seq: 0,
@@ -141,6 +143,7 @@ impl Small {
         let view = PlaneView {
             invalid: &self.invalid,
             opened: &self.opened,
+            erases: &self.erases,
             now: self.seq,
             pages: self.pages as u16,
             first: BlockId(0),
@@ -154,6 +157,7 @@ impl Small {
             }
         }
         self.invalid[victim as usize] = 0;
+        self.erases[victim as usize] += 1;
         self.free.push_back(victim);
         true
     }

@@ -426,6 +426,12 @@ impl BlockTable {
         &self.oldest[first..first + self.layout.blocks as usize]
     }
 
+    /// The erases of the blocks of the plane of a pool, for the collector.
+    pub fn plane_erases(&self, pool: u32) -> &[u32] {
+        let first = self.layout.first_block(self.plane_of_pool(pool)).0 as usize;
+        &self.erases[first..first + self.layout.blocks as usize]
+    }
+
     /// Erases of one block.
     pub fn erases(&self, block: BlockId) -> u32 {
         self.erases[block.0 as usize]

@@ -4,8 +4,8 @@
 //! [`board`] is where admitted requests wait, and the [scheduler](schedulers) says which of them is sent next while the
 //! device below has room. [`machine`] is the device kind `queue`, which does this between a parent and one child.
 //!
-//! To add a scheduler: one file in `schedulers/`, one variant in `config.rs` and one arm where it is built. A scheduler
-//! sees slots, tenants, extents and times, never data.
+//! To add a scheduler: one file in `schedulers/` and one line in its `options.rs`, or a file of another crate and one line where a program
+//! makes its registry. A scheduler sees slots, tenants, extents and times, never data.
 
 pub mod board;
 pub mod config;

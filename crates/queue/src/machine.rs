@@ -20,17 +20,17 @@ use nandu_base::{
 };
 
 /// Everything a queue is made of beside its scheduler.
-pub(crate) struct Parts<'a> {
-    pub limits: Limits,
-    pub depth: u32,
-    pub cost: CostConfig,
-    pub tenants: &'a [TenantShare],
-    pub burst: Span,
-    pub window: Span,
+pub struct Parts<'a> {
+    pub(crate) limits: Limits,
+    pub(crate) depth: u32,
+    pub(crate) cost: CostConfig,
+    pub(crate) tenants: &'a [TenantShare],
+    pub(crate) burst: Span,
+    pub(crate) window: Span,
     /// Whether the scheduler wants to know where a request will be served.
-    pub lanes: bool,
-    pub forgets: bool,
-    pub cuts_short: bool,
+    pub(crate) lanes: bool,
+    pub(crate) forgets: bool,
+    pub(crate) cuts_short: bool,
 }
 
 #[derive(Clone, Copy, Default, Debug)]

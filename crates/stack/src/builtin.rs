@@ -1,8 +1,8 @@
-//! Every machine kind that Nandu ships without a server. `live` and `py` add their own to this value.
+//! Every machine kind and every policy that Nandu ships. A program adds its own to this value: `builtin().with(...)`.
 
 use nandu_base::Registry;
 
-/// The kinds in the order in which they are listed.
+/// Kinds and policies in the order in which they are listed.
 pub fn builtin() -> Registry {
     Registry::new()
         .with(nandu_device::block::memory())
@@ -22,4 +22,7 @@ pub fn builtin() -> Registry {
         .with(nandu_cache::machine::kind())
         .with(nandu_hybrid::kind())
         .with(nandu_queue::config::kind())
+        .with(&nandu_cache::replacement::POLICIES[..])
+        .with(&nandu_queue::schedulers::POLICIES[..])
+        .with(&nandu_ftl::gc::POLICIES[..])
 }

@@ -5,7 +5,7 @@ use crate::load::{Node, Source};
 use nandu_base::registry::{Kind, nearest};
 use nandu_base::{
     BuildContext, BuildError, ByteLen, ByteOffset, Deal, DeviceConfig, Limits, Machine, Medium, MediumSpec,
-    Precondition, Rng, Span, TenantId, TenantShare,
+    Precondition, Registry, Rng, Span, TenantId, TenantShare,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -171,9 +171,14 @@ impl Built {
 }
 
 impl Stack {
-    /// Reads and checks a stack file with every kind that this crate knows.
+    /// Reads and checks a stack file with every kind and policy that Nandu ships.
     pub fn parse(text: &str) -> Result<Stack, StackError> {
-        StackFile::parse(text, "stack.toml")?.load(&crate::builtin())
+        Stack::parse_with(text, &crate::builtin())
+    }
+
+    /// Reads and checks a stack file with the kinds and policies of `registry`.
+    pub fn parse_with(text: &str, registry: &Registry) -> Result<Stack, StackError> {
+        StackFile::parse(text, "stack.toml")?.load(registry)
     }
 
     /// The first 12 hex digits of the SHA-256 of the canonical text, overrides included.

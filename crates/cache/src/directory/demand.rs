@@ -145,7 +145,7 @@ impl<P: Replacement, M: LineMap> Directory<P, M> {
 mod tests {
     use super::*;
     use crate::map::Hashed;
-    use crate::replacement::{AdaptiveConfig, Lru, ReplacementConfig, Room, Sarc};
+    use crate::replacement::{AdaptiveConfig, Lru, ReplacementOptions, Room, Sarc};
     use nandu_base::Rng;
 
     /// What [`Directory::demand`] says it does in a row.
@@ -190,12 +190,8 @@ mod tests {
         let culling = |shift: u32| {
             move |blocks: u64| {
                 let room = Room { blocks, line: 1 << shift, fault: None };
-                ReplacementConfig::AdaptiveCulling(AdaptiveConfig {
-                    ghost: true,
-                    ..AdaptiveConfig::default()
-                })
-                .build(room)
-                .expect("the options fit")
+                let options = AdaptiveConfig { ghost: true, ..AdaptiveConfig::default() };
+                options.build(room).expect("the options fit")
             }
         };
         agree(0, |room| Lru::new(room as usize));

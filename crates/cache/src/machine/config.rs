@@ -5,8 +5,8 @@ use crate::destage::WriteConfig;
 use crate::directory::LINE_MAX;
 use crate::map::{AnyMap, Flat, Hashed};
 use crate::prefetch::PrefetchConfig;
-use crate::replacement::{AdaptiveConfig, Fault, LineOf, ReplacementConfig, Room};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Span};
+use crate::replacement::{Fault, LineOf, Needs, ReplacementConfig, Room};
+use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Registry, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -84,7 +84,7 @@ fn prefetch() -> PrefetchConfig {
     PrefetchConfig::Segment { segment: None, holes: Default::default() }
 }
 fn replacement() -> ReplacementConfig {
-    ReplacementConfig::AdaptiveCulling(AdaptiveConfig::default())
+    ReplacementConfig::named("adaptive-culling")
 }
 fn prefetch_depth() -> u32 {
     16
@@ -106,11 +106,16 @@ impl DeviceConfig for CacheConfig {
         vec![self.below.clone()]
     }
 
+    fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        self.replacement.settle("replacement.kind", registry)
+    }
+
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let below = cx.only_child();
+        let replacement = self.replacement.options()?;
         let block = self.block_size(below)?;
         let segment = self.segment_blocks(block)?;
-        self.check_combination()?;
+        self.check_combination(replacement.needs())?;
         let memory = self.memory.0 / block;
         if memory < LEAST_BLOCKS || self.memory > MEMORY_MAX {
             let least = ByteLen(LEAST_BLOCKS * block);
@@ -136,7 +141,7 @@ impl DeviceConfig for CacheConfig {
         }
         let dirty = self.write.dirty_blocks(memory, block)?;
         let clean = memory - dirty;
-        let line = if self.replacement.line() == LineOf::Segment { segment } else { 1 };
+        let line = if replacement.line() == LineOf::Segment { segment } else { 1 };
         if clean < line {
             let why = format!("{} does not hold one segment beside the dirty data", self.memory);
             return Err(BuildError::at("memory", why));
@@ -146,7 +151,7 @@ impl DeviceConfig for CacheConfig {
             (_, true) => Some(Fault::InBothLists),
             _ => None,
         };
-        let policy = self.replacement.build(Room { blocks: clean, line, fault })?;
+        let policy = replacement.boxed(Room { blocks: clean, line, fault })?;
         let capacity = below.capacity.0 / block * block;
         let lines = capacity / block / line + 1;
         let map = match self.lookup {
@@ -219,19 +224,17 @@ impl CacheConfig {
     }
 
     /// Combinations that make no sense.
-    fn check_combination(&self) -> Result<(), BuildError> {
-        use ReplacementConfig::{AdaptiveCulling, FixedCulling, SegmentPrefetchOnly};
+    fn check_combination(&self, needs: Needs) -> Result<(), BuildError> {
         let name = self.replacement.name();
-        match self.replacement {
-            FixedCulling { .. } | AdaptiveCulling(_) if self.prefetch.is_none() => {
-                let why = format!("`{name}` culls what was prefetched, and prefetch is `none`: take `lru`");
-                Err(BuildError::at("replacement", why))
+        let why = match needs {
+            Needs::Prefetch if self.prefetch.is_none() => {
+                format!("`{name}` culls what was prefetched, and prefetch is `none`: take `lru`")
             }
-            SegmentPrefetchOnly {} if !self.prefetch.by_segment() => {
-                let why = format!("`{name}` goes with prefetch `segment` or `gated-segment`; `lru` with any");
-                Err(BuildError::at("replacement", why))
+            Needs::Segments if !self.prefetch.by_segment() => {
+                format!("`{name}` goes with prefetch `segment` or `gated-segment`; `lru` with any")
             }
-            _ => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        Err(BuildError::at("replacement", why))
     }
 }

@@ -29,9 +29,121 @@
 //! Cost: 16 bytes for each segment, 8 more with the ghost. O(1) for each event.
 
 use super::fixed_culling::list_counters;
-use super::{Arrival, Cause, Hit, Recall, Replacement, SegmentLists, Victim};
+use super::options::{half, share};
+use super::{
+    Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
+};
 use crate::directory::Line;
-use nandu_base::{Counter, Ratio, Violation};
+use nandu_base::{BuildError, Counter, Declared, Ratio, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of adaptive culling.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdaptiveConfig {
+    /// What makes the length of L1 be adapted: `b1` for hits in the oldest part of L1 as in the paper, `b1+b2` for hits in
+    /// the oldest parts of L1 and L2, `reads` for blocks read. Default `b1+b2`.
+    pub trigger: TriggerOn,
+    /// How many of them. Default 3, from 1 to 1,000,000.
+    pub every: u32,
+    /// S: segments by which L1 grows for each hit. Default 1, above 0, at most 64.
+    pub speed: Ratio,
+    /// The oldest part of L1 and of L2, as a share of the segments that fill memory. Default 5 %, above 0, at most 1/2.
+    pub region: Ratio,
+    /// L1 at the start, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
+    pub l1: Ratio,
+    /// L1 at most, as a share of the segments that fill memory. Default: all but `region`, so that L2 has blocks to be met.
+    /// From `region` to 1; with 1 a list L1 that takes all memory is never made shorter.
+    pub l1_most: Option<Ratio>,
+    /// Most segments by which L1 falls in one request. Default 4, from 1 to 1024.
+    pub culls: u32,
+    /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1. Default false.
+    pub ghost: bool,
+}
+
+impl Default for AdaptiveConfig {
+    fn default() -> AdaptiveConfig {
+        AdaptiveConfig {
+            trigger: TriggerOn::BothRegions,
+            every: 3,
+            speed: Ratio::new(1, 1),
+            region: Ratio::new(1, 20),
+            l1: half(),
+            l1_most: None,
+            culls: 4,
+            ghost: false,
+        }
+    }
+}
+
+/// What is counted until the length of L1 is adapted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum TriggerOn {
+    /// Hits in the oldest part of L1, as in the paper.
+    #[serde(rename = "b1")]
+    FirstRegion,
+    /// Hits in the oldest parts of L1 and L2.
+    #[serde(rename = "b1+b2")]
+    BothRegions,
+    /// Blocks read.
+    #[serde(rename = "reads")]
+    Reads,
+}
+
+impl Declared for AdaptiveConfig {
+    const NAME: &'static str = "adaptive-culling";
+    const SUMMARY: &'static str = "The same, and the length of L1 follows the hits. By segments.";
+    const SOURCE: &'static str = "the paper on segment prefetching with culling, section 4.2";
+    const DRAWS: &'static [&'static str] =
+        &["trigger = \"b1\", ghost = true, culls = 2, region = \"1/4\"", "culls = 2, region = \"1/4\""];
+}
+
+impl ReplacementOptions for AdaptiveConfig {
+    type Policy = AdaptiveCulling;
+
+    fn line(&self) -> LineOf {
+        LineOf::Segment
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Prefetch
+    }
+
+    fn build(&self, room: Room) -> Result<AdaptiveCulling, BuildError> {
+        share("replacement.l1", self.l1, Ratio::new(1, 1))?;
+        share("replacement.region", self.region, half())?;
+        share("replacement.speed", self.speed, Ratio::new(64, 1))?;
+        if !(1..=1_000_000).contains(&self.every) {
+            let why = format!("{} lies outside 1 to 1,000,000", self.every);
+            return Err(BuildError::at("replacement.every", why));
+        }
+        if !(1..=1024).contains(&self.culls) {
+            let why = format!("{} lies outside 1 to 1024", self.culls);
+            return Err(BuildError::at("replacement.culls", why));
+        }
+        let most = room.segments() as u32;
+        let region = (self.region.of(u64::from(most)) as u32).max(1);
+        let longest = match self.l1_most {
+            None => most - region,
+            Some(longest) => {
+                share("replacement.l1_most", longest, Ratio::new(1, 1))?;
+                longest.of(u64::from(most)) as u32
+            }
+        };
+        let longest = longest.clamp(region, most);
+        let start = (self.l1.of(u64::from(most)) as u32).clamp(region, longest);
+        let trigger = match self.trigger {
+            TriggerOn::FirstRegion => Trigger::FirstRegion(self.every),
+            TriggerOn::BothRegions => Trigger::BothRegions(self.every),
+            TriggerOn::Reads => Trigger::Reads(self.every),
+        };
+        let lists = SegmentLists::new(room.slots(), start, region).with_fault(room.fault);
+        let bounds = (region, longest);
+        let how = Feedback { trigger, speed: self.speed, bounds, culls: self.culls, ghost: self.ghost };
+        Ok(AdaptiveCulling::new(lists, room.slots(), how))
+    }
+}
 
 /// When N1 is adapted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

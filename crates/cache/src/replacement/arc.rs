@@ -12,11 +12,33 @@
 //!
 //! Cost: 9 bytes for each line, and 24 to 40 for each of up to 2c ghosts. O(1) for each event.
 
-use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
+use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{Counter, Violation};
+use nandu_base::{BuildError, Counter, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `arc`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArcConfig {}
+
+impl Declared for ArcConfig {
+    const NAME: &'static str = "arc";
+    const SUMMARY: &'static str =
+        "Two lists that share memory by what was let go too early (ARC). By blocks.";
+    const SOURCE: &'static str = "Megiddo and Modha, FAST 2003";
+}
+
+impl ReplacementOptions for ArcConfig {
+    type Policy = Arc;
+
+    fn build(&self, room: Room) -> Result<Arc, BuildError> {
+        Ok(Arc::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

@@ -6,9 +6,49 @@
 //!
 //! Cost: 16 bytes for each segment, O(1) for each event.
 
-use super::{Arrival, Hit, Recall, Replacement, SegmentLists, Victim};
+use super::options::{half, share};
+use super::{
+    Arrival, Hit, LineOf, Needs, Recall, Replacement, ReplacementOptions, Room, SegmentLists, Victim,
+};
 use crate::directory::Line;
-use nandu_base::{Counter, Violation};
+use nandu_base::{BuildError, Counter, Declared, Ratio, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `fixed-culling`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FixedCullingConfig {
+    /// L1, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
+    #[serde(default = "half")]
+    pub l1: Ratio,
+}
+
+impl Declared for FixedCullingConfig {
+    const NAME: &'static str = "fixed-culling";
+    const SUMMARY: &'static str = "Prefetched blocks go from segments that were not met for long; the length of L1 is fixed. By segments.";
+    const SOURCE: &'static str = "the paper on segment prefetching with culling";
+    const DRAWS: &'static [&'static str] = &["l1 = \"1/3\""];
+}
+
+impl ReplacementOptions for FixedCullingConfig {
+    type Policy = FixedCulling;
+
+    fn line(&self) -> LineOf {
+        LineOf::Segment
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Prefetch
+    }
+
+    fn build(&self, room: Room) -> Result<FixedCulling, BuildError> {
+        share("replacement.l1", self.l1, Ratio::new(1, 1))?;
+        let limit = self.l1.of(room.segments()).max(1) as u32;
+        let lists = SegmentLists::new(room.slots(), limit, 1);
+        Ok(FixedCulling::new(lists.with_fault(room.fault)))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

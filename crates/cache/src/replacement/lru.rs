@@ -6,10 +6,40 @@
 //!
 //! Cost: 8 bytes for each line, O(1) for each event.
 
-use super::{Arrival, Hit, Recall, Replacement, Victim, each_once};
+use super::{Arrival, Hit, LineOf, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List};
-use nandu_base::Violation;
+use nandu_base::{BuildError, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `lru`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LruConfig {
+    /// What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`.
+    #[serde(default)]
+    pub line: LineOf,
+}
+
+impl Declared for LruConfig {
+    const NAME: &'static str = "lru";
+    const SUMMARY: &'static str = "The line that was met longest ago goes.";
+    const SOURCE: &'static str = "Mattson et al., IBM Systems Journal 1970";
+    const DRAWS: &'static [&'static str] = &["", "line = \"segment\""];
+}
+
+impl ReplacementOptions for LruConfig {
+    type Policy = Lru;
+
+    fn line(&self) -> LineOf {
+        self.line
+    }
+
+    fn build(&self, room: Room) -> Result<Lru, BuildError> {
+        Ok(Lru::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

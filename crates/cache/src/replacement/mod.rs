@@ -1,29 +1,34 @@
-//! Which line goes when memory is short: one file each, one trait, one line in [`ReplacementConfig::build`].
+//! Which line goes when memory is short: one file each, one trait, one line in [`POLICIES`].
 //!
 //! A policy sees slots, never data, time or machines. The directory tells it what happens to lines; it keeps its own
-//! order and names victims. A policy that remembers lines which have gone (ghosts) does so by their numbers.
+//! order and names victims. A policy that remembers lines which have gone (ghosts) does so by their numbers. The type of its
+//! options declares it: see [`ReplacementOptions`].
 
 mod adaptive_culling;
 mod arc;
-mod config;
+pub mod conformance;
 mod fixed_culling;
 mod lru;
+mod options;
 mod s3_fifo;
 mod sarc;
 mod segment_lists;
 mod segment_prefetch_only;
 mod sieve;
 
-pub use adaptive_culling::{AdaptiveCulling, Feedback, Trigger};
-pub use arc::Arc;
-pub use config::{AdaptiveConfig, LineOf, ReplacementConfig, Room, TriggerOn};
-pub use fixed_culling::FixedCulling;
-pub use lru::Lru;
-pub use s3_fifo::S3Fifo;
-pub use sarc::Sarc;
+pub use adaptive_culling::{AdaptiveConfig, AdaptiveCulling, Feedback, Trigger, TriggerOn};
+pub use arc::{Arc, ArcConfig};
+pub use fixed_culling::{FixedCulling, FixedCullingConfig};
+pub use lru::{Lru, LruConfig};
+pub use options::{
+    AnyReplacement, LineOf, Needs, POLICIES, ReplacementConfig, ReplacementOptions, Replacements, Room,
+    policy,
+};
+pub use s3_fifo::{S3Fifo, S3FifoConfig};
+pub use sarc::{Sarc, SarcConfig};
 pub use segment_lists::{Fault, SegmentLists};
-pub use segment_prefetch_only::SegmentPrefetchOnly;
-pub use sieve::Sieve;
+pub use segment_prefetch_only::{SegmentPrefetchOnly, SegmentPrefetchOnlyConfig};
+pub use sieve::{Sieve, SieveConfig};
 
 use crate::directory::Line;
 use nandu_base::{Counter, Violation};
@@ -180,8 +185,8 @@ impl Replacement for Box<dyn Replacement> {
     }
 }
 
-/// Every slot that holds a line is in exactly one of the lists `listed` (I-3).
-fn each_once(listed: impl Iterator<Item = u32>, lines: &[Line]) -> Result<(), Violation> {
+/// Every slot that holds a line is in exactly one of the lists `listed` (I-3): what most policies check.
+pub fn each_once(listed: impl Iterator<Item = u32>, lines: &[Line]) -> Result<(), Violation> {
     let mut seen = vec![0u32; lines.len()];
     for slot in listed {
         seen[slot as usize] += 1;

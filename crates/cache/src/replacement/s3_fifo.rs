@@ -14,16 +14,37 @@
 //! Cost: 9 bytes for each line, and 24 to 40 for each ghost in a hashed table. O(1) for each event; a step that moves a
 //! line without letting one go is paid by the meetings that it uses up.
 
-use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
+use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::ghost::GhostQueue;
 use crate::list::{Chain, List};
-use nandu_base::{Counter, Violation};
+use nandu_base::{BuildError, Counter, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Meetings that let a line into the main queue.
 const PROMOTED_AT: u8 = 2;
 /// Meetings that are counted.
 const COUNTED: u8 = 3;
+
+/// Options of `s3-fifo`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct S3FifoConfig {}
+
+impl Declared for S3FifoConfig {
+    const NAME: &'static str = "s3-fifo";
+    const SUMMARY: &'static str = "A small and a main queue (S3-FIFO). By blocks.";
+    const SOURCE: &'static str = "Yang et al., SOSP 2023";
+}
+
+impl ReplacementOptions for S3FifoConfig {
+    type Policy = S3Fifo;
+
+    fn build(&self, room: Room) -> Result<S3Fifo, BuildError> {
+        Ok(S3Fifo::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

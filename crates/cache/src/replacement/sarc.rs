@@ -12,10 +12,31 @@
 //!
 //! Cost: 16 bytes for each line, O(1) for each event.
 
-use super::{Arrival, Cause, Hit, Recall, Replacement, Victim, each_once};
+use super::{Arrival, Cause, Hit, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::regioned::{Name, Places, Regioned};
-use nandu_base::{Counter, Violation};
+use nandu_base::{BuildError, Counter, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `sarc`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SarcConfig {}
+
+impl Declared for SarcConfig {
+    const NAME: &'static str = "sarc";
+    const SUMMARY: &'static str = "A list for sequential and one for other data (SARC). By blocks.";
+    const SOURCE: &'static str = "Gill and Modha, USENIX 2005";
+}
+
+impl ReplacementOptions for SarcConfig {
+    type Policy = Sarc;
+
+    fn build(&self, room: Room) -> Result<Sarc, BuildError> {
+        Ok(Sarc::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

@@ -6,9 +6,38 @@
 //!
 //! Cost: as `lru`.
 
-use super::{Arrival, Hit, Lru, Recall, Replacement, Victim};
+use super::{Arrival, Hit, LineOf, Lru, Needs, Recall, Replacement, ReplacementOptions, Room, Victim};
 use crate::directory::Line;
-use nandu_base::Violation;
+use nandu_base::{BuildError, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `segment-prefetch-only`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentPrefetchOnlyConfig {}
+
+impl Declared for SegmentPrefetchOnlyConfig {
+    const NAME: &'static str = "segment-prefetch-only";
+    const SUMMARY: &'static str = "The segment that was met longest ago goes as a whole. By segments.";
+    const SOURCE: &'static str = "the comparison of the paper on segment prefetching with culling";
+}
+
+impl ReplacementOptions for SegmentPrefetchOnlyConfig {
+    type Policy = SegmentPrefetchOnly;
+
+    fn line(&self) -> LineOf {
+        LineOf::Segment
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Segments
+    }
+
+    fn build(&self, room: Room) -> Result<SegmentPrefetchOnly, BuildError> {
+        Ok(SegmentPrefetchOnly::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

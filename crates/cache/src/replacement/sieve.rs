@@ -10,10 +10,40 @@
 //! Cost: 9 bytes for each line. O(1) for each event, a step of the hand over a marked line being paid by the meeting
 //! that set the mark.
 
-use super::{Arrival, Hit, Recall, Replacement, Victim, each_once};
+use super::{Arrival, Hit, LineOf, Recall, Replacement, ReplacementOptions, Room, Victim, each_once};
 use crate::directory::Line;
 use crate::list::{Chain, List, NONE};
-use nandu_base::Violation;
+use nandu_base::{BuildError, Declared, Violation};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `sieve`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SieveConfig {
+    /// What goes at a time: `block` or `segment`. Default `block`.
+    #[serde(default)]
+    pub line: LineOf,
+}
+
+impl Declared for SieveConfig {
+    const NAME: &'static str = "sieve";
+    const SUMMARY: &'static str = "A queue and a hand (SIEVE).";
+    const SOURCE: &'static str = "Zhang et al., NSDI 2024";
+    const DRAWS: &'static [&'static str] = &["", "line = \"segment\""];
+}
+
+impl ReplacementOptions for SieveConfig {
+    type Policy = Sieve;
+
+    fn line(&self) -> LineOf {
+        self.line
+    }
+
+    fn build(&self, room: Room) -> Result<Sieve, BuildError> {
+        Ok(Sieve::new(room.slots()))
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

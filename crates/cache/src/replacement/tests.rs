@@ -7,6 +7,24 @@ use nandu_base::Rng;
 
 mod segments;
 
+/// Every policy of this crate, as every test draws it, under blocks that come, are met, are lost and come again: the directory
+/// and the policy agree after each, and a cache that is full names a victim.
+#[test]
+fn every_declared_policy_keeps_the_invariants() {
+    for declared in POLICIES {
+        for draw in declared.draws {
+            let table = toml::from_str(&draw.replace(", ", "\n")).expect("a drawn policy is TOML");
+            let config =
+                ReplacementConfig::new(declared.name, table).expect("a drawn policy has good options");
+            let config = config.options().expect("it is of this crate");
+            for seed in 0..30 {
+                conformance::run(config, seed)
+                    .unwrap_or_else(|v| panic!("{} {draw}, seed {seed}: {v}", declared.name));
+            }
+        }
+    }
+}
+
 /// What an obvious policy does with an access to a page: whether it was there.
 trait Obvious {
     fn meet(&mut self, page: u64) -> bool;

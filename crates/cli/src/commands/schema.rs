@@ -5,5 +5,5 @@ use crate::output;
 
 /// Prints the schema.
 pub fn schema() -> Result<(), Failure> {
-    output::print_json(&nandu_stack::schema(&nandu_stack::builtin()))
+    output::print_json(&nandu_stack::schema(crate::registry()))
 }

@@ -25,7 +25,7 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         None => None,
     };
     let shape = shape(args.stack.as_deref(), around)?;
-    let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk() };
+    let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk(crate::registry()) };
     if let Some(by) = divided_by {
         talk.note(format!("sizes and blocks of the stack are divided by {by}; --full-size leaves them"));
     }
@@ -47,6 +47,7 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         },
         log: args.log,
         threads: args.jobs.unwrap_or(0),
+        registry: crate::registry().clone(),
         ..VerifyOptions::default()
     };
     let options = match args.plant {
@@ -73,14 +74,16 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
 
 /// Plants each fault in turn and says what found it; one that is not found fails the command.
 fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
-    let registry = nandu_stack::builtin();
+    let registry = crate::registry();
     let mut table = Table::new(["<planted fault", "<breaks", "<found by", "at seed"]);
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     let bar = talk.bar(registry.plants().count() as u64, "planted faults");
     for kind in registry.kinds() {
         for plant in kind.plants {
             let options = VerifyOptions {
-                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?.shrunk().0,
+                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?
+                    .shrunk(crate::registry())
+                    .0,
                 plant: Some(plant.name.into()),
                 first_seed: args.first_seed,
                 seeds: args.seeds,
@@ -88,6 +91,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
                 failures_max: 1,
                 repeat_one_in: REPEAT_PLANTED,
                 threads: args.jobs.unwrap_or(0),
+                registry: crate::registry().clone(),
                 ..VerifyOptions::default()
             };
             let report =
@@ -128,7 +132,7 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
 
 /// The family of stacks, or the machine kind, in which this fault shows.
 fn where_shown(plant: &str) -> Result<&'static str, Failure> {
-    let registry = nandu_stack::builtin();
+    let registry = crate::registry();
     for kind in registry.kinds() {
         if let Some(plant) = kind.plants.iter().find(|p| p.name == plant) {
             return Ok(plant.family.unwrap_or(kind.name));
@@ -149,7 +153,7 @@ fn shape(name: Option<&str>, around: Option<&str>) -> Result<Shape, Failure> {
     match open::text(name) {
         Ok((text, shown)) => {
             // Checked under its own name, so that a mistake is found with its place.
-            nandu_stack::StackFile::parse(&text, &shown)?.load(&nandu_stack::builtin())?;
+            nandu_stack::StackFile::parse(&text, &shown)?.load(crate::registry())?;
             Ok(Shape::File(text))
         }
         Err(failure) => {

@@ -118,6 +118,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let view = PlaneView {
             invalid: own.as_deref().unwrap_or_else(|| self.blocks.plane_invalid(plane)),
             opened: self.blocks.plane_opened(plane),
+            erases: self.blocks.plane_erases(plane),
             now: self.seq,
             pages: layout.pages as u16,
             first: layout.first_block(self.blocks.plane_of_pool(plane)),

@@ -25,8 +25,8 @@ use crate::nand::queued::Queued;
 use crate::nand::{FlashPower, Geometry, Lanes, Profile};
 use crate::write_buffer::{Link, WriteBufferConfig};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Rng, SECTOR,
-    Span, TimerKey,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Registry,
+    Rng, SECTOR, Span, TimerKey,
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
@@ -172,6 +172,11 @@ pub fn kind() -> Kind {
 impl DeviceConfig for SsdConfig {
     fn children(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        self.gc.victim.settle(registry)?;
+        self.settle_arbiter(registry)
     }
 
     fn store(&self) -> Option<&str> {

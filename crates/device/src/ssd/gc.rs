@@ -1,18 +1,20 @@
 //! The options of garbage collection and of wear.
 
-use nandu_base::{BuildError, Ratio, Span};
-use nandu_ftl::gc::{CostBenefit, DChoices, Fifo, GcPolicy, Greedy, Windowed};
+use nandu_base::policy::{POLICIES_BESIDE, POLICY_NAMES};
+use nandu_base::{BuildError, Chosen, Family, Ratio, Registry, Span};
+use nandu_ftl::gc::{GcPolicy, VictimConfig, Victims};
 use nandu_ftl::{FreeOrder, WearRules};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
 
 /// Garbage collection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub struct GcConfig {
-    /// Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case.
-    #[serde(default)]
-    pub kind: Victim,
+    #[serde(flatten)]
+    #[allow(missing_docs)] // they are those of the policy
+    pub victim: Victim,
     /// Free blocks of a plane at which clearing begins, at least 2.
     #[serde(default = "default_start")]
     pub start: u32,
@@ -36,27 +38,67 @@ pub struct GcConfig {
     /// Whether pages move inside the die, without crossing the channel.
     #[serde(default)]
     pub copyback: bool,
-    /// Blocks that `d-choices` draws, 1 to 1000; by default 10.
-    pub choices: Option<u32>,
-    /// Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's.
-    pub window: Option<u32>,
 }
 
-/// Which block is cleared next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Victim {
-    /// The block with the most invalid pages.
-    #[default]
-    Greedy,
-    /// The block with the largest (1 - u) / 2u x age, u being the share of its valid pages.
-    CostBenefit,
-    /// The block with the most invalid pages of some that are drawn at random.
-    DChoices,
-    /// The block with the most invalid pages among those that were opened longest ago.
-    Windowed,
-    /// The block that was opened longest ago.
-    Fifo,
+/// Which block is cleared next: the keys of `gc` that are not of collection itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Victim(VictimConfig);
+
+impl Victim {
+    /// Looks the policy up, unless it is one of this project.
+    pub(super) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        self.0.settle("gc.kind", registry)
+    }
+}
+
+impl Default for Victim {
+    fn default() -> Victim {
+        Victim(Chosen::named("greedy"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Victim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Victim, D::Error> {
+        let mut table = toml::Table::deserialize(deserializer)?;
+        let named = table.remove("kind");
+        let name = named.as_ref().map_or(Some("greedy"), toml::Value::as_str);
+        let name = name.ok_or_else(|| serde::de::Error::custom("expected the name of a policy"))?;
+        let chosen = VictimConfig::new(name, table);
+        chosen.map(Victim).map_err(|error| serde::de::Error::custom(error.message().trim_end()))
+    }
+}
+
+impl JsonSchema for Victim {
+    fn schema_name() -> Cow<'static, str> {
+        "VictimKeys".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut kind = generator.subschema_for::<VictimName>();
+        kind.insert(
+            "description".into(),
+            "Which block is cleared next. A plane on its last free block takes the one with the most invalid pages in any case."
+                .into(),
+        );
+        json_schema!({ "type": "object", "properties": { "kind": kind }, POLICIES_BESIDE: Victims::NAME })
+    }
+}
+
+/// The names of policies, for the schema.
+struct VictimName;
+
+impl JsonSchema for VictimName {
+    fn schema_name() -> Cow<'static, str> {
+        Victims::SCHEMA.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": Victims::SUMMARY, POLICY_NAMES: Victims::NAME })
+    }
 }
 
 /// When pages move.
@@ -142,7 +184,7 @@ fn default_idle_gain() -> Ratio {
 impl Default for GcConfig {
     fn default() -> GcConfig {
         GcConfig {
-            kind: Victim::Greedy,
+            victim: Victim::default(),
             start: default_start(),
             urgent: one(),
             pace: Pace::Incremental,
@@ -151,8 +193,6 @@ impl Default for GcConfig {
             idle_gain: default_idle_gain(),
             separate: true,
             copyback: false,
-            choices: None,
-            window: None,
         }
     }
 }
@@ -179,7 +219,7 @@ fn refuse<T>(key: &'static str, reason: String) -> Result<T, BuildError> {
 impl GcConfig {
     /// Refuses what cannot work on planes of `blocks` blocks.
     pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
-        let GcConfig { kind, start, urgent, .. } = *self;
+        let GcConfig { start, urgent, .. } = *self;
         if start < 2 {
             return refuse(
                 "gc",
@@ -198,27 +238,15 @@ impl GcConfig {
         if self.idle_after == Span::ZERO || self.idle_gain.num > self.idle_gain.den {
             return refuse("gc", "idle_after must be above zero, and idle_gain at most 1".into());
         }
-        if self.choices.is_some() && kind != Victim::DChoices {
-            return refuse("gc", "choices is an option of kind = \"d-choices\"".into());
+        match self.victim.0.options()?.flaw() {
+            Some(flaw) => refuse("gc", flaw),
+            None => Ok(()),
         }
-        if self.window.is_some() && kind != Victim::Windowed {
-            return refuse("gc", "window is an option of kind = \"windowed\"".into());
-        }
-        if self.choices.is_some_and(|choices| !(1..=1000).contains(&choices)) || self.window == Some(0) {
-            return refuse("gc", "choices is 1 to 1000, and window at least 1".into());
-        }
-        Ok(())
     }
 
-    /// The policy for planes of `blocks` blocks.
+    /// The policy for planes of `blocks` blocks, once [`check`](GcConfig::check) has passed.
     pub(super) fn policy(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
-        match self.kind {
-            Victim::Greedy => Box::new(Greedy),
-            Victim::CostBenefit => Box::new(CostBenefit),
-            Victim::DChoices => Box::new(DChoices::new(self.choices.unwrap_or(10), seed)),
-            Victim::Windowed => Box::new(Windowed::new(self.window.unwrap_or((blocks / 4).max(1)))),
-            Victim::Fifo => Box::new(Fifo),
-        }
+        self.victim.0.options().expect("the options were checked").boxed(blocks, seed)
     }
 
     /// Free blocks of a plane at which pages begin to move after a write.

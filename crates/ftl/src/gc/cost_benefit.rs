@@ -13,9 +13,32 @@
 //! blocks are compared by cross-multiplication. Ties go to the lowest block number. Cost: one pass over the plane, 10 bytes
 //! a block.
 
-use super::{GcPolicy, PlaneView};
+use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::cmp::Ordering;
+
+/// Options of `cost-benefit`: none.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CostBenefitConfig {}
+
+impl Declared for CostBenefitConfig {
+    const NAME: &'static str = "cost-benefit";
+    const SUMMARY: &'static str =
+        "The block with the largest (1 - u) / 2u x age, u being the share of its valid pages.";
+    const SOURCE: &'static str = "Rosenblum and Ousterhout, ACM TOCS 1992; Kawaguchi et al., USENIX 1995";
+}
+
+impl VictimOptions for CostBenefitConfig {
+    type Policy = CostBenefit;
+
+    fn build(&self, _blocks: u32, _seed: u64) -> CostBenefit {
+        CostBenefit
+    }
+}
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

@@ -10,12 +10,42 @@
 //! Draws are with replacement, from the drive's own generator, so that the seed fixes them; they start over after a power
 //! cut. Ties go to the block drawn first. Cost: d draws and, in the worst case, one pass over the plane for each of them.
 
-use super::{GcPolicy, PlaneView};
+use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
-use nandu_base::Rng;
+use nandu_base::{Declared, Rng};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Draws that may fail before the blocks are passed through.
 const FAILURES_MAX: u32 = 32;
+
+/// Options of `d-choices`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DChoicesConfig {
+    /// Blocks that `d-choices` draws, 1 to 1000; by default 10.
+    pub choices: Option<u32>,
+}
+
+impl Declared for DChoicesConfig {
+    const NAME: &'static str = "d-choices";
+    const SUMMARY: &'static str = "The block with the most invalid pages of some that are drawn at random.";
+    const SOURCE: &'static str = "Van Houdt, SIGMETRICS 2013";
+    const DRAWS: &'static [&'static str] = &["choices = 1", "choices = 3"];
+}
+
+impl VictimOptions for DChoicesConfig {
+    type Policy = DChoices;
+
+    fn flaw(&self) -> Option<String> {
+        let choices = self.choices.filter(|choices| !(1..=1000).contains(choices))?;
+        Some(format!("choices = {choices} is not within 1 to 1000"))
+    }
+
+    fn build(&self, _blocks: u32, seed: u64) -> DChoices {
+        DChoices::new(self.choices.unwrap_or(10), seed)
+    }
+}
 
 /// The policy with its random numbers.
 #[derive(Clone, Debug)]

@@ -9,8 +9,30 @@
 //!
 //! Ties cannot happen, for blocks are opened one after another. Cost: one pass over the plane, 10 bytes a block.
 
-use super::{GcPolicy, PlaneView};
+use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `fifo`: none.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FifoConfig {}
+
+impl Declared for FifoConfig {
+    const NAME: &'static str = "fifo";
+    const SUMMARY: &'static str = "The block that was opened longest ago.";
+    const SOURCE: &'static str = "Desnoyers, ACM TOS 2014";
+}
+
+impl VictimOptions for FifoConfig {
+    type Policy = Fifo;
+
+    fn build(&self, _blocks: u32, _seed: u64) -> Fifo {
+        Fifo
+    }
+}
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

@@ -5,8 +5,30 @@
 //! victim; measured against bucket lists, which pay on every overwrite, the pass is cheaper up to some hundred blocks.
 //! Free blocks count zero invalid pages and are never taken.
 
-use super::{GcPolicy, PlaneView};
+use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `greedy`: none.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GreedyConfig {}
+
+impl Declared for GreedyConfig {
+    const NAME: &'static str = "greedy";
+    const SUMMARY: &'static str = "The block with the most invalid pages.";
+    const SOURCE: &'static str = "";
+}
+
+impl VictimOptions for GreedyConfig {
+    type Policy = Greedy;
+
+    fn build(&self, _blocks: u32, _seed: u64) -> Greedy {
+        Greedy
+    }
+}
 
 /// The policy; it has no state.
 #[derive(Clone, Copy, Default, Debug)]

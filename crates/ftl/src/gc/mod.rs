@@ -1,4 +1,5 @@
-//! Garbage collection: which block to clear next. One file per policy.
+//! Garbage collection: which block to clear next. One file per policy, one line in [`POLICIES`]. The type of its options
+//! declares it: see [`VictimOptions`].
 //!
 //! A policy sees a read-only view of one plane and names a block. Moving the pages and erasing is the controller's work.
 //! A victim is chosen once per erase, so a policy may look at every block of the plane, and the controller holds it
@@ -8,13 +9,15 @@ mod cost_benefit;
 mod d_choices;
 mod fifo;
 mod greedy;
+mod options;
 mod windowed;
 
-pub use cost_benefit::CostBenefit;
-pub use d_choices::DChoices;
-pub use fifo::Fifo;
-pub use greedy::Greedy;
-pub use windowed::Windowed;
+pub use cost_benefit::{CostBenefit, CostBenefitConfig};
+pub use d_choices::{DChoices, DChoicesConfig};
+pub use fifo::{Fifo, FifoConfig};
+pub use greedy::{Greedy, GreedyConfig};
+pub use options::{AnyVictim, POLICIES, VictimConfig, VictimOptions, Victims, policy};
+pub use windowed::{Windowed, WindowedConfig};
 
 use crate::address::BlockId;
 
@@ -26,6 +29,8 @@ pub struct PlaneView<'a> {
     pub invalid: &'a [u16],
     /// Number of the program that each block was opened with; meaningless where `invalid` is zero.
     pub opened: &'a [u64],
+    /// How often each block was erased.
+    pub erases: &'a [u32],
     /// Number of the drive's last program.
     pub now: u64,
     /// Pages of a block.
@@ -87,17 +92,20 @@ mod tests {
     pub struct Blocks {
         pub invalid: Vec<u16>,
         pub opened: Vec<u64>,
+        pub erases: Vec<u32>,
         pub busy: [BlockId; 3],
     }
 
     impl Blocks {
         pub fn view(&self) -> PlaneView<'_> {
             let (invalid, opened) = (&self.invalid[..], &self.opened[..]);
-            PlaneView { invalid, opened, now: 1000, pages: PAGES, first: BlockId(64), busy: self.busy }
+            let (erases, first) = (&self.erases[..], BlockId(64));
+            PlaneView { invalid, opened, erases, now: 1000, pages: PAGES, first, busy: self.busy }
         }
 
         pub fn with(invalid: &[u16], opened: &[u64]) -> Blocks {
-            Blocks { invalid: invalid.into(), opened: opened.into(), busy: [NOBODY; 3] }
+            let erases = vec![0; invalid.len()];
+            Blocks { invalid: invalid.into(), opened: opened.into(), erases, busy: [NOBODY; 3] }
         }
 
         /// Places of the blocks that may be taken, in order.
@@ -115,6 +123,7 @@ mod tests {
             (prop::collection::vec(0..=PAGES, n), opened, busy).prop_map(|(invalid, opened, busy)| Blocks {
                 invalid,
                 opened,
+                erases: vec![0; n],
                 busy: busy.map(|b| BlockId(64 + b)),
             })
         })
@@ -122,14 +131,9 @@ mod tests {
 
     #[test]
     fn nothing_to_gain_means_no_victim() {
-        let policies: [Box<dyn GcPolicy>; 5] = [
-            Box::new(Greedy),
-            Box::new(CostBenefit),
-            Box::new(DChoices::new(4, 1)),
-            Box::new(Windowed::new(2)),
-            Box::new(Fifo),
-        ];
-        for mut policy in policies {
+        for declared in POLICIES {
+            let config = VictimConfig::named(declared.name);
+            let mut policy = config.options().expect("it is of this crate").boxed(2, 1);
             assert_eq!(policy.victim(Blocks::with(&[0, 0], &[1, 21]).view()), None);
             let mut one_is_open = Blocks::with(&[0, 3], &[1, 21]);
             one_is_open.busy[0] = BlockId(65);

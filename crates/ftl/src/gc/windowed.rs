@@ -7,8 +7,39 @@
 //! We differ as FIFO does: blocks without any invalid page take no place in the window, or data that never changes would
 //! fill it. Ties go to the block opened first. Cost: one pass over the plane and a partial sort, 16 bytes of RAM per block.
 
-use super::{GcPolicy, PlaneView};
+use super::{GcPolicy, PlaneView, VictimOptions};
 use crate::address::BlockId;
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `windowed`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WindowedConfig {
+    /// Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's.
+    pub window: Option<u32>,
+}
+
+impl Declared for WindowedConfig {
+    const NAME: &'static str = "windowed";
+    const SUMMARY: &'static str =
+        "The block with the most invalid pages among those that were opened longest ago.";
+    const SOURCE: &'static str = "Hu et al., SYSTOR 2009";
+    const DRAWS: &'static [&'static str] = &["window = 1", "window = 5"];
+}
+
+impl VictimOptions for WindowedConfig {
+    type Policy = Windowed;
+
+    fn flaw(&self) -> Option<String> {
+        (self.window == Some(0)).then(|| "window = 0: a window has at least 1 block".into())
+    }
+
+    fn build(&self, blocks: u32, _seed: u64) -> Windowed {
+        Windowed::new(self.window.unwrap_or((blocks / 4).max(1)))
+    }
+}
 
 /// The policy, with its working space.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@
 //! Cost: O(log n) for a request. RAM: 24 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::{Next, Scheduler};
+use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::board::{Board, Class, Entry};
-use nandu_base::{ByteLen, Counter, Instant, Span, TenantId};
+use nandu_base::{ByteLen, Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -50,6 +50,32 @@ impl Default for AnticipatoryConfig {
             write_batch: Span::from_ms(125),
             near: ByteLen::kib(64),
         }
+    }
+}
+
+impl Declared for AnticipatoryConfig {
+    const NAME: &'static str = "anticipatory";
+    const SUMMARY: &'static str = "An elevator that waits for the one who will be back.";
+    const SOURCE: &'static str = "Iyer and Druschel, SOSP 2001; block/as-iosched.c of Linux 2.6";
+    const DRAWS: &'static [&'static str] =
+        &["antic_expire = \"300 us\", read_batch = \"3 ms\", write_batch = \"1 ms\""];
+}
+
+impl SchedulerOptions for AnticipatoryConfig {
+    type Scheduler = Anticipatory;
+
+    fn one_at_a_time(&self) -> bool {
+        true
+    }
+
+    fn for_die(&self) -> Result<AnticipatoryConfig, &'static str> {
+        Err(
+            "a die has no addresses to walk along: `deadline` and `anticipatory` are for a `queue` before the drive",
+        )
+    }
+
+    fn build(&self, given: Given) -> Anticipatory {
+        Anticipatory::new(*self, given.weights.0.len())
     }
 }
 

@@ -10,10 +10,10 @@
 //! Cost: O(1) for a request, O(tenants) for a change of turn. RAM: 8 bytes for a tenant.
 
 use super::turns::Turns;
-use super::{Next, Scheduler, Weights};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Counter, Instant, Span, TenantId};
+use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +28,29 @@ pub struct CffqConfig {
 impl Default for CffqConfig {
     fn default() -> CffqConfig {
         CffqConfig { slice: Span::from_ms(100) }
+    }
+}
+
+impl Declared for CffqConfig {
+    const NAME: &'static str = "cffq";
+    const SUMMARY: &'static str = "CFQ's turns with FIFO inside.";
+    const SOURCE: &'static str = "the paper on isolation of tenants in a shared drive";
+    const DRAWS: &'static [&'static str] = &["slice = \"1 ms\""];
+}
+
+impl SchedulerOptions for CffqConfig {
+    type Scheduler = Cffq;
+
+    fn flaw(&self) -> Option<&'static str> {
+        (self.slice == Span::ZERO).then_some("`slice` must be greater than 0")
+    }
+
+    fn takes_order(&self) -> bool {
+        true
+    }
+
+    fn build(&self, given: Given) -> Cffq {
+        Cffq::new(*self, given.weights, given.order)
     }
 }
 

@@ -26,10 +26,10 @@
 
 use super::think::ThinkTimes;
 use super::turns::Turns;
-use super::{Next, Scheduler, Weights};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Counter, Instant, Span, TenantId};
+use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -75,6 +75,42 @@ impl Default for CfqConfig {
             sync_first: false,
             async_requests: None,
         }
+    }
+}
+
+impl Declared for CfqConfig {
+    const NAME: &'static str = "cfq";
+    const SUMMARY: &'static str = "Slices of time in turn.";
+    const SOURCE: &'static str = "block/cfq-iosched.c of Linux 2.6 and 3.x";
+    const DRAWS: &'static [&'static str] = &[
+        "slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\", quantum = 2",
+        "slices = \"slo\", slice_sync = \"1 ms\"",
+    ];
+}
+
+impl SchedulerOptions for CfqConfig {
+    type Scheduler = Cfq;
+
+    fn flaw(&self) -> Option<&'static str> {
+        match self {
+            c if c.slice_sync == Span::ZERO || c.slice_async == Span::ZERO => {
+                Some("`slice_sync` and `slice_async` must be greater than 0")
+            }
+            c if c.quantum == 0 => Some("`quantum` is at least 1"),
+            c if c.async_requests == Some(0) => Some("`async_requests` is at least 1"),
+            c if c.slices == Slices::Slo && (c.sync_first || c.async_requests.is_some()) => Some(
+                "`sync_first` and `async_requests` are of classic slices: with `slo` a tenant has one queue",
+            ),
+            _ => None,
+        }
+    }
+
+    fn takes_order(&self) -> bool {
+        self.slices == Slices::Slo
+    }
+
+    fn build(&self, given: Given) -> Cfq {
+        Cfq::new(*self, given.weights, given.order)
     }
 }
 

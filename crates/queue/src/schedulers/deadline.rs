@@ -11,9 +11,9 @@
 //!
 //! Cost: O(log n) for a request. RAM: none of its own beside the tree.
 
-use super::{Next, Scheduler};
+use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::board::{Board, Class};
-use nandu_base::{Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -39,6 +39,31 @@ impl Default for DeadlineConfig {
             batch: 16,
             writes_starved: 2,
         }
+    }
+}
+
+impl Declared for DeadlineConfig {
+    const NAME: &'static str = "deadline";
+    const SUMMARY: &'static str = "Along the addresses, with deadlines.";
+    const SOURCE: &'static str = "block/deadline-iosched.c of Linux";
+    const DRAWS: &'static [&'static str] = &["read_expire = \"2 ms\", write_expire = \"9 ms\", batch = 4"];
+}
+
+impl SchedulerOptions for DeadlineConfig {
+    type Scheduler = Deadline;
+
+    fn flaw(&self) -> Option<&'static str> {
+        (self.batch == 0).then_some("`batch` is at least 1")
+    }
+
+    fn for_die(&self) -> Result<DeadlineConfig, &'static str> {
+        Err(
+            "a die has no addresses to walk along: `deadline` and `anticipatory` are for a `queue` before the drive",
+        )
+    }
+
+    fn build(&self, _given: Given) -> Deadline {
+        Deadline::new(*self)
     }
 }
 

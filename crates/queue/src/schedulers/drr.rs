@@ -10,10 +10,10 @@
 //! Cost: O(1) for a request while `quantum` covers any request, else a round for each `quantum` of it. RAM: 8 bytes for a
 //! tenant.
 
-use super::{Next, Scheduler, Weights};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Instant, Span, TenantId};
+use nandu_base::{Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +28,29 @@ pub struct DrrConfig {
 impl Default for DrrConfig {
     fn default() -> DrrConfig {
         DrrConfig { quantum: Span::from_us(100) }
+    }
+}
+
+impl Declared for DrrConfig {
+    const NAME: &'static str = "drr";
+    const SUMMARY: &'static str = "Deficit round robin by cost.";
+    const SOURCE: &'static str = "Shreedhar and Varghese, SIGCOMM 1995";
+    const DRAWS: &'static [&'static str] = &["quantum = \"500 us\""];
+}
+
+impl SchedulerOptions for DrrConfig {
+    type Scheduler = Drr;
+
+    fn flaw(&self) -> Option<&'static str> {
+        (self.quantum < Span::from_us(10)).then_some("`quantum` is at least 10 us")
+    }
+
+    fn takes_order(&self) -> bool {
+        true
+    }
+
+    fn build(&self, given: Given) -> Drr {
+        Drr::new(*self, given.weights, given.order)
     }
 }
 

@@ -14,9 +14,9 @@
 //! Cost: O(tenants) for a request. RAM: 40 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::{Next, Scheduler, Weights};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::{Board, Class, Entry};
-use nandu_base::{Counter, Instant, Span, TenantId};
+use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -35,6 +35,25 @@ pub struct FiosConfig {
 impl Default for FiosConfig {
     fn default() -> FiosConfig {
         FiosConfig { slice: Span::from_ms(10), patience: Span::from_us(500), reads_first: true }
+    }
+}
+
+impl Declared for FiosConfig {
+    const NAME: &'static str = "fios";
+    const SUMMARY: &'static str = "Slices of cost in epochs, reads first.";
+    const SOURCE: &'static str = "Park and Shen, FAST 2012";
+    const DRAWS: &'static [&'static str] = &["slice = \"1 ms\", patience = \"100 us\""];
+}
+
+impl SchedulerOptions for FiosConfig {
+    type Scheduler = Fios;
+
+    fn flaw(&self) -> Option<&'static str> {
+        (self.slice < Span::from_us(10)).then_some("`slice` is at least 10 us")
+    }
+
+    fn build(&self, given: Given) -> Fios {
+        Fios::new(*self, given.weights)
     }
 }
 

@@ -16,11 +16,11 @@
 //! Cost: O(tenants) for a request. RAM: 40 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::{Next, Scheduler, Weights, scaled};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights, scaled};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
 use crate::set::Set;
-use nandu_base::{Counter, Instant, Span, TenantId};
+use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -37,6 +37,25 @@ pub struct FlashFqConfig {
 impl Default for FlashFqConfig {
     fn default() -> FlashFqConfig {
         FlashFqConfig { throttle: Span::from_ms(5), patience: Span::from_us(500) }
+    }
+}
+
+impl Declared for FlashFqConfig {
+    const NAME: &'static str = "flashfq";
+    const SUMMARY: &'static str = "Start-time fair queueing with a bound.";
+    const SOURCE: &'static str = "Shen and Park, USENIX ATC 2013";
+    const DRAWS: &'static [&'static str] = &["throttle = \"500 us\", patience = \"100 us\""];
+}
+
+impl SchedulerOptions for FlashFqConfig {
+    type Scheduler = FlashFq;
+
+    fn takes_order(&self) -> bool {
+        true
+    }
+
+    fn build(&self, given: Given) -> FlashFq {
+        FlashFq::new(*self, given.weights, given.order)
     }
 }
 

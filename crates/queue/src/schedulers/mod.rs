@@ -1,4 +1,5 @@
-//! Who goes next: one file for each scheduler.
+//! Who goes next: one file for each scheduler, one line in [`POLICIES`]. The type of its options declares it: see
+//! [`SchedulerOptions`].
 
 mod anticipatory;
 mod cffq;
@@ -10,6 +11,7 @@ mod flashfq;
 #[cfg(test)]
 mod models;
 mod noop;
+mod options;
 #[cfg(test)]
 pub(crate) mod rig;
 #[cfg(test)]
@@ -25,7 +27,8 @@ pub use deadline::{Deadline, DeadlineConfig};
 pub use drr::{Drr, DrrConfig};
 pub use fios::{Fios, FiosConfig};
 pub use flashfq::{FlashFq, FlashFqConfig};
-pub use noop::Noop;
+pub use noop::{Noop, NoopConfig};
+pub use options::{AnyScheduler, Given, POLICIES, SchedulerConfig, SchedulerOptions, Schedulers, policy};
 pub use vssd::{Vssd, VssdConfig};
 
 use crate::board::{Board, Entry};

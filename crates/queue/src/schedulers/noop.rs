@@ -3,10 +3,35 @@
 //!
 //! Cost: O(1) for a request. RAM: none of its own.
 
-use super::{Next, Scheduler};
+use super::{Given, Next, Scheduler, SchedulerOptions};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
-use nandu_base::{Instant, TenantId};
+use nandu_base::{Declared, Instant, TenantId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `noop`: none.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoopConfig {}
+
+impl Declared for NoopConfig {
+    const NAME: &'static str = "noop";
+    const SUMMARY: &'static str = "One queue for all.";
+    const SOURCE: &'static str = "";
+}
+
+impl SchedulerOptions for NoopConfig {
+    type Scheduler = Noop;
+
+    fn takes_order(&self) -> bool {
+        true
+    }
+
+    fn build(&self, given: Given) -> Noop {
+        Noop::new(given.order)
+    }
+}
 
 /// Everybody in one queue.
 pub struct Noop {

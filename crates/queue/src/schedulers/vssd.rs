@@ -22,10 +22,10 @@
 //! Cost: O(channels) for a request, and the tenants that wait at its channel; renewals are counted and entered when they matter. RAM: 16
 //! bytes and a bit for each channel and tenant.
 
-use super::{Next, Scheduler, Weights};
+use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::{Board, Entry};
 use crate::set::Set;
-use nandu_base::{Counter, Instant, Span, TenantId};
+use nandu_base::{Counter, Declared, Instant, Span, TenantId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -54,6 +54,39 @@ struct Channel {
     out: u32,
     /// Renewals so far.
     round: u64,
+}
+
+impl Declared for VssdConfig {
+    const NAME: &'static str = "vssd";
+    const SUMMARY: &'static str = "Credits over channel queues.";
+    const SOURCE: &'static str = "the paper on virtual SSDs";
+    const DRAWS: &'static [&'static str] = &["channels = 2, credits = \"500 us\", per_channel = 2"];
+}
+
+impl SchedulerOptions for VssdConfig {
+    type Scheduler = Vssd;
+
+    fn flaw(&self) -> Option<&'static str> {
+        match self {
+            c if c.credits < Span::from_us(10) => Some("`credits` is at least 10 us"),
+            c if c.per_channel == 0 => Some("`per_channel` is at least 1"),
+            c if c.channels == 0 || c.channels > 64 => Some("`channels` is 1 to 64"),
+            _ => None,
+        }
+    }
+
+    fn by_lane(&self) -> bool {
+        true
+    }
+
+    /// A die is one channel of one request.
+    fn for_die(&self) -> Result<VssdConfig, &'static str> {
+        Ok(VssdConfig { channels: 1, per_channel: 1, ..*self })
+    }
+
+    fn build(&self, given: Given) -> Vssd {
+        Vssd::new(*self, given.weights)
+    }
 }
 
 /// Credits over channel queues.

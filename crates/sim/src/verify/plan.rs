@@ -4,7 +4,7 @@
 //! failure prints.
 
 use super::draw::{self, Drive, Family, Shape};
-use nandu_base::{Precondition, Ratio, Rng, Span};
+use nandu_base::{Precondition, Ratio, Registry, Rng, Span};
 
 /// What the host does.
 #[derive(Clone, Debug)]
@@ -94,10 +94,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of `seed`.
-    pub fn draw(seed: u64, shape: &Shape, crashes: bool) -> Plan {
+    /// The plan of `seed`, with stacks that `registry` can build.
+    pub fn draw(seed: u64, shape: &Shape, crashes: bool, registry: &Registry) -> Plan {
         let root = Rng::new(seed);
-        let toml = draw::stack(shape, &mut root.fork(1));
+        let toml = draw::stack(shape, &mut root.fork(1), registry);
         let mut rng = root.fork(2);
         let mut precondition = if rng.below(4) == 0 { Precondition::Filled } else { Precondition::Empty };
         let is_trimmed = *shape == Shape::Named(Family::Ssd(Drive::Trimmed));
@@ -106,7 +106,7 @@ impl Plan {
         let fragmented = Precondition::Fragmented(Ratio::new(root.fork(4).below(101), 100));
         for (fork, other) in [(3, Precondition::Aged), (5, fragmented)] {
             let is_drawn = precondition == Precondition::Filled && root.fork(fork).below(2) == 0;
-            if is_drawn && draw::can_start(&toml, other) {
+            if is_drawn && draw::can_start(&toml, other, registry) {
                 precondition = other;
             }
         }

@@ -4,8 +4,8 @@ use super::caught::caught;
 use super::draw::Shape;
 use super::plan::Plan;
 use super::session::{Session, Tally};
-use nandu_base::{Span, Violation};
-use nandu_stack::{BuildOptions, Stack, StackError};
+use nandu_base::{Registry, Span, Violation};
+use nandu_stack::{BuildOptions, Stack, StackError, builtin};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Mutex;
@@ -38,6 +38,8 @@ pub struct VerifyOptions {
     pub log: bool,
     /// Threads; 0 for one on each core.
     pub threads: usize,
+    /// The machines and policies of stacks. A policy beyond those that Nandu ships is drawn wherever one of its family is.
+    pub registry: Registry,
 }
 
 impl Default for VerifyOptions {
@@ -55,6 +57,7 @@ impl Default for VerifyOptions {
             failures_max: 10,
             log: false,
             threads: 0,
+            registry: builtin(),
         }
     }
 }
@@ -156,7 +159,8 @@ pub struct VerifyReport {
 pub fn verify(options: &VerifyOptions, progress: impl Fn(u64) + Sync) -> Result<VerifyReport, VerifyError> {
     if let Shape::File(text) = &options.shape {
         let planted = options.plant.iter().cloned().collect();
-        Stack::parse(text)?.build(&BuildOptions { planted, ..BuildOptions::default() })?;
+        Stack::parse_with(text, &options.registry)?
+            .build(&BuildOptions { planted, ..BuildOptions::default() })?;
     }
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -225,7 +229,7 @@ impl VerifyReport {
 
 /// Runs one seed; where the plan says so, twice.
 pub fn run_seed(options: &VerifyOptions, seed: u64) -> SeedReport {
-    let mut plan = Plan::draw(seed, &options.shape, options.crash);
+    let mut plan = Plan::draw(seed, &options.shape, options.crash, &options.registry);
     plan.acknowledged = options.acknowledged;
     plan.hammer = plan.hammer.filter(|_| options.hammers);
     let (mut tally, mut result) = run_plan(&plan, options);
@@ -271,7 +275,8 @@ fn shrink(plan: Plan, tally: Tally, result: Result<(), Violation>, _options: &Ve
 
 fn run_plan(plan: &Plan, options: &VerifyOptions) -> (Tally, Result<(), Violation>) {
     let doing = format!("running seed {}; to repeat: {}", plan.seed, command(options, plan.seed));
-    let stack = Stack::parse(&plan.toml).expect("the stack was parsed when it was drawn");
+    let stack =
+        Stack::parse_with(&plan.toml, &options.registry).expect("the stack was parsed when it was drawn");
     let known: BTreeSet<&str> = stack.devices.iter().flat_map(|d| d.kind.plants).map(|p| p.name).collect();
     let planted = options.plant.iter().filter(|p| known.contains(p.as_str())).cloned().collect();
     let started = caught(doing.clone(), || Session::new(plan, &stack, &planted));

@@ -5,7 +5,7 @@
 //! be built, and drives get blocks of a few pages. What is not given follows: spare room, chunks and times stay what they are.
 
 use super::Shape;
-use nandu_base::ByteLen;
+use nandu_base::{ByteLen, Registry};
 use nandu_stack::{BuildOptions, Stack};
 
 /// Exports that are no larger together are verified as they are.
@@ -18,29 +18,29 @@ const PAGES: u64 = 16;
 const KEYS: [&str; 4] = ["capacity", "size", "offset", "blocks"];
 
 /// Bytes of all exports; `None` when the stack cannot be built.
-fn exported(text: &str) -> Option<u64> {
-    let built = Stack::parse(text).ok()?.build(&BuildOptions::default()).ok()?;
+fn exported(text: &str, registry: &Registry) -> Option<u64> {
+    let built = Stack::parse_with(text, registry).ok()?.build(&BuildOptions::default()).ok()?;
     Some(built.exports.iter().map(|e| built.parts[e.node as usize].machine.limits().capacity.0).sum())
 }
 
 /// The text of a smaller stack and by what its sizes were divided; `None` where it is small, or cannot be made smaller.
-pub fn shrink(text: &str) -> Option<(String, u64)> {
-    if exported(text)? <= LARGE {
+pub fn shrink(text: &str, registry: &Registry) -> Option<(String, u64)> {
+    if exported(text, registry)? <= LARGE {
         return None;
     }
     let by = (1..24).rev().map(|bits| 1u64 << bits);
     by.filter_map(|by| {
         let smaller = divided(&with_small_blocks(text), by);
-        exported(&smaller).is_some_and(|bytes| bytes >= LEAST).then_some((smaller, by))
+        exported(&smaller, registry).is_some_and(|bytes| bytes >= LEAST).then_some((smaller, by))
     })
     .next()
 }
 
 impl Shape {
     /// The same with a stack that is small; by what its sizes were divided.
-    pub fn shrunk(self) -> (Shape, Option<u64>) {
+    pub fn shrunk(self, registry: &Registry) -> (Shape, Option<u64>) {
         match &self {
-            Shape::File(text) => match shrink(text) {
+            Shape::File(text) => match shrink(text, registry) {
                 Some((smaller, by)) => (Shape::File(smaller), Some(by)),
                 None => (self, None),
             },
@@ -135,10 +135,17 @@ mod tests {
     fn a_large_drive_becomes_a_small_one() {
         let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips = 2\n\
                     planes = 2\ncapacity = \"1 GiB\"\nover_provisioning = 0.15\n";
-        let (smaller, by) = shrink(text).expect("1 GiB is large");
-        assert!(by >= 4 && exported(&smaller).is_some_and(|bytes| bytes <= LARGE), "{by}: {smaller}");
+        let registry = &nandu_stack::builtin();
+        let (smaller, by) = shrink(text, registry).expect("1 GiB is large");
+        assert!(
+            by >= 4 && exported(&smaller, registry).is_some_and(|bytes| bytes <= LARGE),
+            "{by}: {smaller}"
+        );
         assert_eq!(
-            shrink("[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n"),
+            shrink(
+                "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"1 MiB\"\n",
+                registry
+            ),
             None
         );
     }

@@ -7,6 +7,7 @@ mod changes;
 mod check;
 mod error;
 mod order;
+mod policies;
 mod renamed;
 mod schema;
 mod tables;
@@ -301,11 +302,17 @@ impl Loader<'_> {
         if entry.node.entry("description").is_some() && entry.node.text("description").is_none() {
             self.bad_value(entry.origin, "description", &place, "expected text");
         }
-        if !self.check(&entry.node, (kind.schema)().as_value(), &place, &COMMON) {
+        if !self.check(&entry.node, &policies::schema_of(kind, registry), &place, &COMMON) {
             return None;
         }
         match (kind.parse)(entry.node.to_table(&COMMON)) {
-            Ok(config) => {
+            Ok(mut config) => {
+                if let Err(error) = config.settle(registry) {
+                    let key = error.key.unwrap_or_default();
+                    let origin = entry.node.deepest(key.split('.')).map_or(entry.origin, |e| e.node.origin);
+                    self.bad_value(origin, key, &place, &error.reason);
+                    return None;
+                }
                 let children = config.children();
                 if children.len() > CHILDREN {
                     self.push(

@@ -1,6 +1,7 @@
 //! The JSON schema of a whole stack file, made from the registry, so that editors complete and check it.
 
 use super::changes::ChangeTable;
+use super::policies;
 use super::tables::{ExportTable, TenantTable, WorkloadTable};
 use nandu_base::Registry;
 use serde_json::{Map, Value as Json, json};
@@ -13,7 +14,7 @@ pub fn schema(registry: &Registry) -> Json {
         .kinds()
         .iter()
         .map(|kind| {
-            let mut branch = part((kind.schema)().to_value(), &format!("{}.", kind.name), &mut defs);
+            let mut branch = part(policies::schema_of(kind, registry), &format!("{}.", kind.name), &mut defs);
             let text = branch.get("description").and_then(Json::as_str).unwrap_or_default();
             branch["description"] = json!(format!("{}. {text}", kind.summary).trim_end());
             branch["title"] = json!(kind.name);

@@ -20,7 +20,7 @@ use cost::Prices;
 use nandu_base::{ByteLen, Op, Precondition, Registry};
 use nandu_sim::tap::{Look, Slowest, run_tapped};
 use nandu_sim::{Extension, RunOptions, RunWorkload};
-use nandu_stack::{BuildOptions, Stack, StackFile, builtin};
+use nandu_stack::{BuildOptions, Stack, StackFile};
 use nandu_sweep::bound::Bound;
 use nandu_sweep::id::Shared;
 use nandu_sweep::journal::Record;
@@ -174,7 +174,7 @@ fn prepare(args: &AdviseArgs, talk: Talk) -> Result<Advisor, Failure> {
     let inputs: Vec<PathBuf> =
         args.traces.iter().chain(&args.stack).map(PathBuf::from).chain(args.cost.clone()).collect();
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.force)?;
-    let registry = builtin();
+    let registry = crate::registry().clone();
     let (variants, space, room) = match &args.stack {
         Some(name) => {
             let (text, shown) = stack_text(named(name).1)?;

@@ -7,13 +7,14 @@ use crate::failure::Failure;
 use crate::format::{bandwidth, count, size, time};
 use crate::open::BUILTIN;
 use crate::output;
+use crate::registry;
 use crate::source::plain;
 use crate::table::Table;
 use clap::ValueEnum;
 use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
-use nandu_stack::{Stack, builtin};
+use nandu_stack::Stack;
 use nandu_trace::FORMATS;
 use nandu_trace::formats::Kind;
 use nandu_trace::synth::{SYNTHS, Synth};
@@ -107,7 +108,7 @@ fn with_heading(what: Listed, heading: bool, text: &str) -> String {
 
 fn machines() -> Table {
     let mut table = Table::new(["<machine", "<what it is"]);
-    for kind in builtin().kinds() {
+    for kind in registry().kinds() {
         table.row([kind.name.into(), kind.summary.into()]);
     }
     table
@@ -212,7 +213,7 @@ fn writable(format: &nandu_trace::Format) -> bool {
 
 fn plants() -> Table {
     let mut table = Table::new(["<planted fault", "<breaks", "<what the machine then does wrong"]);
-    for plant in builtin().plants() {
+    for plant in registry().plants() {
         table.row([plant.name.into(), plant.breaks.into(), plant.summary.into()]);
     }
     table
@@ -243,7 +244,7 @@ fn description(text: &str) -> String {
 
 fn as_json(what: Listed) -> Value {
     match what {
-        Listed::Machines => builtin()
+        Listed::Machines => registry()
             .kinds()
             .iter()
             .map(|k| json!({ "name": k.name, "summary": k.summary, "plants": k.plants.iter().map(|p| p.name).collect::<Vec<_>>() }))
@@ -280,7 +281,7 @@ fn as_json(what: Listed) -> Value {
             .iter()
             .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f), "tried_on": f.tried.name() }))
             .collect(),
-        Listed::Plants => builtin()
+        Listed::Plants => registry()
             .plants()
             .map(|p| json!({ "name": p.name, "breaks": p.breaks, "summary": p.summary }))
             .collect(),

@@ -3,8 +3,8 @@
 //! A row is an option with its type or values, its default, and the first sentence of what it is. Options of policies stand under the
 //! option that takes them, as `mapping.ram`, with the policies that have them.
 
+use crate::registry;
 use crate::table::Table;
-use nandu_stack::builtin;
 use serde_json::{Value, json};
 
 /// Columns of the text of an option before it is cut.
@@ -26,8 +26,8 @@ pub struct Described {
 
 /// Names of all machines and of all policies.
 pub fn names() -> Vec<String> {
-    let schema = nandu_stack::schema(&builtin());
-    let mut out: Vec<String> = builtin().kinds().iter().map(|kind| kind.name.to_string()).collect();
+    let schema = nandu_stack::schema(registry());
+    let mut out: Vec<String> = registry().kinds().iter().map(|kind| kind.name.to_string()).collect();
     for (_, kind, _) in policies(&schema) {
         if !out.contains(&kind) {
             out.push(kind);
@@ -51,7 +51,7 @@ fn policies(schema: &Value) -> Vec<(String, String, &Value)> {
 
 /// What a name is: its heading and its options; several where machines or options share a name.
 pub fn of(name: &str) -> Vec<(String, Vec<Described>)> {
-    let schema = nandu_stack::schema(&builtin());
+    let schema = nandu_stack::schema(registry());
     let mut out = Vec::new();
     let machines = schema["properties"]["device"]["additionalProperties"]["oneOf"].as_array();
     for branch in machines.into_iter().flatten() {

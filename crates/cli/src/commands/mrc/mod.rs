@@ -1,6 +1,6 @@
 //! `nandu trace mrc`: curves of miss ratios, page by page, without a device.
 //!
-//! LRU takes one pass for all sizes ([`lru`]); the other policies are simulated for each size.
+//! LRU takes one pass for all sizes ([`lru`]); any other policy of the registry is simulated for each size.
 
 mod lru;
 
@@ -12,11 +12,10 @@ use crate::parallel;
 use crate::source::{self, Wanted};
 use crate::table::Table;
 use crate::talk::Talk;
-use nandu_base::registry::nearest;
 use nandu_base::units::parse_size;
 use nandu_base::{ByteLen, Op, Ratio, SECTOR};
-use nandu_cache::page_sim::{Access, Lookup, PageCache, PageResult, simulate};
-use nandu_cache::replacement::{AdaptiveConfig, LineOf, ReplacementConfig};
+use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, simulate};
+use nandu_cache::replacement::{AnyReplacement, LineOf, ReplacementConfig};
 use nandu_trace::fit::{Fit, fit};
 use nandu_trace::pages::{PageIndex, PageSet, page_range};
 use nandu_trace::record::MAX_END_SECTORS;
@@ -36,36 +35,21 @@ const FLAT_BLOCKS: u64 = 1 << 32;
 /// Blocks of a segment for the policies that need one.
 const SEGMENT_BLOCKS: u64 = 8;
 
-/// A policy by name, with what is usual for it.
+/// A policy by name, with its defaults.
 #[derive(Clone, Debug)]
-pub struct Policy {
-    name: String,
-    replacement: ReplacementConfig,
-}
+pub struct Policy(ReplacementConfig);
 
-const POLICIES: [&str; 8] =
-    ["lru", "arc", "sarc", "s3-fifo", "sieve", "fixed-culling", "adaptive-culling", "segment-prefetch-only"];
+impl Policy {
+    fn options(&self) -> &dyn AnyReplacement {
+        self.0.options().expect("the registry has it")
+    }
+}
 
 impl FromStr for Policy {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Policy, String> {
-        let replacement = match name {
-            "lru" => ReplacementConfig::Lru { line: LineOf::Block },
-            "arc" => ReplacementConfig::Arc {},
-            "sarc" => ReplacementConfig::Sarc {},
-            "s3-fifo" => ReplacementConfig::S3Fifo {},
-            "sieve" => ReplacementConfig::Sieve { line: LineOf::Block },
-            "fixed-culling" => ReplacementConfig::FixedCulling { l1: Ratio::new(1, 2) },
-            "adaptive-culling" => ReplacementConfig::AdaptiveCulling(AdaptiveConfig::default()),
-            "segment-prefetch-only" => ReplacementConfig::SegmentPrefetchOnly {},
-            _ => {
-                let hint =
-                    nearest(name, POLICIES).map_or_else(String::new, |n| format!("did you mean `{n}`? "));
-                return Err(format!("{hint}there is {}", POLICIES.join(", ")));
-            }
-        };
-        Ok(Policy { name: name.into(), replacement })
+        Ok(Policy(ReplacementConfig::of(name, crate::registry()).map_err(|error| error.reason)?))
     }
 }
 
@@ -151,7 +135,7 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         true => default_sizes(footprint),
         false => args.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
-    let is_lru = |policy: &Policy| matches!(policy.replacement, ReplacementConfig::Lru { .. });
+    let is_lru = |policy: &Policy| policy.0.name() == "lru";
     // One pass for all sizes takes about as long as four caches of one size.
     let pays = sizes.len() > 4 || args.sample.is_some();
     let at_once =
@@ -183,6 +167,11 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         };
         (0..repeat).flat_map(move |_| met.clone().map(run))
     };
+    let is_simulated = cases.iter().any(|case| matches!(case, Case::One(..)));
+    let met: Vec<Access> = match is_simulated {
+        true => records.iter().copied().filter_map(access).collect(),
+        false => Vec::new(),
+    };
     let done = parallel::map(&cases, args.jobs.unwrap_or_else(parallel::cores), |case| match *case {
         Case::Curve(policy) => {
             let curve = match args.sample {
@@ -193,18 +182,18 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
             Ok((0..sizes.len()).map(|i| of_curve(policy, &curve, sizes[i], i, args.sample)).collect())
         }
         Case::One(policy, capacity) => {
-            let by_segment = policy.replacement.line() == LineOf::Segment;
+            let by_segment = policy.options().line() == LineOf::Segment;
             let segment = if by_segment || args.segment.is_some() { segment } else { 1 };
-            let cache = PageCache { replacement: policy.replacement.clone(), capacity, segment, lookup };
-            let passes = (0..repeat).flat_map(|_| records.iter().copied().filter_map(access));
-            simulate(&cache, passes).map(|result| vec![point(policy, &cache, &result)])
+            let cache = PageCache { replacement: policy.0.clone(), capacity, segment, lookup };
+            simulate(&cache, Accesses { once: &met, times: repeat })
+                .map(|result| vec![point(policy, &cache, &result)])
         }
     });
     let done: Vec<Vec<Point>> =
         done.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
     let mut points: Vec<Point> = done.into_iter().flatten().collect();
     // By size, and for each size in the order in which policies were named.
-    let place = |point: &Point| args.policy.iter().position(|policy| policy.name == point.policy);
+    let place = |point: &Point| args.policy.iter().position(|policy| policy.0.name() == point.policy);
     points.sort_by_key(|point| (point.blocks, place(point)));
     if args.json {
         return output::print_json(&serde_json::json!({
@@ -226,7 +215,7 @@ fn access(record: Record) -> Option<Access> {
         _ => return None,
     };
     let (first, end) = page_range(record);
-    Some(Access { first, end, write })
+    Some(Access { first, blocks: (end - first) as u32, write })
 }
 
 /// Blocks of the device, and those of them that are met.
@@ -261,7 +250,7 @@ fn default_sizes(footprint: u64) -> Vec<u64> {
 fn point(policy: &Policy, cache: &PageCache, result: &PageResult) -> Point {
     let tally = &result.tally;
     Point {
-        policy: policy.name.clone(),
+        policy: policy.0.name().into(),
         blocks: cache.capacity,
         bytes: cache.capacity * BLOCK,
         segment_bytes: cache.segment * BLOCK,
@@ -284,7 +273,7 @@ fn point(policy: &Policy, cache: &PageCache, result: &PageResult) -> Point {
 fn of_curve(policy: &Policy, curve: &lru::Curve, blocks: u64, i: usize, sample: Option<Ratio>) -> Point {
     let (ratio, error) = curve.ratios[i];
     Point {
-        policy: policy.name.clone(),
+        policy: policy.0.name().into(),
         blocks,
         bytes: blocks * BLOCK,
         segment_bytes: BLOCK,
@@ -305,7 +294,7 @@ fn of_curve(policy: &Policy, curve: &lru::Curve, blocks: u64, i: usize, sample: 
 
 /// One row for each size, one column for each policy.
 fn text(args: &MrcArgs, sizes: &[u64], points: &[Point]) -> String {
-    let names = args.policy.iter().map(|p| p.name.as_str());
+    let names = args.policy.iter().map(|p| p.0.name());
     let mut table = Table::new(["blocks", "memory"].into_iter().chain(names));
     for (row, &blocks) in sizes.iter().enumerate() {
         let start = row * args.policy.len();

@@ -21,7 +21,7 @@ use nandu_base::registry::nearest;
 use nandu_sim::run::precondition_name;
 use nandu_sim::steady::State;
 use nandu_sim::{Extension, RunOptions, RunWorkload};
-use nandu_stack::{StackFile, builtin};
+use nandu_stack::StackFile;
 use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
 use nandu_sweep::survey::{Survey, survey, with_settings};
@@ -152,7 +152,7 @@ fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
     output::allow(&outputs, &inputs, args.force)?;
     let (text, shown) = stack_text(&asked.stack)?;
     let file = with_sets(StackFile::parse(&text, &shown)?, &args.set)?;
-    let registry = builtin();
+    let registry = crate::registry().clone();
     let threads = args.jobs.unwrap_or_else(parallel::cores);
     let how = (load.seed, threads, asked.skip_impossible);
     let survey = survey(&file, &space, &registry, load.args.export.as_deref(), how)?;

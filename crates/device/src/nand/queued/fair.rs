@@ -196,14 +196,16 @@ impl Fair {
 mod tests {
     use super::super::choose::Line;
     use super::*;
-    use nandu_base::Rng;
-    use nandu_queue::config::SchedulerConfig;
+    use nandu_base::{BuildError, Rng};
     use nandu_queue::order::OrderConfig;
-    use nandu_queue::schedulers::{DrrConfig, FiosConfig, FlashFqConfig, VssdConfig, Weights};
+    use nandu_queue::schedulers::{Given, SchedulerConfig, Weights};
 
-    fn fair(scheduler: SchedulerConfig, weights: &[u16], ahead: u32) -> Fair {
-        let order = OrderConfig::ReadsFirst { ahead };
-        Fair::new(scheduler.boxed(Weights(weights.to_vec()), order), weights.len())
+    fn fair(scheduler: &str, weights: &[u16], ahead: u32) -> Fair {
+        let given = Given { weights: Weights(weights.to_vec()), order: OrderConfig::ReadsFirst { ahead } };
+        let scheduler = SchedulerConfig::named(scheduler);
+        let scheduler =
+            scheduler.options().and_then(|s| s.of_die(given).map_err(|why| BuildError::at("", why)));
+        Fair::new(scheduler.expect("it is for dies"), weights.len())
     }
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let reads_ahead = rng.below(4) as u32;
-            let mut fair = fair(SchedulerConfig::Noop, &[100, 100, 300], reads_ahead);
+            let mut fair = fair("noop", &[100, 100, 300], reads_ahead);
             let mut line = Line::default();
             let (mut now, mut number, mut free_at) = (Instant::ZERO, 0, Instant::ZERO);
             for turn in 0..300 {
@@ -237,7 +239,7 @@ mod tests {
     }
 
     /// A reader and a writer of whom some operations always wait; thousandths of the die that the first gets.
-    fn share(scheduler: SchedulerConfig, weights: &[u16]) -> u64 {
+    fn share(scheduler: &str, weights: &[u16]) -> u64 {
         let mut fair = fair(scheduler, weights, 16);
         let (mut now, mut used) = (Instant::ZERO, [0; 2]);
         let cost = [Span::from_us(60), Span::from_us(400)];
@@ -265,17 +267,12 @@ mod tests {
 
     #[test]
     fn a_die_is_shared_by_weight() {
-        for scheduler in [
-            SchedulerConfig::Drr(DrrConfig::default()),
-            SchedulerConfig::FlashFq(FlashFqConfig::default()),
-            SchedulerConfig::Fios(FiosConfig::default()),
-            SchedulerConfig::Vssd(VssdConfig::default()),
-        ] {
+        for scheduler in ["drr", "flashfq", "fios", "vssd"] {
             let of_three = share(scheduler, &[100, 300, 100]);
-            assert!((735..=765).contains(&of_three), "{scheduler:?}: {of_three} thousandths");
+            assert!((735..=765).contains(&of_three), "{scheduler}: {of_three} thousandths");
             let of_one = share(scheduler, &[100, 100, 300]);
-            assert!((235..=265).contains(&of_one), "{scheduler:?}: {of_one} thousandths");
+            assert!((235..=265).contains(&of_one), "{scheduler}: {of_one} thousandths");
         }
-        assert!(share(SchedulerConfig::Noop, &[100, 300, 100]) > 600, "reads pass where nobody has a share");
+        assert!(share("noop", &[100, 300, 100]) > 600, "reads pass where nobody has a share");
     }
 }

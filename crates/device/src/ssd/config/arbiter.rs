@@ -3,16 +3,16 @@
 use super::{SsdConfig, timing_of};
 use crate::nand::queued::{Costs, Queued, Suspending};
 use crate::nand::{Geometry, Profile};
-use nandu_base::{BuildContext, BuildError, Span};
+use nandu_base::{BuildContext, BuildError, Registry, Span};
 use nandu_ftl::Units;
 use nandu_queue::config::SchedulerConfig;
 use nandu_queue::order::OrderConfig;
-use nandu_queue::schedulers::{VssdConfig, Weights};
+use nandu_queue::schedulers::{Given, Weights};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Which operation a die does next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Arbiter {
     /// First come, first served: an operation takes its die when nothing stands before it any more, behind what the die has.
@@ -78,7 +78,7 @@ impl SsdConfig {
         profile: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<Queued, BuildError> {
-        match self.arbiter {
+        match &self.arbiter {
             Arbiter::Fcfs => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 Ok(Queued::without_lines(units.chips(), plane_bits, units.width()))
@@ -94,7 +94,7 @@ impl SsdConfig {
                 let why = "`suspension` and `scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
                 Err(BuildError::at("arbiter", why))
             }
-            Arbiter::Queued { reads_ahead, suspension, scheduler } => {
+            &Arbiter::Queued { reads_ahead, suspension, ref scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 let mut queue = Queued::new(units.chips(), plane_bits, units.width(), reads_ahead);
                 if let Some(suspension) = suspension {
@@ -112,31 +112,33 @@ impl SsdConfig {
     fn share_dies(
         &self,
         queue: &mut Queued,
-        scheduler: SchedulerConfig,
+        scheduler: &SchedulerConfig,
         ahead: u32,
         profile: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<(), BuildError> {
-        if let Some(flaw) = scheduler.flaw() {
-            return Err(BuildError::at("arbiter", flaw));
-        }
-        let scheduler = match scheduler {
-            SchedulerConfig::Deadline(_) | SchedulerConfig::Anticipatory(_) => {
-                let why = "a die has no addresses to walk along: `deadline` and `anticipatory` are for a `queue` before the drive";
-                return Err(BuildError::at("arbiter", why));
-            }
-            // A die is one channel of one request.
-            SchedulerConfig::Vssd(config) => {
-                SchedulerConfig::Vssd(VssdConfig { channels: 1, per_channel: 1, ..config })
-            }
-            other => other,
-        };
+        let refuse = |flaw: &'static str| BuildError::at("arbiter", flaw);
+        let scheduler = scheduler.options()?;
+        scheduler.flaw().map_or(Ok(()), |flaw| Err(refuse(flaw)))?;
         let timing = timing_of(profile, self.gc.copyback);
         let slc = self.slc_mode(profile, &timing)?.map(|(_, timing)| timing);
         let weights = Weights(cx.shares.iter().map(|tenant| tenant.weight.max(1)).collect());
         let order = OrderConfig::ReadsFirst { ahead };
         let tenants = weights.0.len();
-        queue.share_by(Costs::new(timing, slc), tenants, || scheduler.boxed(weights.clone(), order));
+        let given = Given { weights, order };
+        scheduler.of_die(given.clone()).map_err(refuse)?;
+        let of_die = || scheduler.of_die(given.clone()).expect("it is for dies");
+        queue.share_by(Costs::new(timing, slc), tenants, of_die);
         Ok(())
+    }
+
+    /// Looks up the scheduler of its dies.
+    pub(super) fn settle_arbiter(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        match &mut self.arbiter {
+            Arbiter::Queued { scheduler: Some(scheduler), .. } => {
+                scheduler.settle("arbiter.scheduler.kind", registry)
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -196,12 +196,17 @@ impl Draft<'_> {
     pub(super) fn collection(&mut self, start: u64, copyback: bool, blocks: u64) {
         let mut rng = self.rng.fork(7);
         let kinds = ["greedy", "greedy", "cost-benefit", "d-choices", "windowed", "fifo"];
-        let kind = *rng.pick(&kinds);
+        let mut kind = *rng.pick(&kinds);
+        let added = self.added("victim");
+        kind = added.map_or(kind, |(name, _)| name);
         let mut gc = format!("kind = \"{kind}\", start = {start}, copyback = {copyback}");
         match kind {
             "d-choices" => drop(write!(gc, ", choices = {}", rng.between(1, 4))),
             "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
             _ => {}
+        }
+        if let Some((_, options)) = added.filter(|(_, options)| !options.is_empty()) {
+            let _ = write!(gc, ", {options}");
         }
         let may_mix = !matches!(
             self.drive,

@@ -84,7 +84,8 @@ impl Draft<'_> {
             "{ kind = \"drr\", quantum = \"500 us\" }",
         ];
         let scheduler = *self.rng.pick(&schedulers);
-        self.put("scheduler", scheduler);
+        let scheduler = self.policy("scheduler", scheduler);
+        self.put("scheduler", &scheduler);
         let takes_order =
             ["noop", "slo", "cffq", "flashfq", "drr"].iter().any(|kind| scheduler.contains(kind));
         let orders = [
@@ -179,6 +180,7 @@ impl Draft<'_> {
             4 => self.rng.pick(&by_segment).clone(),
             _ => self.rng.pick(&others).clone(),
         };
+        let replacement = self.policy("replacement", replacement);
         self.put("replacement", replacement);
         let back = match caching {
             Caching::Any => self.one_in(2),
@@ -341,7 +343,7 @@ impl Draft<'_> {
     }
 
     /// Draws from what stands there already: other choices stay what they were.
-    fn own(&self) -> Rng {
+    pub(super) fn own(&self) -> Rng {
         let sum =
             self.text.bytes().fold(0u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
         Rng::new(sum)

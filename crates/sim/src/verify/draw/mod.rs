@@ -15,8 +15,8 @@ mod tenants;
 
 pub use family::{Caching, Drive, Family, Legs};
 
-use nandu_base::{Precondition, Rng};
-use nandu_stack::{BuildOptions, Stack};
+use nandu_base::{Policy, Precondition, Registry, Rng};
+use nandu_stack::{BuildOptions, Stack, builtin};
 use std::fmt::Write;
 
 /// What stacks a seed may draw.
@@ -34,14 +34,15 @@ pub enum Shape {
 const LEG: u64 = 256 << 10;
 
 /// Draws a stack that can be built.
-pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
+pub(super) fn stack(shape: &Shape, rng: &mut Rng, registry: &Registry) -> String {
     if let Shape::File(text) = shape {
         return text.clone();
     }
+    let added = Added::of(registry);
     for _ in 0..200 {
-        let text = Draft::new(rng).whole(shape);
+        let text = Draft::new(rng, &added).whole(shape);
         let options = BuildOptions { precondition: Precondition::Empty, ..BuildOptions::default() };
-        if Stack::parse(&text).is_ok_and(|stack| stack.build(&options).is_ok()) {
+        if Stack::parse_with(&text, registry).is_ok_and(|stack| stack.build(&options).is_ok()) {
             return text;
         }
     }
@@ -49,13 +50,25 @@ pub(super) fn stack(shape: &Shape, rng: &mut Rng) -> String {
 }
 
 /// Whether all drives of a stack can start in this state: some have no room to be aged.
-pub(super) fn can_start(toml: &str, precondition: Precondition) -> bool {
+pub(super) fn can_start(toml: &str, precondition: Precondition, registry: &Registry) -> bool {
     let options = BuildOptions { precondition, ..BuildOptions::default() };
-    Stack::parse(toml).is_ok_and(|stack| stack.build(&options).is_ok())
+    Stack::parse_with(toml, registry).is_ok_and(|stack| stack.build(&options).is_ok())
+}
+
+/// The policies of a registry that Nandu does not ship.
+struct Added(Vec<Policy>);
+
+impl Added {
+    fn of(registry: &Registry) -> Added {
+        let shipped = builtin();
+        let families = registry.families();
+        Added(families.iter().flat_map(|family| registry.beyond(&shipped, family)).copied().collect())
+    }
 }
 
 struct Draft<'a> {
     rng: &'a mut Rng,
+    added: &'a Added,
     drive: Drive,
     /// Mirrors are hetero-mirrors.
     hetero: bool,
@@ -66,9 +79,10 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(rng: &'a mut Rng) -> Draft<'a> {
+    fn new(rng: &'a mut Rng, added: &'a Added) -> Draft<'a> {
         Draft {
             rng,
+            added,
             drive: Drive::Any,
             hetero: false,
             text: String::new(),
@@ -238,6 +252,28 @@ impl<'a> Draft<'a> {
 
     fn put(&mut self, key: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    /// Where the registry has policies of the family that Nandu does not ship, one of them in two of three cases: its name, and options
+    /// that it is drawn with. What else a seed draws stays as it was.
+    fn added(&self, family: &str) -> Option<(&'static str, &'static str)> {
+        let known = self.added.0.iter().filter(|policy| policy.family == family);
+        let draws: Vec<(&str, &str)> =
+            known.flat_map(|p| p.draws.iter().map(|&draw| (p.name, draw))).collect();
+        if draws.is_empty() {
+            return None;
+        }
+        let mut own = self.own();
+        (own.below(3) > 0).then(|| *own.pick(&draws))
+    }
+
+    /// The table of a policy: `drawn`, or one that the registry adds to the family.
+    fn policy(&self, family: &str, drawn: impl Into<String>) -> String {
+        match self.added(family) {
+            None => drawn.into(),
+            Some((name, "")) => format!("{{ kind = \"{name}\" }}"),
+            Some((name, options)) => format!("{{ kind = \"{name}\", {options} }}"),
+        }
     }
 
     fn put_text(&mut self, key: &str, value: impl std::fmt::Display) {

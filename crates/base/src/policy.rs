@@ -1,0 +1,222 @@
+//! Policies as values: what a machine's option chooses among, open to other crates.
+//!
+//! A [`Family`] is one such choice: replacement in a cache, the victim of collection, the scheduler of a queue. A policy of
+//! it is declared in its own file by the type of its options: name, source, one line of help, how the verified simulation
+//! draws it ([`Declared`]), and how it is built, by the trait of its family. [`Policy`] is that declaration as a value; a
+//! [`Registry`] holds those of a program. Lists, schemas, curves, sweeps and conformance tests read the registry.
+//!
+//! An option of a machine is a [`Chosen`]. It is read from a stack file in two steps: the policies of this project are
+//! known at once, any other when the registry of the program has been asked ([`Chosen::settle`]). From then on it holds
+//! the options behind a pointer; the family's trait makes the machine from them with the policy's own type, so the code
+//! of a request is the same whether a policy is of this project or of another crate.
+
+use crate::registry::{BuildError, Registry, nearest};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// One choice of a machine that is open to policies of other crates.
+pub trait Family: 'static {
+    /// Its name in lists: `replacement`.
+    const NAME: &'static str;
+    /// The name of its definition in the schema of stack files.
+    const SCHEMA: &'static str;
+    /// What the choice decides.
+    const SUMMARY: &'static str;
+    /// The options of any policy of the family, and what can be made of them.
+    type Options: ?Sized + Send + Sync + 'static;
+
+    /// The policies of this project.
+    fn builtin() -> &'static [Policy];
+}
+
+/// What the file of a policy declares, whatever its family. Implemented for the type of its options, whose fields
+/// say unit, range and default in their doc comments, and are refused by name when they are unknown.
+pub trait Declared: DeserializeOwned + JsonSchema + fmt::Debug + Send + Sync + 'static {
+    /// The word after `kind =`.
+    const NAME: &'static str;
+    /// One line of help.
+    const SUMMARY: &'static str;
+    /// Where it was published; empty for what has no source.
+    const SOURCE: &'static str;
+    /// Options with which the verified simulation draws it, as the inside of an inline table; each as often as any other.
+    const DRAWS: &'static [&'static str] = &[""];
+}
+
+/// Reads the options of a policy of the family `F`.
+pub type ReadOptions<F> = fn(toml::Table) -> Result<Arc<<F as Family>::Options>, toml::de::Error>;
+
+/// A policy that a registry holds.
+#[derive(Clone, Copy)]
+pub struct Policy {
+    /// Its [`Family::NAME`].
+    pub family: &'static str,
+    /// The word after `kind =`.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// See [`Declared::DRAWS`].
+    pub draws: &'static [&'static str],
+    /// JSON schema of its options.
+    pub schema: fn() -> Schema,
+    /// What the family makes of it: a [`ReadOptions`], or for a family without options in stack files the thing itself.
+    pub item: &'static (dyn Any + Send + Sync),
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.family, self.name)
+    }
+}
+
+impl Policy {
+    /// The policy of `F` whose options are `C`, read by `read`, a reference to a [`ReadOptions<F>`]. Families have a function of
+    /// their own for it, `policy::<C>()`.
+    pub const fn new<F: Family, C: Declared>(read: &'static ReadOptions<F>) -> Policy {
+        Policy {
+            family: F::NAME,
+            name: C::NAME,
+            summary: C::SUMMARY,
+            source: C::SOURCE,
+            draws: C::DRAWS,
+            schema: schema_of::<C>,
+            item: read,
+        }
+    }
+
+    fn read<F: Family>(&self, table: toml::Table) -> Result<Arc<F::Options>, toml::de::Error> {
+        let read = self.item.downcast_ref::<ReadOptions<F>>();
+        read.expect("a policy carries the reader of its family")(table)
+    }
+}
+
+fn schema_of<C: JsonSchema>() -> Schema {
+    schemars::schema_for!(C)
+}
+
+/// A policy of the family `F`, with its options.
+pub struct Chosen<F: Family> {
+    name: String,
+    table: toml::Table,
+    options: Option<Arc<F::Options>>,
+}
+
+impl<F: Family> Chosen<F> {
+    /// The policy called `name` with the options of `table`, where this project has it; any other is left for
+    /// [`settle`](Chosen::settle).
+    pub fn new(name: &str, table: toml::Table) -> Result<Chosen<F>, toml::de::Error> {
+        let known = F::builtin().iter().find(|policy| policy.name == name);
+        let options = known.map(|policy| policy.read::<F>(table.clone())).transpose()?;
+        Ok(Chosen { name: name.into(), table, options })
+    }
+
+    /// The policy of this project called `name`, with its defaults. Panics when there is none.
+    pub fn named(name: &str) -> Chosen<F> {
+        let chosen = Chosen::new(name, toml::Table::new()).expect("a policy has defaults");
+        assert!(chosen.options.is_some(), "no {} is called `{name}`", F::NAME);
+        chosen
+    }
+
+    /// A policy of `registry` by name, with its defaults.
+    ///
+    /// # Errors
+    /// There is none of this name, or it has an option without a default.
+    pub fn of(name: &str, registry: &Registry) -> Result<Chosen<F>, BuildError> {
+        let mut chosen = Chosen { name: name.into(), table: toml::Table::new(), options: None };
+        chosen.settle("kind", registry)?;
+        Ok(chosen)
+    }
+
+    /// Looks the policy up in `registry` unless it is known. `key` is where it was named.
+    ///
+    /// # Errors
+    /// There is none of this name, or its options are wrong.
+    pub fn settle(&mut self, key: &'static str, registry: &Registry) -> Result<(), BuildError> {
+        if self.options.is_some() {
+            return Ok(());
+        }
+        let Some(policy) = registry.policy(F::NAME, &self.name) else {
+            return Err(unknown::<F>(key, &self.name, registry.policies(F::NAME).map(|p| p.name)));
+        };
+        let read = policy.read::<F>(self.table.clone());
+        self.options = Some(read.map_err(|e| BuildError::at(key, e.message().trim_end()))?);
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its options, with all that can be made of them.
+    ///
+    /// # Errors
+    /// The policy is none of this project and no registry was asked for it.
+    pub fn options(&self) -> Result<&F::Options, BuildError> {
+        self.options
+            .as_deref()
+            .ok_or_else(|| unknown::<F>(F::NAME, &self.name, F::builtin().iter().map(|p| p.name)))
+    }
+}
+
+fn unknown<F: Family>(
+    key: &'static str,
+    name: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> BuildError {
+    let near = nearest(name, known.clone()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+    let all = known.collect::<Vec<_>>().join(", ");
+    BuildError::at(key, format!("there is no {} `{name}`{near} Known: {all}", F::NAME))
+}
+
+impl<F: Family> Clone for Chosen<F> {
+    fn clone(&self) -> Chosen<F> {
+        Chosen { name: self.name.clone(), table: self.table.clone(), options: self.options.clone() }
+    }
+}
+
+impl<F: Family> fmt::Debug for Chosen<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.table)
+    }
+}
+
+impl<F: Family> PartialEq for Chosen<F> {
+    fn eq(&self, other: &Chosen<F>) -> bool {
+        (&self.name, &self.table) == (&other.name, &other.table)
+    }
+}
+
+impl<'de, F: Family> Deserialize<'de> for Chosen<F> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Chosen<F>, D::Error> {
+        let mut table = toml::Table::deserialize(deserializer)?;
+        let Some(toml::Value::String(name)) = table.remove("kind") else {
+            return Err(D::Error::missing_field("kind"));
+        };
+        Chosen::new(&name, table).map_err(|error| D::Error::custom(error.message().trim_end()))
+    }
+}
+
+/// A mark that [`Registry`] readers replace by the policies of the family: see [`POLICIES`].
+impl<F: Family> JsonSchema for Chosen<F> {
+    fn schema_name() -> Cow<'static, str> {
+        F::SCHEMA.into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": F::SUMMARY, POLICIES: F::NAME })
+    }
+}
+
+/// The key of a schema that stands for all policies of a family: a table that `kind` tells apart.
+pub const POLICIES: &str = "x-policies";
+/// The same for a table that has other options beside those of the policy.
+pub const POLICIES_BESIDE: &str = "x-policies-beside";
+/// The same for a policy without options, named by a word.
+pub const POLICY_NAMES: &str = "x-policy-names";
