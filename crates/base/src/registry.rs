@@ -232,6 +232,13 @@ impl From<Policy> for Entry {
     }
 }
 
+/// So that what makes several entries can give them to [`Registry::with`].
+impl From<Vec<Policy>> for Entry {
+    fn from(policies: Vec<Policy>) -> Entry {
+        Entry::Policies(policies)
+    }
+}
+
 impl From<&[Policy]> for Entry {
     fn from(policies: &[Policy]) -> Entry {
         Entry::Policies(policies.to_vec())

@@ -38,7 +38,7 @@ static REGISTRY: OnceLock<Registry> = OnceLock::new();
 /// The machines and policies of this program: what its arguments, lists and stack files may name. A program has one, for the
 /// parser of arguments knows no other context; everything below the command line takes a registry as a value.
 pub(crate) fn registry() -> &'static Registry {
-    REGISTRY.get_or_init(nandu_stack::builtin)
+    REGISTRY.get_or_init(nandu_sim::builtin)
 }
 
 /// Runs the program with the machines and policies of `registry`: `builtin().with(...)`. Returns the exit code.

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(nandu::run(std::env::args_os()))
+    ExitCode::from(nandu_cli::run(std::env::args_os()))
 }

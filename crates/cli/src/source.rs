@@ -132,13 +132,15 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
         return Err(Failure::input(message).with_help("`nandu list generators` shows the generators"));
     }
-    let format = wanted.format.as_deref().map(formats::by_name).transpose()?;
+    let formats = formats::of(crate::registry());
+    let format = wanted.format.as_deref().map(|name| formats::among(&formats, name)).transpose()?;
     let bad_lines = match wanted.bad_lines {
         BadLinesArg::Stop => BadLines::Stop,
         BadLinesArg::Skip => BadLines::Skip,
     };
     let columns = wanted.columns.clone();
-    let options = LoadOptions { format, columns, bad_lines, limit: wanted.limit, ..LoadOptions::default() };
+    let limit = wanted.limit;
+    let options = LoadOptions { formats, format, columns, bad_lines, limit, ..LoadOptions::default() };
     let loaded = match cache() {
         _ if stdin => spool::load_stdin(&options),
         Some(cache) => cache.load(path, &options),

@@ -5,6 +5,7 @@
 //! [`samples`] at the run over time, [`over_time`] at its tenants, [`energy`] at what it drew and wore, [`steady`] says whether it was in steady state.
 
 pub mod block;
+pub mod builtin;
 pub mod energy;
 pub mod engine;
 pub mod fairness;
@@ -20,6 +21,7 @@ pub mod tap;
 pub mod verify;
 pub mod victims;
 
+pub use builtin::builtin;
 pub use engine::{Engine, Media, Sink, Submission};
 pub use replay::{Extension, Pace, Source};
 pub use result::RunResult;

@@ -95,11 +95,15 @@ impl Cache {
     /// The file for this trace, read like this.
     fn place(&self, path: &Path, options: &LoadOptions) -> PathBuf {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let LoadOptions { format, columns, bad_lines, limit, keep_service, origin } = options;
+        let LoadOptions { formats, format, columns, bad_lines, limit, keep_service, origin } = options;
         let mut sha = Sha256::new();
         let format = format.map_or("", |f| f.name);
         let skips = *bad_lines == BadLines::Skip;
         sha.update(format!("{format}\n{skips}\n{limit:?}\n{keep_service}\n{}\n", origin.name()));
+        // A format from outside may recognise what no other does.
+        for format in formats.iter().filter(|f| crate::formats::by_name(f.name).is_err()) {
+            sha.update(format!("also {}\n", format.name));
+        }
         if let Some(columns) = columns {
             sha.update(format!("columns {}\n", columns.whole()));
         }

@@ -24,6 +24,8 @@ pub enum BadLines {
 /// How to read a trace.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
+    /// Formats that may be recognised; those of this crate unless a registry has [others](formats::of).
+    pub formats: Vec<&'static Format>,
     /// The format; `None` recognises it by content.
     pub format: Option<&'static Format>,
     /// Which column is what, of text in no format or of Parquet; takes the place of a format.
@@ -42,6 +44,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
         LoadOptions {
+            formats: formats::FORMATS.to_vec(),
             format: None,
             columns: None,
             bad_lines: BadLines::Stop,
@@ -101,7 +104,7 @@ pub fn parse_reader(
     let binary = match options.format {
         _ if options.columns.is_some() => None,
         Some(format) => matches!(format.kind, Kind::Binary { .. }).then_some(format),
-        None => formats::recognise(head).filter(|f| matches!(f.kind, Kind::Binary { .. })),
+        None => formats::recognise(&options.formats, head).filter(|f| matches!(f.kind, Kind::Binary { .. })),
     };
     if let Some(format) = binary.filter(|_| !head.is_empty()) {
         let notes = (format.note)(head).into_iter().collect();
@@ -115,7 +118,8 @@ pub fn parse_reader(
     let format = match options.format {
         _ if options.columns.is_some() => &columns::FORMAT,
         Some(format) => format,
-        None => formats::recognise(sample).ok_or_else(|| unknown_format(source_name, sample))?,
+        None => formats::recognise(&options.formats, sample)
+            .ok_or_else(|| unknown_format(source_name, sample, &options.formats))?,
     };
     let notes = match options.format {
         None => (format.note)(sample).into_iter().collect(),
@@ -166,13 +170,13 @@ fn finish(
     Ok(trace)
 }
 
-fn unknown_format(source_name: &str, sample: &[u8]) -> TraceError {
+fn unknown_format(source_name: &str, sample: &[u8], formats: &[&'static Format]) -> TraceError {
     let first = sample.split(|&b| b == b'\n').find(|l| !l.trim_ascii().is_empty()).unwrap_or_default();
     // Blanks before a line keep every parser from it: they are shown.
     TraceError::UnknownFormat {
         source_name: source_name.into(),
         first_line: excerpt(first.trim_ascii_end(), 80),
-        known: formats::names(),
+        known: formats::names(formats),
     }
 }
 

@@ -163,7 +163,7 @@ pub fn cargo(words: &[&str]) -> Result<String, String> {
 
 /// Builds the program with these bugs; where it lies. `said` hears what cannot be built.
 pub fn build() -> Result<PathBuf, String> {
-    cargo(&["build", "--release", "--package", "nandu", "--message-format", "short"])?;
+    cargo(&["build", "--release", "--package", "nandu-cli", "--message-format", "short"])?;
     let program = folder().join("nandu");
     let built = target_dir().join("release/nandu");
     fs::copy(&built, &program).map_err(|error| format!("{}: {error}", built.display()))?;

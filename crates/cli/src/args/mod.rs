@@ -648,6 +648,8 @@ pub struct ListArgs {
 pub enum Listed {
     /// Machine kinds.
     Machines,
+    /// What the options of machines choose among.
+    Policies,
     /// NAND profiles.
     Profiles,
     /// What `--trace` takes: generators, and formats of files.

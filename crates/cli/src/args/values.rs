@@ -98,7 +98,9 @@ pub(super) fn patience(text: &str) -> Result<Span, String> {
 
 /// The name of a trace format.
 pub(super) fn format_parser() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(nandu_trace::FORMATS.map(|f| f.name))
+    clap::builder::PossibleValuesParser::new(
+        nandu_trace::formats::of(crate::registry()).iter().map(|f| f.name),
+    )
 }
 
 /// `--columns`: a list, or a file in TOML that has one.

@@ -15,7 +15,7 @@ use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::stats::{Stats, StatsOptions, stats};
 use nandu_trace::synth::SYNTHS;
 use nandu_trace::write::{Unsupported, WriteReport, write};
-use nandu_trace::{FORMATS, Format, Meta, Trace, formats};
+use nandu_trace::{Format, Meta, Trace, formats};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -207,14 +207,15 @@ fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
 
 /// The format that `--to` or the extension names.
 fn output_format(path: &Path, to: Option<&str>) -> Result<&'static Format, Failure> {
+    let known = formats::of(crate::registry());
     if let Some(name) = to {
-        return Ok(formats::by_name(name)?);
+        return Ok(formats::among(&known, name)?);
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let file = file.strip_suffix(".zst").unwrap_or(&file);
     let extension = file.rsplit_once('.').map_or("", |(_, e)| e);
-    formats::by_name(extension).map_err(|_| {
-        let names: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();
+    formats::among(&known, extension).map_err(|_| {
+        let names: Vec<&str> = known.iter().map(|f| f.name).collect();
         Failure::input(format!("{}: the extension `.{extension}` names no trace format", path.display()))
             .with_help(format!("write --to FORMAT, or one of these as the extension: {}", names.join(", ")))
     })

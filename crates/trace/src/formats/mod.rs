@@ -1,13 +1,16 @@
 //! Every trace format, one file each, and the one list of them.
 //!
-//! To add a format: a file with a [`LineParser`](crate::load::LineParser), a [`Format`], and one line in [`FORMATS`].
-//! The command line, the documentation and the conformance tests read that list.
+//! To add a format: a file with a [`LineParser`](crate::load::LineParser), a [`Format`], and one line in [`FORMATS`]; or a file of
+//! another crate and one line where a program makes its registry. The command line reads the registry, the documentation and the
+//! conformance tests that list.
 
 use crate::cursor::Cursor;
 use crate::error::TraceError;
 use crate::input::Blocks;
 use crate::load::Job;
 use crate::write::LineWriter;
+use nandu_base::registry::Entry;
+use nandu_base::{Policy, Registry};
 
 pub mod alibaba;
 pub mod blkparse;
@@ -123,12 +126,45 @@ pub static FORMATS: [&Format; 22] = [
     &parquet::FORMAT,
 ];
 
-/// The format whose first lines, or bytes, these are.
-pub fn recognise(sample: &[u8]) -> Option<&'static Format> {
+/// A format as the entry of a registry.
+impl From<&'static Format> for Entry {
+    fn from(format: &'static Format) -> Entry {
+        Entry::Policy(Policy {
+            family: FAMILY,
+            name: format.name,
+            summary: format.summary,
+            source: "",
+            draws: &[],
+            schema: || schemars::json_schema!({ "type": "object" }),
+            item: format,
+        })
+    }
+}
+
+/// What registries call trace formats.
+pub const FAMILY: &str = "trace format";
+
+/// The formats of this crate as entries of a registry.
+pub fn policies() -> Entry {
+    let policies = FORMATS.iter().filter_map(|&format| match Entry::from(format) {
+        Entry::Policy(policy) => Some(policy),
+        _ => None,
+    });
+    Entry::Policies(policies.collect())
+}
+
+/// The formats of a registry.
+pub fn of(registry: &Registry) -> Vec<&'static Format> {
+    let of = |policy: &Policy| policy.item.downcast_ref::<Format>();
+    registry.policies(FAMILY).filter_map(of).collect()
+}
+
+/// The one of `formats` whose first lines, or bytes, these are.
+pub fn recognise(formats: &[&'static Format], sample: &[u8]) -> Option<&'static Format> {
     // Text holds no zero byte; what holds one is text of no kind.
     let start = &sample[..sample.len().min(1 << 10)];
     let text = memchr::memchr(0, start).is_none();
-    FORMATS.into_iter().find(|f| matches!(f.kind, Kind::Text { .. }) == text && (f.sniff)(sample))
+    formats.iter().copied().find(|f| matches!(f.kind, Kind::Text { .. }) == text && (f.sniff)(sample))
 }
 
 /// The format of this name.
@@ -136,20 +172,28 @@ pub fn recognise(sample: &[u8]) -> Option<&'static Format> {
 /// # Errors
 /// [`TraceError::UnknownName`] with the names that exist.
 pub fn by_name(name: &str) -> Result<&'static Format, TraceError> {
-    FORMATS.into_iter().find(|f| f.name == name).ok_or_else(|| TraceError::UnknownName {
-        what: "trace format",
+    among(&FORMATS, name)
+}
+
+/// The one of `formats` of this name.
+///
+/// # Errors
+/// As [`by_name`].
+pub fn among(formats: &[&'static Format], name: &str) -> Result<&'static Format, TraceError> {
+    formats.iter().copied().find(|f| f.name == name).ok_or_else(|| TraceError::UnknownName {
+        what: FAMILY,
         name: name.into(),
-        known: names(),
+        known: names(formats),
     })
 }
 
-/// The names of all formats, for messages.
-pub fn names() -> String {
-    FORMATS.map(|f| f.name).join(", ")
+/// The names of formats, for messages.
+pub fn names(formats: &[&'static Format]) -> String {
+    formats.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
 }
 
 /// For formats that need no remark.
-pub(crate) fn no_note(_: &[u8]) -> Option<String> {
+pub fn no_note(_: &[u8]) -> Option<String> {
     None
 }
 

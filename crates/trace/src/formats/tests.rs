@@ -25,7 +25,7 @@ fn each_example_is_recognised_as_its_format() {
         assert_eq!((t.records.len(), t.records[0].time().0, t.meta.format.as_str()), (1, 0, f.name));
         // One line cannot tell us from ns, see msps.
         let expected = if f.name == "msps" { "mqsim" } else { f.name };
-        assert_eq!(recognise(text.as_bytes()).map(|f| f.name), Some(expected));
+        assert_eq!(recognise(&FORMATS, text.as_bytes()).map(|f| f.name), Some(expected));
     }
 }
 

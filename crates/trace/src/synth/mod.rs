@@ -26,6 +26,8 @@ use crate::error::TraceError;
 use crate::record::Record;
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Origin, Trace};
 use mix::{Mix, MixParams};
+use nandu_base::Policy;
+use nandu_base::registry::Entry;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -76,6 +78,23 @@ pub static SYNTHS: [&Synth; 17] = [
     &server::WEBUSERS,
     &server::ONLINE,
 ];
+
+/// What registries call generators.
+pub const FAMILY: &str = "generator";
+
+/// The generators as entries of a registry.
+pub fn policies() -> Entry {
+    let policy = |&synth: &&'static Synth| Policy {
+        family: FAMILY,
+        name: synth.name,
+        summary: synth.summary,
+        source: synth.published,
+        draws: &[],
+        schema: synth.schema,
+        item: synth,
+    };
+    Entry::Policies(SYNTHS.iter().map(policy).collect())
+}
 
 /// Parameters of a generator: a struct whose every field has a default and whose unknown fields are refused.
 trait Params: DeserializeOwned + Serialize + JsonSchema + Default {

@@ -11,18 +11,19 @@ use crate::registry;
 use crate::source::plain;
 use crate::table::Table;
 use clap::ValueEnum;
+use nandu_base::Policy;
 use nandu_base::registry::nearest;
 use nandu_device::hdd::HddProfile;
 use nandu_device::nand::Profile;
 use nandu_stack::Stack;
-use nandu_trace::FORMATS;
 use nandu_trace::formats::Kind;
 use nandu_trace::synth::{SYNTHS, Synth};
 use serde_json::{Map, Value, json};
 
 /// Every list in the order in which all are shown. `traces` is generators and formats together.
-const ALL: [Listed; 7] = [
+const ALL: [Listed; 8] = [
     Listed::Machines,
+    Listed::Policies,
     Listed::Profiles,
     Listed::Generators,
     Listed::Formats,
@@ -71,12 +72,13 @@ fn asked(word: &str) -> Result<Asked, Failure> {
     let near = nearest(word, names.iter().chain(&lists).map(String::as_str));
     let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
     Err(Failure::input(format!("there is no list, machine or policy `{word}`{hint}"))
-        .with_help(format!("lists: {}; machines: nandu list machines", lists.join(", "))))
+        .with_help(format!("lists: {}; names: nandu list machines, nandu list policies", lists.join(", "))))
 }
 
 fn name(what: Listed) -> &'static str {
     match what {
         Listed::Machines => "machines",
+        Listed::Policies => "policies",
         Listed::Profiles => "profiles",
         Listed::Traces => "traces",
         Listed::Generators => "generators",
@@ -90,6 +92,7 @@ fn name(what: Listed) -> &'static str {
 fn as_text(what: Listed, heading: bool) -> String {
     let table = match what {
         Listed::Machines => machines(),
+        Listed::Policies => policies(),
         Listed::Profiles => {
             return with_heading(what, heading, &format!("{}\n{}", profiles(), disk_profiles()));
         }
@@ -110,6 +113,20 @@ fn machines() -> Table {
     let mut table = Table::new(["<machine", "<what it is"]);
     for kind in registry().kinds() {
         table.row([kind.name.into(), kind.summary.into()]);
+    }
+    table
+}
+
+/// What the options of machines choose among.
+fn listed_policies() -> impl Iterator<Item = &'static Policy> {
+    let listed_apart = [nandu_trace::formats::FAMILY, nandu_trace::synth::FAMILY];
+    registry().all_policies().iter().filter(move |policy| !listed_apart.contains(&policy.family))
+}
+
+fn policies() -> Table {
+    let mut table = Table::new(["<choice", "<policy", "<what it is", "<source"]);
+    for policy in listed_policies() {
+        table.row([policy.family, policy.name, policy.summary, policy.source].map(String::from));
     }
     table
 }
@@ -196,7 +213,7 @@ fn readable(key: &str, value: &Value, schema: &Value) -> String {
 
 fn formats() -> Table {
     let mut table = Table::new(["<format", "<written", "<tried on", "<what it is"]);
-    for format in FORMATS {
+    for format in nandu_trace::formats::of(registry()) {
         table.row([
             format.name.into(),
             if writable(format) { "yes".into() } else { "no".into() },
@@ -249,6 +266,9 @@ fn as_json(what: Listed) -> Value {
             .iter()
             .map(|k| json!({ "name": k.name, "summary": k.summary, "plants": k.plants.iter().map(|p| p.name).collect::<Vec<_>>() }))
             .collect(),
+        Listed::Policies => listed_policies()
+            .map(|p| json!({ "choice": p.family, "name": p.name, "summary": p.summary, "source": p.source }))
+            .collect(),
         Listed::Profiles => Profile::all()
             .into_iter()
             .map(|p| {
@@ -277,7 +297,7 @@ fn as_json(what: Listed) -> Value {
                 })
             })
             .collect(),
-        Listed::Formats => FORMATS
+        Listed::Formats => nandu_trace::formats::of(registry())
             .iter()
             .map(|f| json!({ "name": f.name, "summary": f.summary, "example": f.example, "writable": writable(f), "tried_on": f.tried.name() }))
             .collect(),

@@ -28,7 +28,8 @@ pub struct Described {
 pub fn names() -> Vec<String> {
     let schema = nandu_stack::schema(registry());
     let mut out: Vec<String> = registry().kinds().iter().map(|kind| kind.name.to_string()).collect();
-    for (_, kind, _) in policies(&schema) {
+    let declared = registry().all_policies().iter().map(|policy| policy.name.to_string());
+    for kind in declared.chain(policies(&schema).into_iter().map(|(_, kind, _)| kind)) {
         if !out.contains(&kind) {
             out.push(kind);
         }
@@ -60,14 +61,32 @@ pub fn of(name: &str) -> Vec<(String, Vec<Described>)> {
             out.push((format!("machine {name}: {text}"), options(branch, &schema)));
         }
     }
+    for policy in registry().all_policies().iter().filter(|policy| policy.name == name) {
+        let own = (policy.schema)().to_value();
+        let from = if policy.source.is_empty() { String::new() } else { format!(" ({})", policy.source) };
+        out.push((
+            format!("{} {name}: {}{from}", policy.family, first(policy.summary)),
+            options(&own, &with(&schema, &own)),
+        ));
+    }
     for (definition, kind, branch) in policies(&schema) {
-        if kind == name {
+        // A policy of the registry was shown as it declares itself.
+        if kind == name && !registry().all_policies().iter().any(|policy| policy.name == name) {
             let text = branch["description"].as_str().unwrap_or_default();
             let place = definition.split('.').next().unwrap_or(&definition);
             out.push((format!("{name}, a policy of {place}: {}", first(text)), options(branch, &schema)));
         }
     }
     out
+}
+
+/// `schema` with the definitions of `own` beside its own.
+fn with(schema: &Value, own: &Value) -> Value {
+    let mut whole = schema.clone();
+    for (name, definition) in own["$defs"].as_object().into_iter().flatten() {
+        whole["$defs"][name] = definition.clone();
+    }
+    whole
 }
 
 /// The options of one object of the schema, those of policies that it takes behind each.
@@ -215,6 +234,7 @@ mod tests {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
         assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("ram"));
-        assert!(as_text("arc").starts_with("arc, a policy of cache"));
+        assert!(as_text("arc").starts_with("replacement arc: Two lists"));
+        assert!(as_text("windowed").contains("window") && as_text("deadline").contains("write_expire"));
     }
 }

@@ -1,0 +1,98 @@
+//! Flash storage that you can simulate, compare and mount, for people who write Rust.
+//!
+//! A [`Stack`] is read from a short file; an [`Experiment`] replays requests on it; a [`Result`](RunResult) says what it took.
+//!
+//! ```
+//! use nandu::Experiment;
+//! use serde_json::json;
+//!
+//! let stack = r#"
+//!     [export.data]
+//!     device = "cache"
+//!     [device.cache]
+//!     kind = "cache"
+//!     below = "disk"
+//!     memory = "1 MiB"
+//!     prefetch = { kind = "none" }
+//!     replacement = { kind = "arc" }
+//!     [device.disk]
+//!     kind = "memory"
+//!     size = "64 MiB"
+//!     latency = "1 ms"
+//! "#;
+//! let experiment = Experiment::new(stack)?.generate("mixed-zipf", &json!({ "requests": 2000, "space": "64 MiB" }))?;
+//! let arc = experiment.run()?;
+//! let lru = experiment.clone().set("device.cache.replacement.kind", "lru")?.run()?;
+//! assert_eq!(arc.layers.len(), 2);
+//! assert_ne!(arc.provenance.stack_hash, lru.provenance.stack_hash);
+//! # Ok::<(), nandu::Error>(())
+//! ```
+//!
+//! A policy of your own is one file, and one line that puts it into a [`Registry`]: `builtin().with(...)`. See
+//! [`replacement`], [`victim`], [`scheduler`] and [`format`](mod@format), and `docs/own-policy.md` for a walk through one of them. `main`
+//! gives such a registry the whole program: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     nandu::main(nandu::builtin()) // .with(your::policy())
+//! }
+//! ```
+//!
+//! **What is stable.** From the first release on: the items of this crate's root, and the traits and types that the four modules
+//! name. Whatever else the crates below make public is for each other and may change in any version.
+
+mod experiment;
+
+pub use experiment::{Error, Experiment};
+pub use nandu_base::{Declared, Policy, Precondition, Registry};
+pub use nandu_sim::{RunResult, builtin};
+pub use nandu_stack::{Stack, StackError};
+pub use nandu_trace::Trace;
+pub use nandu_trace::fit::Fit;
+
+/// What policies and results measure in.
+pub mod units {
+    pub use nandu_base::{BuildError, Counter, Violation};
+    pub use nandu_base::{ByteLen, ByteOffset, Instant, Op, Ratio, Rng, Span, TenantId};
+}
+
+/// Replacement: which line of a cache goes when memory is short.
+pub mod replacement {
+    pub use nandu_cache::directory::Line;
+    pub use nandu_cache::ghost::GhostQueue;
+    pub use nandu_cache::list::{Chain, List, NONE};
+    pub use nandu_cache::replacement::{
+        Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementConfig, ReplacementOptions, Room,
+        Victim, conformance, each_once, policy,
+    };
+}
+
+/// Collection: which block of a drive is cleared next.
+pub mod victim {
+    pub use nandu_ftl::BlockId;
+    pub use nandu_ftl::gc::{GcPolicy, PlaneView, VictimConfig, VictimOptions, policy};
+}
+
+/// Fair queueing: whose request goes next.
+pub mod scheduler {
+    pub use nandu_queue::board::{Board, Class, Entry};
+    pub use nandu_queue::order::{Order, OrderConfig};
+    pub use nandu_queue::schedulers::{
+        Given, Next, Scheduler, SchedulerConfig, SchedulerOptions, Weights, policy,
+    };
+}
+
+/// Trace formats: how requests are read from a file.
+pub mod format {
+    pub use nandu_trace::builder::{Builder, Line};
+    pub use nandu_trace::cursor::Cursor;
+    pub use nandu_trace::error::{Fault, Why};
+    pub use nandu_trace::formats::{Format, Kind, Tried, no_note};
+    pub use nandu_trace::load::{LineParser, drive, reads_most};
+}
+
+/// Runs the whole program with the machines, policies and formats of `registry`, on the arguments of this process.
+#[cfg(feature = "program")]
+pub fn main(registry: Registry) -> std::process::ExitCode {
+    nandu_cli::run_with(registry, std::env::args_os()).into()
+}

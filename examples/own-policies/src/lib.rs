@@ -1,0 +1,17 @@
+//! Policies that are no part of Nandu: one file each, and one line in [`registry`].
+
+pub mod cat;
+pub mod lab_log;
+pub mod lottery;
+pub mod two_q;
+
+use nandu::Registry;
+
+/// What Nandu ships, and the policies of this package.
+pub fn registry() -> Registry {
+    nandu::builtin()
+        .with(nandu::replacement::policy::<two_q::Config>())
+        .with(nandu::victim::policy::<cat::Config>())
+        .with(nandu::scheduler::policy::<lottery::Config>())
+        .with(&lab_log::FORMAT)
+}
