@@ -11,6 +11,7 @@ use crate::units::{ByteLen, ByteOffset, Ratio, Span};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The options of a machine kind, as a stack file gives them.
 pub trait DeviceConfig: Send + Sync + 'static {
@@ -20,7 +21,7 @@ pub trait DeviceConfig: Send + Sync + 'static {
     /// Makes the machine. `cx` tells what its children can take.
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError>;
 
-    /// Looks up in `registry` the policies of its options that no crate of this project has.
+    /// Looks up in `registry` the policies of its options that no crate of this project has, and reads with it the files that they name.
     ///
     /// # Errors
     /// There is none of this name in `registry` either, or its options are wrong.
@@ -245,11 +246,15 @@ impl From<&[Policy]> for Entry {
     }
 }
 
+/// Gets the text of a file, or says why not.
+pub type ReadText = fn(&Path) -> Result<String, String>;
+
 /// The machine kinds and policies of a program, in the order in which they are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: Vec<Kind>,
     policies: Vec<Policy>,
+    files: Option<ReadText>,
 }
 
 impl Registry {
@@ -273,6 +278,19 @@ impl Registry {
             Entry::Policies(policies) => return policies.into_iter().fold(self, Registry::with),
         }
         self
+    }
+
+    /// This registry, of a program that has files: options may name some (parameters of a disk). Without it they are refused.
+    pub fn with_files(self, read: ReadText) -> Registry {
+        Registry { files: Some(read), ..self }
+    }
+
+    /// How options get the text of the files that they name.
+    ///
+    /// # Errors
+    /// The program has no files.
+    pub fn files(&self) -> Result<ReadText, &'static str> {
+        self.files.ok_or("this program reads no files that options name; `Registry::with_files` lets it")
     }
 
     /// The kind of this name.

@@ -5,7 +5,9 @@ use super::power::{Adaptive, Power, PowerSpec};
 use super::profile::HddProfile;
 use super::queue::{Queue, Rule};
 use super::{Hdd, disksim, limits};
-use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, SECTOR, Span};
+use nandu_base::{
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Registry, SECTOR, Span,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,6 +19,10 @@ pub struct HddConfig {
     pub profile: Option<String>,
     /// The drive, from a parameter file of DiskSim (`.parv`) and the files that it names. Give this or `profile`.
     pub disksim: Option<String>,
+    /// What stands there, once it was read.
+    #[serde(skip)]
+    #[schemars(skip)]
+    parameters: Option<Drive>,
     /// The file in which `nandu serve` keeps what the drive holds; made with `--create`. Default: memory, lost at its end. A
     /// simulation does without.
     pub store: Option<String>,
@@ -102,6 +108,15 @@ impl DeviceConfig for HddConfig {
         self.store.as_deref()
     }
 
+    fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        let (None, Some(path)) = (&self.profile, &self.disksim) else { return Ok(()) };
+        let refuse = |why: String| BuildError::at("disksim", why);
+        let read = registry.files().map_err(|why| refuse(why.into()))?;
+        self.parameters =
+            Some(disksim::read(path.as_ref(), read).map_err(|error| refuse(error.to_string()))?);
+        Ok(())
+    }
+
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let (mut drive, depth) = self.drive()?;
         self.change(&mut drive)?;
@@ -135,8 +150,10 @@ impl HddConfig {
                 Ok((profile.drive(capacity(profile.capacity)?)?, profile.queue_depth))
             }
             (None, Some(path)) => {
-                let mut drive = disksim::read(path.as_ref())
-                    .map_err(|error| BuildError::at("disksim", error.to_string()))?;
+                let unread = || {
+                    BuildError::at("disksim", format!("{path} was not read: load the stack with a registry"))
+                };
+                let mut drive = self.parameters.clone().ok_or_else(unread)?;
                 let geometry = &drive.mechanics.geometry;
                 let blocks = capacity(ByteLen(geometry.blocks() * SECTOR))?.0 / SECTOR;
                 drive.mechanics.geometry = geometry.clone().shortened(blocks);

@@ -2,7 +2,8 @@
 
 use nandu_base::{
     BuildContext, ByteLen, ByteOffset, ChargeTable, Content, Cx, Effect, Flags, Instant, Machine, Op,
-    OpenHow, Owner, Payload, PayloadPool, Peek, Precondition, ReqId, RequestTable, Step, TenantId, TimerKey,
+    OpenHow, Owner, Payload, PayloadPool, Peek, Precondition, Registry, ReqId, RequestTable, Step, TenantId,
+    TimerKey,
 };
 use nandu_device::hdd;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +34,10 @@ impl Disk {
             precondition: Precondition::Empty,
         };
         let table = options.parse().expect("the test writes TOML");
-        let config = (hdd::kind().parse)(table).map_err(|e| e.to_string())?;
+        let mut config = (hdd::kind().parse)(table).map_err(|e| e.to_string())?;
+        let files =
+            Registry::new().with_files(|path| std::fs::read_to_string(path).map_err(|e| e.to_string()));
+        config.settle(&files).map_err(|e| e.to_string())?;
         let machine = config.build(&cx).map_err(|e| e.to_string())?;
         let mut disk = Disk {
             machine,

@@ -120,11 +120,8 @@ mod tests {
         (1usize..40).prop_flat_map(|n| {
             let busy = prop::array::uniform3(0u32..40);
             let opened = Just((0..n as u64).map(|i| i * 20 + 1).collect::<Vec<_>>()).prop_shuffle();
-            (prop::collection::vec(0..=PAGES, n), opened, busy).prop_map(|(invalid, opened, busy)| Blocks {
-                invalid,
-                opened,
-                erases: vec![0; n],
-                busy: busy.map(|b| BlockId(64 + b)),
+            (prop::collection::vec(0..=PAGES, n), opened, busy).prop_map(move |(invalid, opened, busy)| {
+                Blocks { invalid, opened, erases: vec![0; n], busy: busy.map(|b| BlockId(64 + b)) }
             })
         })
     }

@@ -14,6 +14,7 @@ mod model;
 mod params;
 
 use super::drive::Drive;
+use nandu_base::registry::ReadText;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -34,10 +35,10 @@ impl fmt::Display for ParamError {
 
 impl std::error::Error for ParamError {}
 
-/// The disk of the system file at `path`.
-pub fn read(path: &Path) -> Result<Drive, ParamError> {
-    let blocks = params::read(path)?;
-    model::drive(path, &blocks)
+/// The disk of the system file at `path`; `read` gets the text of it and of the files that it names.
+pub fn read(path: &Path, read: ReadText) -> Result<Drive, ParamError> {
+    let blocks = params::read(path, read)?;
+    model::drive(path, &blocks, read)
 }
 
 #[cfg(test)]

@@ -9,17 +9,18 @@ use super::super::seek::{SeekCurve, SeekTable};
 use super::super::write_cache::WriteCacheSpec;
 use super::ParamError;
 use super::params::{Block, Value, beside, millionths, text};
+use nandu_base::registry::ReadText;
 use nandu_base::{BuildError, Span};
 use std::path::Path;
 
 /// The only disk of the blocks of a system file.
-pub fn drive(path: &Path, blocks: &[Block]) -> Result<Drive, ParamError> {
+pub fn drive(path: &Path, blocks: &[Block], read: ReadText) -> Result<Drive, ParamError> {
     let disks: Vec<&Block> = blocks.iter().filter(|b| b.kind == "disksim_disk").collect();
     let [disk] = disks[..] else {
         return Err(ParamError { file: path.into(), what: format!("{} disks, one is needed", disks.len()) });
     };
     let model = disk.block("Model")?;
-    let mechanics = mechanics(model)?;
+    let mechanics = mechanics(model, read)?;
     let segment = disk.whole("Segment size (in blks)")?;
     let fast = disk.whole("Fast write level")?;
     let writes = disk.whole("Maximum number of write segments")?;
@@ -132,7 +133,7 @@ fn buffer(disk: &Block, segment: u64) -> Result<BufferSpec, ParamError> {
     })
 }
 
-fn mechanics(model: &Block) -> Result<Mechanics, ParamError> {
+fn mechanics(model: &Block, read: ReadText) -> Result<Mechanics, ParamError> {
     let mech = model.block("Mechanical Model")?;
     if mech.kind != "dm_mech_g1" || mech.word("Access time type")? != "trackSwitchPlusRotation" {
         return mech.error("only `dm_mech_g1` with `trackSwitchPlusRotation` is offered");
@@ -159,16 +160,16 @@ fn mechanics(model: &Block) -> Result<Mechanics, ParamError> {
     }
     Ok(Mechanics {
         geometry,
-        seek: SeekTable::new(&seek(mech)?, cylinders).map_err(built)?,
+        seek: SeekTable::new(&seek(mech, read)?, cylinders).map_err(built)?,
         head_switch: time(mech, "Head switch time")?,
         write_settle: mech.millionths("Add. write settling delay")?,
         revolution: Span(60_000_000_000 / rpm),
     })
 }
 
-fn seek(mech: &Block) -> Result<SeekCurve, ParamError> {
+fn seek(mech: &Block, read: ReadText) -> Result<SeekCurve, ParamError> {
     match mech.word("Seek type")? {
-        "extracted" => points(mech),
+        "extracted" => points(mech, read),
         "hplplus10" => {
             let spans = |key: &str| {
                 let list = mech.millionths_list(key)?;
@@ -187,10 +188,10 @@ fn seek(mech: &Block) -> Result<SeekCurve, ParamError> {
 }
 
 /// A seek file: a line of text, then `distance, milliseconds`.
-fn points(mech: &Block) -> Result<SeekCurve, ParamError> {
+fn points(mech: &Block, read: ReadText) -> Result<SeekCurve, ParamError> {
     let file = beside(&mech.file, mech.word("Full seek curve")?);
     let mut points = Vec::new();
-    for (number, line) in (1..).zip(text(&file)?.lines()) {
+    for (number, line) in (1..).zip(text(&file, read)?.lines()) {
         if number == 1 || line.trim().is_empty() {
             continue;
         }

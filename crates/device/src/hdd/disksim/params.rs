@@ -2,6 +2,7 @@
 //! `source FILE`, comments after `#`. Keys have blanks in them.
 
 use super::ParamError;
+use nandu_base::registry::ReadText;
 use std::path::{Path, PathBuf};
 
 /// A value.
@@ -36,6 +37,7 @@ enum Token {
 }
 
 struct Parser {
+    read: ReadText,
     tokens: Vec<Token>,
     at: usize,
     file: PathBuf,
@@ -43,9 +45,9 @@ struct Parser {
 }
 
 /// All blocks of a file and of those that it names.
-pub fn read(path: &Path) -> Result<Vec<Block>, ParamError> {
+pub fn read(path: &Path, read: ReadText) -> Result<Vec<Block>, ParamError> {
     let mut blocks = Vec::new();
-    Parser::open(path, 0)?.items(&mut blocks)?;
+    Parser::open(path, 0, read)?.items(&mut blocks)?;
     Ok(blocks)
 }
 
@@ -54,9 +56,9 @@ pub fn beside(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
 }
 
-/// Reads a file as text.
-pub fn text(path: &Path) -> Result<String, ParamError> {
-    std::fs::read_to_string(path).map_err(|e| ParamError { file: path.into(), what: e.to_string() })
+/// The text of a file, which `read` gets: nothing here opens one.
+pub fn text(path: &Path, read: ReadText) -> Result<String, ParamError> {
+    read(path).map_err(|what| ParamError { file: path.into(), what })
 }
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -85,11 +87,11 @@ fn tokens(text: &str) -> Vec<Token> {
 }
 
 impl Parser {
-    fn open(path: &Path, depth: usize) -> Result<Parser, ParamError> {
+    fn open(path: &Path, depth: usize, read: ReadText) -> Result<Parser, ParamError> {
         if depth > DEEPEST {
             return Err(ParamError { file: path.into(), what: format!("more than {DEEPEST} files deep") });
         }
-        Ok(Parser { tokens: tokens(&text(path)?), at: 0, file: path.into(), depth })
+        Ok(Parser { read, tokens: tokens(&text(path, read)?), at: 0, file: path.into(), depth })
     }
 
     fn error<T>(&self, what: impl Into<String>) -> Result<T, ParamError> {
@@ -124,7 +126,7 @@ impl Parser {
                     return self.error("`source` without a file");
                 };
                 self.at += 1;
-                Parser::open(&beside(&self.file, &name), self.depth + 1)?.items(blocks)?;
+                Parser::open(&beside(&self.file, &name), self.depth + 1, self.read)?.items(blocks)?;
                 continue;
             }
             let mut words = Vec::new();
@@ -186,7 +188,7 @@ impl Parser {
             _ if words.first().is_some_and(|w| w == "source") && words.len() == 2 => {
                 let path = beside(&self.file, &words[1]);
                 let mut blocks = Vec::new();
-                Parser::open(&path, self.depth + 1)?.items(&mut blocks)?;
+                Parser::open(&path, self.depth + 1, self.read)?.items(&mut blocks)?;
                 match blocks.pop() {
                     Some(block) if blocks.is_empty() => Ok(Value::Block(block)),
                     _ => Err(ParamError { file: path, what: "not exactly one block".into() }),

@@ -22,6 +22,10 @@ impl Drop for Folder {
     }
 }
 
+fn text_of(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
 #[test]
 fn files_within_files_blocks_and_lists_are_read() {
     let folder = Folder::new(
@@ -35,7 +39,7 @@ fn files_within_files_blocks_and_lists_are_read() {
             ("c.model", "model M { Zones = [ zone { slips = [ 3,\n 4 ] }, zone { slips = [] } ] }"),
         ],
     );
-    let blocks = read(&folder.0.join("a.parv")).unwrap();
+    let blocks = read(&folder.0.join("a.parv"), text_of).unwrap();
     assert_eq!(blocks.iter().map(|b| b.kind.as_str()).collect::<Vec<_>>(), ["stats", "disk"]);
     assert_eq!(blocks[1].millionths("Long key (ms)"), Ok(-500_000));
     let zones = blocks[1].block("Model").unwrap().list("Zones").unwrap();
@@ -54,7 +58,7 @@ fn what_is_wrong_is_said_with_its_file() {
             ("self.parv", "source self.parv"),
         ],
     );
-    let error = |file: &str| super::read(&folder.0.join(file)).unwrap_err().to_string();
+    let error = |file: &str| super::read(&folder.0.join(file), text_of).unwrap_err().to_string();
     assert!(error("open.parv").contains("`=` is missing"), "{}", error("open.parv"));
     assert!(error("none.parv").contains("0 disks, one is needed"));
     assert!(error("lost.parv").contains("nowhere.specs"));
