@@ -7,6 +7,9 @@ mod docs;
 mod fuzz;
 mod json;
 mod mutants;
+mod outside;
+mod packages;
+mod purity;
 mod results;
 mod steps;
 mod test;
@@ -15,7 +18,8 @@ mod tools;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask test  [--require tools] [--quick]   everything that must hold before a push
+cargo xtask test  [--require tools] [--quick] [--only WORD]
+                                                everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
 cargo xtask docs  [--update] [--no-build] [FILE...]
                                                 the documented commands alone
@@ -28,7 +32,9 @@ cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, st
 test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
        lints, tests, documented commands, planted faults, seeds and instruction counts.
        --require tools   a missing tool is a failure, not a skip
-       --quick           without the released program and what needs it
+       --only WORD       the steps whose name has the word in it
+       --quick           what a developer wants to know within five minutes of a warm build: format, purity, packages, unit tests of
+                         all crates, and seeds of the verified simulation; without lints, long tests and the released program
 docs   builds the released program, runs the commands that are documented in README.md, docs/ and experiments/, and compares.
        --update          puts what they print now in place of what is printed there; lines of three dots stay
        --no-build        the program is taken as it lies in target/dist

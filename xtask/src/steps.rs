@@ -21,16 +21,21 @@ pub struct Steps {
     skipped: Vec<String>,
     /// Whether a missing tool is a failure.
     pub require_tools: bool,
+    /// Only steps whose name has this in it.
+    pub only: Option<String>,
 }
 
 impl Steps {
     /// None taken yet.
-    pub fn new(require_tools: bool) -> Steps {
-        Steps { passed: 0, failed: Vec::new(), skipped: Vec::new(), require_tools }
+    pub fn new(require_tools: bool, only: Option<String>) -> Steps {
+        Steps { passed: 0, failed: Vec::new(), skipped: Vec::new(), require_tools, only }
     }
 
     /// Takes one step.
     pub fn step(&mut self, name: &str, check: impl FnOnce() -> End) {
+        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            return;
+        }
         println!("== {name}");
         let begun = Instant::now();
         let end = check();

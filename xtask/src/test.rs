@@ -1,27 +1,32 @@
 //! `cargo xtask test`: everything that must hold before a push.
 
-use crate::docs;
 use crate::results;
 use crate::steps::{End, Steps, command, has, released, root, run, target_dir};
 use crate::tools;
+use crate::{docs, outside, packages, purity};
 use std::process::{Command, ExitCode};
 
 /// How to test.
 pub struct Options {
     require_tools: bool,
     quick: bool,
+    only: Option<String>,
 }
 
 impl Options {
     /// Reads the words after `test`; an unknown one is the error.
     pub fn parse(words: &[&str]) -> Result<Options, String> {
-        let mut options = Options { require_tools: false, quick: false };
+        let mut options = Options { require_tools: false, quick: false, only: None };
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
                 "--require" if words.next() == Some(&"tools") => options.require_tools = true,
                 "--require" => return Err("--require takes the word `tools`".into()),
                 "--quick" => options.quick = true,
+                "--only" => {
+                    options.only =
+                        Some(words.next().ok_or("--only takes a word of a step's name")?.to_string())
+                }
                 other => return Err(other.into()),
             }
         }
@@ -40,11 +45,24 @@ const INVARIANTS: &[&str] = &["I-1", "I-5", "I-6", "I-13", "I-14", "I-16", "I-18
 
 /// Takes every step, also after a failure.
 pub fn all(options: &Options) -> ExitCode {
-    let mut steps = Steps::new(options.require_tools);
+    let mut steps = Steps::new(options.require_tools, options.only.clone());
     steps.step("tools", tools::install);
     steps.step("format", || run(command("cargo fmt --all --check")));
     steps.step("index of claims", results::check_index);
     steps.step("links of the documents", docs::links);
+    steps.step("purity of machines and policies", purity::check);
+    steps.step("licences and manifests of packages", packages::check);
+    if options.quick {
+        steps.step("unit tests", || {
+            run(command(
+                "cargo test --workspace --lib --bins --quiet -- --skip verify::tests --skip many_seeds",
+            ))
+        });
+        steps.step("a few seeds of the verified simulation", || {
+            run(command("cargo run --quiet --package nandu-cli -- --quiet verify --crash --seeds 40"))
+        });
+        return steps.close();
+    }
     steps.step("lints", || run(command("cargo clippy --workspace --all-targets --quiet -- -D warnings")));
     steps.step("tests", || {
         let mut tests = command("cargo test --workspace --quiet");
@@ -59,17 +77,16 @@ pub fn all(options: &Options) -> ExitCode {
         doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
         run(doc)
     });
-    if !options.quick {
-        steps.step("the program as it is released", || {
-            run(command("cargo build --quiet --profile dist --package nandu"))
-        });
-        steps.step("documented commands", docs::check);
-        steps.step("quick forms of the papers", results::check_quick);
-        steps.step("stack files against the schema", schema);
-        steps.step("seeds of the verified simulation", seeds);
-        steps.step("planted faults", plants);
-        steps.step("instruction counts", gates);
-    }
+    steps.step("the program as it is released", || {
+        run(command("cargo build --quiet --profile dist --package nandu-cli"))
+    });
+    steps.step("policies from outside", outside::check);
+    steps.step("documented commands", docs::check);
+    steps.step("quick forms of the papers", results::check_quick);
+    steps.step("stack files against the schema", schema);
+    steps.step("seeds of the verified simulation", seeds);
+    steps.step("planted faults", plants);
+    steps.step("instruction counts", gates);
     steps.close()
 }
 

@@ -1,6 +1,6 @@
 //! The help of each command is pinned, ends with an example, and the examples work.
 //!
-//! After a change: `NANDU_UPDATE=1 cargo test -p nandu --test help`, and read the difference.
+//! After a change: `NANDU_UPDATE=1 cargo test -p nandu-cli --test help`, and read the difference.
 
 mod support;
 

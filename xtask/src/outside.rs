@@ -1,0 +1,53 @@
+//! `examples/own-policies`: a package outside the workspace, with policies of its own, has the whole program.
+//!
+//! Its tests run, and the program that it builds lists, runs, compares, sweeps, verifies and refuses. It shares the folder of built files,
+//! so that crates from the registry are built once.
+
+use crate::steps::{End, command, run, target_dir};
+use std::process::Command;
+
+const MANIFEST: &str = "examples/own-policies/Cargo.toml";
+
+/// What is typed, and a word of what is printed.
+const COMMANDS: [(&[&str], &str); 6] = [
+    (&["list", "2q"], "Johnson and Shasha"),
+    (&["list", "policies"], "lottery"),
+    (&["run", "examples/own-policies/stacks/own.toml", "--json"], "\"queue\""),
+    (
+        &["trace", "mrc", "mixed-zipf", "--gen", "requests=20000", "--policy", "lru,2q", "--sizes", "1000"],
+        "2q",
+    ),
+    (&["trace", "info", "examples/own-policies/sample.lab"], "lab-log"),
+    (&["--quiet", "verify", "cache", "--crash", "--seeds", "40"], "nothing wrong was found"),
+];
+
+/// Tests and runs the package.
+pub fn check() -> End {
+    let cargo = |words: &str| {
+        let mut cargo = command("cargo");
+        cargo.args(words.split_whitespace()).args(["--quiet", "--locked", "--manifest-path", MANIFEST]);
+        cargo.arg("--target-dir").arg(target_dir());
+        cargo
+    };
+    for words in ["test --release", "build --release"] {
+        if let End::Failed(why) = run(cargo(words)) {
+            return End::Failed(why);
+        }
+    }
+    let program = target_dir().join("release/own-policies");
+    for (words, want) in COMMANDS {
+        let output = match Command::new(&program).args(words).current_dir(crate::steps::root()).output() {
+            Ok(output) => output,
+            Err(error) => return End::Failed(format!("{}: {error}", program.display())),
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() || !text.contains(want) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return End::Failed(format!(
+                "own-policies {}: `{want}` is not in its answer\n{text}{said}",
+                words.join(" ")
+            ));
+        }
+    }
+    End::Passed
+}

@@ -1,0 +1,142 @@
+//! What the packages of this project are made of, and whether they can be published: licences, sources, Rust versions, manifests.
+//!
+//! `cargo metadata` lists every package that the lock file names. Each must have a licence that goes with ours, come from the registry or from
+//! this checkout, and build with the oldest Rust that we support. Each of ours must say what it is, and `cargo package --list` must pass. Advisories
+//! and yanked versions need a list from the network: `cargo audit` and `cargo deny check advisories` read it.
+
+use crate::json::{Json, parse};
+use crate::steps::{End, command};
+
+/// Licences that go with `MIT OR Apache-2.0`: none asks for more than a notice.
+const LICENCES: [&str; 11] = [
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "bzip2-1.0.6",
+    "Unicode-3.0",
+    "Zlib",
+    "CC0-1.0",
+];
+/// Also: the public domain, where a package says nothing else.
+const UNLICENSED: [&str; 2] = ["Unlicense", "0BSD"];
+
+/// Looks at every package.
+pub fn check() -> End {
+    let mut metadata = command("cargo metadata --format-version 1 --offline --locked --filter-platform");
+    let output = match metadata.arg(host()).output() {
+        Ok(output) if output.status.success() => output,
+        Ok(output) => return End::Failed(String::from_utf8_lossy(&output.stderr).trim().into()),
+        Err(error) => return End::Failed(error.to_string()),
+    };
+    let metadata = match parse(&String::from_utf8_lossy(&output.stdout)) {
+        Ok(metadata) => metadata,
+        Err(why) => return End::Failed(why),
+    };
+    let packages = metadata.get("packages").list();
+    let own: Vec<&Json> = packages.iter().filter(|p| is_ours(p)).collect();
+    let msrv = own.first().map_or("", |p| p.get("rust_version").text());
+    let mut faults: Vec<String> = packages.iter().flat_map(|package| faults(package, msrv)).collect();
+    if faults.is_empty() {
+        let published = own.iter().map(|p| p.get("name").text()).filter(|name| *name != "xtask");
+        for name in published {
+            let mut list = command("cargo package --list --allow-dirty --offline --package");
+            match list.arg(name).output() {
+                Ok(output) if output.status.success() => {}
+                Ok(output) => {
+                    faults.push(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+                }
+                Err(error) => faults.push(error.to_string()),
+            }
+        }
+    }
+    if faults.is_empty() { End::Passed } else { End::Failed(faults.join("\n")) }
+}
+
+/// The platform at hand: packages of others are not here to be read.
+fn host() -> String {
+    let version = command("rustc --version --verbose").output();
+    let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default().into()
+}
+
+fn is_ours(package: &Json) -> bool {
+    *package.get("source") == Json::Null
+}
+
+/// What is wrong with one package.
+fn faults(package: &Json, msrv: &str) -> Vec<String> {
+    let name = format!("{} {}", package.get("name").text(), package.get("version").text());
+    let mut faults = Vec::new();
+    let licence = package.get("license").text();
+    if !is_allowed(licence) {
+        faults.push(format!("{name}: its licence `{licence}` is not among those that go with ours"));
+    }
+    let source = package.get("source").text();
+    if !is_ours(package) && !source.starts_with("registry+https://github.com/rust-lang/crates.io-index") {
+        faults.push(format!("{name}: comes from {source}, not from crates.io"));
+    }
+    let needs = package.get("rust_version").text();
+    if version(needs) > version(msrv) {
+        faults.push(format!("{name}: needs Rust {needs}, ours says {msrv}"));
+    }
+    if is_ours(package)
+        && package.get("name").text() != "xtask"
+        && package.get("description").text().is_empty()
+    {
+        faults.push(format!("{name}: its Cargo.toml has no description"));
+    }
+    faults
+}
+
+fn version(text: &str) -> Vec<u32> {
+    text.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Whether one of the alternatives of a licence expression is made of allowed licences.
+fn is_allowed(expression: &str) -> bool {
+    let known = |licence: &str| LICENCES.contains(&licence) || UNLICENSED.contains(&licence);
+    // The older form `MIT/Apache-2.0` is a choice too; brackets only group choices in what we depend on.
+    let expression = expression.replace('/', " OR ");
+    let all = |part: &str| part.split(" AND ").all(|one| known(one.trim().trim_matches(['(', ')'])));
+    if expression.contains('(') {
+        let groups = expression.split(" AND ");
+        return groups
+            .into_iter()
+            .all(|group| group.trim_matches(['(', ')', ' ']).split(" OR ").any(|one| known(one.trim())));
+    }
+    !expression.is_empty() && expression.split(" OR ").any(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_needs_one_good_licence_and_a_sum_all() {
+        for good in [
+            "MIT",
+            "MIT OR GPL-3.0",
+            "Apache-2.0 AND ISC",
+            "(MIT OR GPL-2.0) AND Unicode-3.0",
+            "Unlicense/MIT",
+        ] {
+            assert!(is_allowed(good), "{good}");
+        }
+        for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(GPL-2.0 OR AGPL-3.0) AND MIT"] {
+            assert!(!is_allowed(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(
+            version("1.9") < version("1.88")
+                && version("1.88.1") > version("1.88")
+                && version("") < version("1")
+        );
+    }
+}
