@@ -91,8 +91,23 @@ impl Policy {
     }
 
     fn read<F: Family>(&self, table: toml::Table) -> Result<Arc<F::Options>, toml::de::Error> {
+        if let Some(key) = table.keys().find(|key| !self.has_option(key)) {
+            let others = F::builtin().iter().filter(|policy| policy.has_option(key)).map(|p| p.name);
+            let others: Vec<&str> = others.collect();
+            let whose =
+                if others.is_empty() { String::new() } else { format!(", but {} has", others.join(", ")) };
+            let why = format!("{} `{}` has no option `{key}`{whose}", self.family, self.name);
+            return Err(toml::de::Error::custom(why));
+        }
         let read = self.item.downcast_ref::<ReadOptions<F>>();
         read.expect("a policy carries the reader of its family")(table)
+    }
+}
+
+impl Policy {
+    /// Whether it has this option.
+    fn has_option(&self, key: &str) -> bool {
+        (self.schema)().get("properties").is_some_and(|properties| properties.get(key).is_some())
     }
 }
 
@@ -220,3 +235,112 @@ pub const POLICIES: &str = "x-policies";
 pub const POLICIES_BESIDE: &str = "x-policies-beside";
 /// The same for a policy without options, named by a word.
 pub const POLICY_NAMES: &str = "x-policy-names";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fruit, for want of a machine that takes any.
+    struct Fruits;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Pear {
+        stones: u32,
+    }
+
+    impl Default for Pear {
+        fn default() -> Pear {
+            Pear { stones: 3 }
+        }
+    }
+
+    impl Declared for Pear {
+        const NAME: &'static str = "pear";
+        const SUMMARY: &'static str = "A pear.";
+        const SOURCE: &'static str = "";
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Quince {
+        #[serde(default)]
+        raw: bool,
+    }
+
+    impl Declared for Quince {
+        const NAME: &'static str = "quince";
+        const SUMMARY: &'static str = "A quince.";
+        const SOURCE: &'static str = "";
+    }
+
+    trait Fruit: Send + Sync {
+        fn stones(&self) -> u32;
+    }
+
+    impl Fruit for Pear {
+        fn stones(&self) -> u32 {
+            self.stones
+        }
+    }
+
+    impl Fruit for Quince {
+        fn stones(&self) -> u32 {
+            u32::from(self.raw)
+        }
+    }
+
+    const fn fruit<C: Declared + Fruit>() -> Policy {
+        let read: &'static ReadOptions<Fruits> = &const { |table| Ok(Arc::new(C::deserialize(table)?)) };
+        Policy::new::<Fruits, C>(read)
+    }
+
+    static SHIPPED: [Policy; 1] = [fruit::<Pear>()];
+
+    impl Family for Fruits {
+        const NAME: &'static str = "fruit";
+        const SCHEMA: &'static str = "Fruit";
+        const SUMMARY: &'static str = "Which fruit.";
+        type Options = dyn Fruit;
+
+        fn builtin() -> &'static [Policy] {
+            &SHIPPED
+        }
+    }
+
+    fn read(text: &str) -> Result<Chosen<Fruits>, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn one_of_ours_is_known_at_once_and_one_from_outside_when_the_registry_was_asked() {
+        let ours = read("kind = \"pear\"\nstones = 7").expect("a pear");
+        assert_eq!(ours.options().map(|fruit| fruit.stones()), Ok(7));
+        let mut theirs = read("kind = \"quince\"\nraw = true").expect("nobody knows yet");
+        assert!(theirs.options().is_err_and(|error| error.reason.contains("Known: pear")));
+        let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());
+        theirs.settle("fruit.kind", &registry).expect("the registry has it");
+        assert_eq!(theirs.options().map(|fruit| fruit.stones()), Ok(1));
+    }
+
+    #[test]
+    fn a_wrong_name_and_a_wrong_option_name_what_is_near() {
+        let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());
+        let mut wrong = read("kind = \"quinze\"").expect("nobody knows yet");
+        let error = wrong.settle("fruit.kind", &registry).expect_err("there is none");
+        assert!(
+            error.key == Some("fruit.kind") && error.reason.contains("did you mean `quince`?"),
+            "{error}"
+        );
+        let mut strange = read("kind = \"quince\"\nstones = 2").expect("nobody knows yet");
+        let error = strange.settle("fruit.kind", &registry).expect_err("a quince has none");
+        assert!(error.reason.contains("`quince` has no option `stones`, but pear has"), "{error}");
+        assert!(read("kind = \"pear\"\nstones = \"two\"").is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "fruit `pear` is registered twice")]
+    fn a_name_is_taken_once() {
+        let _ = Registry::new().with(fruit::<Pear>()).with(fruit::<Pear>());
+    }
+}

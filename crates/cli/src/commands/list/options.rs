@@ -1,6 +1,6 @@
 //! `nandu list NAME`: the options of a machine or of a policy as a table, read from the schema of stack files.
 //!
-//! A row is an option with its type or values, its default, and the first sentence of what it is. Options of policies stand under the
+//! A row is an option with its type or values, its default, and what it is. Options of policies stand under the
 //! option that takes them, as `mapping.ram`, with the policies that have them.
 
 use crate::registry;
@@ -137,7 +137,7 @@ fn option(key: &str, of: &str, value: &Value, schema: &Value) -> Described {
             Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or("table").to_string(),
             other => other.to_string(),
         },
-        text: first(text),
+        text: text.replace('\n', " "),
     }
 }
 
@@ -189,19 +189,21 @@ fn first(text: &str) -> String {
     line[..end].trim_end_matches('.').to_string()
 }
 
-/// As text.
+/// As text; of a machine, which has many options, the first sentence of each.
 pub fn as_text(name: &str) -> String {
     let shown = |(heading, options): (String, Vec<Described>)| {
         if options.is_empty() {
             return format!("{heading}\n\nno options\n");
         }
+        let is_machine = heading.starts_with("machine ");
         let mut table = Table::new(["<option", "<takes", "<default", "<of", "<what it is"]);
         for o in options {
             let cut = |text: String, most: usize| match text.char_indices().nth(most) {
                 Some((at, _)) => format!("{}...", &text[..at]),
                 None => text,
             };
-            table.row([o.key, cut(o.takes, 40), o.default, cut(o.of, 24), cut(o.text, WIDTH)]);
+            let text = if is_machine { cut(first(&o.text), WIDTH) } else { o.text };
+            table.row([o.key, cut(o.takes, 40), o.default, cut(o.of, 24), text]);
         }
         format!("{heading}\n\n{table}")
     };
