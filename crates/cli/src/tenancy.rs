@@ -10,7 +10,8 @@ use nandu_stack::{Stack, Tenant};
 pub fn unheeded(stack: &Stack) -> Vec<String> {
     let mut out = Vec::new();
     // Drives with tenants or a scheduler of their own take weights, too.
-    let drives_weigh = stack.devices.iter().any(|d| d.has_option("isolation") || d.has_option("arbiter"));
+    let drives_weigh =
+        stack.devices.iter().any(|d| d.has_option("isolation") || d.has_option("die_scheduler"));
     for (number, tenant) in (1..).zip(&stack.tenants) {
         let mut exports = stack.exports.iter().filter(|e| e.tenant.0 == number).peekable();
         if exports.peek().is_none() {
@@ -104,7 +105,7 @@ mod tests {
         let said = unheeded(&stack(false, ""));
         assert!(said[0].starts_with("[tenant.a]: weight, max, target_latency has no effect"), "{said:?}");
         assert_eq!(said[1], unused);
-        let said = unheeded(&stack(false, "arbiter = { kind = \"queued\" }\n"));
+        let said = unheeded(&stack(false, "die_scheduler = { kind = \"queued\" }\n"));
         assert!(said[0].starts_with("[tenant.a]: max, target_latency has"), "{said:?}");
     }
 }

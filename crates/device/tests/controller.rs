@@ -54,7 +54,7 @@ fn read(bed: &mut Testbed, page: u64) -> Span {
 
 const MAPS: [&str; 6] = [
     "",
-    "arbiter = { kind = \"queued\" }",
+    "die_scheduler = { kind = \"queued\" }",
     "mapping = { kind = \"dftl\", ram = 64 }",
     "mapping = { kind = \"cftl\", ram = 100 }",
     "mapping = { kind = \"tpc\", ram = 4200 }",
@@ -181,7 +181,7 @@ fn a_read_suspends_a_program_and_an_erase() {
             PROGRAM + TRANSFER + Span::from_us(10) + READ + TRANSFER + Span::from_us(5),
         ),
     ] {
-        let mut bed = bed(&format!("arbiter = {{ kind = \"queued\", {suspension} }}"));
+        let mut bed = bed(&format!("die_scheduler = {{ kind = \"queued\", {suspension} }}"));
         bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
         let then = bed.now() + Span::from_us(100);
         bed.run_until(then);
@@ -196,7 +196,7 @@ fn a_read_suspends_a_program_and_an_erase() {
 #[test]
 fn an_operation_is_suspended_as_often_as_it_may() {
     let suspension = "suspension = { programs = 2, suspend = \"1 us\", resume = \"1 us\" }";
-    let mut bed = bed(&format!("arbiter = {{ kind = \"queued\", {suspension} }}"));
+    let mut bed = bed(&format!("die_scheduler = {{ kind = \"queued\", {suspension} }}"));
     bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
     for n in 1..5 {
         let then = bed.now() + Span::from_us(if n == 1 { 60 } else { 90 });
@@ -208,13 +208,13 @@ fn an_operation_is_suspended_as_often_as_it_may() {
     assert_eq!(counter(&bed, "reads_in_suspensions"), 2);
 }
 
-/// Pages in SLC mode have its times with the arbiter `queued` too, and a program of three bits stands still for a read of one.
+/// Pages in SLC mode have its times with the die scheduler `queued` too, and a program of three bits stands still for a read of one.
 #[test]
 fn operations_of_both_modes_wait_and_stand_still() {
     const PAGE: u64 = 4096;
     let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nblocks = 64\n\
                 pages_per_block = 12\nspare_factor = 0.3\nslc_cache = { fold_idle = false }\n\
-                arbiter = { kind = \"queued\", suspension = { suspend = \"5 us\", resume = \"5 us\" } }\n";
+                die_scheduler = { kind = \"queued\", suspension = { suspend = \"5 us\", resume = \"5 us\" } }\n";
     let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).unwrap();
     let transfer = Span(12_301);
     for page in 0..172 {
@@ -274,8 +274,8 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
         ("write_buffer = { size = \"1 MiB\", at_once = 0 }", "at least 1"),
         ("write_buffer = { size = \"1 MiB\", keep = \"3/2\" }", "at most 1"),
         ("unit = \"superblock\"\nallocation = \"static\"", "none of their own"),
-        ("arbiter = { kind = \"queued\", suspension = { erases = 70000 } }", "65535"),
-        ("arbiter = { kind = \"queued\", suspension = { suspend = \"2 s\" } }", "at most 1 s"),
+        ("die_scheduler = { kind = \"queued\", suspension = { erases = 70000 } }", "65535"),
+        ("die_scheduler = { kind = \"queued\", suspension = { suspend = \"2 s\" } }", "at most 1 s"),
     ] {
         let found = refused(options);
         assert!(found.contains(why), "{options}: {found}");

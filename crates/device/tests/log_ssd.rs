@@ -173,7 +173,7 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     assert!(why.contains("too small"), "{why}");
     let why = refused(&format!("{fast}write_buffer = {{ size = \"1 MiB\", keep = 0.5 }}"));
     assert!(why.contains("only `size`"), "{why}");
-    let why = refused(&format!("{fast}arbiter = {{ kind = \"queued\" }}"));
+    let why = refused(&format!("{fast}die_scheduler = {{ kind = \"queued\" }}"));
     assert!(why.contains("`fcfs`"), "{why}");
     let why = refused(&format!("{fast}checkpoint = 3"));
     assert!(why.contains("checkpoints"), "{why}");

@@ -154,6 +154,32 @@ impl BlockTable {
         &mut self.streams[plane as usize * more + stream as usize - 1]
     }
 
+    /// The open block of a stream for the host's pages, from 0 on.
+    #[inline]
+    pub fn open_of(&mut self, pool: u32, stream: u32) -> &mut Cursor {
+        match stream {
+            0 => &mut self.planes[pool as usize].host,
+            stream => self.stream(pool, stream),
+        }
+    }
+
+    /// Whether one of the streams beside the first has this block, full or not.
+    fn is_of_stream(&self, pool: u32, block: BlockId) -> bool {
+        !self.streams.is_empty() && self.open_streams(pool).any(|open| open == block)
+    }
+
+    /// Open blocks of a pool that are full are open no more.
+    pub fn close_full(&mut self, pool: u32) {
+        let more = self.streams.len() / self.planes.len();
+        let p = &mut self.planes[pool as usize];
+        let streams = &mut self.streams[pool as usize * more..][..more];
+        for open in [&mut p.host, &mut p.moved].into_iter().chain(streams) {
+            if open.is_full() {
+                *open = Cursor::CLOSED;
+            }
+        }
+    }
+
     /// Open blocks of streams beside the first one, in a plane.
     pub fn open_streams(&self, plane: u32) -> impl Iterator<Item = BlockId> + '_ {
         let more = self.streams.len() / self.planes.len();

@@ -73,7 +73,7 @@ fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
 fn flash_drives_of_all_maps_survive_kill_9() {
     for map in [
         "",
-        "arbiter = { kind = \"queued\" }",
+        "die_scheduler = { kind = \"queued\" }",
         "mapping = { kind = \"dftl\", ram = \"8 KiB\" }",
         "mapping = { kind = \"tpc\", ram = \"8 KiB\", delayed_read = true }\ncheckpoint = 8",
         "mapping = { kind = \"cftl\", ram = \"8 KiB\" }",

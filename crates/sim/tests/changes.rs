@@ -57,7 +57,7 @@ fn share(result: &RunResult) -> u64 {
 fn share_of_dies(isolation: &str, change: &str) -> u64 {
     let queue = "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n";
     assert!(QUEUE.contains(queue));
-    let arbiter = "arbiter = { kind = \"queued\", scheduler = { kind = \"flashfq\" } }\n";
+    let arbiter = "die_scheduler = { kind = \"queued\", scheduler = { kind = \"flashfq\" } }\n";
     let stack = QUEUE
         .replace(queue, "")
         .replace("below = \"queue\"", "below = \"ssd\"")

@@ -8,8 +8,9 @@ use crate::graph::{Driver, Graph};
 use crate::load::{StackError, StackFile};
 use crate::stack::{BuildOptions, Export, Stack};
 use nandu_base::{
-    ByteLen, ByteOffset, Content, ErrorKind, Flags, Instant, IoError, MediumSpec, Op, OpenHow, Payload,
-    PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span, Stamp, TimerKey,
+    ByteLen, ByteOffset, Content, Deal, DealError, Dealt, ErrorKind, Flags, Instant, IoError, MediumSpec, Op,
+    OpenHow, Payload, PayloadPool, Registry, ReqId, Request, RequestTable, SECTOR, Sector, Span, Stamp,
+    TimerKey,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -326,6 +327,15 @@ impl Testbed {
     pub fn foresee(&mut self, device: &str, op: Op, offset: u64, len: u64) {
         let node = self.node(device);
         self.graph.foresee(node, op, ByteOffset(offset), ByteLen(len));
+    }
+
+    /// Changes the space that tenants have inside a device.
+    ///
+    /// # Errors
+    /// When the device refuses it.
+    pub fn deal(&mut self, device: &str, deal: Deal) -> Result<Dealt, DealError> {
+        let node = self.node(device);
+        self.graph.deal(node, deal, self.host.now, &mut self.host)
     }
 
     /// The machines.

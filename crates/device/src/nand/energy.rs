@@ -84,6 +84,11 @@ impl Operations {
         self.joined[kind as usize] += 1;
     }
 
+    /// Pages that were moved in one operation each.
+    pub fn moves(&self) -> u64 {
+        self.by_kind[Kind::Move as usize].iter().sum()
+    }
+
     /// For `verify --plant`.
     pub fn forget_moves(&mut self) {
         self.forgets_moves = true;

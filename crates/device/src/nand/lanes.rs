@@ -1,6 +1,6 @@
 //! When flash operations run: a timeline for each die and each channel.
 //!
-//! Every die takes its operations first come, first served (arbiter `fcfs`), so an operation's end is known when it is
+//! Every die takes its operations first come, first served (die scheduler `fcfs`), so an operation's end is known when it is
 //! issued and a request costs one event however many pages it spans.
 //!
 //! - *Read*: the die senses the page (tR), then the page crosses the channel; the die is occupied until it has.
@@ -204,6 +204,11 @@ impl Lanes {
     /// The operation times.
     pub fn timing(&self) -> &Timing {
         &self.timing
+    }
+
+    /// Pages that were moved in one operation each.
+    pub fn moves(&self) -> u64 {
+        self.operations.moves()
     }
 
     /// When the die has finished what it has.

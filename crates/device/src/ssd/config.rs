@@ -1,6 +1,6 @@
 //! The options of an SSD, and what follows from them.
 
-mod arbiter;
+mod die_scheduler;
 mod label;
 mod log_drive;
 mod plants;
@@ -10,7 +10,7 @@ mod streams;
 mod tenants;
 mod unit;
 
-pub use arbiter::Arbiter;
+pub use die_scheduler::DieScheduler;
 
 use super::background::Idle;
 use super::buffer::{self, Buffer};
@@ -30,7 +30,7 @@ use nandu_base::{
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
-use nandu_ftl::{BlockTable, Layout, Units};
+use nandu_ftl::{BlockTable, Layout, SlcRules, Units};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use shape::{Size, check_order, timing_of};
@@ -99,7 +99,7 @@ pub struct SsdConfig {
     pub wear: WearConfig,
     /// Which operation a die does next.
     #[serde(default)]
-    pub arbiter: Arbiter,
+    pub die_scheduler: DieScheduler,
     /// RAM that acknowledges writes before they are programmed; volatile unless it says otherwise. None by default.
     pub write_buffer: Option<WriteBufferConfig>,
     /// Who shares the drive: each has the next range of its logical space. Needs `isolation`.
@@ -109,7 +109,7 @@ pub struct SsdConfig {
     #[serde(default)]
     pub isolation: IsolationConfig,
     /// Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
-    /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space` with the arbiter `fcfs`.
+    /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`.
     pub tenant_slots: Option<u32>,
     /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
     pub tenant_trigger: Option<Ratio>,
@@ -176,7 +176,7 @@ impl DeviceConfig for SsdConfig {
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
         self.gc.victim.settle(registry)?;
-        self.settle_arbiter(registry)
+        self.settle_die_scheduler(registry)
     }
 
     fn store(&self) -> Option<&str> {
@@ -225,10 +225,6 @@ impl DeviceConfig for SsdConfig {
         let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
         let queue = self.queue(&units, geometry, &profile, cx)?;
         let drive = Drive { profile, geometry, units, shape, size, tenancy };
-        if self.mapping != MapConfig::Page && queue.has_lines() {
-            let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
-            return Err(BuildError::at("arbiter", why));
-        }
         match &self.mapping {
             MapConfig::Page => self.assemble(drive, PageMap::new(logical), queue, cx),
             MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
@@ -315,7 +311,7 @@ impl SsdConfig {
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
         if let Some((rules, _)) = slc_mode {
-            blocks.allow_slc(rules);
+            blocks.allow_slc(SlcRules { pages: rules.pages * units.width(), ..rules });
         }
         let slc = self.slc_cache(&layout, size.slc, cx);
         let tenants = tenancy.map(|Tenancy { tenants, shares, needed }| {

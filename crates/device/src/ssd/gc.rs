@@ -32,7 +32,7 @@ pub struct GcConfig {
     /// Share of a block's pages that an idle drive must gain to clear it.
     #[serde(default = "default_idle_gain")]
     pub idle_gain: Ratio,
-    /// Whether moved pages go to blocks of their own, apart from the host's; always so with the arbiter `queued`.
+    /// Whether moved pages go to blocks of their own, apart from the host's.
     #[serde(default = "yes")]
     pub separate: bool,
     /// Whether pages move inside the die, without crossing the channel.

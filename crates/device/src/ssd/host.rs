@@ -627,7 +627,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Writes a page that lies at `from` once more, where the turn of its tenant is. The drive stands still meanwhile.
     pub(super) fn write_again(&mut self, lpn: Lpn, from: Ppn, cx: &mut Cx<'_>) {
         let cause = TenantId::SYSTEM;
-        let to = self.take_tenant_page(lpn, cause, cx);
+        let to = self.take_tenant_page(lpn, 0, cause, cx);
         // Getting a page may have moved it.
         let from = self.map.get(lpn).unwrap_or(from);
         self.serial = self.serial.wrapping_add(1);
@@ -662,7 +662,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn next_host_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         if self.tenants.is_some() {
             self.count_written(lpn);
-            return self.take_tenant_page(lpn, cause, cx);
+            let stream = self.stream_of(lpn);
+            return self.take_tenant_page(lpn, stream, cause, cx);
         }
         let page = match self.streams {
             Some(_) => self.take_stream_page(lpn, cause, cx),

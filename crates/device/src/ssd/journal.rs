@@ -57,7 +57,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// The next page for a record of trims that begin with `first`: of the host's data, and of the tenant whose they are.
     fn next_record_page(&mut self, first: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
         match self.tenants {
-            Some(_) => self.take_tenant_page(first, cause, cx),
+            Some(_) => self.take_tenant_page(first, 0, cause, cx),
             None => self.take_host_page(cause, cx).ppn,
         }
     }

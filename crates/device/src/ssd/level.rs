@@ -25,9 +25,9 @@
 
 use super::Ssd;
 use nandu_base::{Counter, Cx, TenantId, Violation, WearRegion};
+use nandu_ftl::BlockId;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::{BlockId, Cursor};
 
 /// When static levelling acts.
 #[derive(Clone, Debug)]
@@ -129,8 +129,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn level_another(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
         let is_open = |block: BlockId| {
-            let p = &self.blocks.planes[self.blocks.pool_of_block(block) as usize];
+            let pool = self.blocks.pool_of_block(block);
+            let p = &self.blocks.planes[pool as usize];
             [p.host, p.moved].iter().any(|open| !open.is_full() && open.block(&layout) == block)
+                || self.blocks.open_streams(pool).any(|open| open == block)
         };
         let may_not = |block: BlockId| is_open(block) || self.is_young(block);
         let may = |other: u32| {
@@ -142,12 +144,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         };
         let other = self.blocks.pool_of_block(block);
         // One that is full is open no more.
-        let p = &mut self.blocks.planes[other as usize];
-        for open in [&mut p.host, &mut p.moved] {
-            if open.is_full() {
-                *open = Cursor::CLOSED;
-            }
-        }
+        self.blocks.close_full(other);
         self.leveller.count += 1;
         self.leveller.others += 1;
         self.begin_clearing(other, block);

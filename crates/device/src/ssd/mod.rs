@@ -28,7 +28,7 @@
 //! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
 //! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
-//! still for reads with the arbiter `queued`.
+//! still for reads with the die scheduler `queued`.
 
 mod aged;
 mod background;
@@ -235,6 +235,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         queue.forgets = cx.planted("ssd.die-forgets");
+        queue.wakes_late = cx.planted("ssd.die-woken-late");
         let planes = blocks.planes.len();
         let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
@@ -507,6 +508,9 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         put("gc_clears_forced", c.clears_forced);
         if self.idle.is_some() {
             put("gc_idle_steps", c.moves_while_idle);
+        }
+        if self.lanes.timing().copyback {
+            put("gc_pages_moved_in_die", self.lanes.moves());
         }
         put("journal_pages", c.journal_pages);
         put("pages_trimmed", c.pages_trimmed);

@@ -67,6 +67,14 @@ pub(super) fn key(content: Content) -> u64 {
     }
 }
 
+/// A page's record without the mark of SLC mode.
+pub(super) fn without_mode(state: UnitState) -> UnitState {
+    match state {
+        UnitState::Programmed(oob) => UnitState::Programmed(Oob { key: oob.key & !Oob::SLC, ..oob }),
+        other => other,
+    }
+}
+
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
@@ -147,7 +155,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let first = layout.first_page(block).0;
             for ppn in (first..first + layout.pages).map(Ppn) {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(self.stripes.unit(ppn)) {
+                match without_mode(medium.state(self.stripes.unit(ppn))) {
                     UnitState::Programmed(Oob { key, seq }) if key < JOURNAL_KEY => {
                         let best = &mut newest[key as usize];
                         *best = (*best).max((seq, Some(ppn)));
@@ -270,7 +278,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn records_on_flash(&self, cx: &Cx<'_>) -> Vec<(Ppn, u64)> {
         let medium = cx.medium.as_deref().expect("recovery reads the medium");
         let layout = self.blocks.layout();
-        let record = |ppn: Ppn| match medium.state(self.stripes.unit(ppn)) {
+        let record = |ppn: Ppn| match without_mode(medium.state(self.stripes.unit(ppn))) {
             UnitState::Programmed(Oob { key: JOURNAL_KEY, seq }) => Some((ppn, seq)),
             _ => None,
         };
@@ -352,9 +360,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Erases of a unit, by its most worn block.
     fn erases_on(&self, medium: &dyn Medium, unit: BlockId) -> u32 {
+        self.worst_of(unit, |first| medium.erases(first))
+    }
+
+    /// The most that any block of a unit has of what is told of its first page.
+    fn worst_of(&self, unit: BlockId, told: impl Fn(u64) -> u32) -> u32 {
         let units = &self.stripes.units;
         let first = |member| u64::from(units.chips().first_page(units.block(unit, member)).0);
-        (0..units.width()).map(|member| medium.erases(first(member))).max().unwrap_or(0)
+        (0..units.width()).map(|member| told(first(member))).max().unwrap_or(0)
     }
 
     /// Puts every block in its place. Returns the pages that were scanned, by die.
@@ -373,8 +386,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let erases = self.erases_on(medium, block);
             self.erases_ever += u64::from(erases);
             if self.slc.is_some() {
-                let first = self.stripes.unit(layout.first_page(block));
-                self.blocks.restore_slc_erases(block, medium.slc_erases(first));
+                let erases = self.worst_of(block, |first| medium.slc_erases(first));
+                self.blocks.restore_slc_erases(block, erases);
             }
             if self.paging.is_anchor(block) {
                 self.blocks.restore_wear(block, erases);

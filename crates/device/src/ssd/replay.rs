@@ -2,7 +2,7 @@
 //!
 //! Pages of a block carry rising numbers. So the record of a block's last page tells whether any of the block is newer
 //! than the checkpoint: one read for each full block, two for an erased one, and only blocks that were written since are
-//! scanned. The entry of a logical page is, in this order, its newest scanned version, the entry that the checkpoint has
+//! scanned, and those in SLC mode, whose last pages are never written. The entry of a logical page is, in this order, its newest scanned version, the entry that the checkpoint has
 //! for it, or the word in the newest version of its translation page. A word counts only while the page it names still
 //! is what it was: a trim may have let its block be erased. Trim records then apply as they do after a full scan.
 //!
@@ -15,7 +15,7 @@
 
 use super::Ssd;
 use super::checkpoint::CHECKPOINT_KEY;
-use super::recover::{JOURNAL_KEY, MAP_KEY};
+use super::recover::{JOURNAL_KEY, MAP_KEY, without_mode};
 use nandu_base::{ByteLen, Cx, Oob, UnitState};
 use nandu_ftl::blocks::Content;
 use nandu_ftl::checkpoint::Checkpoint;
@@ -164,7 +164,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let layout = *self.blocks.layout();
         for block in layout.all_blocks().filter(|&block| !self.paging.is_anchor(block)).collect::<Vec<_>>() {
             let first = layout.first_page(block).0;
-            match self.record_of(Ppn(first + layout.pages - 1), cx) {
+            match without_mode(self.record_of(Ppn(first + layout.pages - 1), cx)) {
                 UnitState::Programmed(Oob { key, seq }) if seq <= before => {
                     let kind = if key >= MAP_KEY { Block::Map } else { Block::Data };
                     replay.blocks[block.0 as usize] = kind;
@@ -173,14 +173,20 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 UnitState::Erased if self.record_of(Ppn(first), cx) == UnitState::Erased => continue,
                 _ => {}
             }
+            let mut marks = [0; 2];
             for ppn in (first..first + layout.pages).map(Ppn) {
-                self.scan_page(ppn, before, replay, cx);
+                if let Some(is_slc) = self.scan_page(ppn, before, replay, cx) {
+                    marks[usize::from(is_slc)] += 1;
+                }
             }
+            self.restore_mode(block, marks[1], marks[0]);
         }
     }
 
-    fn scan_page(&mut self, ppn: Ppn, before: u64, replay: &mut Replay, cx: &mut Cx<'_>) {
-        match self.record_of(ppn, cx) {
+    /// Takes in what a page holds; returns whether it was programmed in SLC mode, where it can be read.
+    fn scan_page(&mut self, ppn: Ppn, before: u64, replay: &mut Replay, cx: &mut Cx<'_>) -> Option<bool> {
+        let state = self.record_of(ppn, cx);
+        match without_mode(state) {
             UnitState::Erased => {}
             UnitState::Torn => self.blocks.programmed(ppn, Content::Waste),
             UnitState::Programmed(Oob { key, seq }) => {
@@ -198,6 +204,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     self.read_record(ppn, cx);
                 }
             }
+        }
+        match state {
+            UnitState::Programmed(oob) => Some(oob.key & Oob::SLC != 0),
+            _ => None,
         }
     }
 

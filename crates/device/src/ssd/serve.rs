@@ -1,6 +1,6 @@
 //! Flash operations that wait: each gets its time when nothing stands before it any more.
 //!
-//! With the arbiter `fcfs` that is all: it takes its die then, behind what the die has. With `queued` it goes to the line of its die, and
+//! With the die scheduler `fcfs` that is all: it takes its die then, behind what the die has. With `queued` it goes to the line of its die, and
 //! has its time when the die is free and has chosen it. An operation that has its time is fixed. It is charged to the tenant that
 //! caused it, its data is fetched or stored, and what waits for it is told its end. When the last operation of a request has its
 //! time, the request's end is known ahead.
@@ -65,25 +65,48 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Whether the drive stands still; then everything that waits has its time now.
     pub(super) fn settle_if_alone(&mut self, cx: &mut Cx<'_>) -> bool {
-        if self.queue.is_alone {
+        if self.queue.is_alone() {
             self.serve(cx);
         }
-        self.queue.is_alone
+        self.queue.is_alone()
     }
 
-    /// From here on nothing comes in between, so that everything has its time when it is issued; or that is over.
+    /// From here on nothing comes in between, so that everything has its time when it is issued; or that is over. Lines are
+    /// served to their ends first.
     pub(super) fn stand_still(&mut self, stands: bool, cx: &mut Cx<'_>) {
-        let is_new = stands && !self.queue.is_alone;
+        let is_new = stands && !self.queue.is_alone();
         if stands {
-            self.queue.is_alone = !self.queue.has_lines();
             self.lanes.stand_still(true);
+        }
+        if is_new {
+            self.serve_lines_ahead(cx);
+            self.queue.set_alone(true);
         }
         if is_new || !stands {
             self.serve(cx);
         }
         if !stands {
-            self.queue.is_alone = false;
+            self.queue.set_alone(false);
             self.lanes.stand_still(false);
+        }
+    }
+
+    /// Serves what waits in lines, now that nothing more comes: each die chooses as it would have.
+    fn serve_lines_ahead(&mut self, cx: &mut Cx<'_>) {
+        if !self.queue.has_lines() {
+            return;
+        }
+        for die in 0..self.stripes.units.chips().planes >> self.host.plane_bits {
+            self.end_what_runs(die, cx);
+        }
+        loop {
+            self.queue.commit();
+            let free_at = |die| self.lanes.free_at(die).later(cx.now);
+            let Some((at, die)) = self.queue.first_die(free_at) else { break };
+            if let Some(node) = self.queue.next(die, at) {
+                self.run(node, at, cx);
+                self.end_what_runs(die, cx);
+            }
         }
     }
 
@@ -128,7 +151,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let outer = self.lanes.work_for(work);
         let has_lines = self.queue.has_lines();
         let at = if self.queue.gives_times_ahead() { at } else { at.later(cx.now) };
-        if !self.queue.idles_by_rule() {
+        if has_lines {
+            self.lanes.note_late(node.die, node.ready.later(self.queue.excused(node.die)), at);
+        } else {
             self.lanes.note_late(node.die, node.ready, at);
         }
         let mut usage = Usage::default();
@@ -154,8 +179,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         if has_lines {
             last.gc = self.queue.gc_since_issue(node_at);
-        } else {
-            self.ran(node_at, &node, &last);
         }
         if node.job.is_gc() {
             self.note_fold(&node, usage.die);
@@ -164,7 +187,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             usage.charge(cx, node.cause, work);
         }
         self.lanes.work_for(outer);
-        if self.queue.may_run(node.die, node.job) {
+        if has_lines && self.queue.may_run(node.die, node.job) {
             let array =
                 if node.job == Job::Erase { last.start } else { last.bus + self.lanes.timing().transfer };
             let (job, reader) = (node.job, node.cause);
@@ -179,12 +202,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             };
             return self.queue.begin(node.die, running);
         }
-        self.queue.served(node_at, &last);
+        self.ran(node_at, &last);
     }
 
-    /// An operation has its time: what the drive keeps of ends.
-    fn ran(&mut self, at: u32, node: &Node, last: &PageTime) {
-        let end = last.end;
+    /// The end of an operation is fixed: what the drive keeps of ends, and what waits for it.
+    pub(super) fn ran(&mut self, at: u32, last: &PageTime) {
+        let (node, end) = (*self.queue.node(at), last.end);
         if node.job.changes_flash() {
             self.last_change = self.last_change.later(end);
         }
@@ -204,6 +227,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
             _ => {}
         }
+        self.queue.served(at, last);
     }
 
     /// Runs one page of an operation.

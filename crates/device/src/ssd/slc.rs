@@ -280,14 +280,29 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         // No page of the host's is at this position.
         let (time, occupied) = self.lanes.program(plane, read.end, self.serial, page + 2 * SLC_POSITION);
         self.lanes.was_gc(plane, occupied);
+        self.note_folded_read(from, usage.die);
+        self.note_folded(from, occupied);
         usage.die += occupied;
         usage.bus += self.lanes.timing().transfer;
-        if let Some(slc) = &mut self.slc {
+        (time.start, time.end, usage.die, usage.bus)
+    }
+
+    /// A page was read to be moved, which occupied its die for `span`: out of SLC mode that is no read of the cache.
+    pub(super) fn note_folded_read(&mut self, from: Ppn, span: Span) {
+        let is_fold = self.is_slc(from);
+        if let (true, Some(slc)) = (is_fold, &mut self.slc) {
             slc.count.pages_read -= 1;
             slc.count.pages_folded += 1;
-            slc.count.fold_time += usage.die;
+            slc.count.fold_time += span;
         }
-        (time.start, time.end, usage.die, usage.bus)
+    }
+
+    /// A page was programmed that lay at `from`, which occupied its die for `span`.
+    pub(super) fn note_folded(&mut self, from: Ppn, span: Span) {
+        let is_fold = self.is_slc(from);
+        if let (true, Some(slc)) = (is_fold, &mut self.slc) {
+            slc.count.fold_time += span;
+        }
     }
 
     /// Not before when a block in SLC mode is erased, which is `earliest`; the erase is counted.

@@ -1,7 +1,7 @@
 //! Streams: the host's pages that are likely to be overwritten at about the same time share blocks, and others do not.
 //!
-//! Each plane has an open block for each stream. They share its erased blocks and its collection, and moved pages have a block of their
-//! own as always. Which stream a page belongs to is said by counters of its writes ([`nandu_ftl::placement::MultiHash`]), or by
+//! Each plane has an open block for each stream, and each tenant that is kept apart has one of its own for each. They share its erased blocks and its collection, and moved pages have a block of their
+//! own, or without `gc.separate` that of the first stream. Which stream a page belongs to is said by counters of its writes ([`nandu_ftl::placement::MultiHash`]), or by
 //! the tenant whose range it lies in; a tenant beyond the last stream shares it.
 //!
 //! A stream takes a block of each plane from what can be spare, so their number is bounded by an option. After a power cut blocks that
@@ -36,13 +36,21 @@ impl Streams {
 }
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// The stream of a page that the host writes now.
+    #[inline]
+    pub(super) fn stream_of(&mut self, lpn: Lpn) -> u32 {
+        let Some(streams) = &mut self.streams else { return 0 };
+        let stream = streams.of(lpn);
+        self.count.stream_pages += u64::from(stream > 0);
+        stream
+    }
+
     /// Takes the next page for the data of `lpn` in the open block of its stream; it counts as valid from here on.
     pub(super) fn take_stream_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
-        let stream = self.streams.as_mut().map_or(0, |streams| streams.of(lpn));
+        let stream = self.stream_of(lpn);
         if stream == 0 {
             return self.take_host_page(cause, cx).ppn;
         }
-        self.count.stream_pages += 1;
         let plane = self.next_plane_with_room();
         if self.blocks.stream(plane, stream).is_full() {
             self.make_slc_room(plane, cause, cx);

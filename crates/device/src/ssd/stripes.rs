@@ -5,7 +5,7 @@
 //! - *Moves.* A page may move to another plane: it is read where it is, crosses both channels, and is programmed there. Pages that
 //!   move at once share an operation where they are at one height of one die, as pages of a request do.
 //! - *Erases.* All blocks of a unit are erased together, when nothing is left to wait for in any of them: the planes of a die in one
-//!   operation, with the arbiter `queued` one after another.
+//!   operation, with the die scheduler `queued` one after another.
 //! - *Opening.* A unit that is opened waits until every erase of its group that was begun before is complete. Its dies would not wait for
 //!   each other: a power cut could find the last erased unit used up, and the unit that was to replace it still full.
 //!
@@ -179,12 +179,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if !self.moves_within || self.queue.holds_back() {
             return self.copy_otherwise(carried, usage, cx);
         }
-        self.copy_within(carried, usage, cx)
-    }
-
-    /// The same within the plane, when nothing stands before it.
-    #[inline(always)]
-    fn copy_within(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
         let Carried { from, to, content, .. } = carried;
         let moved = self.lanes.move_page(self.blocks.layout().plane(to), cx.now);
         self.copied((from, to), content, moved, usage, cx)
@@ -209,26 +203,34 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         end
     }
 
-    /// The same between planes, out of SLC mode, or behind operations that wait.
+    /// The same between planes, out of SLC mode, or behind operations that wait. A page that stays in its plane and its mode moves in
+    /// one operation, where its die does that by itself; one of a unit of several blocks shares operations where it cannot.
     #[inline(never)]
-    fn copy_otherwise(&mut self, carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
-        let Carried { from, to, content, .. } = carried;
+    fn copy_otherwise(&mut self, mut carried: Carried, usage: &mut Usage, cx: &mut Cx<'_>) -> Instant {
+        let Carried { from, to, content, after, .. } = carried;
         let (is_wide, is_fold) = (self.stripes.is_wide(), self.is_slc(from));
         let units = &self.stripes.units;
-        let waits = self.queue.read_waits(units.place(from)) || self.queue.program_waits(units.place(to));
-        let is_one = match self.queue.has_lines() {
-            true => self.lanes.timing().copyback,
-            false => !is_wide && !is_fold,
+        let (a, b) = (units.place(from), units.place(to));
+        let plane = units.chips().plane(b);
+        let may_be_one = match self.lanes.timing().copyback {
+            true => units.chips().plane(a) == plane,
+            false => !self.queue.has_lines() && !is_wide,
         };
-        match (is_one, waits) {
-            (true, false) => self.copy_within(carried, usage, cx),
-            (true, true) => self.move_later(carried, cx),
-            (false, false) if is_fold => {
+        let mut waits = self.queue.read_waits(a) || self.queue.program_waits(b);
+        if !may_be_one || is_fold {
+            if is_fold && !is_wide && !waits {
                 let moved = self.fold_page(from, to, cx.now);
-                self.copied((from, to), content, moved, usage, cx)
+                return self.copied((from, to), content, moved, usage, cx);
             }
-            _ => self.carry(carried, [Job::MoveRead, Job::MoveProgram], usage, cx),
+            return self.carry(carried, [Job::MoveRead, Job::MoveProgram], usage, cx);
         }
+        carried.after = After { at: self.stripes.may_begin(to, content, after.at), ..after };
+        waits |= is_wide && !self.comes_in_time(carried.after, to, cx.now);
+        if waits {
+            return self.move_later(carried, cx);
+        }
+        let moved = self.lanes.move_page(plane, carried.after.at);
+        self.copied((from, to), content, moved, usage, cx)
     }
 
     fn order_of(&self, carried: &Carried, after: After, cx: &Cx<'_>) -> Order {
@@ -273,6 +275,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let time = self.sense_in_mode(from, after.at, &mut reading);
             if reads.is_gc() {
                 self.lanes.was_gc(self.stripes.plane_and_page(from).0, reading.die);
+                self.note_folded_read(from, reading.die);
             }
             usage.die += reading.die;
             usage.bus += reading.bus;
@@ -288,6 +291,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let (PageTime { start, end, .. }, die) = self.lanes.program(plane, ready.at, self.serial, page);
             if programs.is_gc() {
                 self.lanes.was_gc(plane, die);
+                self.note_folded(from, die);
             }
             let bus = self.lanes.timing().transfer;
             return self.copied((from, to), content, (start, end, die, bus), usage, cx);

@@ -1,4 +1,4 @@
-//! Operations that run and may be suspended, with the arbiter `queued`; see [`crate::nand::queued`] for the rules.
+//! Operations that run and may be suspended, with the die scheduler `queued`; see [`crate::nand::queued`] for the rules.
 
 use super::Ssd;
 use super::host::Usage;
@@ -20,7 +20,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 let running = self.queue.end(die).expect("it was there");
                 let is_told = self.planted.suspended_is_told && running.suspensions > 0;
                 if !is_told {
-                    self.queue.served(running.node, &running.time);
+                    self.ran(running.node, &running.time);
                 }
                 return true;
             }
@@ -40,6 +40,19 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             cx.wake_at(TimerKey(1 + die), at);
         }
         false
+    }
+
+    /// Lets what runs on a die come to its end now that nothing more passes it.
+    pub(super) fn end_what_runs(&mut self, die: u32, cx: &mut Cx<'_>) {
+        let Some(&mut Running { left, .. }) = self.queue.running(die) else { return };
+        if let Some(left) = left {
+            self.resume(die, left, cx);
+        }
+        let running = self.queue.end(die).expect("it was there");
+        let is_told = self.planted.suspended_is_told && running.suspensions > 0;
+        if !is_told {
+            self.ran(running.node, &running.time);
+        }
     }
 
     /// Suspends what runs on a die if that is worth it and allowed; returns when the die can read.

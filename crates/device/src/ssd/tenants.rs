@@ -248,8 +248,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.tenants.as_deref().is_none_or(|tenants| tenants.table.are_live(first, end))
     }
 
-    /// Takes the next page for the data of `lpn`; it counts as valid from here on.
-    pub(super) fn take_tenant_page(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) -> Ppn {
+    /// Takes the next page for the data of `lpn`, of a stream of its tenant's; it counts as valid from here on.
+    pub(super) fn take_tenant_page(
+        &mut self,
+        lpn: Lpn,
+        stream: u32,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> Ppn {
         let is_mixed = self.seq % 128 == 127;
         let tenants = self.tenants.as_deref_mut().expect("only asked for on a drive with tenants");
         let mut tenant = tenants.of(lpn);
@@ -263,6 +269,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if self.idle.is_some() {
             self.watch_idleness(cx);
         }
+        self.tenants_mut().turns[tenant].aim(lpn.0);
         for _ in 0..2 * self.blocks.planes.len() {
             let tenants = self.tenants_mut();
             let group = tenants.turns[tenant].take();
@@ -270,12 +277,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             if !self.blocks.planes[pool as usize].has_room() {
                 continue;
             }
-            if self.blocks.planes[pool as usize].host.is_full() {
-                self.open_tenant_block(pool, cause, cx);
+            if self.blocks.open_of(pool, stream).is_full() {
+                self.open_tenant_block(pool, stream, cause, cx);
             }
-            let p = &mut self.blocks.planes[pool as usize];
-            p.valid += 1;
-            return p.host.take();
+            self.blocks.planes[pool as usize].valid += 1;
+            return self.blocks.open_of(pool, stream).take();
         }
         panic!("I-5: no unit of a tenant whose space was checked has room for another valid page");
     }
@@ -340,9 +346,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             if self.tenants_mut().of(lpn) >= self.tenants_mut().len() {
                 continue;
             }
+            let tenants = self.tenants_mut();
+            let tenant = tenants.of(lpn);
+            tenants.turns[tenant].aim(lpn.0);
             let pool = loop {
                 let tenants = self.tenants_mut();
-                let tenant = tenants.of(lpn);
                 let group = tenants.turns[tenant].take();
                 let pool = tenants.pool(group, tenant);
                 if self.blocks.planes[pool as usize].has_room() {

@@ -405,7 +405,7 @@ fn maps_agree(seeds: std::ops::Range<u64>) {
 /// Each planted fault is found within a few seeds.
 #[test]
 fn every_planted_fault_is_found() {
-    // These need the other arbiter, another controller, a write buffer, tenants or a cache in SLC mode; the verified
+    // These need the other die scheduler, another controller, a write buffer, tenants or a cache in SLC mode; the verified
     // simulation finds them.
     let elsewhere = [
         "ssd-queued",
@@ -497,8 +497,8 @@ fn geometry_that_cannot_work_is_refused_with_the_key() {
         ("profile = \"slc-2015\"\nblocks = 20\nchannels = 0", "channels"),
         ("profile = \"slc-2015\"", "capacity"),
         (
-            "profile = \"slc-2015\"\nblocks = 400\narbiter = { kind = \"queued\", reads_ahead = 65536 }",
-            "arbiter",
+            "profile = \"slc-2015\"\nblocks = 400\ndie_scheduler = { kind = \"queued\", reads_ahead = 65536 }",
+            "die_scheduler",
         ),
         ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 8", "checkpoint"),
         ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 0\nmapping = { kind = \"dftl\" }", "checkpoint"),

@@ -69,13 +69,7 @@ impl BlockTable {
         *free = u32::try_from(now).expect("I-7: only erased blocks are given away");
     }
 
-    /// Gives up what is left of the open block for the host's pages of a pool.
-    pub fn close_host(&mut self, pool: u32) {
-        let rest = std::mem::replace(&mut self.planes[pool as usize].host, Cursor::CLOSED);
-        self.waste(rest);
-    }
-
-    /// The same of the one for moved pages.
+    /// Gives up what is left of the open block for moved pages of a pool.
     pub fn close_moved(&mut self, pool: u32) {
         let rest = std::mem::replace(&mut self.planes[pool as usize].moved, Cursor::CLOSED);
         self.waste(rest);
@@ -158,6 +152,7 @@ impl BlockTable {
                 || [self.planes[pool as usize].host, self.planes[pool as usize].moved]
                     .iter()
                     .any(|open| open.block(&self.layout) == *block)
+                || self.is_of_stream(pool, *block)
         };
         let own = self.layout.plane_blocks(plane).filter(|&block| self.pool_of_block(block) == pool);
         own.filter(written).count() as u32
@@ -171,6 +166,7 @@ impl BlockTable {
         let own = |(&invalid, &owner): (&u16, &u32)| if owner == pool { invalid } else { 0 };
         out.clear();
         out.extend(self.invalid[blocks.clone()].iter().zip(&self.pool_of[blocks]).map(own));
+        self.open_streams(pool).for_each(|open| out[open.0 as usize - first] = 0);
     }
 
     /// Valid pages of each full block of a pool, `but` left out.
@@ -179,7 +175,9 @@ impl BlockTable {
         let open = [p.host.block(&self.layout), p.moved.block(&self.layout), but];
         let (pages, plane) = (self.layout.pages, self.layout.first_block(self.plane_of_pool(pool)).0);
         let is_full = move |block: &BlockId| {
-            self.owners[self.layout.first_page(*block).0 as usize] != 0 && !open.contains(block)
+            self.owners[self.layout.first_page(*block).0 as usize] != 0
+                && !open.contains(block)
+                && !self.is_of_stream(pool, *block)
         };
         let blocks = self.own_blocks(pool).map(move |block| BlockId(plane + block)).filter(is_full);
         blocks.map(move |block| pages - u32::from(self.invalid(block)))

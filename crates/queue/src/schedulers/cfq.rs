@@ -109,6 +109,14 @@ impl SchedulerOptions for CfqConfig {
         self.slices == Slices::Slo
     }
 
+    fn patience(&self) -> Span {
+        let default = match self.slices {
+            Slices::Classic => Span::from_ms(8),
+            Slices::Slo => Span::ZERO,
+        };
+        self.slice_idle.unwrap_or(default)
+    }
+
     fn build(&self, given: Given) -> Cfq {
         Cfq::new(*self, given.weights, given.order)
     }
@@ -135,13 +143,9 @@ impl Cfq {
     /// The scheduler for tenants of these weights, SYSTEM first.
     pub fn new(config: CfqConfig, weights: Weights, order: OrderConfig) -> Cfq {
         let tenants = weights.0.len();
-        let idle = match config.slices {
-            Slices::Classic => Span::from_ms(8),
-            Slices::Slo => Span::ZERO,
-        };
         Cfq {
             config,
-            idle: config.slice_idle.unwrap_or(idle),
+            idle: config.patience(),
             sum: weights.sum(),
             turns: Turns::new(tenants * 2),
             think: ThinkTimes::new(tenants),

@@ -52,6 +52,10 @@ impl SchedulerOptions for FiosConfig {
         (self.slice < Span::from_us(10)).then_some("`slice` is at least 10 us")
     }
 
+    fn patience(&self) -> Span {
+        self.patience
+    }
+
     fn build(&self, given: Given) -> Fios {
         Fios::new(*self, given.weights)
     }

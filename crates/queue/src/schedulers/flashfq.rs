@@ -54,6 +54,10 @@ impl SchedulerOptions for FlashFqConfig {
         true
     }
 
+    fn patience(&self) -> Span {
+        self.patience
+    }
+
     fn build(&self, given: Given) -> FlashFq {
         FlashFq::new(*self, given.weights, given.order)
     }

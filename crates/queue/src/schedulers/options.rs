@@ -6,7 +6,7 @@ use super::{
 };
 use crate::machine::{Parts, Queue};
 use crate::order::OrderConfig;
-use nandu_base::{Chosen, Declared, Family, Machine, Policy, ReadOptions};
+use nandu_base::{Chosen, Declared, Family, Machine, Policy, ReadOptions, Span};
 use std::fmt::Debug;
 
 /// Who goes next, by name and options.
@@ -80,6 +80,12 @@ pub trait SchedulerOptions: Declared + Clone {
         false
     }
 
+    /// How long it leaves a device idle at most, after anything happened there, for a request that it awaits. What it answers is held against
+    /// this where dies are watched (I-17).
+    fn patience(&self) -> Span {
+        Span::ZERO
+    }
+
     /// The same for a die of a drive, which has no addresses and does one operation at a time.
     ///
     /// # Errors
@@ -100,6 +106,8 @@ pub trait AnyScheduler: Debug + Send + Sync {
     fn takes_order(&self) -> bool;
     /// See [`SchedulerOptions::one_at_a_time`].
     fn one_at_a_time(&self) -> bool;
+    /// See [`SchedulerOptions::patience`].
+    fn patience(&self) -> Span;
     /// The machine `queue`.
     fn queue(&self, given: Given, parts: Parts<'_>) -> Box<dyn Machine>;
     /// The scheduler of a die.
@@ -118,6 +126,9 @@ impl<C: SchedulerOptions> AnyScheduler for C {
     }
     fn one_at_a_time(&self) -> bool {
         C::one_at_a_time(self)
+    }
+    fn patience(&self) -> Span {
+        C::patience(self)
     }
     fn queue(&self, given: Given, parts: Parts<'_>) -> Box<dyn Machine> {
         Queue::boxed(self.build(given), Parts { lanes: self.by_lane(), ..parts })

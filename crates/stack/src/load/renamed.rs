@@ -13,11 +13,18 @@ struct Renamed {
     meaning: &'static str,
 }
 
-const DEVICE: [Renamed; 1] = [Renamed {
-    old: "over_provisioning",
-    new: "spare_factor",
-    meaning: "the value stays: spare / raw; vendors' over-provisioning is spare / user",
-}];
+const DEVICE: [Renamed; 2] = [
+    Renamed {
+        old: "over_provisioning",
+        new: "spare_factor",
+        meaning: "the value stays: spare / raw; vendors' over-provisioning is spare / user",
+    },
+    Renamed {
+        old: "arbiter",
+        new: "die_scheduler",
+        meaning: "the value stays; an arbiter is what chooses among the submission queues of NVMe",
+    },
+];
 
 fn of_device(key: &str) -> Option<&'static Renamed> {
     DEVICE.iter().find(|renamed| renamed.old == key)
@@ -103,6 +110,19 @@ mod tests {
                 assert_eq!(lines, ["spare_factor = 0.5"]);
                 assert!(!file.without(path).unwrap().to_text().contains("spare_factor"));
             }
+        }
+    }
+
+    #[test]
+    fn what_is_inside_a_renamed_key_is_reached_by_either_name() {
+        let text = format!("{}arbiter = {{ kind = \"queued\" }}\n", text("spare_factor"));
+        for path in ["device.m.arbiter.reads_ahead", "device.m.die_scheduler.reads_ahead"] {
+            let file = StackFile::parse(&text, "s").unwrap().with_set(path, "3").unwrap();
+            let said = file.to_text();
+            assert!(
+                said.contains("die_scheduler") && said.contains("reads_ahead") && !said.contains("arbiter")
+            );
+            assert!(load(file).notes[0].starts_with("device.m.arbiter is now called `die_scheduler`"));
         }
     }
 

@@ -68,7 +68,7 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
             device += "slc_cache = { dynamic = 0.25, when_full = \"through\" }\n";
         }
         if of("scheduler") != "fifo" {
-            device += "arbiter = { kind = \"queued\", reads_ahead = 16 }\n";
+            device += "die_scheduler = { kind = \"queued\", reads_ahead = 16 }\n";
         }
         device
     };

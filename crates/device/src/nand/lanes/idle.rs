@@ -3,7 +3,8 @@
 //! The executor gives an operation its time when nothing stands before it any more, so a die whose timeline only grows never keeps
 //! a hole that something could have used. This watches it: a die that is promised to an operation before that operation may run has a
 //! hole, and an operation that comes to it before the hole has passed and begins behind it was kept waiting for nothing. That a die waits
-//! for its channel is no hole. RAM: 16 bytes for each die, where it is watched.
+//! for its channel is no hole. A scheduler inside a die may leave it idle for a reader that it awaits: until when is what it said before, and no longer
+//! than its options let it wait. RAM: 16 bytes for each die, where it is watched.
 
 use super::Lanes;
 use nandu_base::{Instant, Violation};

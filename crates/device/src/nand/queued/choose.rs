@@ -23,6 +23,8 @@ pub(super) struct Line {
     later: BinaryHeap<Reverse<(Instant, u64, u32, bool)>>,
     /// Reads that have overtaken since the last operation that is no read.
     overtaken: u32,
+    /// Reads that have overtaken since the counters were reset.
+    pub bypasses: u64,
 }
 
 impl Line {
@@ -53,6 +55,7 @@ impl Line {
     /// Takes that read.
     pub fn take_read(&mut self) -> Option<u32> {
         self.overtaken += 1;
+        self.bypasses += 1;
         self.reads.pop().map(|Reverse((_, node))| node)
     }
 
@@ -73,6 +76,7 @@ impl Line {
             Some(false) => self.reads.pop(),
             Some(true) if self.overtaken < reads_ahead => {
                 self.overtaken += 1;
+                self.bypasses += 1;
                 self.reads.pop()
             }
             _ => {

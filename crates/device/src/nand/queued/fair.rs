@@ -72,6 +72,11 @@ pub(crate) struct Fair {
     running: Option<(Entry, Instant)>,
     /// Until when the scheduler leaves the die idle.
     idle_until: Option<Instant>,
+    /// Until when it has said that it would, since the last operation began; of the one that begins now, up to it.
+    excused: Instant,
+    excused_now: Instant,
+    /// The longest that it said it would, from the time when it said so.
+    longest_idle: Span,
 }
 
 impl std::fmt::Debug for Fair {
@@ -84,7 +89,16 @@ impl Fair {
     /// A queue for `tenants` tenants, SYSTEM included.
     pub fn new(scheduler: Box<dyn Scheduler>, tenants: usize) -> Fair {
         let board = Board::new(scheduler.groups(tenants), tenants, scheduler.by_address());
-        Fair { scheduler, board, coming: BinaryHeap::new(), running: None, idle_until: None }
+        Fair {
+            scheduler,
+            board,
+            coming: BinaryHeap::new(),
+            running: None,
+            idle_until: None,
+            excused: Instant::ZERO,
+            excused_now: Instant::ZERO,
+            longest_idle: Span::ZERO,
+        }
     }
 
     /// Adds an operation.
@@ -147,14 +161,27 @@ impl Fair {
                 let is_contended = self.board.is_contended();
                 let entry = self.board.take(slot);
                 self.running = Some((entry, Instant(u64::MAX)));
+                self.excused_now = std::mem::replace(&mut self.excused, Instant::ZERO);
                 Some((entry.id.0, is_contended))
             }
             Next::Until(at) => {
                 self.idle_until = Some(at);
+                self.excused = self.excused.later(at);
+                self.longest_idle = self.longest_idle.longer(at.since(now));
                 None
             }
             Next::Nothing => unreachable!("a scheduler waits for an end only while something is on its way"),
         }
+    }
+
+    /// Until when the scheduler had said, before the operation that begins now, that the die would idle.
+    pub fn excused(&self) -> Instant {
+        self.excused_now
+    }
+
+    /// The longest that it said so for.
+    pub fn longest_idle(&self) -> Span {
+        self.longest_idle
     }
 
     /// When the next of them may begin.

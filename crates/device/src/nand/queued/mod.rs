@@ -1,8 +1,8 @@
-//! The arbiter `queued`: operations wait for their die, and the die chooses.
+//! The die scheduler `queued`: operations wait for their die, and the die chooses.
 //!
 //! A request decides at once what it does (which pages it takes, what is moved, which block is erased); when each
 //! operation runs is decided when its die is free. The die wakes once per operation and takes the next one: reads of the
-//! host first, at most `reads_ahead` of them before an older operation of another kind, and everything else in the
+//! host and of the map first, at most `reads_ahead` of them before an older operation of another kind, and everything else in the
 //! order of issue (see `choose`). An operation that runs takes its time from [`Lanes`](super::Lanes), as with `fcfs`.
 //!
 //! *What waits for what.* Each operation counts what must be done before it may begin, and each that runs tells those
@@ -11,7 +11,7 @@
 //! - a program: for the program of the page below it in its block, or the erase of the block; for the read that brings
 //!   its data (pages that move, pages of which a part is written); the first of a block also for all erases in its plane so
 //!   far (in its group of planes, where blocks are erased together), or a power cut could find the erased blocks used up and none to
-//!   move pages to;
+//!   move pages to; so does every program where the host's pages and moved ones share blocks, for those could fill the last block;
 //! - a read: for the program of its page;
 //! - an erase: for the one before in its plane and the last program of its block; for all reads of the block; for the newer versions of its pages; for the
 //!   records of all trims so far, and where a record itself was given up, for everything issued before;
@@ -102,13 +102,15 @@ pub(crate) struct Queued {
     /// When the executor is woken next.
     soon_armed: Option<Instant>,
     /// Nothing else comes in between: operations have their times as soon as they are issued.
-    pub is_alone: bool,
+    is_alone: bool,
     /// Planted: they always have, and keep their die meanwhile.
     pub prices_at_issue: bool,
     /// Erases that wait.
     erases: u32,
     /// What operations cost, where tenants have shares.
     costs: Option<Costs>,
+    /// How long a scheduler leaves a die idle at most.
+    patience: Span,
     /// What each tenant was given.
     tally: Tally,
     suspending: Option<Suspending>,
@@ -138,6 +140,8 @@ pub(crate) struct Queued {
     outstanding: u32,
     /// The same, and one more where all of them do, or where pages are not all alike.
     is_watchful: u32,
+    /// The host's pages and moved ones share blocks: every program waits for the erases of its plane, as the first of a block does.
+    pub follows_erases: bool,
     /// Fault to plant: an erase does not wait for reads of its block and goes ahead of everything.
     pub erase_before_reads: bool,
     /// Fault to plant: an erase does not wait for records.
@@ -146,6 +150,8 @@ pub(crate) struct Queued {
     pub erase_too_early: bool,
     /// Fault to plant: now and then what comes to a die that serves by share is lost.
     pub forgets: bool,
+    /// Fault to plant: now and then a die with lines is woken late.
+    pub wakes_late: bool,
 }
 
 impl Queued {
@@ -190,6 +196,7 @@ impl Queued {
             prices_at_issue: false,
             erases: 0,
             costs: None,
+            patience: Span::ZERO,
             tally: Tally::new(0),
             suspending: None,
             suspensions: suspend::Counts::default(),
@@ -206,10 +213,12 @@ impl Queued {
             number: 0,
             outstanding: 0,
             is_watchful: 0,
+            follows_erases: false,
             erase_before_reads: false,
             erase_before_record: false,
             erase_too_early: false,
             forgets: false,
+            wakes_late: false,
         }
     }
 
@@ -237,10 +246,31 @@ impl Queued {
         self.is_watchful += 1;
     }
 
-    /// Whether operations wait in lines.
+    /// Whether operations wait in lines: not while the drive stands still.
     #[inline]
     pub fn has_lines(&self) -> bool {
-        self.has_lines
+        self.has_lines && !self.is_alone
+    }
+
+    /// Whether nothing else comes in between, so that operations have their times as soon as they are issued.
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Nothing else comes in between from here on, or may again. What stood in lines has its time by then.
+    pub fn set_alone(&mut self, is_alone: bool) {
+        self.touched.clear();
+        self.is_alone = is_alone;
+    }
+
+    /// The die that begins its next operation first, free from these moments, and when it does.
+    pub fn first_die(&self, free_at: impl Fn(u32) -> Instant) -> Option<(Instant, u32)> {
+        let begins = |(at, die): (u32, &Die)| {
+            let earliest = die.fair.as_ref().map_or_else(|| die.line.earliest(), |fair| fair.earliest());
+            Some((earliest?.later(free_at(at)), at))
+        };
+        (0..).zip(&self.dies).filter_map(begins).min()
     }
 
     /// Whether the program of the page waits.
@@ -256,17 +286,17 @@ impl Queued {
 
     /// Whether a read of the page waits for its die's turn, or for the program of the page.
     pub fn read_waits(&self, ppn: Ppn) -> bool {
-        self.has_lines || self.writer_waits(ppn)
+        self.has_lines() || self.writer_waits(ppn)
     }
 
     /// Whether a program of the page waits for its die's turn, the program of the page below it or an erase.
     pub fn program_waits(&self, ppn: Ppn) -> bool {
         let waits = || {
-            let is_first = self.layout().page(ppn) == 0;
+            let is_first = self.layout().page(ppn) == 0 || self.follows_erases;
             let plane = self.layout().plane(ppn) as usize;
             self.tail[self.block(ppn) as usize] != NONE || is_first && self.youngest_erase(plane) != NONE
         };
-        self.has_lines || self.outstanding > 0 && waits()
+        self.has_lines() || self.outstanding > 0 && waits()
     }
 
     /// Whether the erase of a block waits for its die's turn or for what waits.
@@ -279,7 +309,7 @@ impl Queued {
                 || self.youngest_erase(plane) != NONE
                 || !self.records.is_empty()
         };
-        self.has_lines || self.outstanding > 0 && waits()
+        self.has_lines() || self.outstanding > 0 && waits()
     }
 
     /// When the operations that waited and that the erase of a block has to wait for were complete.
@@ -508,7 +538,7 @@ impl Queued {
         self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
         let plane = self.layout().plane(page.ppn) as usize;
-        let is_first = self.layout().page(page.ppn) == 0;
+        let is_first = self.layout().page(page.ppn) == 0 || self.follows_erases;
         let erase = if is_first { self.youngest_erase(plane) } else { NONE };
         // What a part is laid over must be there.
         let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
@@ -567,7 +597,7 @@ impl Queued {
             position += SLC_POSITION;
         }
         // What moves at once may share operations where units are wide; in lines, it never does.
-        let moves = matches!(job, Job::MoveRead | Job::MoveProgram) && !self.has_lines;
+        let moves = matches!(job, Job::MoveRead | Job::MoveProgram) && !self.has_lines();
         let joins = matches!(job, Job::Read | Job::Program) || moves;
         let after = order.after;
         let open = self.dies[die as usize].open;
@@ -640,7 +670,7 @@ impl Queued {
         let mut last = (NONE, 0);
         for block in blocks {
             let die = self.die_of(self.layout().first_page(block));
-            let at = if self.has_lines || last.0 == NONE || last.1 != die {
+            let at = if self.has_lines() || last.0 == NONE || last.1 != die {
                 let at = self.make(Job::Erase, die, order.now, order.cause);
                 let node = &mut self.nodes[at];
                 (node.block, node.slc, node.work) = (block.0, slc, order.work);
@@ -721,13 +751,13 @@ impl Queued {
                 self.nodes.remove(at);
             }
             _ => {
-                if !self.has_lines {
+                if !self.has_lines() {
                     self.soon.push(Reverse((ready, number, at)));
                     return;
                 }
                 let goes_first = job == Job::Erase && self.erase_before_reads;
                 let number = if goes_first { 0 } else { number };
-                let is_read = job == Job::Read || goes_first;
+                let is_read = matches!(job, Job::Read | Job::MapRead) || goes_first;
                 if let Some(costs) = self.costs {
                     let Node { slc, cause, .. } = self.nodes[at];
                     let cost = costs.of(job, slc);
@@ -765,11 +795,6 @@ impl Queued {
         self.is_alone || self.prices_at_issue
     }
 
-    /// Whether dies may stand still although something could run: their schedulers await readers, or a read is let pass.
-    pub fn idles_by_rule(&self) -> bool {
-        self.costs.is_some() || self.suspending.is_some()
-    }
-
     /// Whether other erases wait than the one that has its time now.
     pub fn more_erases_wait(&self) -> bool {
         self.erases > 1
@@ -797,7 +822,10 @@ impl Queued {
     pub fn arm(&mut self, die: u32, free_at: Instant) -> Option<Instant> {
         let die = &mut self.dies[die as usize];
         let earliest = die.fair.as_ref().map_or_else(|| die.line.earliest(), |fair| fair.earliest());
-        let at = earliest?.later(free_at);
+        let mut at = earliest?.later(free_at);
+        if self.wakes_late && self.number.is_multiple_of(64) {
+            at += Span::from_us(1);
+        }
         if die.armed.is_some_and(|armed| armed <= at) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use super::Queued;
 use super::fair::{Coming, Costs, Fair};
-use nandu_base::{Counter, Instant, TenantId, Violation};
+use nandu_base::{Counter, Instant, Span, TenantId, Violation};
 use nandu_queue::schedulers::Scheduler;
 use nandu_queue::tally::Tally;
 
@@ -10,14 +10,17 @@ use nandu_queue::tally::Tally;
 const STRIKE: u64 = 500;
 
 impl Queued {
-    /// Every die serves `tenants` tenants, SYSTEM included, by a scheduler of its own from now on.
+    /// Every die serves `tenants` tenants, SYSTEM included, by a scheduler of its own from now on, which leaves it idle for no longer
+    /// than `patience` after anything happened there.
     pub fn share_by(
         &mut self,
         costs: Costs,
+        patience: Span,
         tenants: usize,
         mut scheduler: impl FnMut() -> Box<dyn Scheduler>,
     ) {
         (self.costs, self.tally) = (Some(costs), Tally::new(tenants));
+        self.patience = patience;
         for die in &mut self.dies {
             die.fair = Some(Box::new(Fair::new(scheduler(), tenants)));
         }
@@ -49,8 +52,13 @@ impl Queued {
         }
     }
 
-    /// Figures of the schedulers of all dies together, and what tenants were given; an operation counts as a request.
+    /// Reads that went before an older operation, where a die has one line; figures of the schedulers of all dies together, and what
+    /// tenants were given: an operation counts as a request.
     pub fn share_counters(&self, out: &mut Vec<Counter>) {
+        if self.has_lines && self.costs.is_none() {
+            let value = self.dies.iter().map(|die| die.line.bypasses).sum();
+            out.push(Counter { name: "read_bypasses", value });
+        }
         let from = out.len();
         let mut own = Vec::new();
         for fair in self.dies.iter().filter_map(|die| die.fair.as_ref()) {
@@ -68,20 +76,32 @@ impl Queued {
     /// Counts anew.
     pub fn reset_share_counters(&mut self) {
         self.tally.reset();
+        self.dies.iter_mut().for_each(|die| die.line.bypasses = 0);
         for fair in self.dies.iter_mut().filter_map(|die| die.fair.as_mut()) {
             fair.scheduler().reset_counters();
         }
     }
 
-    /// What waits at dies that serve by share is counted.
+    /// Until when the scheduler of a die had said, before the operation that begins now, that it would idle.
+    pub fn excused(&self, die: u32) -> Instant {
+        self.dies[die as usize].fair.as_ref().map_or(Instant::ZERO, |fair| fair.excused())
+    }
+
+    /// What waits at dies that serve by share is counted, and none of them idles for longer than its scheduler may leave it so.
     pub fn check_shares(&self) -> Result<(), Violation> {
         let mut fair = self.dies.iter().filter_map(|die| die.fair.as_ref());
-        match fair.all(|fair| fair.is_sound()) {
-            true => Ok(()),
-            false => Err(Violation {
-                invariant: "conservation",
-                what: "operations on the board of a die and their counts differ".into(),
-            }),
+        if !fair.clone().all(|fair| fair.is_sound()) {
+            let what = "operations on the board of a die and their counts differ".into();
+            return Err(Violation { invariant: "conservation", what });
+        }
+        match fair.find(|fair| fair.longest_idle() > self.patience) {
+            None => Ok(()),
+            Some(fair) => {
+                let (idle, most) = (fair.longest_idle(), self.patience);
+                let what =
+                    format!("a die is left idle for {idle}, and its scheduler waits for at most {most}");
+                Err(Violation { invariant: "I-17", what })
+            }
         }
     }
 }

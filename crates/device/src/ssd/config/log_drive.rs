@@ -1,6 +1,6 @@
 //! From the options of an SSD to a drive with a log-block map.
 
-use super::{Arbiter, GcConfig, SsdConfig, WearConfig, check_order, timing_of};
+use super::{DieScheduler, GcConfig, SsdConfig, WearConfig, check_order, timing_of};
 use crate::log_ssd::{LogMap, Parts};
 use crate::nand::{Geometry, Lanes, Profile};
 use nandu_base::{BuildContext, BuildError, Machine};
@@ -16,9 +16,9 @@ impl SsdConfig {
         interleave: u32,
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
-        if self.arbiter != Arbiter::Fcfs {
-            let why = "`queued` serves drives with `mapping.kind = \"page\"` only; take `fcfs` for this map";
-            return Err(BuildError::at("arbiter", why));
+        if self.die_scheduler != DieScheduler::Fcfs {
+            let why = "a drive with a log-block map merges in the order of its writes: take `fcfs`";
+            return Err(BuildError::at("die_scheduler", why));
         }
         let merges = GcConfig { copyback: self.gc.copyback, ..GcConfig::default() };
         if self.gc != merges {

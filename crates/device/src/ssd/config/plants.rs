@@ -20,7 +20,7 @@ pub(super) const PLANTS: &[Plant] = &[
     Plant::new(
         "ssd.erase-before-reads",
         "failures",
-        "with the arbiter `queued`, a block is erased although reads of it wait",
+        "with the die scheduler `queued`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),
     Plant::new(
@@ -29,6 +29,8 @@ pub(super) const PLANTS: &[Plant] = &[
         "an operation that waits for another gets its place on its die when it is issued, and the die stands still for it",
     )
     .within("ssd-paged"),
+    Plant::new("ssd.die-woken-late", "I-17", "now and then a die is woken later than it is free")
+        .within("ssd-queued"),
     Plant::new("ssd.stale-map", "I-5", "now and then a moved page is not entered in the map"),
     Plant::new("ssd.lost-invalidation", "I-5", "now and then an overwrite is not counted"),
     Plant::new("ssd.program-twice", "I-6", "now and then a page is programmed again unerased"),

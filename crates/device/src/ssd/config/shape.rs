@@ -173,7 +173,7 @@ impl SsdConfig {
             return Err(BuildError::at("capacity", reason));
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
-        let slc = self.slc_fixed(layout, chip)?;
+        let slc = self.slc_fixed(layout, width, chip)?;
         let map = (self.map_blocks(layout, shape) + self.more_streams()).saturating_add(slc);
         if layout.blocks < map.saturating_add(gc_start + 5) {
             let reason = format!(

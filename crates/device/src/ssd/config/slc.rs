@@ -1,6 +1,6 @@
 //! The option `slc_cache`: blocks in SLC mode in front of the chip's own mode. See `crate::ssd::slc`.
 
-use super::{IsolationConfig, MapConfig, SsdConfig, Unit};
+use super::{IsolationConfig, SsdConfig};
 use crate::nand::lanes::Timing;
 use crate::nand::{Profile, SlcFigures};
 use crate::ssd::gc::Pace;
@@ -118,13 +118,8 @@ impl SsdConfig {
     pub(super) fn check_slc(&self) -> Result<(), BuildError> {
         let Some(cache) = &self.slc_cache else { return Ok(()) };
         cache.check()?;
-        if self.mapping != MapConfig::Page {
-            return refuse("a cache in SLC mode needs `mapping.kind = \"page\"`".into());
-        }
-        if self.unit != Unit::Plane {
-            return refuse(
-                "blocks of a unit would change their mode together: take `unit = \"plane\"`".into(),
-            );
+        if self.mapping.log_block().is_some() {
+            return refuse("a drive with a log-block map has blocks of one mode".into());
         }
         if self.isolation != IsolationConfig::None {
             return refuse(
@@ -133,9 +128,6 @@ impl SsdConfig {
         }
         if !self.gc.separate {
             return refuse("moved pages never go to SLC mode: `gc.separate` must be true".into());
-        }
-        if self.gc.copyback {
-            return refuse("a page that is folded crosses the channel: `gc.copyback` must be false".into());
         }
         Ok(())
     }
@@ -160,16 +152,16 @@ impl SsdConfig {
         Ok(Some((SlcRules { pages, endurance }, Timing { read, program, erase, ..*own })))
     }
 
-    /// Blocks of each plane that are the cache's whatever the drive holds.
-    pub(super) fn slc_fixed(&self, layout: &Layout, chip: &Profile) -> Result<u32, BuildError> {
+    /// Units of `width` blocks, of each group of planes, that are the cache's whatever the drive holds.
+    pub(super) fn slc_fixed(&self, layout: &Layout, width: u32, chip: &Profile) -> Result<u32, BuildError> {
         let Some(cache) = self.slc_cache.filter(|cache| cache.fixed > ByteLen::ZERO) else { return Ok(0) };
         let pages = chip.pages_per_block / chip.bits_per_cell().unwrap_or(1);
-        let row = u64::from(layout.planes) * u64::from(pages) * chip.page.0;
+        let row = u64::from(layout.planes) * u64::from(width) * u64::from(pages) * chip.page.0;
         match cache.fixed.0.checked_div(row) {
             None | Some(0) => {
                 let row = ByteLen(row);
                 refuse(format!(
-                    "static = {} is less than a block of every plane, which hold {row}",
+                    "static = {} is less than a unit of every group of planes, which hold {row}",
                     cache.fixed
                 ))
             }

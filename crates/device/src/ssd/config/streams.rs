@@ -1,6 +1,6 @@
 //! The option `streams`: which of the host's pages share blocks.
 
-use super::{IsolationConfig, MapConfig, SsdConfig};
+use super::{IsolationConfig, SsdConfig};
 use crate::ssd::streams::Streams;
 use nandu_base::BuildError;
 use nandu_ftl::placement::MultiHash;
@@ -66,15 +66,6 @@ impl SsdConfig {
         if self.streams == StreamsConfig::None {
             return Ok(());
         }
-        if self.mapping != MapConfig::Page {
-            return refuse("streams need `mapping.kind = \"page\"`");
-        }
-        if !self.gc.separate {
-            return refuse("streams keep pages apart: `gc.separate` must be true");
-        }
-        if self.isolation != IsolationConfig::None {
-            return refuse("with `isolation` each tenant has open blocks of its own already");
-        }
         match self.streams {
             StreamsConfig::HotCold { counters, .. }
                 if !counters.is_power_of_two() || !(16..=1 << 24).contains(&counters) =>
@@ -88,6 +79,9 @@ impl SsdConfig {
                 refuse("threshold is 1 to 15")
             }
             StreamsConfig::Tenant { open } if !(1..=16).contains(&open) => refuse("open is 1 to 16"),
+            StreamsConfig::Tenant { .. } if self.isolation != IsolationConfig::None => {
+                refuse("with `isolation` each tenant has open blocks of its own already: take `hot-cold`")
+            }
             StreamsConfig::Tenant { .. } if self.tenants.is_empty() => {
                 refuse("there are no `tenants` whose pages could be kept together")
             }

@@ -138,17 +138,9 @@ impl SsdConfig {
                  its units, erases and collection would be nobody's",
             );
         }
-        if !self.gc.separate {
-            return refuse("a tenant's moved pages need units of their own: `gc.separate` must be true");
-        }
         if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
             return refuse(
                 "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `tenant_slots`",
-            );
-        }
-        if self.allocation == super::Allocation::Static {
-            return refuse(
-                "a page's number would say its plane, whatever its tenant has there: take `allocation = \"dynamic\"`",
             );
         }
         self.check_slots()?;
@@ -167,6 +159,9 @@ impl SsdConfig {
             return Err(BuildError::at("tenant_trigger", why));
         }
         match self.isolation {
+            IsolationConfig::SharedSpace { .. } if !self.gc.separate => refuse(
+                "what is lent comes back for one collection only where moved pages have units of their own: `gc.separate` must be true",
+            ),
             IsolationConfig::SharedSpace { beta, .. } if beta.num == 0 || beta.num >= beta.den => {
                 refuse("beta is a share above 0 and below 1")
             }
@@ -210,12 +205,6 @@ impl SsdConfig {
             return refuse(
                 "tenants come and go with `vssd` and `shared-space`, where units go by space: with `ops` each deal would change what all \
                  others have, and channels and dies cannot be cut"
-                    .into(),
-            );
-        }
-        if self.arbiter != super::Arbiter::Fcfs {
-            return refuse(
-                "tenants come and go with the arbiter `fcfs` only: `queued` does not know when the record of a deal will be complete"
                     .into(),
             );
         }
@@ -264,12 +253,14 @@ impl SsdConfig {
             start: self.gc.paced_from(),
             trigger: self.tenant_trigger,
             gc_start: self.gc.start,
+            streams: self.more_streams(),
         };
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
         let journal =
             |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
         let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
         let turns = self.unit.turns(self.placement, geometry);
+        let turns = if self.allocation == super::Allocation::Static { turns.fixed() } else { turns };
         let mut tenancy = match self.isolation {
             IsolationConfig::Channel | IsolationConfig::Die => {
                 let owners = self.owners(&sizes, size.logical, geometry)?;

@@ -52,10 +52,6 @@ impl SsdConfig {
         if self.unit == Unit::Plane {
             return Ok(());
         }
-        if self.gc.copyback {
-            let why = "copyback = true moves pages within a plane: a unit of several planes cannot use it";
-            return Err(BuildError::at("gc", why));
-        }
         if self.checkpoint.is_some() {
             let why = "a checkpoint names pages by their place in a unit, which a power cut may change: take `unit = \"plane\"`";
             return Err(BuildError::at("checkpoint", why));

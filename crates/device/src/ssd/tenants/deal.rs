@@ -16,8 +16,8 @@
 //! *A write buffer* programs what it holds of the pages first, for they are not found in it any more.
 //!
 //! *Units go by space*, with `vssd` and `shared-space`; `ops` deals the spare ones out among those that are there, so that each deal would change
-//! what all others have, and channels and dies of one's own cannot be cut: there tenants stay as they are. Nor with the arbiter
-//! `queued`, which does not know when a record will be complete.
+//! what all others have, and channels and dies of one's own cannot be cut: there tenants stay as they are. With the die scheduler
+//! `queued` the lines of all dies are served to their ends before.
 //!
 //! Cost: a pass over the units of the tenant, and a pause of all dies of about two programs, more where units are cleared.
 
@@ -49,6 +49,8 @@ pub(in crate::ssd) struct Dealing {
     pub trigger: Option<Ratio>,
     /// Erased units that a drive without tenants keeps.
     pub gc_start: u32,
+    /// Open units for the host's pages beside the first one.
+    pub streams: u32,
 }
 
 impl Dealing {
@@ -59,7 +61,7 @@ impl Dealing {
 
     /// What a tenant with so many units has in each group.
     pub fn share_of_units(&self, units: u32) -> Share {
-        Share { blocks: units, reserved: self.start_of(units).max(self.gc_start) + 3 }
+        Share { blocks: units, reserved: self.start_of(units).max(self.gc_start) + 3 + self.streams }
     }
 
     /// What a tenant of so many pages has in each group.
@@ -276,7 +278,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let mut recorded = cx.now;
         if !self.tenants_mut().planted.forgets_table {
             let first = Lpn(table.parts()[home].first);
-            let ppn = self.take_tenant_page(first, TenantId::SYSTEM, cx);
+            let ppn = self.take_tenant_page(first, 0, TenantId::SYSTEM, cx);
             let extents = vec![Extent { first, count: 0, as_of: self.seq }];
             recorded = self.write_record(ppn, extents, Some(&table), cx, TenantId::SYSTEM);
             if let Some(slot) = before {

@@ -87,9 +87,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn clear_tail(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) -> bool {
         self.end_clearing(pool, cx);
         self.recall(pool, cx);
-        let [host, moved] = self.open_units(pool).map(|unit| self.holds_version(unit, pool, part));
-        if host {
-            self.blocks.close_host(pool);
+        let moved = self.blocks.planes[pool as usize].moved.block(self.blocks.layout());
+        let open = self.open_units(pool);
+        let holds = |unit: &BlockId| self.holds_version(*unit, pool, part);
+        let (hosts, moved) = (open.iter().any(|unit| *unit != moved && holds(unit)), holds(&moved));
+        if hosts {
+            self.blocks.waste_host(pool);
         }
         while self.blocks.planes[pool as usize].free == 0 && self.has_victim(pool) {
             self.clear_whole_block(pool, TenantId::SYSTEM, cx);
@@ -110,10 +113,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         true
     }
 
-    /// The units of a pool that are open for the host's pages and for those that move.
-    fn open_units(&self, pool: u32) -> [BlockId; 2] {
+    /// The units of a pool that are open for the host's pages, of any stream, and for those that move.
+    fn open_units(&self, pool: u32) -> Vec<BlockId> {
         let (p, layout) = (&self.blocks.planes[pool as usize], self.blocks.layout());
         [p.host.block(layout), p.moved.block(layout)]
+            .into_iter()
+            .chain(self.blocks.open_streams(pool))
+            .collect()
     }
 
     /// Demands what a pool has lent, as far as it comes back.

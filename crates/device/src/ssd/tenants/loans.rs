@@ -13,19 +13,24 @@ use nandu_ftl::isolation::room;
 use nandu_ftl::mapping::Mapping;
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
-    /// Opens a unit for the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
-    pub(in crate::ssd) fn open_tenant_block(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    /// Opens a unit for a stream of the host's pages of a pool: what it has lent comes back, then it borrows, then it collects.
+    pub(in crate::ssd) fn open_tenant_block(
+        &mut self,
+        pool: u32,
+        stream: u32,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) {
         // Each turn gains a page at least, here or with who owes a unit.
         for _ in 0..self.blocks.layout().real_pages() {
             self.fill_up(pool, cx);
-            let p = &self.blocks.planes[pool as usize];
-            if !p.host.is_full() {
+            if !self.blocks.open_of(pool, stream).is_full() {
                 return;
             }
-            if p.free > self.host.urgent && self.may_open(pool) {
+            if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_open(pool) {
                 let cursor = self.blocks.open_free(pool, self.seq + 1).expect("there is an erased unit");
                 self.note_opened(cursor);
-                self.blocks.planes[pool as usize].host = cursor;
+                *self.blocks.open_of(pool, stream) = cursor;
                 self.look_ahead(pool);
                 return;
             }

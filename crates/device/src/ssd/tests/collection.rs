@@ -245,7 +245,6 @@ fn options_that_cannot_work_are_refused() {
         ("gc = { kind = \"d-choices\", choices = 0 }", "gc"),
         ("gc = { kind = \"windowed\", window = 0 }", "gc"),
         ("gc = { idle_after = \"0 ns\", background = 9 }", "gc"),
-        ("gc = { separate = false }\narbiter = { kind = \"queued\" }", "gc"),
         ("wear = { every = 0 }", "wear"),
         ("wear = { variation = 1 }", "wear"),
         ("wear = { factory_bad = 0.2 }", "wear"),

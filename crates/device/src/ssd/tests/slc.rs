@@ -180,11 +180,8 @@ fn a_cache_that_cannot_be_is_refused() {
         "slc_cache = { static = \"1 KiB\" }",
         "slc_cache = { endurance = 0 }",
         "slc_cache = {}\npages_per_block = 2",
-        "slc_cache = {}\nmapping = { kind = \"dftl\" }",
         "slc_cache = {}\nmapping = { kind = \"bast\" }",
-        "slc_cache = {}\nunit = \"superblock\"",
         "slc_cache = {}\ngc = { separate = false }",
-        "slc_cache = {}\ngc = { copyback = true }",
         "profile = \"slc-2019\"\nslc_cache = {}",
         "profile = \"slc-2019\"\nslc_cache = { read = \"20 us\", program = \"200 us\", erase = \"1 ms\", endurance = 9 }",
     ] {

@@ -58,8 +58,7 @@ fn streams_that_cannot_be_are_refused() {
         "streams = { kind = \"hot-cold\", counters = 100 }",
         "streams = { kind = \"hot-cold\", threshold = 16 }",
         "streams = { kind = \"tenant\" }",
-        "streams = { kind = \"hot-cold\" }\nmapping = { kind = \"dftl\" }",
-        "streams = { kind = \"hot-cold\" }\ngc = { separate = false }",
+        "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
     ] {
         let text = format!("profile = \"slc-2015\"\nblocks = 40\nspare_factor = 0.4\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();

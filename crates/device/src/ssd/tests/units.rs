@@ -109,7 +109,6 @@ fn blocks_of_a_unit_are_cleared_and_erased_together() {
 #[test]
 fn units_that_cannot_be_are_refused_with_the_key() {
     let cases = [
-        ("unit = \"superblock\"\ngc = { copyback = true }", "gc"),
         ("unit = \"die\"\ncheckpoint = 4\nmapping = { kind = \"dftl\" }", "checkpoint"),
         ("unit = \"superblock\"\nchips = 64\npages_per_block = 4096", "unit"),
         ("unit = \"die\"\nmapping = { kind = \"bast\" }", "unit"),

@@ -101,11 +101,18 @@ impl Draft<'_> {
         let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
         let unit = self.unit();
         let mut streams = self.rng.fork(14);
-        let may_stream = matches!(self.drive, Drive::Units | Drive::Any | Drive::Slc) && mapping.is_none();
-        let streams = (may_stream && streams.below(4) == 0).then(|| streams.between(1, 4));
+        let combines = self.drive == Drive::Combined;
+        let may_stream =
+            matches!(self.drive, Drive::Units | Drive::Any | Drive::Slc) && mapping.is_none() || combines;
+        let streams =
+            (may_stream && streams.below(4) < 1 + u64::from(combines)).then(|| streams.between(1, 4));
         blocks += u64::from(streams.is_some());
         let checkpoint = checkpoint.filter(|_| unit == "plane");
-        let slc = self.slc_cache(mapping.is_none() && unit == "plane", page * pages * all_planes, pages);
+        let slc = self.slc_cache(
+            mapping.is_none() && unit == "plane" || combines,
+            page * pages * all_planes,
+            pages,
+        );
         blocks += slc.as_ref().map_or(0, |slc| slc.blocks);
         if checkpoint.is_some() {
             blocks += checkpoint_blocks(logical, page, pages, all_planes);
@@ -127,14 +134,13 @@ impl Draft<'_> {
             self.put(key, value);
         }
         self.put_text("spare_factor", format!("{}/{raw}", raw - logical));
-        let paged = mapping.is_some();
         if let Some(mapping) = mapping {
             self.put("mapping", mapping);
         }
         if let Some(checkpoint) = checkpoint {
             self.put("checkpoint", checkpoint);
         }
-        let copyback = self.one_in(2) && unit == "plane" && slc.is_none();
+        let copyback = self.one_in(2) && (unit == "plane" && slc.is_none() || combines);
         if unit != "plane" {
             self.put_text("unit", unit);
         }
@@ -143,25 +149,26 @@ impl Draft<'_> {
         if let Some(slc) = &slc {
             self.put("slc_cache", &slc.options);
         }
-        if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false")) {
+        if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false") || combines) {
             let (counters, decay) = (64, 40 * threshold);
             let what = format!("counters = {counters}, decay = {decay}, threshold = {threshold}");
             self.put("streams", format!("{{ kind = \"hot-cold\", {what} }}"));
         }
         self.wear();
         // A generator of its own: what else a seed draws stays as it was.
-        let mut arbiter = self.rng.fork(5);
-        let queued = arbiter.below(2) == 0;
+        let mut chosen = self.rng.fork(5);
+        let queued = chosen.below(2) == 0;
         let is_buffered = matches!(self.drive, Drive::Buffered | Drive::Protected);
-        let is_open = matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc) || is_buffered;
+        let is_open =
+            matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc | Drive::Combined) || is_buffered;
         let defers = matches!(self.drive, Drive::Queued | Drive::Shared);
-        if defers || (is_open && !paged && queued) {
-            let reads_ahead = *arbiter.pick(&[0, 1, 3, 16, 1000]);
+        if defers || (is_open && queued) {
+            let reads_ahead = *chosen.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
-                Drive::Shared => format!(", scheduler = {{ {} }}", arbiter.pick(&OF_A_DIE)),
+                Drive::Shared => format!(", scheduler = {{ {} }}", chosen.pick(&OF_A_DIE)),
                 _ => self.suspension(),
             };
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
+            self.put("die_scheduler", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
         }
         self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
@@ -170,7 +177,8 @@ impl Draft<'_> {
         }
         self.put("placement", format!("{axes:?}"));
         let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Shared | Drive::Buffered)
-            || unit == "die";
+            || unit == "die"
+            || combines && unit == "plane";
         if may_aim && self.rng.fork(13).below(4) == 0 {
             self.put_text("allocation", "static");
         }
@@ -183,6 +191,7 @@ impl Draft<'_> {
         let is_wide = match self.drive {
             Drive::Units => true,
             Drive::Any => rng.below(4) == 0,
+            Drive::Combined => rng.below(3) == 0,
             _ => false,
         };
         match is_wide {
@@ -212,6 +221,9 @@ impl Draft<'_> {
             self.drive,
             Drive::Queued | Drive::Shared | Drive::Tenants | Drive::Lending | Drive::Slc
         );
+        // What is lent comes back for one collection only where moved pages have units of their own.
+        let lends = self.text.contains("shared-space");
+        let may_mix = may_mix || self.drive == Drive::Tenants && !lends && rng.fork(9).below(2) == 0;
         if rng.below(3) == 0 && may_mix {
             gc += ", separate = false";
         }
@@ -247,7 +259,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(12);
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
-            Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants => rng.below(3) == 0,
+            Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants | Drive::Combined => rng.below(3) == 0,
             _ => false,
         };
         if !is_drawn {
@@ -275,6 +287,7 @@ impl Draft<'_> {
         let is_drawn = match self.drive {
             Drive::Slc => true,
             Drive::Any => rng.below(4) == 0,
+            Drive::Combined => rng.below(2) == 0,
             _ => false,
         };
         if !is_drawn || !may_be {
@@ -311,7 +324,7 @@ impl Draft<'_> {
         }
         let wears_out = match self.drive {
             Drive::Worn => true,
-            Drive::Slc => rng.below(3) == 0,
+            Drive::Slc | Drive::Combined => rng.below(3) == 0,
             _ => false,
         };
         if wears_out {
@@ -369,10 +382,11 @@ impl Draft<'_> {
 
     /// A map on the flash, its cache far too small; [`None`] for the page map.
     pub(super) fn mapping(&mut self, page: u64) -> Option<String> {
-        if matches!(
-            self.drive,
-            Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Shared | Drive::Worn | Drive::Slc
-        ) {
+        if matches!(self.drive, Drive::AtOnce | Drive::Trimmed | Drive::Queued | Drive::Worn | Drive::Slc) {
+            return None;
+        }
+        // A generator of its own: what else a seed draws stays as it was.
+        if self.drive == Drive::Shared && self.rng.fork(31).below(2) == 0 {
             return None;
         }
         let batch = self.rng.between(1, 20);
@@ -382,6 +396,7 @@ impl Draft<'_> {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,
             Drive::Paged => self.rng.below(4),
+            Drive::Combined => self.rng.below(5),
             _ => self.rng.below(8),
         };
         match kind {

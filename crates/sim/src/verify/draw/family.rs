@@ -90,11 +90,11 @@ pub enum Caching {
 pub enum Drive {
     /// Nothing.
     Any,
-    /// Page map, arbiter `fcfs`.
+    /// Page map, die scheduler `fcfs`.
     AtOnce,
     /// The same, under a load of trims and flushes.
     Trimmed,
-    /// Page map, arbiter `queued`.
+    /// Page map, die scheduler `queued`.
     Queued,
     /// A map on the flash.
     Paged,
@@ -122,6 +122,8 @@ pub enum Drive {
     Protected,
     /// A page-mapped drive with a cache in SLC mode.
     Slc,
+    /// Everything with everything that goes with it.
+    Combined,
 }
 
 impl Family {
@@ -144,6 +146,7 @@ impl Family {
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),
         ("ssd-protected", Family::Ssd(Drive::Protected)),
         ("ssd-slc", Family::Ssd(Drive::Slc)),
+        ("ssd-combined", Family::Ssd(Drive::Combined)),
         ("slice", Family::Over("slice")),
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),

@@ -7,7 +7,6 @@ use std::fmt::Write;
 impl Draft<'_> {
     /// A drive that tenants share, each with hardly more units than it needs.
     pub(super) fn tenants_ssd(&mut self, mut rng: Rng) -> String {
-        // Collection must not mix what tenants write.
         let drive = std::mem::replace(&mut self.drive, Drive::Tenants);
         let (page, pages) = (512u64 << rng.below(3), 1u64 << rng.between(1, 3));
         let (channels, dies, planes) = (rng.between(1, 2), rng.between(1, 2), 1u64 << rng.below(2));
@@ -28,9 +27,12 @@ impl Draft<'_> {
         let more = if is_dealt { given / 2 } else { 0 };
         let logical = given + more + rng.below(2) * rng.below(given);
         let extents = (page - 8) / 16;
+        // Generators of their own, here and below: what else a seed draws stays as it was.
+        let has_streams = rng.fork(26).below(4) == 0;
         let units = |&size: &u64| {
             let records = 2 * (size / (2 * extents) + 2) + 16 * (tenants + 2 * u64::from(is_dealt));
-            let needed = start + 4 + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
+            let needed =
+                start + 4 + u64::from(has_streams) + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
             (logical * needed).div_ceil(size)
         };
         let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
@@ -78,7 +80,6 @@ impl Draft<'_> {
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));
-        // Generators of their own, here and below: what else a seed draws stays as it was.
         if rng.fork(21).below(4) == 0 {
             self.put_text("tenant_trigger", *rng.fork(22).pick(&["1/20", "1/8"]));
         }
@@ -88,12 +89,21 @@ impl Draft<'_> {
         let mut wear = format!("order = \"{order}\", spread = {spread}, every = {}", rng.between(1, 4));
         wear += &wear_of_tenants(rng.fork(23), is_dealt);
         self.put("wear", format!("{{ {wear} }}"));
-        if rng.below(2) == 0 && !is_dealt {
+        if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
             let reads_ahead = rng.below(20);
             let suspension = self.suspension();
-            self.put("arbiter", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"),
+            );
         }
         self.write_buffer(page);
+        if has_streams {
+            self.put("streams", "{ kind = \"hot-cold\", counters = 64, decay = 60, threshold = 2 }");
+        }
+        if unit != "superblock" && rng.fork(25).below(4) == 0 {
+            self.put_text("allocation", "static");
+        }
         self.drive = drive;
         name
     }

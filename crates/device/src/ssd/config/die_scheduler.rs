@@ -1,4 +1,4 @@
-//! The options of the arbiter.
+//! The option `die_scheduler`: which operation a die does next.
 
 use super::{SsdConfig, timing_of};
 use crate::nand::queued::{Costs, Queued, Suspending};
@@ -14,11 +14,11 @@ use serde::Deserialize;
 /// Which operation a die does next.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Arbiter {
+pub enum DieScheduler {
     /// First come, first served: an operation takes its die when nothing stands before it any more, behind what the die has.
     #[default]
     Fcfs,
-    /// Operations wait for their die; reads of the host go first.
+    /// Operations wait for their die; reads of the host and of the map go first.
     Queued {
         /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
         #[serde(default = "default_reads_ahead")]
@@ -56,10 +56,10 @@ impl SuspensionConfig {
     fn plan(&self) -> Result<Suspending, BuildError> {
         let SuspensionConfig { programs, erases, suspend, resume } = *self;
         if programs.max(erases) > 65_535 {
-            return Err(BuildError::at("arbiter", "an operation is suspended at most 65535 times"));
+            return Err(BuildError::at("die_scheduler", "an operation is suspended at most 65535 times"));
         }
         if suspend.longer(resume) > Span::from_secs(1) {
-            return Err(BuildError::at("arbiter", "`suspend` and `resume` take at most 1 s each"));
+            return Err(BuildError::at("die_scheduler", "`suspend` and `resume` take at most 1 s each"));
         }
         Ok(Suspending { programs, erases, suspend, resume })
     }
@@ -70,7 +70,7 @@ fn default_reads_ahead() -> u32 {
 }
 
 impl SsdConfig {
-    /// What the arbiter keeps of operations that wait.
+    /// What is kept of operations that wait.
     pub(super) fn queue(
         &self,
         units: &Units,
@@ -78,25 +78,24 @@ impl SsdConfig {
         profile: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<Queued, BuildError> {
-        match &self.arbiter {
-            Arbiter::Fcfs => {
+        match &self.die_scheduler {
+            DieScheduler::Fcfs => {
                 let plane_bits = geometry.planes.trailing_zeros();
-                Ok(Queued::without_lines(units.chips(), plane_bits, units.width()))
+                let mut queue = Queued::without_lines(units.chips(), plane_bits, units.width());
+                queue.follows_erases = !self.gc.separate;
+                Ok(queue)
             }
-            Arbiter::Queued { reads_ahead: 65_536.., .. } => {
-                Err(BuildError::at("arbiter", "reads_ahead is not within 0 to 65535"))
+            DieScheduler::Queued { reads_ahead: 65_536.., .. } => {
+                Err(BuildError::at("die_scheduler", "reads_ahead is not within 0 to 65535"))
             }
-            // The host's pages could fill the last free block before the erase that replaces it, and a cut come in between.
-            Arbiter::Queued { .. } if !self.gc.separate => {
-                Err(BuildError::at("gc", "separate = false is for the arbiter `fcfs` only"))
-            }
-            Arbiter::Queued { suspension: Some(_), scheduler: Some(_), .. } => {
+            DieScheduler::Queued { suspension: Some(_), scheduler: Some(_), .. } => {
                 let why = "`suspension` and `scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
-                Err(BuildError::at("arbiter", why))
+                Err(BuildError::at("die_scheduler", why))
             }
-            &Arbiter::Queued { reads_ahead, suspension, ref scheduler } => {
+            &DieScheduler::Queued { reads_ahead, suspension, ref scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 let mut queue = Queued::new(units.chips(), plane_bits, units.width(), reads_ahead);
+                queue.follows_erases = !self.gc.separate;
                 if let Some(suspension) = suspension {
                     queue.suspend_with(suspension.plan()?);
                 }
@@ -117,7 +116,7 @@ impl SsdConfig {
         profile: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<(), BuildError> {
-        let refuse = |flaw: &'static str| BuildError::at("arbiter", flaw);
+        let refuse = |flaw: &'static str| BuildError::at("die_scheduler", flaw);
         let scheduler = scheduler.options()?;
         scheduler.flaw().map_or(Ok(()), |flaw| Err(refuse(flaw)))?;
         let timing = timing_of(profile, self.gc.copyback);
@@ -128,15 +127,15 @@ impl SsdConfig {
         let given = Given { weights, order };
         scheduler.of_die(given.clone()).map_err(refuse)?;
         let of_die = || scheduler.of_die(given.clone()).expect("it is for dies");
-        queue.share_by(Costs::new(timing, slc), tenants, of_die);
+        queue.share_by(Costs::new(timing, slc), scheduler.patience(), tenants, of_die);
         Ok(())
     }
 
     /// Looks up the scheduler of its dies.
-    pub(super) fn settle_arbiter(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        match &mut self.arbiter {
-            Arbiter::Queued { scheduler: Some(scheduler), .. } => {
-                scheduler.settle("arbiter.scheduler.kind", registry)
+    pub(super) fn settle_die_scheduler(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        match &mut self.die_scheduler {
+            DieScheduler::Queued { scheduler: Some(scheduler), .. } => {
+                scheduler.settle("die_scheduler.scheduler.kind", registry)
             }
             _ => Ok(()),
         }
