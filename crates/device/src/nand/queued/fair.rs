@@ -72,9 +72,10 @@ pub(crate) struct Fair {
     running: Option<(Entry, Instant)>,
     /// Until when the scheduler leaves the die idle.
     idle_until: Option<Instant>,
-    /// Until when it has said that it would, since the last operation began; of the one that begins now, up to it.
+    /// Until when it has said that it would, since the last operation began.
+    said_until: Instant,
+    /// The same when the operation that runs began.
     excused: Instant,
-    excused_now: Instant,
     /// The longest that it said it would, from the time when it said so.
     longest_idle: Span,
 }
@@ -95,8 +96,8 @@ impl Fair {
             coming: BinaryHeap::new(),
             running: None,
             idle_until: None,
+            said_until: Instant::ZERO,
             excused: Instant::ZERO,
-            excused_now: Instant::ZERO,
             longest_idle: Span::ZERO,
         }
     }
@@ -161,12 +162,12 @@ impl Fair {
                 let is_contended = self.board.is_contended();
                 let entry = self.board.take(slot);
                 self.running = Some((entry, Instant(u64::MAX)));
-                self.excused_now = std::mem::replace(&mut self.excused, Instant::ZERO);
+                self.excused = std::mem::replace(&mut self.said_until, Instant::ZERO);
                 Some((entry.id.0, is_contended))
             }
             Next::Until(at) => {
                 self.idle_until = Some(at);
-                self.excused = self.excused.later(at);
+                self.said_until = self.said_until.later(at);
                 self.longest_idle = self.longest_idle.longer(at.since(now));
                 None
             }
@@ -176,7 +177,7 @@ impl Fair {
 
     /// Until when the scheduler had said, before the operation that begins now, that the die would idle.
     pub fn excused(&self) -> Instant {
-        self.excused_now
+        self.excused
     }
 
     /// The longest that it said so for.
