@@ -54,7 +54,7 @@ const NEVER_COMPARES: Plant =
         .within("mirror-that-rots");
 const DATA_BEFORE_MARK: Plant = Plant::new(
     "integrity.data-before-mark",
-    "failures",
+    "integrity",
     "data is written before it is durable that checksums of its region will be out of date",
 )
 .within("integrity");

@@ -200,6 +200,9 @@ impl Integrity {
 
     /// Moves everything on that can move.
     fn pump(&mut self, cx: &mut Cx<'_>) {
+        if self.run == Run::Closing {
+            self.clean_all();
+        }
         loop {
             self.take_granted(cx);
             if std::mem::take(&mut self.stir) {
@@ -250,14 +253,15 @@ impl Integrity {
         }
     }
 
+    /// Before the end every region is clean, unless a round fails.
+    fn clean_all(&mut self) {
+        if !self.is_lost() && self.round.is_idle() && !self.dirty.is_empty() && !self.round.failed {
+            self.begin_round(self.dirty.clone());
+        }
+    }
+
     fn pump_close(&mut self, cx: &mut Cx<'_>) {
         let gone = self.is_lost(); // the marks stay, and the next start takes the regions anew
-        if !gone && self.round.is_idle() && !self.dirty.is_empty() && !self.round.failed {
-            let all = self.dirty.clone();
-            self.begin_round(all, cx);
-            self.pump_round(cx);
-            self.write_marks(cx);
-        }
         let quiet =
             self.round.is_idle() && (self.dirty.is_empty() || self.round.failed) && self.marks.is_idle();
         if self.flying == 0 && (gone || quiet) {
@@ -402,7 +406,7 @@ impl Machine for Integrity {
         for slot in self.parts.iter().filter_map(Part::changes) {
             let page = &self.pages[slot];
             let piece = self.layout.piece_of(page.region);
-            if !page.dirty || !self.marks.is_durable(piece, page.mark) && !self.planted.data_before_mark {
+            if !page.dirty || !self.marks.is_durable(piece, page.mark) {
                 return broken(format!("region {} is written and its mark is not durable", page.region));
             }
         }

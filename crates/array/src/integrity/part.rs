@@ -167,7 +167,7 @@ impl Integrity {
                         slot
                     }
                     None => {
-                        self.make_room(cx);
+                        self.make_room();
                         return false;
                     }
                 },
@@ -212,7 +212,7 @@ impl Integrity {
     /// Marks a region, unless as many are marked as may be.
     fn mark(&mut self, slot: u32, cx: &mut Cx<'_>) -> bool {
         if self.dirty.len() >= self.dirty_most {
-            self.make_room(cx);
+            self.make_room();
             return false;
         }
         self.dirty.push(slot);

@@ -39,14 +39,14 @@ impl Round {
 
 impl Integrity {
     /// A write needs room: the half of the marked regions that was not written for longest.
-    pub(super) fn make_room(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn make_room(&mut self) {
         if !self.round.is_idle() || self.dirty.is_empty() {
             return;
         }
         let mut oldest = self.dirty.clone();
         oldest.sort_by_key(|&slot| (self.pages[slot].written, slot));
         oldest.truncate(oldest.len().div_ceil(2));
-        self.begin_round(oldest, cx);
+        self.begin_round(oldest);
     }
 
     /// Regions whose time has come.
@@ -62,11 +62,11 @@ impl Integrity {
         self.timer_is_set = true;
         cx.wake_at(CLEAN, next.later(soonest));
         if self.round.is_idle() && !old.is_empty() {
-            self.begin_round(old, cx);
+            self.begin_round(old);
         }
     }
 
-    pub(super) fn begin_round(&mut self, slots: Vec<u32>, _cx: &mut Cx<'_>) {
+    pub(super) fn begin_round(&mut self, slots: Vec<u32>) {
         for &slot in &slots {
             self.pages[slot].held = true;
         }

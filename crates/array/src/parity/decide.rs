@@ -149,9 +149,10 @@ impl Parity {
         let same = found.iter().flatten().filter(|other| other.head.generation == sb.head.generation);
         self.members.sb.floor = same.map(|other| other.floor).max().unwrap_or(sb.floor);
         // So does the list of lost sectors: it grows before a mark moves on, and shrinks after a flush.
-        let is_same = |other: Superblock| other.head.generation == sb.head.generation;
-        let same = (0..found.len()).filter(|&l| found[l].is_some_and(is_same));
-        if let Some(l) = same.max_by_key(|&l| found[l].map(|other| other.head.seq)) {
+        // Full members carry it. A leg that was just taken in may be the only one to say so.
+        let carries = |l: usize| found[l].filter(|own| own.upto[l] == own.data && fits(own, &sb));
+        let newest = (0..found.len()).filter_map(|l| Some((order(&carries(l)?), l))).max();
+        if let Some((_, l)) = newest {
             let list = &self.opening.lists[l][usize::from(self.legs[l].slot)];
             self.lost.restore(list, self.legs.len(), self.geometry.data);
         }

@@ -63,6 +63,7 @@ impl Machine for Parity {
             Tag::Flush => self.flush_part_done(answer, leg, index, cx),
             Tag::Checkpoint => self.checkpoint_flushed(answer.error, leg, cx),
             Tag::SbWrite => self.superblock_written(answer.error, leg, cx),
+            Tag::Settle => self.join_settled(answer.error, leg, cx),
             Tag::SbRead => self.superblock_read(id, leg, index, cx),
             Tag::Header | Tag::Replay | Tag::Redo => self.open_part_done(id, tag, leg, index, cx),
             Tag::Straggler => {}

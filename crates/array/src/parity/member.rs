@@ -50,6 +50,8 @@ struct Joining {
     left: u8,
     /// What its slots have shown.
     seen: Seen,
+    /// The number of the newer record, and its slot: the next one goes to the other.
+    newest: Option<(u64, u8)>,
 }
 
 /// What the slots of a leg that wants to join show; of two the greater counts.
@@ -190,7 +192,8 @@ impl Parity {
                 head,
                 shape: self.shape,
                 data: self.geometry.data,
-                lost: self.lost.encode(page),
+                // Only a full member carries the list: so the first record on a blank leg is one sector, and never torn.
+                lost: if upto[leg] == self.geometry.data { self.lost.encode(page) } else { 0 },
                 upto,
                 ..self.members.sb
             };
@@ -334,8 +337,21 @@ impl Parity {
         if cx.peek.limits(leg as u8).capacity != self.legs[leg].layout.leg {
             return;
         }
-        self.members.joining = Some(Joining { leg, left: 2, seen: Seen::Blank });
-        self.load_superblocks(leg, cx);
+        self.members.joining = Some(Joining { leg, left: 2, seen: Seen::Blank, newest: None });
+        self.send(leg, ReqId::NONE, Draft { cookie: Tag::Settle.cookie(leg, 0), ..FLUSH }, cx);
+    }
+
+    /// What a leg that waits to join has in its cache is durable: what its slots show now a cut shows too.
+    pub(super) fn join_settled(&mut self, error: Option<ErrorKind>, leg: usize, cx: &mut Cx<'_>) {
+        self.stir = true;
+        let Some(joining) = self.members.joining.as_mut().filter(|joining| joining.leg == leg) else {
+            return;
+        };
+        if error.is_none() {
+            return self.load_superblocks(leg, cx);
+        }
+        joining.left = 1;
+        self.join_seen(leg, 0, Seen::Refused, None, cx);
     }
 
     fn enough_are_back(&self, cx: &Cx<'_>) -> bool {
@@ -349,18 +365,29 @@ impl Parity {
     }
 
     /// A leg that waits to join has shown one slot. It may be stale or blank; one of another set is not touched.
-    pub(super) fn join_seen(&mut self, leg: usize, seen: Seen, epoch: u64, cx: &mut Cx<'_>) {
-        self.members.epoch = self.members.epoch.max(epoch);
+    pub(super) fn join_seen(
+        &mut self,
+        leg: usize,
+        slot: u8,
+        seen: Seen,
+        record: Option<member::Superblock>,
+        cx: &mut Cx<'_>,
+    ) {
         self.stir = true;
+        if let Some(record) = &record {
+            self.members.epoch = self.members.epoch.max(record.generation.epoch);
+        }
         let Some(joining) = &mut self.members.joining else { return };
         if joining.leg != leg {
             return;
         }
         joining.left -= 1;
         joining.seen = joining.seen.max(seen);
+        joining.newest = joining.newest.max(record.map(|record| (record.seq, slot)));
         if joining.left > 0 {
             return;
         }
+        let newest = joining.newest;
         let replaced = std::mem::take(&mut self.legs[leg].replaced) && !self.planted.replaced_believed;
         let fits = joining.seen == Seen::Blank || joining.seen == Seen::Ours && !replaced;
         self.members.joining = None;
@@ -368,6 +395,9 @@ impl Parity {
             self.count.legs_refused += 1;
             cx.event(DeviceEvent::Notice(Notice::Refused(leg as u8)));
         } else if self.run == Run::Running && !self.legs[leg].failed && !self.legs[leg].lost {
+            if let Some((_, slot)) = newest {
+                self.legs[leg].slot = slot;
+            }
             self.legs[leg].upto = 0;
             self.legs[leg].durable = 0;
             self.members.sb.since[leg] = self.members.epoch + 1;

@@ -92,6 +92,8 @@ enum Tag {
     Flush,
     /// The flush of a checkpoint or a start.
     Checkpoint,
+    /// The flush of a leg that comes, before its superblock is looked at.
+    Settle,
     /// A superblock is written.
     SbWrite,
     /// A superblock is read.
@@ -107,10 +109,11 @@ enum Tag {
 }
 
 impl Tag {
-    const ALL: [Tag; 9] = [
+    const ALL: [Tag; 10] = [
         Tag::Part,
         Tag::Flush,
         Tag::Checkpoint,
+        Tag::Settle,
         Tag::SbWrite,
         Tag::SbRead,
         Tag::Header,

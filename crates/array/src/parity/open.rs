@@ -234,7 +234,7 @@ impl Parity {
             Tag::Header => layout.slot(index),
             Tag::Replay => ByteOffset(layout.slot(part().slot).0 + PAGE),
             Tag::Redo => ByteOffset(part().entry.start),
-            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::SbWrite | Tag::Straggler => {
+            Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::Settle | Tag::SbWrite | Tag::Straggler => {
                 unreachable!("no such request is tried again by a start")
             }
         }
@@ -258,15 +258,13 @@ impl Parity {
         if self.opening.step != Step::Superblocks {
             let ours =
                 |sb: &Superblock| sb.head.set == self.members.sb.head.set && usize::from(sb.head.leg) == leg;
-            let (seen, epoch) = match found {
-                _ if error.is_some() => (Seen::Refused, 0),
-                Slot::Valid(sb) => {
-                    (if ours(&sb) { Seen::Ours } else { Seen::Refused }, sb.head.generation.epoch)
-                }
-                Slot::Foreign => (Seen::Unknown, 0),
-                Slot::Blank => (Seen::Blank, 0),
+            let (seen, sb) = match found {
+                _ if error.is_some() => (Seen::Refused, None),
+                Slot::Valid(sb) => (if ours(&sb) { Seen::Ours } else { Seen::Refused }, Some(sb.head)),
+                Slot::Foreign => (Seen::Unknown, None),
+                Slot::Blank => (Seen::Blank, None),
             };
-            return self.join_seen(leg, seen, epoch, cx);
+            return self.join_seen(leg, slot as u8, seen, sb, cx);
         }
         if let Some(error) = error
             && self.once_more(id, leg, error.kind, cx)

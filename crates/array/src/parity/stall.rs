@@ -38,7 +38,9 @@ impl Parity {
                 Tag::Flush => self.flush_part_done(answer, leg, index, cx),
                 Tag::Checkpoint => self.checkpoint_flushed(answer.error, leg, cx),
                 Tag::SbWrite => self.superblock_written(answer.error, leg, cx),
-                Tag::SbRead | Tag::Header | Tag::Replay | Tag::Redo | Tag::Straggler => continue,
+                Tag::Settle | Tag::SbRead | Tag::Header | Tag::Replay | Tag::Redo | Tag::Straggler => {
+                    continue;
+                }
             }
             cx.requests[id].cookie = Tag::Straggler.cookie(leg, 0);
         }

@@ -3,7 +3,7 @@
 use crate::world::{Setup, World};
 use nandu_array::parity::layout::Rotation;
 use nandu_array::parity::{Fresh, WriteHole};
-use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng};
+use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
 
 /// What may happen.
 #[derive(Clone, Copy)]
@@ -338,6 +338,23 @@ fn random_lives_end_well() {
 #[test]
 fn random_lives_with_an_operator_end_well() {
     all_end_well("with an operator", seeds(40), LOOKED_AFTER, |_| {});
+}
+
+#[test]
+fn random_lives_with_timeouts_end_well() {
+    all_end_well("with timeouts", seeds(30), ALL, |setup| *setup = with_timeout(setup.clone()));
+}
+
+/// Legs that hang for a while are given up and taken back.
+fn with_timeout(mut setup: Setup) -> Setup {
+    setup.config.request_timeout = Span::from_ms(1 + 2 * (setup.seed & 1));
+    setup
+}
+
+/// A cut tore the first record on a blank leg between the record and the list of lost sectors behind it, and the array refused to start.
+#[test]
+fn seed_45_the_first_record_of_a_leg_is_one_sector() {
+    all_end_well("with timeouts", 45..46, ALL, |setup| *setup = with_timeout(setup.clone()));
 }
 
 /// A write failed in part beside a read that had seen the old data, and the oracle took its first part for undone.

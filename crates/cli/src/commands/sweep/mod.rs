@@ -416,10 +416,12 @@ fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
     let unsteady = outcome.rows.iter().filter(|r| r.state == State::NotSteady).count();
     if unsteady > 0 {
         let points = plural(unsteady as u64, "point");
-        let count = if prepared.sweep.allow_unsteady { "" } else { " and do not count" };
+        let (count, hint) = match prepared.sweep.allow_unsteady {
+            true => ("", ""),
+            false => (" and do not count", "; --allow-unsteady lets them count"),
+        };
         talk.warning(format!(
-            "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts; \
-             --allow-unsteady lets them count"
+            "{points} not in steady state{count}: a longer load, --extend or --precondition aged come nearer to what lasts{hint}"
         ));
     }
     let saturated = outcome.rows.iter().filter(|r| !r.kept_up).count();
