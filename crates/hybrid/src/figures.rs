@@ -31,6 +31,7 @@ pub(crate) struct Counts {
     pub commits: u64,
     pub failures: u64,
     pub recoveries: u64,
+    pub headers_mended: u64,
 }
 
 impl Hybrid {
@@ -76,6 +77,7 @@ impl Hybrid {
         put("commits", c.commits);
         put("failures", c.failures);
         put("recoveries", c.recoveries);
+        put("headers_mended", c.headers_mended);
         put("dirty_frames", self.dram.dirty_frames());
         for (ring, [used, dirty]) in self
             .rings

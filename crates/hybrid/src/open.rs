@@ -291,7 +291,11 @@ impl Hybrid {
             }
             Step::TellFlush(k, telling) => self.go_to(Step::Erase(k + 1, telling), cx),
             Step::Scan(r, unit, at) => {
-                let header = if is_torn { None } else { Header::decode(bytes) };
+                let read = if is_torn { None } else { Header::read(bytes) };
+                let header = read.map(|(header, is_mended)| {
+                    self.count.headers_mended += u64::from(is_mended);
+                    header
+                });
                 let next = self.follow(r, unit, at, header);
                 self.go_to(next, cx);
             }

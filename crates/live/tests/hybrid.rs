@@ -342,12 +342,7 @@ fn a_flipped_bit_of_a_superblock_is_refused_or_does_no_harm() {
     {
         // All of its numbers, a bit of each byte in turn, and of the rest some.
         for byte in (0..112).step_by(5).chain([511, 4095]) {
-            for member in MEMBERS {
-                std::fs::copy(kept.join(member), now.join(member)).expect("a copy");
-            }
-            let mut bytes = std::fs::read(now.join(member)).expect("a member");
-            bytes[page as usize + byte] ^= 1 << (byte % 8);
-            std::fs::write(now.join(member), bytes).expect("a member");
+            flipped(kept, &now, member, page as usize * 8 + byte * 8 + byte % 8);
             match Served::try_start(options(&small(), &now)) {
                 Ok(server) => {
                     let mut client = server.connect("data");
@@ -371,4 +366,47 @@ fn a_flipped_bit_of_a_superblock_is_refused_or_does_no_harm() {
     }
     println!("{refused} refused, {right} right");
     assert!(right > 0);
+}
+
+/// The members as they are in `kept`, one bit of `member` flipped.
+fn flipped(kept: &Path, now: &Path, member: &str, bit: usize) {
+    for member in MEMBERS {
+        std::fs::copy(kept.join(member), now.join(member)).expect("a copy");
+    }
+    let mut bytes = std::fs::read(now.join(member)).expect("a member");
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    std::fs::write(now.join(member), bytes).expect("a member");
+}
+
+/// A flipped bit in any header of a ring, that of the newest group included, is put right: nothing that was flushed is lost.
+#[test]
+fn a_flipped_bit_of_a_group_header_is_put_right() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = &kept_after(&[5, 6], dir.path())[1];
+    let now = dir.path().join("now");
+    std::fs::create_dir_all(&now).expect("a directory");
+    let mut mended = 0;
+    let member = "slc.img";
+    let bytes = std::fs::read(kept.join(member)).expect("a member");
+    let headers = (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(b"NanduHY\x01"));
+    let group = |at: usize| u64::from_le_bytes(bytes[at + 24..at + 32].try_into().expect("eight"));
+    let mut headers: Vec<usize> = headers.collect();
+    headers.sort_by_key(|&at| std::cmp::Reverse(group(at)));
+    assert!(!headers.is_empty(), "{member} holds groups");
+    // The newest of the ring, and some before it: each a bit of the magic, of its numbers, of its entries and of its checksum.
+    for (n, &at) in headers.iter().take(4).enumerate() {
+        for bit in [3, 77 + n, 24 * 8, 40 * 8 + 1, 69 * 8 + 5, 75 * 8, 4095 * 8 + 7] {
+            flipped(kept, &now, member, at * 8 + bit);
+            let server = Served::start(options(&small(), &now));
+            mended += counter(&server.status(), "headers_mended");
+            let mut client = server.connect("data");
+            for block in 0..96 {
+                let found = client.read(block * BLOCK, BLOCK as u32)[0];
+                assert_eq!(found, 6, "{member}, group {}, bit {bit}", group(at));
+            }
+            client.disconnect();
+            server.stop();
+        }
+    }
+    assert!(mended > 20, "only {mended} headers were mended");
 }
