@@ -11,8 +11,8 @@ use nandu_sim::replay::{CAP_DEFAULT, Renew};
 use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
-use nandu_trace::fit::{self, Fit, FitError, FitReport};
-use nandu_trace::{Arrival, Trace};
+use nandu_trace::fit::{Fit, FitError, FitReport};
+use nandu_trace::{ContentHash, Requests};
 use std::sync::{Arc, Mutex};
 
 /// A run that is ready to go.
@@ -58,7 +58,7 @@ pub fn extended(options: &mut RunOptions, asked: Option<u32>) {
 
 /// Requests of a workload, all passes counted.
 pub fn requests_of(workload: &RunWorkload) -> u64 {
-    workload.trace.records.len() as u64 * u64::from(workload.passes)
+    workload.trace.len() * u64::from(workload.passes)
 }
 
 /// What all runs of a command share.
@@ -172,20 +172,20 @@ pub fn on_room(
         seed: common.seed,
         room: load.fit.is_none().then_some(room),
     };
-    let trace = source::read(&wanted, common.talk)?;
+    let (trace, hash) = source::requests(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
     let how = load.fit.unwrap_or_default();
-    let workload = fitted(trace, room, how, smallest, common.talk)?;
+    let workload = fitted((trace, hash), room, how, smallest, common.talk)?;
     let workload = RunWorkload { pace, ..workload };
     let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
     let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
-    let renew = renew(wanted, room, how, workload.trace.records.len(), Ok);
+    let renew = renew(wanted, room, how, workload.trace.len(), Ok);
     Ok(Made { workload, renew })
 }
 
 /// Requests of a turn above which no turn is kept for other runs.
-const KEPT: usize = 1 << 21;
+const KEPT: u64 = 1 << 21;
 
 /// Makes the requests of further turns of a generated load, each with a seed of its own; `None` for a file. What `cut` leaves of
 /// them counts; `requests` is how many the load itself has.
@@ -193,11 +193,11 @@ fn renew(
     wanted: Wanted,
     room: ByteLen,
     how: Fit,
-    requests: usize,
-    cut: impl Fn(Trace) -> Result<Trace, Failure> + Send + Sync + 'static,
+    requests: u64,
+    cut: impl Fn(Requests) -> Result<Requests, Failure> + Send + Sync + 'static,
 ) -> Option<Renew> {
     source::generator(&wanted.name)?;
-    let kept: Mutex<Vec<(u32, Arc<Trace>)>> = Mutex::default();
+    let kept: Mutex<Vec<(u32, Requests)>> = Mutex::default();
     Some(Arc::new(move |turn| {
         let known = || kept.lock().expect("no holder panics").iter().find(|k| k.0 == turn).cloned();
         if let Some((_, trace)) = known() {
@@ -205,13 +205,13 @@ fn renew(
         }
         let seed = wanted.seed.wrapping_add(u64::from(turn) << 32);
         let talk = Talk::new(true);
-        let trace = source::read(&Wanted { seed, ..wanted.clone() }, talk).and_then(&cut).ok()?;
-        let trace = fitted(trace, room, how, None, talk).ok()?.trace;
-        if trace.records.is_empty() {
+        let (trace, hash) = source::requests(&Wanted { seed, ..wanted.clone() }, talk).ok()?;
+        let trace = fitted((cut(trace).ok()?, hash), room, how, None, talk).ok()?.trace;
+        if trace.is_empty() {
             return None;
         }
         if requests <= KEPT {
-            kept.lock().expect("no holder panics").push((turn, Arc::clone(&trace)));
+            kept.lock().expect("no holder panics").push((turn, trace.clone()));
         }
         Some(trace)
     }))
@@ -220,8 +220,8 @@ fn renew(
 /// How often a trace is replayed that says so itself: until its runtime is over.
 fn own_passes(workload: &RunWorkload) -> u32 {
     match workload.pace {
-        Some(Pace::ClosedFor { .. }) if workload.trace.meta.asked.is_some_and(|asked| asked.again) => {
-            let most = REQUESTS / workload.trace.records.len().max(1) as u64;
+        Some(Pace::ClosedFor { .. }) if workload.trace.meta().asked.is_some_and(|asked| asked.again) => {
+            let most = REQUESTS / workload.trace.len().max(1);
             u32::try_from(most).unwrap_or(u32::MAX)
         }
         _ => 1,
@@ -235,7 +235,7 @@ const REQUESTS: u64 = 1 << 48;
 
 /// Whether the requests of `workload` can be numbered and its arrivals be told in 64 bits.
 fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
-    let (each, passes) = (workload.trace.records.len() as u64, u64::from(workload.passes));
+    let (each, passes) = (workload.trace.len(), u64::from(workload.passes));
     if passes > REQUESTS / each.max(1) {
         let most = count(REQUESTS / each.max(1));
         return Err(Failure::input(format!(
@@ -255,7 +255,7 @@ fn within_bounds(workload: &RunWorkload) -> Result<(), Failure> {
             let why =
                 format!("the last request would arrive after {} years, at most 100 can be told", years(last));
             let right = format!("the largest factor is --time-scale {scale}, or repeat the trace less often");
-            Err(Failure::input(format!("{}: {why}; {right}", workload.trace.meta.source)))
+            Err(Failure::input(format!("{}: {why}; {right}", workload.trace.meta().source)))
         }
         Pace::Rate { interval, .. } => {
             let last = u128::from(interval.0) * u128::from(each * passes);
@@ -286,30 +286,22 @@ fn options(opened: &Opened, made: Vec<Made>, warm_up: u64, common: Common) -> Ru
     }
 }
 
-/// Lays `trace` onto `room` bytes; `smallest` is the stack whose export that is, when there are several.
+/// Lays `trace`, which has this hash, onto `room` bytes; `smallest` is the stack whose export that is, when there are several.
 fn fitted(
-    trace: Trace,
+    (trace, hash): (Requests, ContentHash),
     room: ByteLen,
     how: Fit,
     smallest: Option<&str>,
     talk: Talk,
 ) -> Result<RunWorkload, Failure> {
-    let (hash, source) = (trace.content_hash().to_string(), trace.meta.source.clone());
-    let (trace, report) = fit::fit(trace, room, how).map_err(|e| misfit(&source, &e, smallest))?;
+    let (hash, source) = (hash.to_string(), trace.meta().source.clone());
+    let (trace, report) = trace.fit(room, how).map_err(|e| misfit(&source, &e, smallest))?;
     if report.clipped_requests > 0 {
         let n = crate::format::plural(report.clipped_requests, "request");
         talk.note(format!("{source}: {n} cut at the end of the device"));
     }
     let fit = in_words(&report);
-    Ok(RunWorkload {
-        export: 0,
-        trace: Arc::new(trace),
-        trace_hash: hash,
-        fit,
-        pace: None,
-        passes: 1,
-        warm_up: 0,
-    })
+    Ok(RunWorkload { export: 0, trace, trace_hash: hash, fit, pace: None, passes: 1, warm_up: 0 })
 }
 
 fn in_words(report: &FitReport) -> String {
@@ -341,7 +333,7 @@ fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
 }
 
 /// The pace that the options ask for; `None` is the trace's own.
-fn pace(load: &LoadArgs, trace: &Trace) -> Result<Option<Pace>, Failure> {
+fn pace(load: &LoadArgs, trace: &Requests) -> Result<Option<Pace>, Failure> {
     let cap = load.cap.unwrap_or(CAP_DEFAULT);
     if let Some(outstanding) = load.closed {
         return Ok(Some(Pace::Closed { outstanding }));
@@ -349,16 +341,16 @@ fn pace(load: &LoadArgs, trace: &Trace) -> Result<Option<Pace>, Failure> {
     if let Some(interval) = load.rate {
         return Ok(Some(Pace::Rate { interval, cap }));
     }
-    let timed = trace.meta.arrival == Arrival::Timestamps;
+    let timed = trace.is_timed();
     match (load.time_scale, load.cap) {
-        (None, None) => Ok(trace.meta.asked.map(|asked| match asked.runtime {
+        (None, None) => Ok(trace.meta().asked.map(|asked| match asked.runtime {
             _ if timed => Pace::Open { time_scale: Ratio::new(1, 1), cap: asked.outstanding },
             None => Pace::Closed { outstanding: asked.outstanding },
             Some(runtime) => Pace::ClosedFor { outstanding: asked.outstanding, runtime },
         })),
         _ if !timed => Err(Failure::input(format!(
             "{}: the trace has no arrival times, so --time-scale and --cap have nothing to act on; use --closed or --rate",
-            trace.meta.source
+            trace.meta().source
         ))),
         (scale, _) => Ok(Some(Pace::Open { time_scale: scale.unwrap_or(Ratio::new(1, 1)), cap })),
     }
@@ -481,13 +473,11 @@ fn own_workload(
         room: (how == Fit::Error).then_some(room),
         ..Wanted::default()
     };
-    let trace = source::read(&wanted, common.talk)?;
+    let (trace, hash) = source::requests(&wanted, common.talk)?;
     if let (None, Some(file)) = (&table.generator, &table.trace) {
-        let many = table.number_ios.filter(|&n| n > trace.records.len() as u64);
+        let many = table.number_ios.filter(|&n| n > trace.len());
         if let Some(n) = many {
-            common
-                .talk
-                .note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.records.len()));
+            common.talk.note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.len()));
         }
     }
     let load = LoadArgs {
@@ -502,18 +492,20 @@ fn own_workload(
         Some(runtime) if !matches!(whole, Some(Pace::Closed { .. })) => cut(trace, runtime, whole),
         _ => Ok(trace),
     };
+    let all = trace.len();
     let (trace, pace) = match (table.runtime, pace) {
         (Some(runtime), Some(Pace::Closed { outstanding })) => {
             (trace, Some(Pace::ClosedFor { outstanding, runtime }))
         }
         _ => (cut(trace)?, pace),
     };
-    if trace.records.is_empty() {
+    let hash = if trace.len() < all { trace.content_hash() } else { hash };
+    if trace.is_empty() {
         return Err(Failure::input("no request comes within its `runtime`"));
     }
-    let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.talk)? };
+    let workload = RunWorkload { pace, ..fitted((trace, hash), room, how, None, common.talk)? };
     within_bounds(&workload)?;
-    let renew = renew(wanted, room, how, workload.trace.records.len(), cut);
+    let renew = renew(wanted, room, how, workload.trace.len(), cut);
     Ok(Made { workload, renew })
 }
 
@@ -544,26 +536,19 @@ fn settings(table: &WorkloadTable) -> Vec<GenSetting> {
 }
 
 /// The requests that arrive within `runtime`.
-fn cut(mut trace: Trace, runtime: Span, pace: Option<Pace>) -> Result<Trace, Failure> {
+fn cut(trace: Requests, runtime: Span, pace: Option<Pace>) -> Result<Requests, Failure> {
     let scale = match pace {
         Some(Pace::Rate { interval, .. }) => {
-            trace.records.truncate((runtime.0 / interval.0.max(1)).saturating_add(1).min(1 << 40) as usize);
-            None
+            return Ok(trace.first((runtime.0 / interval.0.max(1)).saturating_add(1)));
         }
-        Some(Pace::Open { time_scale, .. }) => Some(time_scale),
-        None if trace.meta.arrival == Arrival::Timestamps => Some(Ratio::new(1, 1)),
+        Some(Pace::Open { time_scale, .. }) => time_scale,
+        None if trace.is_timed() => Ratio::new(1, 1),
         _ => {
             return Err(Failure::input(
                 "`runtime` needs arrival times; give `number_ios` with a closed loop",
             ));
         }
     };
-    if let Some(scale) = scale {
-        let keep = trace.records.partition_point(|r| scale.of(r.time().0) <= runtime.0);
-        trace.records.truncate(keep);
-    }
-    if let Some(service) = &mut trace.service {
-        service.truncate(trace.records.len());
-    }
-    Ok(trace)
+    let within = trace.iter().take_while(|r| scale.of(r.time().0) <= runtime.0).count();
+    Ok(trace.first(within as u64))
 }

@@ -9,11 +9,13 @@ use nandu_base::{ByteLen, Ratio};
 use nandu_trace::cache::Cache;
 use nandu_trace::fio_job::{self, FioJob};
 use nandu_trace::load::BadLines;
-use nandu_trace::synth::{SYNTHS, Synth};
-use nandu_trace::{Columns, LoadOptions, Record, Trace, formats, spool};
+use nandu_trace::requests::{HELD_MOST, Remade, Streamed};
+use nandu_trace::synth::{Generator, SYNTHS, Synth};
+use nandu_trace::{Columns, ContentHash, LoadOptions, Meta, Record, Requests, Trace, formats, spool};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// `--gen KEY=VALUE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -239,7 +241,52 @@ pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
     Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
 }
 
+/// Reads a file or makes the requests of a generator for a replay, with their hash: a long load is streamed.
+pub fn requests(wanted: &Wanted, talk: Talk) -> Result<(Requests, ContentHash), Failure> {
+    let Some(synth) = generator(&wanted.name) else {
+        let trace = read(wanted, talk)?;
+        let hash = trace.content_hash();
+        return Ok((trace.into(), hash));
+    };
+    let prepared = prepare(synth, wanted, talk)?;
+    if prepared.requests <= HELD_MOST {
+        let trace = collect(synth, prepared, talk)?;
+        let hash = trace.content_hash();
+        return Ok((trace.into(), hash));
+    }
+    let bar = talk.bar(prepared.requests, "requests looked at");
+    let mut seen = 0;
+    let (streamed, hash) = Streamed::survey(
+        Arc::new(Remade(prepared.generator)),
+        prepared.requests,
+        vec![synth.name.into()],
+        prepared.meta,
+        |n| {
+            if n - seen >= STRETCH {
+                bar.add(n - seen);
+                seen = n;
+            }
+        },
+    );
+    bar.clear();
+    Ok((Requests::Streamed(Arc::new(streamed)), hash))
+}
+
+/// A generator that is ready.
+struct Prepared {
+    generator: Generator,
+    meta: Meta,
+    /// It makes so many at most.
+    requests: u64,
+}
+
 fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
+    let prepared = prepare(synth, wanted, talk)?;
+    fits_memory(synth, prepared.requests)?;
+    collect(synth, prepared, talk)
+}
+
+fn prepare(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Prepared, Failure> {
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
@@ -264,8 +311,13 @@ fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace,
         meta.source = format!("{} ({}), seed {}", synth.name, settings.join(", "), wanted.seed);
     }
     let asked = params.get("requests").or(defaults.get("requests")).and_then(Value::as_u64);
-    let requests = asked.unwrap_or(u64::MAX).min(wanted.limit.unwrap_or(u64::MAX));
-    fits_memory(synth, requests)?;
+    let makes = generator.size_hint().1.map_or(u64::MAX, |n| n as u64);
+    let requests = asked.unwrap_or(u64::MAX).min(makes).min(wanted.limit.unwrap_or(u64::MAX));
+    Ok(Prepared { generator, meta, requests })
+}
+
+fn collect(synth: &Synth, prepared: Prepared, talk: Talk) -> Result<Trace, Failure> {
+    let Prepared { generator, meta, requests } = prepared;
     let bar = talk.bar(requests, "requests made");
     let limit = usize::try_from(requests).unwrap_or(usize::MAX);
     let records: Vec<Record> = generator

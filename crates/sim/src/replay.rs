@@ -21,7 +21,8 @@ use crate::steady::State;
 use arrivals::{Arrivals, NEVER};
 use nandu_base::{Flags, Instant, Op, Payload, PayloadPool, Ratio, Span, TenantId, Violation};
 use nandu_stack::Graph;
-use nandu_trace::{Arrival, Record, Trace};
+use nandu_trace::requests::{BLOCK, Reader};
+use nandu_trace::{Arrival, Record, Requests};
 use std::sync::Arc;
 use warming::Warming;
 
@@ -69,8 +70,8 @@ pub const CAP_DEFAULT: u32 = 65_536;
 /// One workload on one export.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its trace, fitted to the export.
-    pub trace: Arc<Trace>,
+    /// Its requests, fitted to the export.
+    pub trace: Requests,
     /// How often it is replayed.
     pub passes: u32,
     /// When requests arrive.
@@ -84,7 +85,7 @@ pub struct Source {
 }
 
 /// Makes the requests of a workload for a further turn, from 1; `None` has it take those it had.
-pub type Renew = Arc<dyn Fn(u32) -> Option<Arc<Trace>> + Send + Sync>;
+pub type Renew = Arc<dyn Fn(u32) -> Option<Requests> + Send + Sync>;
 
 /// How often a load begins again so that what counts was measured in steady state.
 ///
@@ -183,12 +184,20 @@ const LOOK_AHEAD: usize = 8;
 /// A source in progress.
 struct Player<'a> {
     source: &'a Source,
-    records: &'a [Record],
+    reader: Reader<'a>,
+    /// The requests that come next in the present pass, and some that came before.
+    coming: Vec<Record>,
+    /// Requests of the pass before the first of them.
+    past: u64,
+    /// The place in `coming` at which more are read, or the next pass begins.
+    turn: usize,
+    /// Requests of the pass that are not read yet.
+    unread: u64,
     /// Requests sent in, those of earlier turns included.
     issued: u64,
     /// Those of earlier turns.
     before: u64,
-    /// Index of the next record in the present pass.
+    /// Place of the next one in `coming`.
     next: usize,
     pass: u32,
     /// Time from the start of one pass to the start of the next, as recorded.
@@ -210,18 +219,22 @@ struct Player<'a> {
 
 impl<'a> Player<'a> {
     fn new(source: &'a Source, before: u64, start: Instant, foresight: usize) -> Player<'a> {
-        let n = source.trace.records.len() as u64;
+        let n = source.trace.len();
         let span = source.trace.span().0;
         // One mean interval lies between the last request of a pass and the first of the next.
         let period = if n > 1 { span + span / (n - 1) } else { span + 1 };
-        let gaps = source.trace.meta.arrival == Arrival::GapAfterCompletion;
+        let gaps = source.trace.meta().arrival == Arrival::GapAfterCompletion;
         let cap = match source.pace {
             Pace::Open { cap, .. } | Pace::Rate { cap, .. } => cap,
             Pace::Closed { outstanding } | Pace::ClosedFor { outstanding, .. } => outstanding,
         };
         let mut player = Player {
             source,
-            records: &source.trace.records,
+            reader: source.trace.reader(),
+            coming: Vec::with_capacity(2 * BLOCK + foresight.max(LOOK_AHEAD)),
+            past: 0,
+            turn: 0,
+            unread: n,
             issued: before,
             before,
             next: 0,
@@ -235,8 +248,23 @@ impl<'a> Player<'a> {
             gaps,
             foresight,
         };
-        player.planned = player.plan(player.records[0]);
+        player.read_on();
+        player.planned = player.plan(player.coming[0]);
         player
+    }
+
+    /// Reads the next block of the pass behind those that are still to come.
+    #[cold]
+    fn read_on(&mut self) {
+        self.coming.drain(..self.next);
+        self.past += self.next as u64;
+        self.next = 0;
+        let reach = self.foresight.max(LOOK_AHEAD);
+        let before = self.coming.len();
+        self.reader.fill(&mut self.coming, BLOCK + reach - before);
+        self.unread -= (self.coming.len() - before) as u64;
+        // Machines are told what comes: so much stays in sight until the end of the pass.
+        self.turn = if self.unread > 0 { self.coming.len() - reach } else { self.coming.len() };
     }
 
     /// Whether every request has been sent in.
@@ -316,7 +344,9 @@ impl<'a> Player<'a> {
     /// The recorded gap before the next request.
     fn gap(&self) -> Span {
         match self.next.checked_sub(1) {
-            Some(before) if self.gaps => self.source.trace.gap_after(before).unwrap_or(Span::ZERO),
+            Some(before) if self.gaps => {
+                self.source.trace.gap_after(self.past + before as u64).unwrap_or(Span::ZERO)
+            }
             _ => Span::ZERO,
         }
     }
@@ -324,21 +354,25 @@ impl<'a> Player<'a> {
     /// The record that is sent in now.
     #[inline(always)]
     fn take(&mut self) -> Record {
-        let record = self.records[self.next];
+        let record = self.coming[self.next];
         self.next += 1;
         self.issued += 1;
-        match self.records.get(self.next) {
-            Some(&next) => self.planned = self.plan(next),
-            None => self.begin_next_pass(),
+        if self.next >= self.turn {
+            self.turn();
         }
+        self.planned = self.plan(self.coming[self.next]);
         record
     }
 
     #[cold]
-    fn begin_next_pass(&mut self) {
-        self.next = 0;
-        self.pass += 1;
-        self.planned = self.plan(self.records[0]);
+    fn turn(&mut self) {
+        if self.unread == 0 {
+            self.pass += 1;
+            self.reader = self.source.trace.reader();
+            (self.next, self.past, self.unread) = (0, 0, self.source.trace.len());
+            self.coming.clear();
+        }
+        self.read_on();
     }
 }
 
@@ -384,7 +418,7 @@ pub struct Progress {
 
 /// Requests that `sources` hold, all passes counted.
 pub fn total_requests(sources: &[Source]) -> u64 {
-    sources.iter().map(|s| s.trace.records.len() as u64 * u64::from(s.passes)).sum()
+    sources.iter().map(|s| s.trace.len() * u64::from(s.passes)).sum()
 }
 
 /// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count, nor does the
@@ -439,13 +473,13 @@ fn turn<S: Host>(
     let start = engine.now();
     let open_loop = sources.iter().all(|s| !s.pace.is_closed());
     let mut outcome = Outcome { issued, open_loop, ..Outcome::default() };
-    let asks = |s: &Source| s.passes > 0 && !s.trace.records.is_empty();
+    let asks = |s: &Source| s.passes > 0 && !s.trace.is_empty();
     assert!(sources.iter().all(asks), "a workload has requests");
     let foresight = engine.graph.foresight() as usize;
     let pairs = sources.iter().zip(&*before);
     let mut players: Vec<Player<'_>> = pairs.map(|(s, &n)| Player::new(s, n, start, foresight)).collect();
     for player in &players {
-        let coming = player.records.iter().take(player.foresight);
+        let coming = player.coming.iter().take(player.foresight);
         coming.for_each(|r| engine.graph.foresee(player.source.node, r.op(), r.offset(), r.len()));
     }
     let mut arrivals = Arrivals::new(&mut players, engine.sink());
@@ -512,11 +546,11 @@ fn submit<S: Host>(
     arrival: Instant,
 ) {
     let node = player.source.node;
-    if let Some(ahead) = player.records.get(player.next + LOOK_AHEAD) {
+    if let Some(ahead) = player.coming.get(player.next + LOOK_AHEAD) {
         engine.graph.prepare(node, ahead.op(), ahead.offset(), ahead.len());
     }
     if player.foresight > 0
-        && let Some(coming) = player.records.get(player.next + player.foresight)
+        && let Some(coming) = player.coming.get(player.next + player.foresight)
     {
         engine.graph.foresee(node, coming.op(), coming.offset(), coming.len());
     }

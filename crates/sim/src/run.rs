@@ -7,16 +7,15 @@ use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, re
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
 use nandu_stack::{BuildOptions, Stack, StackError};
-use nandu_trace::{Arrival, Trace};
-use std::sync::Arc;
+use nandu_trace::{Arrival, Requests};
 
 /// A workload for one export of the stack.
 #[derive(Clone)]
 pub struct RunWorkload {
     /// Place of the export in [`Stack::exports`].
     pub export: usize,
-    /// The trace, fitted to the export.
-    pub trace: Arc<Trace>,
+    /// The requests, fitted to the export.
+    pub trace: Requests,
     /// SHA-256 of the trace before it was fitted.
     pub trace_hash: String,
     /// How it was fitted, in words.
@@ -73,7 +72,7 @@ pub enum RunError {
 impl RunWorkload {
     /// The pace this workload is replayed at.
     pub fn pace(&self) -> Pace {
-        let recorded = match self.trace.meta.arrival {
+        let recorded = match self.trace.meta().arrival {
             Arrival::Timestamps => Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT },
             Arrival::GapAfterCompletion | Arrival::OrderOnly => Pace::Closed { outstanding: 1 },
         };
@@ -103,7 +102,7 @@ impl RunWorkload {
     }
 
     fn provenance(&self, stack: &Stack) -> WorkloadProvenance {
-        let meta = &self.trace.meta;
+        let meta = self.trace.meta();
         WorkloadProvenance {
             export: stack.exports[self.export].name.clone(),
             source: meta.source.clone(),
@@ -175,7 +174,7 @@ pub fn run_with<H: Host>(
         .workloads
         .iter()
         .map(|w| Source {
-            trace: Arc::clone(&w.trace),
+            trace: w.trace.clone(),
             passes: w.passes,
             pace: w.pace(),
             warm_up: w.warm_up,

@@ -8,7 +8,6 @@ use nandu_stack::Stack;
 use nandu_trace::synth;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::Arc;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -51,7 +50,7 @@ fn calls_by_mark(stack: &str) -> Vec<u64> {
     let trace = synth::by_name("mixed-zipf").and_then(|s| s.trace(&params, 1)).expect("a trace");
     let workload = RunWorkload {
         export: 0,
-        trace: Arc::new(trace),
+        trace: trace.into(),
         trace_hash: String::new(),
         fit: String::new(),
         pace: Some(Pace::Closed { outstanding: 16 }),

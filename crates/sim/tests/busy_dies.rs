@@ -11,7 +11,6 @@ use nandu_sim::run::run;
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 const DIES: u64 = 8;
 
@@ -25,7 +24,7 @@ fn reads(mapping: &str, outstanding: u32) -> RunResult {
     let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, 1)).expect("a trace");
     let workload = RunWorkload {
         export: 0,
-        trace: Arc::new(trace),
+        trace: trace.into(),
         trace_hash: String::new(),
         fit: String::new(),
         pace: Some(Pace::Closed { outstanding }),

@@ -5,7 +5,6 @@ use nandu_sim::tap::{Look, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 /// Runs a stack, each export under 4 KiB reads or writes at random, 32 outstanding, for half a second.
 fn run(toml: &str, reads: &[f64]) -> RunResult {
@@ -17,7 +16,7 @@ fn run(toml: &str, reads: &[f64]) -> RunResult {
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
             export,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             pace: Some(Pace::ClosedFor { outstanding: 32, runtime: Span::from_ms(500) }),

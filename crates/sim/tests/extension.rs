@@ -27,14 +27,14 @@ fn requests(turn: u32) -> Arc<Trace> {
 fn options(most: u32, pace: Pace) -> RunOptions {
     let workload = RunWorkload {
         export: 0,
-        trace: requests(0),
+        trace: requests(0).into(),
         trace_hash: String::new(),
         fit: String::new(),
         pace: Some(pace),
         passes: 1,
         warm_up: 0,
     };
-    let renew: Renew = Arc::new(|turn| Some(requests(turn)));
+    let renew: Renew = Arc::new(|turn| Some(requests(turn).into()));
     RunOptions {
         workloads: vec![workload],
         seed: 1,

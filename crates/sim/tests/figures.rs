@@ -9,13 +9,12 @@ use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 fn workload(export: usize, params: Value, pace: Option<Pace>) -> RunWorkload {
     let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, 1 + export as u64)).expect("a trace");
     RunWorkload {
         export,
-        trace: Arc::new(trace),
+        trace: trace.into(),
         trace_hash: String::new(),
         fit: String::new(),
         pace,
@@ -214,13 +213,12 @@ fn saturation_is_seen_long_before_the_end() {
     let burst = |requests: u64| {
         let pace = Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT };
         let mut load = workload(0, small(requests), Some(pace));
-        let mut trace = (*load.trace).clone();
+        let trace = load.trace.held_mut();
         let last = trace.records.len() - 1;
         for (at, record) in (0..).zip(&mut trace.records) {
             let time = if at as usize == last { 10_000_000_000_000 } else { at * 1_000 };
             *record = record.at(time).expect("a time");
         }
-        load.trace = Arc::new(trace);
         run(&SLOW.replace("40 MB", "40 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
     // One at a time: the last of 300 waits for 30 s, and 64 more for up to 40 s; the load has 10,000 s.
@@ -235,13 +233,12 @@ fn a_burst_that_takes_a_twentieth_of_the_run_saturates_it() {
     let burst = |requests: u64| {
         let pace = Pace::Open { time_scale: Ratio::new(1, 1), cap: CAP_DEFAULT };
         let mut load = workload(0, small(requests + 500), Some(pace));
-        let mut trace = (*load.trace).clone();
+        let trace = load.trace.held_mut();
         for (at, record) in (0..).zip(&mut trace.records) {
             let time =
                 if at < requests { at * 1_000 } else { 50_000_000_000 + (at - requests) * 100_000_000 };
             *record = record.at(time).expect("a time");
         }
-        load.trace = Arc::new(trace);
         run(&SLOW.replace("40 MB", "400 KB"), &options(vec![load, workload(1, small(1), rate(1))]))
     };
     let (short, long) = (burst(300), burst(1000));

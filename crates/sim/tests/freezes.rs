@@ -135,7 +135,7 @@ fn run(mapping: &str, buffer: &str, percent: u64, per_second: u64) -> (Shape, Ru
     let workload = |name: &str, params: &serde_json::Value| {
         let trace = Arc::new(synth::by_name(name).unwrap().trace(params, 1).unwrap());
         let (trace_hash, fit) = (String::new(), String::new());
-        RunWorkload { export: 0, trace, trace_hash, fit, pace: None, passes: 1, warm_up: 0 }
+        RunWorkload { export: 0, trace: trace.into(), trace_hash, fit, pace: None, passes: 1, warm_up: 0 }
     };
     let options = RunOptions {
         workloads: vec![workload("small-files", &files), workload("uniform", &reads)],
@@ -261,7 +261,15 @@ fn fill(mapping: &str, spare: &str, percent: u64) -> Filled {
     let pace = Some(Pace::Closed { outstanding: 1 });
     let (trace_hash, fit) = (String::new(), String::new());
     let options = RunOptions {
-        workloads: vec![RunWorkload { export: 0, trace, trace_hash, fit, pace, passes: 1, warm_up: 0 }],
+        workloads: vec![RunWorkload {
+            export: 0,
+            trace: trace.into(),
+            trace_hash,
+            fit,
+            pace,
+            passes: 1,
+            warm_up: 0,
+        }],
         seed: 1,
         precondition: Precondition::Empty,
         warm_up: 100_000,

@@ -4,7 +4,6 @@ use nandu_base::Precondition;
 use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 const DRIVE: &str = "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
                      channels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
@@ -25,7 +24,7 @@ fn a_filled_terabyte_takes_200_mib() {
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, 1)).expect("a trace");
         let workload = RunWorkload {
             export: 0,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             pace: Some(Pace::Closed { outstanding: 16 }),

@@ -5,7 +5,6 @@ use nandu_sim::result::{LayerResult, LayerTenant};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 /// A reader of runs and a writer, parts of a queue over a cache that writes back and prefetches, over a mirror of two drives.
 const STACK: &str = "[export.a]\ndevice = \"as\"\ntenant = \"reader\"\n[export.b]\ndevice = \"bs\"\ntenant = \"writer\"\n\
@@ -27,7 +26,7 @@ fn result() -> RunResult {
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
             export,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             warm_up: 0,

@@ -5,7 +5,6 @@ use nandu_sim::tap::{Look, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunWorkload};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 const DRIVE: &str = "[export.data]\ndevice = \"a\"\n\n[device.a]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\n\
                      planes = 2\nblocks = 40\npages_per_block = 64\nspare_factor = 0.25\n";
@@ -18,7 +17,7 @@ fn samples_agree_with_the_result() {
         let trace = synth::by_name("mixed-zipf").and_then(|s| s.trace(&params, 1)).expect("a trace");
         let workload = RunWorkload {
             export: 0,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             warm_up: 0,
@@ -77,7 +76,7 @@ fn a_runtime_is_sampled_all_along() {
         let runtime = nandu_base::Span::from_ms(runtime);
         let workload = RunWorkload {
             export: 0,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             warm_up: 0,

@@ -6,7 +6,6 @@ use nandu_base::{Precondition, Span};
 use nandu_sim::{Pace, RunOptions, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 /// Reads and writes per second, and thousandths that the reader has: of all requests, and of what the queue chose while both waited.
 fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
@@ -20,7 +19,7 @@ fn shares(scheduler: &str) -> ([u64; 2], [u64; 2]) {
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
             export,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             warm_up: 0,

@@ -65,7 +65,7 @@ fn write(cache: &str) -> (Vec<Instant>, RunResult) {
     let pace = Some(Pace::Closed { outstanding: 8 });
     let workload = RunWorkload {
         export: 0,
-        trace,
+        trace: trace.into(),
         trace_hash: String::new(),
         fit: String::new(),
         pace,

@@ -4,7 +4,6 @@ use nandu_base::{Precondition, Span};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload, run};
 use nandu_stack::Stack;
 use nandu_trace::synth;
-use std::sync::Arc;
 
 /// A reader that asks for two pages at a time beside a writer that asks for 64.
 fn result(target: &str) -> RunResult {
@@ -24,7 +23,7 @@ fn result(target: &str) -> RunResult {
         let trace = synth::by_name("uniform").and_then(|s| s.trace(&params, export as u64)).expect("a trace");
         RunWorkload {
             export,
-            trace: Arc::new(trace),
+            trace: trace.into(),
             trace_hash: String::new(),
             fit: String::new(),
             warm_up: 0,

@@ -8,7 +8,6 @@ use nandu_sweep::metric::{Devices, figures};
 use nandu_sweep::survey::{Survey, stack, survey};
 use nandu_sweep::{Figure, Metric, Outcome, Shard, Sweep, SweepFile, search};
 use nandu_trace::{Trace, synth};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STACK: &str = r#"
@@ -51,7 +50,7 @@ fn options() -> RunOptions {
     let trace = Trace::from_records(generator.collect(), vec!["uniform".into()], meta).unwrap();
     let workload = RunWorkload {
         export: 0,
-        trace: Arc::new(trace),
+        trace: trace.into(),
         trace_hash: String::new(),
         fit: "error".into(),
         pace: Some(Pace::Closed { outstanding: 2 }),

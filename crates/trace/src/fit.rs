@@ -11,12 +11,13 @@
 //! so sequential runs stay sequential (runs that
 //! were apart may come to touch). The fitted trace has one address space; its streams remain as names.
 
-use crate::pages::{PAGE, PageSet, page_range};
+use crate::pages::{PAGE, PageIndex, PageSet};
 use crate::record::{Record, RecordError};
-use crate::trace::Trace;
+use crate::trace::{Stream, Trace};
 pub use nandu_base::Fit;
 use nandu_base::{ByteLen, SECTOR};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// What fitting did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -102,39 +103,13 @@ const CONCAT_ALIGN: u64 = 1 << 20;
 /// # Errors
 /// [`FitError`], naming the first request that does not fit and what to do.
 pub fn fit(mut trace: Trace, capacity: ByteLen, method: Fit) -> Result<(Trace, FitReport), FitError> {
-    if capacity.0 < PAGE {
-        return Err(FitError::NoCapacity { capacity_bytes: capacity.0 });
-    }
-    let mut report = FitReport {
-        method,
-        capacity_bytes: capacity.0,
-        span_before_bytes: trace.max_extent().0,
-        span_after_bytes: 0,
-        wrapped_requests: 0,
-        clipped_requests: 0,
-        clipped_bytes: 0,
-    };
-    match method {
-        Fit::Error => {
-            one_stream(&trace)?;
-            check_end(&trace, capacity, method, |r| r.offset().0)?;
-        }
-        Fit::Concat => {
-            let bases = bases(&trace);
-            check_end(&trace, capacity, method, |r| {
-                bases[usize::from(r.stream())].saturating_add(r.offset().0)
-            })?;
-            relocate(&mut trace, |r| {
-                (bases[usize::from(r.stream())].saturating_add(r.offset().0), r.len().0)
-            })?;
-        }
-        Fit::Compact => compact(&mut trace, capacity)?,
-        Fit::Wrap => wrap(&mut trace, capacity, &mut report)?,
-    }
+    let placing = placing(&trace.streams, || trace.records.iter().copied(), capacity, method)?;
+    let mut report = FitReport::new(method, capacity, trace.max_extent().0);
     for s in &mut trace.streams {
         s.max_extent_bytes = 0;
     }
-    for r in &trace.records {
+    for (index, r) in trace.records.iter_mut().enumerate() {
+        *r = placing.put(index as u64, *r, &mut report)?;
         let s = &mut trace.streams[usize::from(r.stream())];
         s.max_extent_bytes = s.max_extent_bytes.max(r.end().0);
     }
@@ -142,37 +117,158 @@ pub fn fit(mut trace: Trace, capacity: ByteLen, method: Fit) -> Result<(Trace, F
     Ok((trace, report))
 }
 
-fn one_stream(trace: &Trace) -> Result<(), FitError> {
-    let streams = trace.streams.iter().filter(|s| s.requests > 0).count();
-    let first = trace.records.first().map_or(0, |r| r.stream());
-    match trace.records.iter().position(|r| r.stream() != first) {
+impl FitReport {
+    /// Of records of which the last byte was before `span`, before any was put.
+    pub(crate) fn new(method: Fit, capacity: ByteLen, span: u64) -> FitReport {
+        FitReport {
+            method,
+            capacity_bytes: capacity.0,
+            span_before_bytes: span,
+            span_after_bytes: 0,
+            wrapped_requests: 0,
+            clipped_requests: 0,
+            clipped_bytes: 0,
+        }
+    }
+}
+
+/// One past the last byte that any stream touches.
+pub(crate) fn extent(streams: &[Stream]) -> u64 {
+    streams.iter().map(|s| s.max_extent_bytes).max().unwrap_or(0)
+}
+
+/// Where a method puts each request.
+#[derive(Clone, Debug)]
+pub(crate) enum Placing {
+    /// Where it is.
+    Same,
+    /// Streams in a row, each from its base.
+    InRow(Vec<u64>),
+    /// Touched pages densely.
+    Dense(Arc<PageIndex>),
+    /// In a row, then modulo `room`.
+    Wrapped { bases: Vec<u64>, room: u64 },
+}
+
+impl Placing {
+    /// First byte before the end of the room is minded, and afterwards, and the length.
+    fn of(&self, r: Record) -> (u64, u64, u64) {
+        let in_row = |bases: &[u64]| bases[usize::from(r.stream())].saturating_add(r.offset().0);
+        match self {
+            Placing::Same => (r.offset().0, r.offset().0, r.len().0),
+            Placing::InRow(bases) => (in_row(bases), in_row(bases), r.len().0),
+            Placing::Dense(touched) => {
+                let at = touched.rank(r) * PAGE + r.offset().0 % PAGE;
+                (at, at, r.len().0)
+            }
+            Placing::Wrapped { bases, room } => {
+                let linear = in_row(bases);
+                let offset = linear % room;
+                (linear, offset, r.len().0.min(room - offset))
+            }
+        }
+    }
+
+    /// Puts request `index` and counts what that changed.
+    pub(crate) fn put(&self, index: u64, r: Record, report: &mut FitReport) -> Result<Record, FitError> {
+        if r.is_empty() || matches!(self, Placing::Same) {
+            return Ok(r);
+        }
+        let (linear, offset, len) = self.of(r);
+        report.wrapped_requests += u64::from(offset != linear);
+        report.clipped_requests += u64::from(len < r.len().0);
+        report.clipped_bytes += r.len().0 - len;
+        let moved = r.moved(offset / SECTOR, len / SECTOR, r.stream());
+        moved.map_err(|why| FitError::Bounds { index, why })
+    }
+
+    /// Puts a request that was put before.
+    pub(crate) fn again(&self, r: Record) -> Record {
+        if r.is_empty() {
+            return r;
+        }
+        let (_, offset, len) = self.of(r);
+        r.moved(offset / SECTOR, len / SECTOR, r.stream()).expect("it was put before")
+    }
+}
+
+/// Where `method` puts requests of these streams on a device of `capacity`; `records` reads them from the first on, as often as is needed.
+pub(crate) fn placing<I: Iterator<Item = Record>>(
+    streams: &[Stream],
+    records: impl Fn() -> I,
+    capacity: ByteLen,
+    method: Fit,
+) -> Result<Placing, FitError> {
+    if capacity.0 < PAGE {
+        return Err(FitError::NoCapacity { capacity_bytes: capacity.0 });
+    }
+    let placing = match method {
+        Fit::Error => {
+            one_stream(streams, &records)?;
+            Placing::Same
+        }
+        Fit::Concat => Placing::InRow(bases(streams)),
+        Fit::Compact => {
+            let mut touched = PageSet::new();
+            records().for_each(|r| touched.add(r));
+            let touched = touched.index();
+            let fits = touched.len().saturating_mul(PAGE) <= capacity.0;
+            let placing = Placing::Dense(Arc::new(touched));
+            if fits {
+                return Ok(placing);
+            }
+            placing
+        }
+        // Whole pages, so that what is aligned stays aligned.
+        Fit::Wrap => {
+            return Ok(Placing::Wrapped { bases: bases(streams), room: capacity.0 - capacity.0 % PAGE });
+        }
+    };
+    if method == Fit::Error && extent(streams) <= capacity.0 {
+        return Ok(placing);
+    }
+    check_end(streams, &records, capacity, method, &placing)?;
+    Ok(placing)
+}
+
+fn one_stream<I: Iterator<Item = Record>>(
+    streams: &[Stream],
+    records: impl Fn() -> I,
+) -> Result<(), FitError> {
+    let used = streams.iter().filter(|s| s.requests > 0).count();
+    if used <= 1 {
+        return Ok(());
+    }
+    let first = records().next().map_or(0, |r| r.stream());
+    match (0u64..).zip(records()).find(|(_, r)| r.stream() != first) {
         None => Ok(()),
-        Some(index) => Err(FitError::SeveralStreams {
-            streams,
-            first: trace.streams[usize::from(first)].name.clone(),
-            second: trace.streams[usize::from(trace.records[index].stream())].name.clone(),
-            index: index as u64,
+        Some((index, other)) => Err(FitError::SeveralStreams {
+            streams: used,
+            first: streams[usize::from(first)].name.clone(),
+            second: streams[usize::from(other.stream())].name.clone(),
+            index,
         }),
     }
 }
 
-/// Refuses the first request that ends beyond the capacity once `place` has moved it.
-fn check_end(
-    trace: &Trace,
+/// Refuses the first request that ends beyond the capacity where it is put.
+fn check_end<I: Iterator<Item = Record>>(
+    streams: &[Stream],
+    records: impl Fn() -> I,
     capacity: ByteLen,
     method: Fit,
-    place: impl Fn(Record) -> u64,
+    placing: &Placing,
 ) -> Result<(), FitError> {
-    let end = |r: &Record| if r.is_empty() { 0 } else { place(*r).saturating_add(r.len().0) };
-    let Some(index) = trace.records.iter().position(|r| end(r) > capacity.0) else { return Ok(()) };
-    let r = trace.records[index];
+    let end = |r: &Record| if r.is_empty() { 0 } else { placing.of(*r).0.saturating_add(r.len().0) };
+    let beyond = (0u64..).zip(records()).find(|(_, r)| end(r) > capacity.0);
+    let Some((index, r)) = beyond else { return Ok(()) };
     Err(FitError::Beyond {
-        index: index as u64,
+        index,
         offset_bytes: r.offset().0,
         len_bytes: r.len().0,
-        stream: trace.streams[usize::from(r.stream())].name.clone(),
+        stream: streams[usize::from(r.stream())].name.clone(),
         capacity_bytes: capacity.0,
-        needed_bytes: trace.records.iter().map(end).max().unwrap_or(0),
+        needed_bytes: records().map(|r| end(&r)).max().unwrap_or(0),
         method: method.name(),
         remedy: match method {
             Fit::Compact => "Give a larger device, or fit it with `wrap`",
@@ -182,54 +278,14 @@ fn check_end(
 }
 
 /// Where each stream starts under `concat`, in bytes.
-fn bases(trace: &Trace) -> Vec<u64> {
+fn bases(streams: &[Stream]) -> Vec<u64> {
     let mut next = 0u64;
-    let base_of = |s: &crate::trace::Stream| {
+    let base_of = |s: &Stream| {
         let base = next;
         next = next.saturating_add(s.max_extent_bytes.next_multiple_of(CONCAT_ALIGN));
         base
     };
-    trace.streams.iter().map(base_of).collect()
-}
-
-/// Moves every request with an extent to the bytes that `place` gives.
-fn relocate(trace: &mut Trace, mut place: impl FnMut(Record) -> (u64, u64)) -> Result<(), FitError> {
-    for (index, r) in trace.records.iter_mut().enumerate() {
-        if r.is_empty() {
-            continue;
-        }
-        let (offset, len) = place(*r);
-        let moved = r.moved(offset / SECTOR, len / SECTOR, r.stream());
-        *r = moved.map_err(|why| FitError::Bounds { index: index as u64, why })?;
-    }
-    Ok(())
-}
-
-fn compact(trace: &mut Trace, capacity: ByteLen) -> Result<(), FitError> {
-    let mut touched = PageSet::new();
-    trace.records.iter().for_each(|&r| touched.add(r));
-    let touched = touched.index();
-    let place = |r: Record| touched.rank(r) * PAGE + r.offset().0 % PAGE;
-    if touched.len().saturating_mul(PAGE) > capacity.0 {
-        check_end(trace, capacity, Fit::Compact, place)?;
-    }
-    debug_assert!(trace.records.iter().all(|&r| page_range(r).0 <= page_range(r).1));
-    relocate(trace, |r| (place(r), r.len().0))
-}
-
-fn wrap(trace: &mut Trace, capacity: ByteLen, report: &mut FitReport) -> Result<(), FitError> {
-    // Whole pages, so that what is aligned stays aligned.
-    let room = capacity.0 - capacity.0 % PAGE;
-    let bases = bases(trace);
-    relocate(trace, |r| {
-        let linear = bases[usize::from(r.stream())].saturating_add(r.offset().0);
-        let offset = linear % room;
-        let len = r.len().0.min(room - offset);
-        report.wrapped_requests += u64::from(offset != linear);
-        report.clipped_requests += u64::from(len < r.len().0);
-        report.clipped_bytes += r.len().0 - len;
-        (offset, len)
-    })
+    streams.iter().map(base_of).collect()
 }
 
 #[cfg(test)]

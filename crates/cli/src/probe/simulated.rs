@@ -8,7 +8,6 @@ use nandu_base::{Op, Precondition, SECTOR};
 use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
 use nandu_sim::{Pace, RunOptions, RunResult, RunWorkload};
 use nandu_trace::{Arrival, Meta, Origin, Record, Trace};
-use std::sync::Arc;
 
 /// Latencies in the order in which reads end.
 #[derive(Default)]
@@ -67,7 +66,7 @@ fn reads(
     let workload = RunWorkload {
         export,
         trace_hash: trace.content_hash().to_string(),
-        trace: Arc::new(trace),
+        trace: trace.into(),
         fit: "error".into(),
         pace: Some(Pace::Closed { outstanding }),
         passes: 1,

@@ -13,7 +13,6 @@ use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{Ended, Look, Tap, run_tapped};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A run of one setup.
 pub struct Watched {
@@ -109,7 +108,7 @@ impl Lab {
         let all = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let mut plans = self.open_plans(setups, load, all)?;
         for workload in plans.iter_mut().flat_map(|p| &mut p.options.workloads) {
-            let trace = Arc::make_mut(&mut workload.trace);
+            let trace = workload.trace.held_mut();
             for (record, time) in trace.records.iter_mut().zip(times) {
                 *record = record.at(time.0).map_err(|e| Failure::input(e.to_string()))?;
             }

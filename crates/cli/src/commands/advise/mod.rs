@@ -32,7 +32,7 @@ use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PAGE, PageSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 /// Variants that `--exhaustive` takes on.
 const EXHAUSTIVE: usize = 512;
@@ -252,17 +252,10 @@ fn load(args: &AdviseArgs, name: &str, common: Common, room: ByteLen) -> Result<
         ..LoadArgs::default()
     };
     let Made { workload, renew } = on_room(name, &load, common, room, None)?;
-    let source = workload.trace.meta.source.clone();
+    let source = workload.trace.meta().source.clone();
     let part = |&one_in: &u64| {
         let whole = one_in == 1;
-        let mut trace = workload.trace.clone();
-        if !whole {
-            let keep = (workload.trace.records.len() as u64 / one_in).max(1) as usize;
-            let mut short = (*trace).clone();
-            short.records.truncate(keep);
-            short.service.iter_mut().for_each(|service| service.truncate(keep));
-            trace = Arc::new(short);
-        }
+        let trace = workload.trace.first((workload.trace.len() / one_in).max(1));
         let mut options = RunOptions {
             workloads: vec![RunWorkload { trace, ..workload.clone() }],
             seed: common.seed,

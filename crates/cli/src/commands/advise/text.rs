@@ -395,12 +395,12 @@ fn binds(advisor: &Advisor, best: &Row, path: &[(String, u64)], tight: Option<&B
 /// Requests in the busiest of a hundred equal stretches over the mean, in thousandths; 0 where the stack sets the pace.
 fn burstiness(options: &RunOptions) -> u64 {
     let trace = &options.workloads[0].trace;
-    let (n, span) = (trace.records.len() as u64, trace.span().0);
+    let (n, span) = (trace.len(), trace.span().0);
     if span == 0 || options.workloads[0].pace().is_closed() {
         return 0;
     }
     let mut stretches = [0u64; 100];
-    for record in &trace.records {
+    for record in trace.iter() {
         let place = u128::from(record.time().0) * 100 / (u128::from(span) + 1);
         stretches[(place as usize).min(99)] += 1;
     }
@@ -465,10 +465,7 @@ fn checks(advisor: &Advisor, variant: &Variant) -> Result<Vec<Check>, Failure> {
         let (options, _) = load.parts.last().expect("the whole is a part");
         let half = crate::plan::requests_of(&options.workloads[0]) / 2;
         let mut first = options.workloads[0].clone();
-        let mut trace = (*first.trace).clone();
-        trace.records.truncate(half.max(1) as usize);
-        trace.service.iter_mut().for_each(|service| service.truncate(half.max(1) as usize));
-        first.trace = std::sync::Arc::new(trace);
+        first.trace = first.trace.first(half.max(1));
         let plain = RunOptions { extension: Extension::NONE, ..options.clone() };
         let ways = [
             RunOptions { workloads: vec![first], ..plain.clone() },

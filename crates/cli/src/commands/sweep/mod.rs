@@ -28,7 +28,6 @@ use nandu_sweep::survey::{Survey, survey, with_settings};
 use nandu_sweep::{Journal, Outcome, Shard, Sweep, SweepFile, best, id, table};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The sweeps that come with Nandu: name and text.
@@ -293,11 +292,11 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
     let export = prepared.survey.seen[point].as_ref().map_or(0, |seen| seen.export);
     let mut took = Vec::new();
     for requests in SHORT {
-        let short = |w: &RunWorkload| {
-            let mut trace = (*w.trace).clone();
-            trace.records.truncate(requests);
-            trace.service = None;
-            RunWorkload { export, trace: Arc::new(trace), passes: 1, ..w.clone() }
+        let short = |w: &RunWorkload| RunWorkload {
+            export,
+            trace: w.trace.first(requests as u64),
+            passes: 1,
+            ..w.clone()
         };
         let workloads = prepared.options.workloads.iter().map(short).collect();
         let extension = Extension::NONE;
@@ -330,7 +329,7 @@ fn load_line(prepared: &Prepared) -> String {
         .workloads
         .iter()
         .map(|w| {
-            let meta = &w.trace.meta;
+            let meta = w.trace.meta();
             format!("{} ({}), {}, fit {}", meta.source, meta.origin.name(), w.pace_in_words(), w.fit)
         })
         .collect();
@@ -403,7 +402,7 @@ fn write(path: &Path, bytes: &[u8], talk: Talk) -> Result<(), Failure> {
 fn cautions(prepared: &Prepared, outcome: &Outcome, talk: Talk) {
     use nandu_sweep::Figure;
     for workload in &prepared.options.workloads {
-        let meta = &workload.trace.meta;
+        let meta = workload.trace.meta();
         if meta.origin.name() == "stand-in" {
             talk.note(format!("`{}` is a generated load, not a recorded trace", meta.format));
         }
