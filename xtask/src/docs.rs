@@ -8,7 +8,7 @@
 //! `--update` puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
 //! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
-use crate::steps::{End, command, released, root, run};
+use crate::steps::{End, release_build, released, root, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -49,7 +49,7 @@ pub fn only(words: &[&str]) -> Result<ExitCode, String> {
     }
     let built = match options.contains(&"--no-build") {
         true => End::Passed,
-        false => run(command("cargo build --quiet --profile dist --package nandu")),
+        false => run(release_build()),
     };
     let end = match built {
         End::Passed if options.contains(&"--update") => update(&files),

@@ -6,7 +6,7 @@
 //! taken from the pages. Steps of the test hold the index against the pages, and the pages against the quick form.
 
 use crate::json::{self, Json};
-use crate::steps::{End, command, released, root, run};
+use crate::steps::{End, release_build, released, root, run};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -48,7 +48,7 @@ pub fn results(words: &[&str]) -> Result<ExitCode, String> {
     let made = (|| {
         if !options.contains(&"--index") {
             if !options.contains(&"--no-build")
-                && let End::Failed(why) = run(command("cargo build --quiet --profile dist --package nandu"))
+                && let End::Failed(why) = run(release_build())
             {
                 return Err(why);
             }

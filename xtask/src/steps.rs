@@ -88,6 +88,11 @@ pub fn released() -> PathBuf {
     target_dir().join("dist")
 }
 
+/// What builds the program as it is released.
+pub fn release_build() -> Command {
+    command("cargo build --quiet --profile dist --package nandu-cli")
+}
+
 /// A command in the root of the checkout.
 pub fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();

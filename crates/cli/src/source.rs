@@ -9,8 +9,9 @@ use nandu_base::{ByteLen, Ratio};
 use nandu_trace::cache::Cache;
 use nandu_trace::fio_job::{self, FioJob};
 use nandu_trace::load::BadLines;
-use nandu_trace::requests::{HELD_MOST, Remade, Streamed};
-use nandu_trace::synth::{Generator, SYNTHS, Synth};
+use nandu_trace::load::load_requests;
+use nandu_trace::requests::{Again, HELD_MOST, Remade, Streamed};
+use nandu_trace::synth::{SYNTHS, Synth};
 use nandu_trace::{Columns, ContentHash, LoadOptions, Meta, Record, Requests, Trace, formats, spool};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -101,24 +102,36 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
     SYNTHS.into_iter().find(|s| s.name == name)
 }
 
-/// Reads a file or makes the requests of a generator.
+/// Reads a file or makes the requests of a generator: all of them in memory.
 pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
-    let trace = match generator(&wanted.name) {
-        Some(synth) => generate(synth, wanted, talk)?,
+    read_holding(wanted, u64::MAX, talk).map(|(requests, _)| requests.into_trace())
+}
+
+/// The same for a replay, with their hash: a long load is streamed.
+pub fn requests(wanted: &Wanted, talk: Talk) -> Result<(Requests, ContentHash), Failure> {
+    let (requests, hash) = read_holding(wanted, HELD_MOST, talk)?;
+    let hash = hash.unwrap_or_else(|| requests.content_hash());
+    Ok((requests, hash))
+}
+
+/// Reads requests, of which more than `held` are not held in memory; their hash where it is known already.
+fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option<ContentHash>), Failure> {
+    let (requests, hash) = match generator(&wanted.name) {
+        Some(synth) => generate(synth, wanted, held, talk)?,
         None => {
             let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
             let _waiting = talk.waiting(format!("reading {name}"));
-            read_file(wanted)?
+            read_file(wanted, held, talk)?
         }
     };
-    remarks(&trace, talk);
-    Ok(trace)
+    remarks(requests.meta(), talk);
+    Ok((requests, hash))
 }
 
 /// The name of standard input.
 const STDIN: &str = "-";
 
-fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
+fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option<ContentHash>), Failure> {
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
@@ -128,7 +141,7 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
         return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
     }
     if let Some(job) = fio_job(path, wanted)? {
-        return requests_of(&job, wanted);
+        return requests_of(&job, wanted, held, talk);
     }
     if let Some(setting) = wanted.settings.first() {
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
@@ -144,11 +157,11 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
     let limit = wanted.limit;
     let options = LoadOptions { formats, format, columns, bad_lines, limit, ..LoadOptions::default() };
     let loaded = match cache() {
-        _ if stdin => spool::load_stdin(&options),
-        Some(cache) => cache.load(path, &options),
-        None => nandu_trace::load(path, &options),
+        _ if stdin => spool::load_stdin(&options, held),
+        Some(cache) => cache.load_requests(path, &options, held),
+        None => load_requests(path, &options, held),
     };
-    loaded.map_err(|error| {
+    let known = loaded.map_err(|error| {
         let help = match &error {
             nandu_trace::TraceError::Line(_) => "`--bad-lines skip` leaves such lines out and counts them",
             nandu_trace::TraceError::UnknownFormat { .. } => {
@@ -158,7 +171,8 @@ fn read_file(wanted: &Wanted) -> Result<Trace, Failure> {
             _ => return error.into(),
         };
         Failure::from(error).with_help(help)
-    })
+    })?;
+    Ok((known, None))
 }
 
 /// The fio job in file `path`, when it is one and no format is asked for.
@@ -177,28 +191,65 @@ fn fio_job(path: &Path, wanted: &Wanted) -> Result<Option<FioJob>, Failure> {
 }
 
 /// The requests of a job, on the device where there is one.
-fn requests_of(job: &FioJob, wanted: &Wanted) -> Result<Trace, Failure> {
+fn requests_of(
+    job: &FioJob,
+    wanted: &Wanted,
+    held: u64,
+    talk: Talk,
+) -> Result<(Requests, Option<ContentHash>), Failure> {
     if let Some(setting) = wanted.settings.first() {
         let message =
             format!("--gen {}: `{}` is a fio job, whose keys stand in it", setting.key, wanted.name);
         return Err(Failure::input(message));
     }
-    let most = free_memory().map_or(u64::MAX, |free| free / size_of::<Record>() as u64);
-    let limit = usize::try_from(wanted.limit.unwrap_or(u64::MAX).min(most)).unwrap_or(usize::MAX);
+    let limit = wanted.limit.unwrap_or(u64::MAX);
+    let most = held_at_most(held);
     let mut requests = job.requests(wanted.room.map(|room| room.0), wanted.seed)?;
-    let records: Vec<Record> = requests.by_ref().take(limit).collect();
-    if records.len() as u64 == most && requests.next().is_some() {
+    let all = requests.clone();
+    let records: Vec<Record> = requests.by_ref().take(limit.min(most) as usize).collect();
+    let is_more = limit > most && requests.next().is_some();
+    if is_more && held == u64::MAX {
         return Err(Failure::input(format!(
             "{}: the job has more requests than the free memory holds, {}; --limit N takes the first N",
             wanted.name,
             crate::format::count(most)
         )));
     }
+    let (names, meta) = (vec![job.name().into()], job.meta(wanted.seed));
+    if is_more {
+        return Ok(streamed(Remade(all), limit, names, meta, talk));
+    }
     if records.is_empty() {
         return Err(Failure::input(format!("{}: the job asks for nothing", wanted.name)));
     }
-    Trace::from_records(records, vec![job.name().into()], job.meta(wanted.seed))
-        .map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))
+    let trace = Trace::from_records(records, names, meta);
+    Ok((trace.map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))?.into(), None))
+}
+
+/// Requests that can be held where `held` may be.
+fn held_at_most(held: u64) -> u64 {
+    free_memory().map_or(u64::MAX, |free| free / size_of::<Record>() as u64).min(held)
+}
+
+/// The first `most` requests of `source`, read again whenever they are wanted.
+fn streamed<S: Again + 'static>(
+    source: S,
+    most: u64,
+    names: Vec<String>,
+    meta: Meta,
+    talk: Talk,
+) -> (Requests, Option<ContentHash>) {
+    let bar = talk.bar(most, "requests looked at");
+    let mut shown = 0;
+    let seen = |n| {
+        if n - shown >= STRETCH {
+            bar.add(n - shown);
+            shown = n;
+        }
+    };
+    let (streamed, hash) = Streamed::survey(Arc::new(source), most, names, meta, seen);
+    bar.clear();
+    (Requests::Streamed(Arc::new(streamed)), Some(hash))
 }
 
 /// Decoded traces take at most this on disk.
@@ -241,52 +292,12 @@ pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
     Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
 }
 
-/// Reads a file or makes the requests of a generator for a replay, with their hash: a long load is streamed.
-pub fn requests(wanted: &Wanted, talk: Talk) -> Result<(Requests, ContentHash), Failure> {
-    let Some(synth) = generator(&wanted.name) else {
-        let trace = read(wanted, talk)?;
-        let hash = trace.content_hash();
-        return Ok((trace.into(), hash));
-    };
-    let prepared = prepare(synth, wanted, talk)?;
-    if prepared.requests <= HELD_MOST {
-        let trace = collect(synth, prepared, talk)?;
-        let hash = trace.content_hash();
-        return Ok((trace.into(), hash));
-    }
-    let bar = talk.bar(prepared.requests, "requests looked at");
-    let mut seen = 0;
-    let (streamed, hash) = Streamed::survey(
-        Arc::new(Remade(prepared.generator)),
-        prepared.requests,
-        vec![synth.name.into()],
-        prepared.meta,
-        |n| {
-            if n - seen >= STRETCH {
-                bar.add(n - seen);
-                seen = n;
-            }
-        },
-    );
-    bar.clear();
-    Ok((Requests::Streamed(Arc::new(streamed)), hash))
-}
-
-/// A generator that is ready.
-struct Prepared {
-    generator: Generator,
-    meta: Meta,
-    /// It makes so many at most.
-    requests: u64,
-}
-
-fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
-    let prepared = prepare(synth, wanted, talk)?;
-    fits_memory(synth, prepared.requests)?;
-    collect(synth, prepared, talk)
-}
-
-fn prepare(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Prepared, Failure> {
+fn generate(
+    synth: &'static Synth,
+    wanted: &Wanted,
+    held: u64,
+    talk: Talk,
+) -> Result<(Requests, Option<ContentHash>), Failure> {
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
@@ -313,11 +324,11 @@ fn prepare(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Prepare
     let asked = params.get("requests").or(defaults.get("requests")).and_then(Value::as_u64);
     let makes = generator.size_hint().1.map_or(u64::MAX, |n| n as u64);
     let requests = asked.unwrap_or(u64::MAX).min(makes).min(wanted.limit.unwrap_or(u64::MAX));
-    Ok(Prepared { generator, meta, requests })
-}
-
-fn collect(synth: &Synth, prepared: Prepared, talk: Talk) -> Result<Trace, Failure> {
-    let Prepared { generator, meta, requests } = prepared;
+    let names = vec![synth.name.into()];
+    if requests > held {
+        return Ok(streamed(Remade(generator), requests, names, meta, talk));
+    }
+    fits_memory(synth, requests)?;
     let bar = talk.bar(requests, "requests made");
     let limit = usize::try_from(requests).unwrap_or(usize::MAX);
     let records: Vec<Record> = generator
@@ -334,8 +345,8 @@ fn collect(synth: &Synth, prepared: Prepared, talk: Talk) -> Result<Trace, Failu
     if records.is_empty() {
         return Err(Failure::input(format!("generator {}: requests must be at least 1", synth.name)));
     }
-    Trace::from_records(records, vec![synth.name.into()], meta)
-        .map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))
+    let trace = Trace::from_records(records, names, meta);
+    Ok((trace.map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))?.into(), None))
 }
 
 /// Requests between two looks at the clock.
@@ -411,8 +422,7 @@ fn keep_within(
 }
 
 /// What reading changed or guessed.
-fn remarks(trace: &Trace, talk: Talk) {
-    let meta = &trace.meta;
+fn remarks(meta: &Meta, talk: Talk) {
     let name = &meta.source;
     meta.notes.iter().for_each(|note| talk.note(format!("{name}: {note}")));
     if meta.skipped_lines > 0 {

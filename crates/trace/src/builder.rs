@@ -1,11 +1,14 @@
 //! Collects parsed requests into a [`Trace`]: first arrival at zero, whole sectors, streams numbered, order of time.
 
 use crate::cursor::{Cursor, Nanos};
-use crate::error::Fault;
+use crate::error::{Fault, TraceError};
 use crate::record::{MAX_STREAMS, MAX_TIME_NS, Record, RecordError};
+use crate::requests::{Requests, Streamed};
+use crate::spool::Spool;
 use crate::trace::{Arrival, Meta, Stream, Trace};
 use nandu_base::{Op, SECTOR, Span};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Most the origin is moved back beyond need: 13 days.
 const MAX_SLACK_NS: u64 = 1 << 50;
@@ -100,6 +103,10 @@ pub struct Builder {
     rounded_requests: u64,
     rounded_times: u64,
     arrival: Arrival,
+    /// Requests that are held at most.
+    held: u64,
+    /// Those before, once there are more.
+    spool: Option<Spool>,
 }
 
 impl Builder {
@@ -118,18 +125,64 @@ impl Builder {
             rounded_requests: 0,
             rounded_times: 0,
             arrival,
+            held: u64::MAX,
+            spool: None,
         }
+    }
+
+    /// Of more than `held` requests the first are put aside; times to them do not move any more, and measured service times are dropped.
+    pub fn holding(self, held: u64) -> Builder {
+        Builder { held, ..self }
+    }
+
+    /// Puts the first half of the requests aside when there are too many; to be called now and then.
+    ///
+    /// # Errors
+    /// [`TraceError::Disorder`], and those of writing a temporary file.
+    #[inline]
+    pub fn settle(&mut self, source_name: &str) -> Result<(), TraceError> {
+        match (self.records.len() as u64) < self.held || self.arrival == Arrival::GapAfterCompletion {
+            true => Ok(()),
+            false => self.put_aside(self.records.len() / 2, source_name),
+        }
+    }
+
+    /// Puts the first `count` requests in order of time aside.
+    #[cold]
+    fn put_aside(&mut self, count: usize, source_name: &str) -> Result<(), TraceError> {
+        let failed = |error| TraceError::Io { source_name: source_name.into(), error };
+        (self.service, self.keep_service) = (None, false);
+        self.records.sort_by_key(|r| r.time());
+        let first = self.records.first().map_or(0, |r| r.time().0);
+        let spool = match &mut self.spool {
+            Some(spool) => spool,
+            None => {
+                for r in &mut self.records {
+                    *r = r.at(r.time().0 - first).expect("an earlier time fits when the later one did");
+                }
+                self.last_ns -= first;
+                self.origin_ns = self.origin_ns.map(|origin| origin + first);
+                self.spool.insert(Spool::new().map_err(failed)?)
+            }
+        };
+        if spool.len() > 0 && first < spool.last().0 {
+            let source_name = source_name.into();
+            return Err(TraceError::Disorder { source_name, ns: first, window: self.held / 2 });
+        }
+        spool.put(&self.records[..count]).map_err(failed)?;
+        self.records.drain(..count);
+        Ok(())
     }
 
     /// Requests so far.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.records.len() + self.spool.as_ref().map_or(0, |spool| spool.len() as usize)
     }
 
     /// True before the first request.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len() == 0
     }
 
     /// Sets how requests follow each other.
@@ -234,6 +287,9 @@ impl Builder {
     #[cold]
     #[inline(never)]
     fn set_origin(&mut self, at: usize, time_ns: u64) -> Result<u64, Fault> {
+        if self.spool.is_some() {
+            return Err(Cursor::bounds(at, RecordError::Early));
+        }
         let Some(origin) = self.origin_ns.filter(|_| !self.records.is_empty()) else {
             self.origin_ns = Some(time_ns);
             self.last_ns = 0;
@@ -261,6 +317,9 @@ impl Builder {
     #[cold]
     #[inline(never)]
     fn tighten(&mut self, time_ns: u64) -> u64 {
+        if self.spool.is_some() {
+            return time_ns - self.origin_ns.unwrap_or(0);
+        }
         let first = self.records.iter().map(|r| r.time().0).min().unwrap_or(0);
         for r in &mut self.records {
             *r = r.at(r.time().0 - first).expect("an earlier time fits when the later one did");
@@ -272,8 +331,36 @@ impl Builder {
         time_ns - origin
     }
 
+    /// All requests: held, or put aside when they were too many.
+    ///
+    /// # Errors
+    /// As [`Builder::settle`].
+    pub fn finish_requests(mut self, mut meta: Meta) -> Result<Requests, TraceError> {
+        if self.spool.is_none() {
+            return Ok(self.finish(meta).into());
+        }
+        self.put_aside(self.records.len(), &meta.source)?;
+        self.describe(&mut meta, 0);
+        let spool = self.spool.take().expect("it is there");
+        let (streamed, _) = Streamed::survey(Arc::new(spool), u64::MAX, self.streams.names, meta, |_| ());
+        Ok(Requests::Streamed(Arc::new(streamed)))
+    }
+
+    /// What was seen of the requests, of which the first arrived `first` after the origin.
+    fn describe(&self, meta: &mut Meta, first: u64) {
+        meta.start_ns = self.origin_ns.unwrap_or(0).saturating_add(first);
+        meta.arrival = self.arrival;
+        meta.sorted_requests = self.sorted_requests;
+        meta.rounded_requests = self.rounded_requests;
+        meta.rounded_times = self.rounded_times;
+    }
+
     /// Sorts by time where needed, sets the first arrival to 0, counts streams.
+    ///
+    /// # Panics
+    /// When requests were put aside.
     pub fn finish(mut self, mut meta: Meta) -> Trace {
+        assert!(self.spool.is_none(), "requests were put aside");
         if self.sorted_requests > 0 {
             self.sort();
         }
@@ -283,11 +370,7 @@ impl Builder {
                 *r = r.at(r.time().0 - first).expect("an earlier time fits when the later one did");
             }
         }
-        meta.start_ns = self.origin_ns.unwrap_or(0).saturating_add(first);
-        meta.arrival = self.arrival;
-        meta.sorted_requests = self.sorted_requests;
-        meta.rounded_requests = self.rounded_requests;
-        meta.rounded_times = self.rounded_times;
+        self.describe(&mut meta, first);
         let mut trace = Trace { records: self.records, streams: Vec::new(), service: self.service, meta };
         trace.streams =
             self.streams.names.into_iter().map(|name| Stream { name, ..Stream::default() }).collect();

@@ -13,8 +13,9 @@
 //! recently goes first.
 
 use crate::error::TraceError;
-use crate::load::{BadLines, LoadOptions, load};
+use crate::load::{BadLines, LoadOptions, load_requests};
 use crate::record::Record;
+use crate::requests::Requests;
 use crate::trace::{Meta, Stream, Trace};
 use nandu_base::Span;
 use serde::{Deserialize, Serialize};
@@ -72,24 +73,41 @@ impl Cache {
     /// Reads the trace in file `path`, from the cache where it holds it.
     ///
     /// # Errors
-    /// As [`load`].
+    /// As [`crate::load()`].
     pub fn load(&self, path: &Path, options: &LoadOptions) -> Result<Trace, TraceError> {
+        self.load_requests(path, options, u64::MAX).map(Requests::into_trace)
+    }
+
+    /// Reads the requests in file `path`, from the cache where it holds them; more than `held` are put aside and not kept.
+    ///
+    /// # Errors
+    /// As [`load_requests`].
+    pub fn load_requests(
+        &self,
+        path: &Path,
+        options: &LoadOptions,
+        held: u64,
+    ) -> Result<Requests, TraceError> {
         let Some(source) = fs::metadata(path).ok().and_then(|file| Source::of(&file)) else {
-            return load(path, options);
+            return load_requests(path, options, held);
         };
         let place = self.place(path, options);
-        if let Some(mut trace) = read(&place, source) {
+        let is_short = fs::metadata(&place).is_ok_and(|kept| kept.len() / size_of::<Record>() as u64 <= held);
+        if let Some(mut trace) = is_short.then(|| read(&place, source)).flatten() {
             trace.meta.source = path.display().to_string();
             // Used now: what is not used goes first.
             let _ = File::open(&place).and_then(|file| file.set_modified(SystemTime::now()));
-            return Ok(trace);
+            return Ok(trace.into());
         }
-        let trace = load(path, options)?;
+        let requests = load_requests(path, options, held)?;
         let unchanged = fs::metadata(path).ok().and_then(|file| Source::of(&file)) == Some(source);
-        if trace.records.len() >= LEAST && unchanged {
-            let _ = self.write(&place, source, &trace);
+        if let Requests::Held(trace) = &requests
+            && trace.records.len() >= LEAST
+            && unchanged
+        {
+            let _ = self.write(&place, source, trace);
         }
-        Ok(trace)
+        Ok(requests)
     }
 
     /// The file for this trace, read like this.
@@ -205,6 +223,7 @@ fn decode(bytes: &[u8], source: Source) -> Option<Trace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load;
 
     /// A text trace of `n` requests.
     fn text(n: usize) -> String {

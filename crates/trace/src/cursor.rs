@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     pub fn bounds(at: usize, why: RecordError) -> Fault {
         let field = match why {
-            RecordError::Time { .. } => "time",
+            RecordError::Time { .. } | RecordError::Early => "time",
             RecordError::Offset => "offset",
             RecordError::Len { .. } | RecordError::Extent { .. } => "length",
             RecordError::Stream { .. } => "stream",

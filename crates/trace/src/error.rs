@@ -73,6 +73,19 @@ impl std::error::Error for LineError {}
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
+    /// A request stands far behind its place in the order of time.
+    #[error(
+        "{source_name}: a request that arrives {ns} ns after the first stands more than {window} requests behind its place; a \
+         trace so long is not sorted in memory: sort the file by time"
+    )]
+    Disorder {
+        /// The file.
+        source_name: String,
+        /// Its arrival.
+        ns: u64,
+        /// How far a request may stand behind its place.
+        window: u64,
+    },
     /// The operating system refused.
     #[error("{source_name}: {error}")]
     Io {

@@ -6,10 +6,12 @@ use crate::cursor::Cursor;
 use crate::error::{Fault, LineError, TraceError, excerpt};
 use crate::formats::{self, Format, Kind};
 use crate::input::{Blocks, LINE_LIMIT, Place};
+use crate::requests::Requests;
 use crate::trace::{Arrival, Meta, Origin, Trace};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What to do with a line that is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,6 +75,17 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Trace, TraceError> {
     parse_reader(Box::new(file), &source_name, options)
 }
 
+/// Reads the trace in file `path`; one of more than `held` requests is not held but put aside.
+///
+/// # Errors
+/// As [`load`], and [`TraceError::Disorder`].
+pub fn load_requests(path: &Path, options: &LoadOptions, held: u64) -> Result<Requests, TraceError> {
+    let source_name = path.display().to_string();
+    let file =
+        File::open(path).map_err(|error| TraceError::Io { source_name: source_name.clone(), error })?;
+    parse_requests(Box::new(file), &source_name, options, held)
+}
+
 /// Reads a trace from bytes; `format` overrides the one of `options`. For tests and fuzzing: any bytes give a trace or
 /// an error.
 ///
@@ -96,9 +109,22 @@ pub fn parse_reader(
     source_name: &str,
     options: &LoadOptions,
 ) -> Result<Trace, TraceError> {
+    parse_requests(raw, source_name, options, u64::MAX).map(Requests::into_trace)
+}
+
+/// Reads a trace from `raw`; one of more than `held` requests is not held but put aside. Parquet is held.
+///
+/// # Errors
+/// As [`load_requests`].
+pub fn parse_requests(
+    raw: Box<dyn Read + '_>,
+    source_name: &str,
+    options: &LoadOptions,
+    held: u64,
+) -> Result<Requests, TraceError> {
     let mut blocks = Blocks::new(raw, source_name)?;
     if blocks.holds(formats::parquet::MAGIC)? {
-        return formats::parquet::read(blocks.read_all()?, source_name, options);
+        return formats::parquet::read(blocks.read_all()?, source_name, options).map(Requests::from);
     }
     let head = blocks.head(SAMPLE)?;
     let binary = match options.format {
@@ -108,7 +134,7 @@ pub fn parse_reader(
     };
     if let Some(format) = binary.filter(|_| !head.is_empty()) {
         let notes = (format.note)(head).into_iter().collect();
-        return finish(blocks, format, options, notes);
+        return finish(blocks, format, options, notes, held);
     }
     let sample = blocks.sample(SAMPLE)?;
     if sample.iter().all(u8::is_ascii_whitespace) {
@@ -125,7 +151,7 @@ pub fn parse_reader(
         None => (format.note)(sample).into_iter().collect(),
         Some(_) => Vec::new(),
     };
-    finish(blocks, format, options, notes)
+    finish(blocks, format, options, notes, held)
 }
 
 /// Reads all of `blocks` in `format`.
@@ -134,9 +160,10 @@ fn finish(
     format: &'static Format,
     options: &LoadOptions,
     notes: Vec<String>,
-) -> Result<Trace, TraceError> {
+    held: u64,
+) -> Result<Requests, TraceError> {
     let source_name = blocks.source_name().to_string();
-    let mut job = Job::new(format, options);
+    let mut job = Job::new(format, options, held);
     match (format.kind, &options.columns) {
         (Kind::Columns, Some(columns)) => {
             let parser = columns.parser(blocks.sample(SAMPLE)?, &source_name)?;
@@ -165,9 +192,11 @@ fn finish(
         notes,
         ..Meta::default()
     };
-    let mut trace = job.builder.finish(meta);
-    crate::known::name_origin(&mut trace);
-    Ok(trace)
+    let mut requests = job.builder.finish_requests(meta)?;
+    if let Requests::Held(trace) = &mut requests {
+        crate::known::name_origin(Arc::make_mut(trace));
+    }
+    Ok(requests)
 }
 
 fn unknown_format(source_name: &str, sample: &[u8], formats: &[&'static Format]) -> TraceError {
@@ -232,6 +261,7 @@ pub struct Job {
     bad_lines: BadLines,
     limit: usize,
     keep_service: bool,
+    held: u64,
     pub(crate) builder: Builder,
     skipped: u64,
     skipped_first: Vec<String>,
@@ -239,13 +269,14 @@ pub struct Job {
 }
 
 impl Job {
-    fn new(format: &'static Format, options: &LoadOptions) -> Job {
+    fn new(format: &'static Format, options: &LoadOptions, held: u64) -> Job {
         Job {
             format,
             bad_lines: options.bad_lines,
             limit: options.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             keep_service: options.keep_service,
-            builder: Builder::new(Arrival::Timestamps, options.keep_service),
+            held,
+            builder: Builder::new(Arrival::Timestamps, options.keep_service).holding(held),
             skipped: 0,
             skipped_first: Vec::new(),
             last_bad: None,
@@ -267,7 +298,7 @@ impl Job {
 
 /// Runs parser `P` over all blocks.
 pub fn drive<P: LineParser + Default>(blocks: &mut Blocks<'_>, job: &mut Job) -> Result<(), TraceError> {
-    job.builder = Builder::new(P::ARRIVAL, job.keep_service);
+    job.builder = Builder::new(P::ARRIVAL, job.keep_service).holding(job.held);
     let parser = P::begin(blocks.sample(SAMPLE)?);
     drive_with(blocks, job, parser)
 }
@@ -292,6 +323,7 @@ pub(crate) fn drive_with<P: LineParser>(
             }
         }
         lines = place.lines_before + memchr::memchr_iter(b'\n', text).count() as u64;
+        job.builder.settle(place.source_name)?;
     }
     if job.builder.len() >= job.limit {
         return Ok(());
@@ -344,6 +376,7 @@ pub fn drive_records<P: RecordParser>(blocks: &mut Blocks<'_>, job: &mut Job) ->
         if let Err(fault) = read {
             job.bad(bad(blocks.source_name(), record, at, fault))?;
         }
+        job.builder.settle(blocks.source_name())?;
         record += 1;
         at += len as u64;
     }

@@ -49,6 +49,12 @@ pub enum RecordError {
         /// Nanoseconds after the first arrival.
         ns: u64,
     },
+    /// The arrival lies before all those that were put aside already.
+    #[error(
+        "it arrives before the first of more than 4194304 requests that stand before it; a trace so long is not sorted in \
+         memory: sort the file by time"
+    )]
+    Early,
     /// The extent ends beyond 128 TiB.
     #[error("the request ends beyond sector 274877906944 (128 TiB), the end of what a trace addresses")]
     Offset,

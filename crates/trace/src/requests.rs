@@ -247,6 +247,14 @@ impl Requests {
         }
     }
 
+    /// The trace in memory: a streamed one is collected.
+    pub fn into_trace(self) -> Trace {
+        match self {
+            Requests::Held(trace) => Arc::unwrap_or_clone(trace),
+            Requests::Streamed(streamed) => streamed.hold(),
+        }
+    }
+
     /// The trace in memory, to be changed: a streamed one is collected.
     pub fn held_mut(&mut self) -> &mut Trace {
         if let Requests::Streamed(streamed) = self {

@@ -7,7 +7,7 @@
 
 mod tenants;
 
-use crate::steps::{End, command, released, root, run, target_dir};
+use crate::steps::{End, release_build, released, root, run, target_dir};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -149,7 +149,7 @@ pub fn bench(gate_only: bool) -> ExitCode {
 
 /// Builds the program as it is released.
 fn build() -> Result<PathBuf, String> {
-    match run(command("cargo build --quiet --profile dist --package nandu")) {
+    match run(release_build()) {
         End::Passed => Ok(released().join("nandu")),
         End::Failed(why) | End::Skipped(why) => Err(why),
     }
