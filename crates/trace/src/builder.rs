@@ -33,6 +33,16 @@ impl StreamTable {
         Ok(stream as u16)
     }
 
+    /// A format that knows no streams, or numbers them itself: they are called by their numbers.
+    #[cold]
+    #[inline(never)]
+    fn cover(&mut self, stream: u16) -> Result<(), RecordError> {
+        while self.names.len() <= usize::from(stream) {
+            self.add(self.names.len().to_string())?;
+        }
+        Ok(())
+    }
+
     #[cold]
     #[inline(never)]
     fn look_up_number(&mut self, number: u64) -> Result<u16, RecordError> {
@@ -234,6 +244,9 @@ impl Builder {
             _ => self.set_origin(at, line.time_ns)?,
         };
         let relative = if relative > MAX_TIME_NS { self.tighten(line.time_ns) } else { relative };
+        if usize::from(line.stream) >= self.streams.names.len() {
+            self.streams.cover(line.stream).map_err(|why| Cursor::bounds(at, why))?;
+        }
         let record =
             Record::new(relative, line.op, line.fua, line.offset_sectors, line.len_sectors, line.stream)
                 .map_err(|why| Cursor::bounds(at, why))?;
@@ -419,6 +432,16 @@ mod tests {
             b.push_service(t * 10);
         }
         b.finish(Meta::default())
+    }
+
+    #[test]
+    fn a_stream_that_no_line_has_named_is_called_by_its_number() {
+        let mut b = Builder::new(Arrival::Timestamps, false);
+        b.push(0, Line { stream: 2, ..line(5) }).unwrap();
+        let t = b.finish(Meta::default());
+        let names: Vec<(&str, u64)> = t.streams.iter().map(|s| (s.name.as_str(), s.requests)).collect();
+        assert_eq!(names, [("0", 0), ("1", 0), ("2", 1)]);
+        assert_eq!(crate::stats::stats(&t, Default::default()).streams.len(), 3);
     }
 
     #[test]

@@ -46,10 +46,9 @@ impl LineParser for LabLog {
         c.gap("length (B)")?;
         let len = c.uint("length (B)")?;
         c.end_of_line()?;
-        // Each line belongs to a stream; here there is one.
-        let stream = out.stream(0).map_err(|why| Cursor::bounds(start, why))?;
         let time_ns = out.nanos(time);
-        let line = Line { time_ns, op, fua: false, offset_sectors: 0, len_sectors: 0, stream };
+        // There is one stream, 0.
+        let line = Line { time_ns, op, fua: false, offset_sectors: 0, len_sectors: 0, stream: 0 };
         out.push_bytes(start, line, offset, len)
     }
 }
