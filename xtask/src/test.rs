@@ -67,7 +67,7 @@ pub fn all(options: &Options) -> ExitCode {
     // Its last part is one thread's work: it goes on beside the tests.
     let mut dist = release_build().spawn();
     steps.step("tests", || {
-        let mut tests = command("cargo test --workspace --quiet");
+        let mut tests = command("cargo test --workspace --quiet --no-fail-fast");
         if options.require_tools {
             // Tests that skip for want of a tool read this and fail instead.
             tests.env("NANDU_REQUIRE_TOOLS", "1");

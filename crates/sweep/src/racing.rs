@@ -168,12 +168,14 @@ impl<M: Measure> Racing<'_, M> {
         self.budget.saturating_sub(self.found.sixteenths)
     }
 
-    /// Runs a part for the first of `points` that were not run so far and fit the budget. False when some did not.
+    /// Runs a part for the first of `points` that were not run so far and fit the budget, of which a run of all requests is kept until there was
+    /// one. False when some did not.
     fn run(&mut self, points: &[usize], part: usize) -> Result<bool, M::Error> {
         let price = PARTS[0] / PARTS[part];
         let mut todo: Vec<usize> = points.to_vec();
         todo.retain(|point| !self.found.scores[part].contains_key(point));
-        let fits = usize::try_from(self.left() / price).unwrap_or(usize::MAX);
+        let kept = if part != WHOLE && self.found.scores[WHOLE].is_empty() { PARTS[0] } else { 0 };
+        let fits = usize::try_from(self.left().saturating_sub(kept) / price).unwrap_or(usize::MAX);
         let all = todo.len() <= fits;
         todo.truncate(fits);
         let asked: Vec<(usize, usize)> = todo.iter().map(|&point| (point, part)).collect();
@@ -225,13 +227,13 @@ impl<M: Measure> Racing<'_, M> {
     }
 }
 
-/// Searches `space` with the work of about `budget` runs of all requests.
+/// Searches `space` with the work of about `budget` runs of all requests, two at least: one of them is of all requests.
 ///
 /// # Errors
 /// Those of `measure`.
 pub fn race<M: Measure>(space: &Space, seed: u64, budget: u64, measure: &mut M) -> Result<Found, M::Error> {
     let places = Places::of(space);
-    let mut race = Racing { found: Found::default(), measure, budget: budget.max(1) * PARTS[0] };
+    let mut race = Racing { found: Found::default(), measure, budget: budget.max(2) * PARTS[0] };
     // The draw takes about a third of the budget: n / 16, n / 4 / 4 and n / 16 runs.
     let n = usize::try_from(budget * 16 / 9).unwrap_or(usize::MAX).clamp(8, space.len().max(8));
     let drawn = places.drawn(n, &mut Rng::new(seed));
@@ -346,8 +348,11 @@ mod tests {
         let found = race(&one, 1, 30, &mut Cheap).unwrap();
         assert_eq!((found.best, found.settled), (Some(2), true));
         let space = space();
-        let mut drive = Drive { space: &space, seed: 1, asked: BTreeSet::new() };
-        let found = race(&space, 1, 2, &mut drive).unwrap();
-        assert!(found.sixteenths <= 32 && !found.settled);
+        for (seed, budget) in (1..=20).flat_map(|seed| [(seed, 1), (seed, 2), (seed, 3)]) {
+            let mut drive = Drive { space: &space, seed, asked: BTreeSet::new() };
+            let found = race(&space, seed, budget, &mut drive).unwrap();
+            assert!(found.sixteenths <= budget.max(2) * 16 && !found.settled);
+            assert!(found.best.is_some(), "seed {seed}, budget {budget}: nothing ran all requests");
+        }
     }
 }
