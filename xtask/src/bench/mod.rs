@@ -233,7 +233,8 @@ fn per_access(program: &Path, policy: &str, more: &[&str]) -> Result<u64, String
         });
         Ok::<_, String>((count, accesses.ok_or(format!("no accesses in:\n{output}"))?))
     };
-    let ((few, few_accesses), (many, many_accesses)) = (of(1)?, of(2)?);
+    let (few, many) = both(|| of(1), || of(2));
+    let ((few, few_accesses), (many, many_accesses)) = (few?, many?);
     Ok(many.saturating_sub(few) / (many_accesses - few_accesses).max(1))
 }
 
@@ -283,9 +284,18 @@ fn write_stacks(folder: &Path) -> Result<(), String> {
     })
 }
 
+/// Two runs beside each other: instructions are the same whatever else the machine does.
+fn both<T: Send>(one: impl FnOnce() -> T, other: impl FnOnce() -> T + Send) -> (T, T) {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        (one(), other.join().expect("a run ends or says why not"))
+    })
+}
+
 fn marginal(program: &Path, folder: &Path, count: &Count) -> Result<u64, String> {
     let of = |passes| instructions(program, folder, count, passes);
-    let (few, many) = (of(count.passes.0)?, of(count.passes.1)?);
+    let (few, many) = both(|| of(count.passes.0), || of(count.passes.1));
+    let (few, many) = (few?, many?);
     Ok(many.saturating_sub(few) / (count.requests * (count.passes.1 - count.passes.0)))
 }
 

@@ -84,7 +84,8 @@ struct Done {
 impl Case {
     /// Instructions for a request, and pages written for each page of the host's.
     fn count(&self, which: usize, program: &Path, folder: &Path) -> Result<(u64, f64), String> {
-        let [shorter, longer] = self.times.map(|time| self.run(which, time, program, folder));
+        let run = |time| self.run(which, time, program, folder);
+        let (shorter, longer) = super::both(|| run(self.times[0]), || run(self.times[1]));
         let (shorter, longer) = (shorter?, longer?);
         let requests = longer.requests - shorter.requests;
         let host_pages = (longer.host_pages - shorter.host_pages).max(1);
@@ -93,7 +94,7 @@ impl Case {
     }
 
     fn run(&self, which: usize, time: u64, program: &Path, folder: &Path) -> Result<Done, String> {
-        let path = folder.join(format!("{}-{}.toml", self.name, TENANTS[which]));
+        let path = folder.join(format!("{}-{}-{time}.toml", self.name, TENANTS[which]));
         std::fs::write(&path, self.stack(which, time)).map_err(|e| e.to_string())?;
         let precondition = if self.units.is_some() { "filled" } else { "empty" };
         let path = path.display().to_string();
