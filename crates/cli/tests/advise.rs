@@ -130,7 +130,7 @@ fn advice_is_for_all_traces_and_goes_on_where_it_was() {
 #[test]
 fn the_built_in_choice_is_searched_and_the_nearest_is_named() {
     let args =
-        ["advise", "mixed-zipf", "--limit", "1500", "--gen", "space=32MiB", "--extend", "0", "--budget", "2"];
+        ["advise", "mixed-zipf", "--limit", "1500", "--gen", "space=32MiB", "--extend", "0", "--budget", "6"];
     let good = nandu(&[&args[..], &["--p99", "10s"]].concat());
     assert!(good.code == 0 && good.out.contains("best: drive "), "{}{}", good.out, good.err);
     let none = nandu(&[&args[..], &["--p99", "1ns"]].concat());

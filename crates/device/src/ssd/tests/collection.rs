@@ -249,7 +249,14 @@ fn options_that_cannot_work_are_refused() {
         ("wear = { variation = 1 }", "wear"),
         ("wear = { factory_bad = 0.2 }", "wear"),
     ] {
-        let config: SsdConfig = toml::from_str(&format!("{SMALL}{options}")).unwrap();
+        let config: SsdConfig = match toml::from_str(&format!("{SMALL}{options}")) {
+            Ok(config) => config,
+            // An option of another policy, or one out of its range, is none already where it is read.
+            Err(error) => {
+                assert!(key == "gc" && error.message().contains("victim `"), "{options}: {error}");
+                continue;
+            }
+        };
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
         let cx = BuildContext {

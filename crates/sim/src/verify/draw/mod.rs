@@ -171,7 +171,13 @@ impl<'a> Draft<'a> {
             Shape::Named(Family::MirrorThatRots) => {
                 self.page_maps();
                 let legs = self.rotting_legs(2);
-                self.mirror([legs[0].clone(), legs[1].clone()])
+                let mirror = self.mirror([legs[0].clone(), legs[1].clone()]);
+                // A leg that is given up for being slow would leave the one that rots alone.
+                for timeout in [3, 30] {
+                    let given_up = format!("request_timeout = \"{timeout} ms\"");
+                    self.text = self.text.replace(&given_up, "request_timeout = \"0 ms\"");
+                }
+                mirror
             }
             Shape::Named(Family::ParityThatRots) => {
                 self.page_maps();
