@@ -33,7 +33,7 @@ impl Steps {
 
     /// Takes one step.
     pub fn step(&mut self, name: &str, check: impl FnOnce() -> End) {
-        if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+        if !self.takes(name) {
             return;
         }
         println!("== {name}");
@@ -58,6 +58,11 @@ impl Steps {
                 self.skipped.push(format!("{name}: {why}"));
             }
         }
+    }
+
+    /// Whether the step of this name is taken.
+    pub fn takes(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
     /// The closing lines and the exit code.

@@ -43,6 +43,9 @@ const SEEDS_PLANTED: u32 = 5_000;
 /// Invariants of the whole simulation; see `nandu_sim::verify`.
 const INVARIANTS: &[&str] = &["I-1", "I-5", "I-6", "I-13", "I-14", "I-16", "I-17", "I-18"];
 
+/// The step that builds the program as it is released.
+const RELEASED: &str = "the program as it is released";
+
 /// Takes every step, also after a failure.
 pub fn all(options: &Options) -> ExitCode {
     let mut steps = Steps::new(options.require_tools, options.only.clone());
@@ -65,7 +68,7 @@ pub fn all(options: &Options) -> ExitCode {
     }
     steps.step("lints", || run(command("cargo clippy --workspace --all-targets --quiet -- -D warnings")));
     // Its last part is one thread's work: it goes on beside the tests.
-    let mut dist = release_build().spawn();
+    let mut dist = steps.takes(RELEASED).then(|| release_build().spawn());
     steps.step("tests", || {
         let mut tests = command("cargo test --workspace --quiet --no-fail-fast");
         if options.require_tools {
@@ -79,11 +82,13 @@ pub fn all(options: &Options) -> ExitCode {
         doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
         run(doc)
     });
-    steps.step("the program as it is released", || match dist.as_mut().map(|build| build.wait()) {
-        Ok(Ok(status)) if status.success() => End::Passed,
-        Ok(Ok(status)) => End::Failed(format!("its build ended with {status}")),
-        Ok(Err(error)) => End::Failed(error.to_string()),
-        Err(error) => End::Failed(error.to_string()),
+    steps.step(RELEASED, || {
+        let build = dist.take().expect("it was begun for this step");
+        match build.and_then(|mut build| build.wait()) {
+            Ok(status) if status.success() => End::Passed,
+            Ok(status) => End::Failed(format!("its build ended with {status}")),
+            Err(error) => End::Failed(error.to_string()),
+        }
     });
     steps.step("policies from outside", outside::check);
     steps.step("documented commands", docs::check);
