@@ -343,10 +343,8 @@ impl<'a> Player<'a> {
 
     /// The recorded gap before the next request.
     fn gap(&self) -> Span {
-        match self.next.checked_sub(1) {
-            Some(before) if self.gaps => {
-                self.source.trace.gap_after(self.past + before as u64).unwrap_or(Span::ZERO)
-            }
+        match (self.past + self.next as u64).checked_sub(1) {
+            Some(before) if self.gaps => self.source.trace.gap_after(before).unwrap_or(Span::ZERO),
             _ => Span::ZERO,
         }
     }

@@ -245,3 +245,25 @@ fn a_burst_that_takes_a_twentieth_of_the_run_saturates_it() {
     assert!(!short.saturated && long.saturated, "{} {}", short.all.max_ns, long.all.max_ns);
     assert!(long.all.max_ns < nandu_sim::replay::GIVEN_UP.0);
 }
+
+/// Requests are read in blocks: the gap before the first of a block is kept too.
+#[test]
+fn recorded_gaps_are_kept_all_through_a_long_trace() {
+    const REQUESTS: u64 = 2_000;
+    let mut load = workload(0, json!({ "requests": REQUESTS, "space": 1 << 20 }), None);
+    let trace = load.trace.held_mut();
+    trace.meta.arrival = nandu_trace::Arrival::GapAfterCompletion;
+    // Each was issued 900 us after the one before had ended.
+    for (n, record) in (0..).zip(&mut trace.records) {
+        *record = record.at(n * 1_000_000).expect("a time");
+    }
+    trace.service = Some(vec![Span(100_000); REQUESTS as usize]);
+    const MEMORY: &str = "[export.data]\ndevice = \"ram\"\n[device.ram]\nkind = \"memory\"\nsize = \"1 MiB\"\nlatency = \"10 us\"\n";
+    for passes in [1, 2] {
+        let result = run(MEMORY, &options(vec![RunWorkload { passes, ..load.clone() }]));
+        let gaps = u64::from(passes) * (REQUESTS - 1) * 900_000;
+        let busy = u64::from(passes) * REQUESTS * result.all.mean_ns;
+        let apart = result.span_ns.abs_diff(gaps + busy);
+        assert!(apart < 900_000, "{} ns, {gaps} of gaps and {busy} of work", result.span_ns);
+    }
+}
