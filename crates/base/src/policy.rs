@@ -99,9 +99,6 @@ impl Policy {
             let why = format!("{} `{}` has no option `{key}`{whose}", self.family, self.name);
             return Err(toml::de::Error::custom(why));
         }
-        if let Some(why) = table.iter().find_map(|(key, value)| self.out_of_range(key, value)) {
-            return Err(toml::de::Error::custom(format!("{} `{}`: {why}", self.family, self.name)));
-        }
         let read = self.item.downcast_ref::<ReadOptions<F>>();
         read.expect("a policy carries the reader of its family")(table)
     }
@@ -111,23 +108,6 @@ impl Policy {
     /// Whether it has this option.
     fn has_option(&self, key: &str) -> bool {
         (self.schema)().get("properties").is_some_and(|properties| properties.get(key).is_some())
-    }
-
-    /// Why the value of an option is none, by the range that its declaration has; other rules are the policy's own.
-    fn out_of_range(&self, key: &str, value: &toml::Value) -> Option<String> {
-        let number = value.as_float().or(value.as_integer().map(|n| n as f64))?;
-        let schema = (self.schema)();
-        let option = schema.get("properties")?.get(key)?;
-        let bound = |name: &str| option.get(name).and_then(|bound| bound.as_f64());
-        let (least, most) = (bound("minimum"), bound("maximum"));
-        let is_within = least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most);
-        let right = match (least, most) {
-            _ if is_within => return None,
-            (Some(least), Some(most)) => format!("it is from {least} to {most}"),
-            (Some(least), None) => format!("it is at least {least}"),
-            (None, most) => format!("it is at most {}", most.unwrap_or(f64::MAX)),
-        };
-        Some(format!("`{key}` = {value} is out of its range: {right}"))
     }
 }
 
@@ -266,7 +246,6 @@ mod tests {
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     struct Pear {
-        #[schemars(range(min = 1, max = 9))]
         stones: u32,
     }
 
@@ -357,12 +336,6 @@ mod tests {
         let error = strange.settle("fruit.kind", &registry).expect_err("a quince has none");
         assert!(error.reason.contains("`quince` has no option `stones`, but pear has"), "{error}");
         assert!(read("kind = \"pear\"\nstones = \"two\"").is_err());
-        for stones in ["0", "10", "-1"] {
-            let error =
-                read(&format!("kind = \"pear\"\nstones = {stones}")).expect_err("too few or too many");
-            let says = format!("fruit `pear`: `stones` = {stones} is out of its range: it is from 1 to 9");
-            assert!(error.message().contains(&says), "{error}");
-        }
     }
 
     #[test]

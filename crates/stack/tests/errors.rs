@@ -328,3 +328,59 @@ fn a_leg_rests_only_where_the_other_one_answers_alone() {
         assert!(wrong(&mirror(ack)).contains("`hold`: with `ack` other than"), "{}", wrong(&mirror(ack)));
     }
 }
+
+/// A policy of another crate, whose options declare their range and nothing else.
+mod outside {
+    use nandu_base::{BuildError, Declared};
+    use nandu_cache::replacement::{Lru, ReplacementOptions, Room};
+
+    #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct Pear {
+        #[schemars(range(min = 1, max = 9))]
+        stones: u32,
+        #[schemars(range(min = 0.25, max = 0.75))]
+        ripe: f64,
+    }
+
+    impl Declared for Pear {
+        const NAME: &'static str = "pear";
+        const SUMMARY: &'static str = "A pear.";
+        const SOURCE: &'static str = "";
+    }
+
+    impl ReplacementOptions for Pear {
+        type Policy = Lru;
+
+        fn build(&self, room: Room) -> Result<Lru, BuildError> {
+            Ok(Lru::new(room.slots()))
+        }
+    }
+}
+
+#[test]
+fn the_range_that_an_outside_policy_declares_is_held() {
+    let registry = builtin().with(nandu_cache::replacement::policy::<outside::Pear>());
+    let with = |option: &str| {
+        let text = format!(
+            "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nmemory = \"1 MiB\"\n\
+             replacement = {{ kind = \"pear\", {option} }}\n[device.m]\nkind = \"memory\"\nsize = \"2 MiB\"\n"
+        );
+        let load = || {
+            StackFile::parse(&text, "s.toml")?.load(&registry)?.build(&BuildOptions::default()).map(|_| ())
+        };
+        load().err().map_or("nothing".into(), |error| error.to_string())
+    };
+    for (option, why) in [
+        ("stones = 0", "0 is less than 1"),
+        ("stones = 10", "10 is more than 9"),
+        ("stones = -1", "-1 is less than 1"),
+        ("ripe = 0.2", "0.2 is less than 0.25"),
+        ("ripe = 0.8", "0.8 is more than 0.75"),
+    ] {
+        assert!(with(option).contains(why), "{option}: {}", with(option));
+    }
+    for option in ["stones = 1", "stones = 9", "ripe = 0.25", "ripe = 0.75"] {
+        assert_eq!(with(option), "nothing", "{option}");
+    }
+}

@@ -214,7 +214,15 @@ impl<'a> Checker<'a> {
                     self.bad(key, node, format!("{n} is more than {most}"));
                 }
             }
-            Value::Float(_) if has_type(schema, "number") => {}
+            Value::Float(n) if has_type(schema, "number") => {
+                let bound = |name: &str| schema.get(name).and_then(Json::as_f64);
+                if let Some(least) = bound("minimum").filter(|least| n < least) {
+                    self.bad(key, node, format!("{n} is less than {least}"));
+                }
+                if let Some(most) = bound("maximum").filter(|most| n > most) {
+                    self.bad(key, node, format!("{n} is more than {most}"));
+                }
+            }
             Value::Boolean(_) if has_type(schema, "boolean") => {}
             _ if !schema.contains_key("type") => {}
             _ => self.wrong_type(key, node, schema),
