@@ -11,8 +11,8 @@ use nandu_sim::replay::{CAP_DEFAULT, Renew};
 use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_stack::Built;
 use nandu_stack::load::WorkloadTable;
+use nandu_trace::Requests;
 use nandu_trace::fit::{Fit, FitError, FitReport};
-use nandu_trace::{ContentHash, Requests};
 use std::sync::{Arc, Mutex};
 
 /// A run that is ready to go.
@@ -172,10 +172,10 @@ pub fn on_room(
         seed: common.seed,
         room: load.fit.is_none().then_some(room),
     };
-    let (trace, hash) = source::requests(&wanted, common.talk)?;
+    let trace = source::requests(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
     let how = load.fit.unwrap_or_default();
-    let workload = fitted((trace, hash), room, how, smallest, common.talk)?;
+    let workload = fitted(trace, room, how, smallest, common.talk)?;
     let workload = RunWorkload { pace, ..workload };
     let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
     let workload = RunWorkload { passes, ..workload };
@@ -205,8 +205,8 @@ fn renew(
         }
         let seed = wanted.seed.wrapping_add(u64::from(turn) << 32);
         let talk = Talk::new(true);
-        let (trace, hash) = source::requests(&Wanted { seed, ..wanted.clone() }, talk).ok()?;
-        let trace = fitted((cut(trace).ok()?, hash), room, how, None, talk).ok()?.trace;
+        let trace = source::requests(&Wanted { seed, ..wanted.clone() }, talk).ok()?;
+        let trace = fitted(cut(trace).ok()?, room, how, None, talk).ok()?.trace;
         if trace.is_empty() {
             return None;
         }
@@ -286,15 +286,15 @@ fn options(opened: &Opened, made: Vec<Made>, warm_up: u64, common: Common) -> Ru
     }
 }
 
-/// Lays `trace`, which has this hash, onto `room` bytes; `smallest` is the stack whose export that is, when there are several.
+/// Lays `trace` onto `room` bytes; `smallest` is the stack whose export that is, when there are several.
 fn fitted(
-    (trace, hash): (Requests, ContentHash),
+    trace: Requests,
     room: ByteLen,
     how: Fit,
     smallest: Option<&str>,
     talk: Talk,
 ) -> Result<RunWorkload, Failure> {
-    let (hash, source) = (hash.to_string(), trace.meta().source.clone());
+    let (hash, source) = (trace.content_hash().to_string(), trace.meta().source.clone());
     let (trace, report) = trace.fit(room, how).map_err(|e| misfit(&source, &e, smallest))?;
     if report.clipped_requests > 0 {
         let n = crate::format::plural(report.clipped_requests, "request");
@@ -473,7 +473,7 @@ fn own_workload(
         room: (how == Fit::Error).then_some(room),
         ..Wanted::default()
     };
-    let (trace, hash) = source::requests(&wanted, common.talk)?;
+    let trace = source::requests(&wanted, common.talk)?;
     if let (None, Some(file)) = (&table.generator, &table.trace) {
         let many = table.number_ios.filter(|&n| n > trace.len());
         if let Some(n) = many {
@@ -492,18 +492,16 @@ fn own_workload(
         Some(runtime) if !matches!(whole, Some(Pace::Closed { .. })) => cut(trace, runtime, whole),
         _ => Ok(trace),
     };
-    let all = trace.len();
     let (trace, pace) = match (table.runtime, pace) {
         (Some(runtime), Some(Pace::Closed { outstanding })) => {
             (trace, Some(Pace::ClosedFor { outstanding, runtime }))
         }
         _ => (cut(trace)?, pace),
     };
-    let hash = if trace.len() < all { trace.content_hash() } else { hash };
     if trace.is_empty() {
         return Err(Failure::input("no request comes within its `runtime`"));
     }
-    let workload = RunWorkload { pace, ..fitted((trace, hash), room, how, None, common.talk)? };
+    let workload = RunWorkload { pace, ..fitted(trace, room, how, None, common.talk)? };
     within_bounds(&workload)?;
     let renew = renew(wanted, room, how, workload.trace.len(), cut);
     Ok(Made { workload, renew })

@@ -8,11 +8,10 @@ use nandu_base::units::parse_ratio;
 use nandu_base::{ByteLen, Ratio};
 use nandu_trace::cache::Cache;
 use nandu_trace::fio_job::{self, FioJob};
-use nandu_trace::load::BadLines;
-use nandu_trace::load::load_requests;
+use nandu_trace::load::{BadLines, load_requests};
 use nandu_trace::requests::{Again, HELD_MOST, Remade, Streamed};
 use nandu_trace::synth::{SYNTHS, Synth};
-use nandu_trace::{Columns, ContentHash, LoadOptions, Meta, Record, Requests, Trace, formats, spool};
+use nandu_trace::{Columns, LoadOptions, Meta, Record, Requests, Trace, formats, spool};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -104,19 +103,17 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
 
 /// Reads a file or makes the requests of a generator: all of them in memory.
 pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
-    read_holding(wanted, u64::MAX, talk).map(|(requests, _)| requests.into_trace())
+    read_holding(wanted, u64::MAX, talk).map(Requests::into_trace)
 }
 
-/// The same for a replay, with their hash: a long load is streamed.
-pub fn requests(wanted: &Wanted, talk: Talk) -> Result<(Requests, ContentHash), Failure> {
-    let (requests, hash) = read_holding(wanted, HELD_MOST, talk)?;
-    let hash = hash.unwrap_or_else(|| requests.content_hash());
-    Ok((requests, hash))
+/// The same for a replay: a long load is streamed.
+pub fn requests(wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
+    read_holding(wanted, HELD_MOST, talk)
 }
 
-/// Reads requests, of which more than `held` are not held in memory; their hash where it is known already.
-fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option<ContentHash>), Failure> {
-    let (requests, hash) = match generator(&wanted.name) {
+/// Reads requests, of which more than `held` are not held in memory.
+fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
+    let requests = match generator(&wanted.name) {
         Some(synth) => generate(synth, wanted, held, talk)?,
         None => {
             let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
@@ -125,13 +122,13 @@ fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Opt
         }
     };
     remarks(requests.meta(), talk);
-    Ok((requests, hash))
+    Ok(requests)
 }
 
 /// The name of standard input.
 const STDIN: &str = "-";
 
-fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option<ContentHash>), Failure> {
+fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
@@ -161,7 +158,7 @@ fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option
         Some(cache) => cache.load_requests(path, &options, held),
         None => load_requests(path, &options, held),
     };
-    let known = loaded.map_err(|error| {
+    loaded.map_err(|error| {
         let help = match &error {
             nandu_trace::TraceError::Line(_) => "`--bad-lines skip` leaves such lines out and counts them",
             nandu_trace::TraceError::UnknownFormat { .. } => {
@@ -171,8 +168,7 @@ fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<(Requests, Option
             _ => return error.into(),
         };
         Failure::from(error).with_help(help)
-    })?;
-    Ok((known, None))
+    })
 }
 
 /// The fio job in file `path`, when it is one and no format is asked for.
@@ -191,12 +187,7 @@ fn fio_job(path: &Path, wanted: &Wanted) -> Result<Option<FioJob>, Failure> {
 }
 
 /// The requests of a job, on the device where there is one.
-fn requests_of(
-    job: &FioJob,
-    wanted: &Wanted,
-    held: u64,
-    talk: Talk,
-) -> Result<(Requests, Option<ContentHash>), Failure> {
+fn requests_of(job: &FioJob, wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
     if let Some(setting) = wanted.settings.first() {
         let message =
             format!("--gen {}: `{}` is a fio job, whose keys stand in it", setting.key, wanted.name);
@@ -223,7 +214,7 @@ fn requests_of(
         return Err(Failure::input(format!("{}: the job asks for nothing", wanted.name)));
     }
     let trace = Trace::from_records(records, names, meta);
-    Ok((trace.map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))?.into(), None))
+    trace.map(Requests::from).map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))
 }
 
 /// Requests that can be held where `held` may be.
@@ -238,7 +229,7 @@ fn streamed<S: Again + 'static>(
     names: Vec<String>,
     meta: Meta,
     talk: Talk,
-) -> (Requests, Option<ContentHash>) {
+) -> Requests {
     let bar = talk.bar(most, "requests looked at");
     let mut shown = 0;
     let seen = |n| {
@@ -247,9 +238,9 @@ fn streamed<S: Again + 'static>(
             shown = n;
         }
     };
-    let (streamed, hash) = Streamed::survey(Arc::new(source), most, names, meta, seen);
+    let streamed = Streamed::survey(Arc::new(source), most, names, meta, seen);
     bar.clear();
-    (Requests::Streamed(Arc::new(streamed)), Some(hash))
+    Requests::Streamed(Arc::new(streamed))
 }
 
 /// Decoded traces take at most this on disk.
@@ -292,12 +283,7 @@ pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
     Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
 }
 
-fn generate(
-    synth: &'static Synth,
-    wanted: &Wanted,
-    held: u64,
-    talk: Talk,
-) -> Result<(Requests, Option<ContentHash>), Failure> {
+fn generate(synth: &'static Synth, wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
@@ -346,7 +332,7 @@ fn generate(
         return Err(Failure::input(format!("generator {}: requests must be at least 1", synth.name)));
     }
     let trace = Trace::from_records(records, names, meta);
-    Ok((trace.map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))?.into(), None))
+    trace.map(Requests::from).map_err(|e| Failure::failed(format!("generator {}: {e}", synth.name)))
 }
 
 /// Requests between two looks at the clock.

@@ -355,7 +355,7 @@ impl Builder {
         self.put_aside(self.records.len(), &meta.source)?;
         self.describe(&mut meta, 0);
         let spool = self.spool.take().expect("it is there");
-        let (streamed, _) = Streamed::survey(Arc::new(spool), u64::MAX, self.streams.names, meta, |_| ());
+        let streamed = Streamed::survey(Arc::new(spool), u64::MAX, self.streams.names, meta, |_| ());
         Ok(Requests::Streamed(Arc::new(streamed)))
     }
 

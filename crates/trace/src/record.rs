@@ -51,8 +51,7 @@ pub enum RecordError {
     },
     /// The arrival lies before all those that were put aside already.
     #[error(
-        "it arrives before the first of more than 4194304 requests that stand before it; a trace so long is not sorted in \
-         memory: sort the file by time"
+        "it arrives before the first request, and so many stand between that the trace is not sorted in memory: sort the file by time"
     )]
     Early,
     /// The extent ends beyond 128 TiB.

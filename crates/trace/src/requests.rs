@@ -59,6 +59,8 @@ pub struct Streamed {
     streams: Vec<Stream>,
     len: u64,
     span: Span,
+    /// Of the records as they come, before they are put anywhere.
+    hash: ContentHash,
 }
 
 /// The requests of a load.
@@ -83,7 +85,7 @@ impl From<Arc<Trace>> for Requests {
 }
 
 impl Streamed {
-    /// The first `most` records of `source`, whose streams have these names, and their hash. `seen` is told now and then how many were looked at.
+    /// The first `most` records of `source`, whose streams have these names. `seen` is told now and then how many were looked at.
     ///
     /// # Panics
     /// When a record names a stream that is not there.
@@ -93,13 +95,13 @@ impl Streamed {
         names: Vec<String>,
         meta: Meta,
         mut seen: impl FnMut(u64),
-    ) -> (Streamed, ContentHash) {
+    ) -> Streamed {
         let mut hasher = ContentHasher::new(meta.arrival);
-        let streams = names.into_iter().map(|name| Stream { name, ..Stream::default() }).collect();
-        let mut all = Streamed { meta, source, placing: Placing::Same, streams, len: most, span: Span::ZERO };
-        let mut streams = std::mem::take(&mut all.streams);
+        let mut streams: Vec<Stream> =
+            names.into_iter().map(|name| Stream { name, ..Stream::default() }).collect();
         let (mut len, mut last) = (0, 0);
-        let mut blocks = Blocks::new(all.reader());
+        let reader = Origin::Streamed { feed: source.feed(), left: most, placing: &Placing::Same };
+        let mut blocks = Blocks::new(Reader(reader));
         while let Some(block) = blocks.next_block() {
             hasher.update(block);
             for record in block {
@@ -112,8 +114,8 @@ impl Streamed {
             seen(len);
         }
         drop(blocks);
-        (all.len, all.span, all.streams) = (len, Span(last), streams);
-        (all, hasher.finish())
+        let hash = hasher.finish();
+        Streamed { meta, source, placing: Placing::Same, streams, len, span: Span(last), hash }
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -124,7 +126,11 @@ impl Streamed {
     ///
     /// # Errors
     /// As [`fit::fit`].
+    ///
+    /// # Panics
+    /// When they were laid onto a device before.
     pub fn fit(mut self, capacity: ByteLen, method: Fit) -> Result<(Streamed, FitReport), FitError> {
+        assert!(matches!(self.placing, Placing::Same), "a streamed load is fitted once");
         let placing = fit::placing(&self.streams, || self.iter(), capacity, method)?;
         let mut report = FitReport::new(method, capacity, fit::extent(&self.streams));
         let mut streams = self.streams.clone();
@@ -146,11 +152,8 @@ impl Streamed {
     /// The first `most` of the requests.
     fn first(&self, most: u64) -> Streamed {
         let names = self.streams.iter().map(|stream| stream.name.clone()).collect();
-        let placing = self.placing.clone();
-        let (mut part, _) =
-            Streamed::survey(Arc::clone(&self.source), most, names, self.meta.clone(), |_| ());
-        (part.placing, part.streams) = (placing, self.streams.clone());
-        part
+        let part = Streamed::survey(Arc::clone(&self.source), most, names, self.meta.clone(), |_| ());
+        Streamed { placing: self.placing.clone(), streams: self.streams.clone(), ..part }
     }
 }
 
@@ -205,8 +208,13 @@ impl Requests {
         Records { blocks: Blocks::new(self.reader()), next: 0 }
     }
 
-    /// See [`Trace::content_hash`]. Reads all of them.
+    /// See [`Trace::content_hash`]. Reads all of them, unless they are streamed and not fitted yet.
     pub fn content_hash(&self) -> ContentHash {
+        if let Requests::Streamed(streamed) = self
+            && matches!(streamed.placing, Placing::Same)
+        {
+            return streamed.hash;
+        }
         let mut hasher = ContentHasher::new(self.meta().arrival);
         let mut blocks = Blocks::new(self.reader());
         while let Some(block) = blocks.next_block() {
@@ -220,10 +228,10 @@ impl Requests {
         match self {
             _ if most >= self.len() => self.clone(),
             Requests::Held(trace) => {
-                let mut short = Trace::clone(trace);
-                short.records.truncate(most as usize);
-                short.service.iter_mut().for_each(|service| service.truncate(most as usize));
-                short.into()
+                let most = most as usize;
+                let service = trace.service.as_ref().map(|service| service[..most].to_vec());
+                let (streams, meta) = (trace.streams.clone(), trace.meta.clone());
+                Trace { records: trace.records[..most].to_vec(), streams, service, meta }.into()
             }
             Requests::Streamed(streamed) if most <= HELD_MOST => Requests::from(streamed.first(most).hold()),
             Requests::Streamed(streamed) => Requests::Streamed(Arc::new(streamed.first(most))),
@@ -357,7 +365,8 @@ mod tests {
             || synth::by_name("mixed-zipf").unwrap().generator(&json!({ "requests": requests }), 9).unwrap();
         let meta = make().meta();
         let names = vec!["mixed-zipf".to_string()];
-        let (streamed, hash) = Streamed::survey(Arc::new(Remade(make())), u64::MAX, names, meta, |_| ());
+        let streamed = Streamed::survey(Arc::new(Remade(make())), u64::MAX, names, meta, |_| ());
+        let hash = streamed.hash;
         (make().into_trace().into(), Requests::Streamed(Arc::new(streamed)), hash)
     }
 
