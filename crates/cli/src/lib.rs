@@ -1,8 +1,8 @@
 //! The command line of Nandu as a library: [`run`] takes the arguments and returns the exit code.
 //!
 //! [`args`] is what can be typed, [`commands`] has one file for each verb. Results come from the simulator with stable
-//! field names; [`table`] and [`mod@format`] make them readable, [`verdict`] says in words how two of them compare, and
-//! [`report`] makes a page of them; [`explain`] looks at single requests.
+//! field names; [`table`] and [`mod@format`] make them readable, [`report`] makes a page of them;
+//! [`explain`] looks at single requests. What is computed stands below, in [`nandu_experiment`].
 //!
 //! Data goes to stdout, talk goes to stderr. Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 3 no point of a
 //! sweep meets its bounds. A file is written under another name and renamed when it is complete, so nothing half-written is left.
@@ -10,28 +10,33 @@
 pub mod args;
 pub mod commands;
 pub mod explain;
-pub mod failure;
-pub mod format;
 pub mod life;
-pub mod open;
 pub mod output;
-pub mod parallel;
-pub mod plan;
 pub mod probe;
 pub mod report;
-pub mod reproduce;
-pub mod source;
 pub mod table;
 pub mod talk;
-pub mod tenancy;
-pub mod verdict;
 
-pub use failure::Failure;
+use nandu_experiment::{
+    Failure, failure, format, open, parallel, plan, race, replay, reproduce, source, tenancy, verdict,
+};
 
 use clap::Parser;
 use nandu_base::Registry;
 use std::ffi::OsString;
 use std::sync::OnceLock;
+
+/// The run failed.
+const FAILED: u8 = 1;
+/// The input was wrong.
+const INPUT: u8 = 2;
+/// Everything was done, and no point of the sweep meets its bounds.
+const UNMET: u8 = 3;
+
+/// The exit code of a command that ends with `failure`.
+fn code(failure: &Failure) -> u8 {
+    if failure.kind.is_input() { INPUT } else { FAILED }
+}
 
 static REGISTRY: OnceLock<Registry> = OnceLock::new();
 
@@ -56,7 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are data; everything else is talk.
-            let code = if error.use_stderr() { failure::INPUT } else { 0 };
+            let code = if error.use_stderr() { INPUT } else { 0 };
             let _ = error.print();
             return code;
         }
@@ -64,8 +69,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     match commands::dispatch(cli) {
         Ok(code) => code,
         Err(failure) => {
-            failure.print();
-            failure.code
+            output::failure(&failure);
+            code(&failure)
         }
     }
 }

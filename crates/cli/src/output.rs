@@ -31,6 +31,17 @@ pub fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// Says on stderr why something was not done.
+pub fn failure(failure: &Failure) {
+    for line in visible(&failure.message).lines() {
+        if line.starts_with(' ') {
+            say(format_args!("{line}"));
+        } else {
+            say(format_args!("error: {line}"));
+        }
+    }
+}
+
 /// Writes `value` to stdout as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
@@ -268,7 +279,7 @@ mod tests {
             assert!(folder.join(link).symlink_metadata().unwrap().is_symlink(), "{link}");
         }
         symlink("round", folder.join("round")).unwrap();
-        assert_eq!(write(&folder.join("round"), "x").unwrap_err().code, crate::failure::INPUT);
+        assert_eq!(write(&folder.join("round"), "x").unwrap_err().kind, crate::failure::Kind::Input);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "nothing else is left");
         fs::remove_dir_all(&folder).unwrap();
     }
@@ -305,7 +316,7 @@ mod tests {
             let inputs: Vec<PathBuf> = inputs.iter().map(|i| at(i)).collect();
             let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
             let path = at(name);
-            allow(&[(&path, kind)], &inputs, force).map_err(|f| (f.code, f.message))
+            allow(&[(&path, kind)], &inputs, force).map_err(|f| (f.kind, f.message))
         };
         for name in ["page", "empty", "new"] {
             assert_eq!(allowed(name, Kind::Page, &["mine.toml", "gone"], false), Ok(()), "{name}");
@@ -318,8 +329,8 @@ mod tests {
             ("link", Kind::Page, &["mine.toml"], "this command reads the file"),
             ("page", Kind::Page, &["page"], "this command reads the file"),
         ] {
-            let (code, message) = allowed(name, kind, inputs, false).unwrap_err();
-            assert!(code == crate::failure::INPUT && message.contains(why), "{name}: {message}");
+            let (fault, message) = allowed(name, kind, inputs, false).unwrap_err();
+            assert!(fault.is_input() && message.contains(why), "{name}: {message}");
             assert!(message.ends_with("or replace it with --force"), "{message}");
             assert_eq!(allowed(name, kind, inputs, true), Ok(()));
         }

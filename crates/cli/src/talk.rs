@@ -3,10 +3,12 @@
 use crate::format::{count, time, visible};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nandu_sim::replay::Progress;
+use nandu_experiment::talk::{Listener, Work};
 use std::io::IsTerminal;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+pub use nandu_experiment::talk::{Bar, Talk};
 
 /// Work shorter than this shows no bar on a terminal.
 const SILENT: Duration = Duration::from_millis(1000);
@@ -15,57 +17,41 @@ const FIRST_LINE: Duration = Duration::from_secs(2);
 /// and further ones after each of these.
 const NEXT_LINE: Duration = Duration::from_secs(10);
 
-/// Whether to talk.
-#[derive(Clone, Copy, Debug)]
-pub struct Talk {
-    quiet: bool,
+/// The way to stderr; nothing is said when `quiet`.
+pub fn talk(quiet: bool) -> Talk<'static> {
+    if quiet { Talk::SILENT } else { Talk::to(&Console) }
 }
 
-impl Talk {
-    /// Says nothing when `quiet`.
-    pub fn new(quiet: bool) -> Talk {
-        Talk { quiet }
+/// Stderr.
+struct Console;
+
+impl Listener for Console {
+    fn note(&self, text: &str) {
+        output::say(format_args!("note: {}", visible(text)));
     }
 
-    /// News of something that goes on.
-    pub fn say(self, text: impl std::fmt::Display) {
-        if !self.quiet {
-            output::say(format_args!("{}", visible(&text.to_string())));
+    fn warning(&self, text: &str) {
+        output::say(format_args!("warning: {}", visible(text)));
+    }
+
+    fn begins(&self, total: Option<u64>, what: &str) -> Box<dyn Work> {
+        match total {
+            Some(total) => Box::new(Meter::new(total, what)),
+            None => Box::new(Waiting::new(what)),
         }
     }
+}
 
-    /// Something worth knowing.
-    pub fn note(self, text: impl std::fmt::Display) {
-        if !self.quiet {
-            output::say(format_args!("note: {}", visible(&text.to_string())));
-        }
-    }
+/// Says every now and then that something still goes on.
+struct Waiting {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
 
-    /// Something that changes what a result means.
-    pub fn warning(self, text: impl std::fmt::Display) {
-        if !self.quiet {
-            output::say(format_args!("warning: {}", visible(&text.to_string())));
-        }
-    }
-
-    /// Progress over `total` of `what`, shown once the work takes a while.
-    pub fn bar(self, total: u64, what: &str) -> Bar {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        let template =
-            format!("{{bar:40}} {{percent:>3}} %  {{human_pos}} of {{human_len}} {what}, {{eta}} left");
-        bar.set_style(ProgressStyle::with_template(&template).expect("the template is well formed"));
-        let shown = match (self.quiet, std::io::stderr().is_terminal()) {
-            (true, _) => Shown::Never,
-            (false, true) => Shown::BarFrom(SILENT),
-            (false, false) => Shown::LineFrom(FIRST_LINE),
-        };
-        Bar { bar, what: what.into(), started: Instant::now(), shown: Mutex::new(shown) }
-    }
-
-    /// Says every now and then that `what` still goes on, until the result is dropped: for work that does not tell how far it is.
-    pub fn waiting(self, what: impl std::fmt::Display) -> Waiting {
+impl Waiting {
+    fn new(what: &str) -> Waiting {
         let over = Arc::new((Mutex::new(false), Condvar::new()));
-        let thread = (!self.quiet).then(|| {
+        let thread = {
             let (over, what, started) = (Arc::clone(&over), what.to_string(), Instant::now());
             std::thread::spawn(move || {
                 let (lock, ended) = &*over;
@@ -81,22 +67,21 @@ impl Talk {
                     }
                 }
             })
-        });
-        Waiting { over, thread }
+        };
+        Waiting { over, thread: Mutex::new(Some(thread)) }
     }
 }
 
-/// Ends its lines when it is dropped.
-pub struct Waiting {
-    over: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
+impl Work for Waiting {
+    fn done(&self, _: u64) {}
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
+    fn grows(&self, _: u64) {}
+
+    fn ends(&self) {
         *self.over.0.lock().expect("no holder of this lock panics") = true;
         self.over.1.notify_all();
-        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+        let thread = self.thread.lock().expect("no holder of this lock panics").take();
+        let _ = thread.map(std::thread::JoinHandle::join);
     }
 }
 
@@ -111,16 +96,29 @@ enum Shown {
 }
 
 /// Progress that several runs may make together.
-pub struct Bar {
+struct Meter {
     bar: ProgressBar,
     what: String,
     started: Instant,
     shown: Mutex<Shown>,
 }
 
-impl Bar {
-    /// `more` are done.
-    pub fn add(&self, more: u64) {
+impl Meter {
+    fn new(total: u64, what: &str) -> Meter {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let template =
+            format!("{{bar:40}} {{percent:>3}} %  {{human_pos}} of {{human_len}} {what}, {{eta}} left");
+        bar.set_style(ProgressStyle::with_template(&template).expect("the template is well formed"));
+        let shown = match std::io::stderr().is_terminal() {
+            true => Shown::BarFrom(SILENT),
+            false => Shown::LineFrom(FIRST_LINE),
+        };
+        Meter { bar, what: what.into(), started: Instant::now(), shown: Mutex::new(shown) }
+    }
+}
+
+impl Work for Meter {
+    fn done(&self, more: u64) {
         self.bar.inc(more);
         let elapsed = self.started.elapsed();
         if elapsed < SILENT {
@@ -150,22 +148,11 @@ impl Bar {
         }
     }
 
-    /// Hears of the progress of one run, and adds it.
-    pub fn follow(&self) -> impl FnMut(Progress) + '_ {
-        let (mut told, mut total) = (0, None);
-        move |progress| {
-            // A load that begins again has more requests than were known at first.
-            let known = *total.get_or_insert(progress.total);
-            if progress.total > known {
-                self.bar.inc_length(progress.total - known);
-                total = Some(progress.total);
-            }
-            self.add(progress.issued - std::mem::replace(&mut told, progress.issued));
-        }
+    fn grows(&self, more: u64) {
+        self.bar.inc_length(more);
     }
 
-    /// Takes the bar away.
-    pub fn clear(&self) {
+    fn ends(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -1,58 +1,33 @@
 //! One stack, one load, one run.
 
-use nandu_base::{Precondition, Registry};
-use nandu_sim::{Extension, RunError, RunOptions, RunResult, RunWorkload};
-use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
-use nandu_trace::fit::{Fit, FitError};
-use nandu_trace::{Requests, TraceError, synth};
+use crate::{Failure, Fit, Listener, Load, Precondition, Registry, Replay, RunResult, Stack, open};
+use nandu_experiment::race::run;
+use nandu_experiment::source::GenSetting;
+use nandu_experiment::talk::Talk;
+use nandu_stack::StackFile;
+use nandu_trace::Requests;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A stack and the requests that are replayed on its export.
+///
+/// What is not said is as `nandu run` has it: drives were filled once, and a generated load begins again while the stack is not
+/// steady.
 #[derive(Clone)]
 pub struct Experiment {
     registry: Arc<Registry>,
     file: StackFile,
-    export: Option<String>,
-    trace: Option<Requests>,
-    fit: Fit,
-    seed: u64,
-    warm_up: u64,
-    precondition: Precondition,
-}
-
-/// Why an experiment cannot be run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The stack file is wrong, or cannot be built.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// The requests cannot be read or generated.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The requests do not fit the export.
-    #[error(transparent)]
-    Fit(#[from] FitError),
-    /// The run did not take place.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// No requests were given.
-    #[error("the experiment has no requests: give it some with `generate`, `load` or `replay`")]
-    NoRequests,
-    /// The stack has no export of this name, or several and none was chosen.
-    #[error("the stack has the exports {known}; choose one of them with `export`")]
-    Export {
-        /// The exports it has.
-        known: String,
-    },
+    source: String,
+    replay: Replay,
 }
 
 impl Experiment {
     /// On the stack that `text` describes, with what Nandu ships.
     ///
     /// # Errors
-    /// [`Error::Stack`]: each fault of the text with its line.
-    pub fn new(text: &str) -> Result<Experiment, Error> {
+    /// Each fault of the text with its line.
+    pub fn new(text: &str) -> Result<Experiment, Failure> {
         Experiment::with(&crate::builtin(), text)
     }
 
@@ -60,155 +35,191 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Experiment::new`].
-    pub fn with(registry: &Registry, text: &str) -> Result<Experiment, Error> {
-        let file = StackFile::parse(text, "stack.toml")?;
+    pub fn with(registry: &Registry, text: &str) -> Result<Experiment, Failure> {
+        Experiment::of(registry, text, "stack.toml", "stack.toml")
+    }
+
+    /// On the stack in a file, or a built-in one of this name.
+    ///
+    /// # Errors
+    /// There is none, or it is wrong.
+    pub fn open(name: &str, registry: &Registry) -> Result<Experiment, Failure> {
+        let (text, shown) = open::text(name)?;
+        Experiment::of(registry, &text, &shown, name)
+    }
+
+    fn of(registry: &Registry, text: &str, shown: &str, source: &str) -> Result<Experiment, Failure> {
+        let file = StackFile::parse(text, shown)?;
         file.load(registry)?;
-        Ok(Experiment {
-            registry: Arc::new(registry.clone()),
-            file,
-            export: None,
-            trace: None,
-            fit: Fit::Error,
-            seed: 1,
-            warm_up: 0,
-            precondition: Precondition::Empty,
-        })
+        let (registry, source) = (Arc::new(registry.clone()), source.into());
+        Ok(Experiment { registry, file, source, replay: Replay::default() })
     }
 
     /// With `value` at the dotted `path` of the stack file: `device.cache.replacement.kind` and `lru`.
     ///
     /// # Errors
-    /// [`Error::Stack`]: the path leads nowhere, or the value is wrong there.
-    pub fn set(mut self, path: &str, value: &str) -> Result<Experiment, Error> {
+    /// The path leads nowhere, or the value is wrong there.
+    pub fn set(mut self, path: &str, value: &str) -> Result<Experiment, Failure> {
         self.file = self.file.with_set(path, value)?;
         self.file.load(&self.registry)?;
         Ok(self)
     }
 
     /// Requests of the generator `name` with these parameters, a table of those to change, or null.
-    ///
-    /// # Errors
-    /// [`Error::Trace`]: there is no such generator or parameter.
-    pub fn generate(self, name: &str, parameters: &Value) -> Result<Experiment, Error> {
-        let trace = synth::by_name(name)?.trace(parameters, self.seed)?;
-        Ok(self.replay(trace))
+    pub fn generate(mut self, name: &str, parameters: &Value) -> Experiment {
+        let settings = parameters.as_object().into_iter().flatten();
+        self.replay.settings =
+            settings.map(|(key, value)| GenSetting { key: key.clone(), value: value.clone() }).collect();
+        self.of_load(name.into())
     }
 
     /// The requests of a trace file, in any format of the registry.
-    ///
-    /// # Errors
-    /// [`Error::Trace`].
-    pub fn load(self, path: impl AsRef<std::path::Path>) -> Result<Experiment, Error> {
-        let formats = nandu_trace::formats::of(&self.registry);
-        let options = nandu_trace::LoadOptions { formats, ..nandu_trace::LoadOptions::default() };
-        let trace = nandu_trace::load(path.as_ref(), &options)?;
-        Ok(self.replay(trace))
+    pub fn load(self, path: impl Into<PathBuf>) -> Experiment {
+        let path: PathBuf = path.into();
+        // A bare name may be that of a generator.
+        let path = if path.parent().is_none_or(|p| p.as_os_str().is_empty()) {
+            PathBuf::from(".").join(path)
+        } else {
+            path
+        };
+        self.of_load(path.display().to_string().into())
     }
 
     /// These requests.
     pub fn replay(self, trace: impl Into<Requests>) -> Experiment {
-        Experiment { trace: Some(trace.into()), ..self }
+        self.of_load(Load::Given(trace.into()))
+    }
+
+    fn of_load(mut self, load: Load) -> Experiment {
+        self.replay.trace = Some(load);
+        self
+    }
+
+    /// With an option of the load by its name, as `nandu run` has them: `closed` and `16`.
+    ///
+    /// # Errors
+    /// There is no such option, or the value is none of its.
+    pub fn option(self, key: &str, value: &str) -> Result<Experiment, Failure> {
+        Ok(Experiment { replay: self.replay.with(key, value)?, ..self })
     }
 
     /// The export that they go to; needed where the stack has several.
-    pub fn export(self, name: &str) -> Experiment {
-        Experiment { export: Some(name.into()), ..self }
+    pub fn export(mut self, name: &str) -> Experiment {
+        self.replay.export = Some(name.into());
+        self
     }
 
     /// How the requests are laid onto the export. By default their addresses must lie within it.
-    pub fn fit(self, fit: Fit) -> Experiment {
-        Experiment { fit, ..self }
+    pub fn fit(mut self, fit: Fit) -> Experiment {
+        self.replay.fit = Some(fit);
+        self
     }
 
-    /// The seed of generators that are named from here on, and of the run. By default 1.
-    pub fn seed(self, seed: u64) -> Experiment {
-        Experiment { seed, ..self }
+    /// The seed of the generator, and of the run. By default 1.
+    pub fn seed(mut self, seed: u64) -> Experiment {
+        self.replay.seed = Some(seed);
+        self
     }
 
-    /// Requests at the start that do not count.
-    pub fn warm_up(self, requests: u64) -> Experiment {
-        Experiment { warm_up: requests, ..self }
-    }
-
-    /// The state of every drive at the start. By default nothing was ever written.
-    pub fn precondition(self, precondition: Precondition) -> Experiment {
-        Experiment { precondition, ..self }
+    /// The state of every drive at the start.
+    pub fn precondition(mut self, precondition: Precondition) -> Experiment {
+        self.replay.precondition = Some(precondition);
+        self
     }
 
     /// The checked stack.
     ///
     /// # Errors
-    /// [`Error::Stack`].
-    pub fn stack(&self) -> Result<Stack, Error> {
+    /// It does not load.
+    pub fn stack(&self) -> Result<Stack, Failure> {
         Ok(self.file.load(&self.registry)?)
     }
 
     /// Runs it. The same experiment gives the same result on every machine.
     ///
     /// # Errors
-    /// Anything that [`Error`] names.
-    pub fn run(&self) -> Result<RunResult, Error> {
-        let stack = self.stack()?;
-        let named = |name: &String| stack.exports.iter().position(|e| e.name == *name);
-        let export = match &self.export {
-            Some(name) => named(name),
-            None => (stack.exports.len() == 1).then_some(0),
-        };
-        let known = || stack.exports.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
-        let export = export.ok_or_else(|| Error::Export { known: known() })?;
-        let trace = self.trace.as_ref().ok_or(Error::NoRequests)?;
-        let options =
-            BuildOptions { seed: self.seed, precondition: self.precondition, ..BuildOptions::default() };
-        let built = stack.build(&options)?;
-        let room = built.parts[stack.exports[export].node as usize].machine.limits().capacity;
-        let trace_hash = trace.content_hash().to_string();
-        let (trace, report) = trace.clone().fit(room, self.fit)?;
-        let workload = RunWorkload {
-            export,
-            trace,
-            trace_hash,
-            fit: report.method.name().into(),
-            pace: None,
-            passes: 1,
-            warm_up: 0,
-        };
-        let options = RunOptions {
-            workloads: vec![workload],
-            seed: self.seed,
-            precondition: self.precondition,
-            warm_up: self.warm_up,
-            extension: Extension::NONE,
-            stack_name: "stack.toml".into(),
-        };
-        Ok(nandu_sim::run(&stack, &options, |_| ())?)
+    /// The requests cannot be had, do not fit, or the run does not take place.
+    pub fn run(&self) -> Result<RunResult, Failure> {
+        self.run_for(Talk::SILENT)
+    }
+
+    /// The same, while `listener` hears of notes and progress, and may call it off.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`]; its kind says where it was called off.
+    pub fn watch(&self, listener: &dyn Listener) -> Result<RunResult, Failure> {
+        self.run_for(Talk::to(listener))
+    }
+
+    fn run_for(&self, talk: Talk) -> Result<RunResult, Failure> {
+        let opened = open::Opened::of(self.stack()?, &self.source);
+        Ok(run(opened, &self.replay, &self.registry, talk)?.result)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{FaultKind, Work};
     use serde_json::json;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     const STACK: &str = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"memory\"\nsize = \"16 MiB\"\nlatency = \"1 ms\"\n";
 
+    fn large() -> Experiment {
+        let params = json!({ "requests": 500, "space": "64 MiB" });
+        Experiment::new(STACK).expect("a stack").generate("uniform", &params)
+    }
+
     #[test]
     fn a_run_needs_requests_that_fit_and_repeats_itself() {
-        let empty = Experiment::new(STACK).expect("a stack");
-        assert!(matches!(empty.run(), Err(Error::NoRequests)));
-        let params = json!({ "requests": 500, "space": "64 MiB" });
-        let large = empty.generate("uniform", &params).expect("a generator");
-        assert!(matches!(large.run(), Err(Error::Fit(_))));
-        let wrapped = large.clone().fit(Fit::Wrap);
+        let said = |experiment: &Experiment| experiment.run().expect_err("a fault").message;
+        assert!(said(&Experiment::new(STACK).expect("a stack")).contains("no --trace is given"));
+        assert!(said(&large()).contains("--fit wrap"));
+        let wrapped = large().fit(Fit::Wrap);
         let (one, two) = (wrapped.run().expect("a run"), wrapped.run().expect("a run"));
         assert_eq!(format!("{one:?}"), format!("{two:?}"));
-        assert!(matches!(wrapped.export("other").run(), Err(Error::Export { .. })));
+        assert!(said(&wrapped.export("other")).contains("no such export"));
     }
 
     #[test]
     fn a_wrong_policy_is_refused_with_the_nearest() {
         let text = "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nmemory = \"1 MiB\"\n\
                     replacement = { kind = \"s3-fivo\" }\n[device.m]\nkind = \"memory\"\nsize = \"16 MiB\"\n";
-        let error = Experiment::new(text).err().expect("no such policy").to_string();
-        assert!(error.contains("s3-fifo") && error.contains("stack.toml:7"), "{error}");
+        let error = Experiment::new(text).err().expect("no such policy");
+        assert_eq!(error.kind, FaultKind::Stack);
+        assert!(error.message.contains("s3-fifo") && error.message.contains("stack.toml:7"), "{error}");
+    }
+
+    /// Calls a run off when it has heard of it.
+    struct Impatient<'a>(&'a AtomicU64);
+
+    impl Listener for Impatient<'_> {
+        fn note(&self, _: &str) {}
+        fn warning(&self, _: &str) {}
+        fn begins(&self, _: Option<u64>, _: &str) -> Box<dyn Work> {
+            Box::new(Nothing)
+        }
+        fn stops(&self) -> bool {
+            self.0.fetch_add(1, Ordering::Relaxed) > 0
+        }
+    }
+
+    struct Nothing;
+
+    impl Work for Nothing {
+        fn done(&self, _: u64) {}
+        fn grows(&self, _: u64) {}
+        fn ends(&self) {}
+    }
+
+    #[test]
+    fn a_run_can_be_called_off() {
+        let params = json!({ "requests": 1_000_000, "space": "16 MiB" });
+        let long = Experiment::new(STACK).expect("a stack").generate("uniform", &params);
+        let asked = AtomicU64::new(0);
+        let error = long.option("closed", "4").expect("an option").watch(&Impatient(&asked));
+        assert_eq!(error.err().map(|e| e.kind), Some(FaultKind::Stopped));
+        assert!(asked.into_inner() < 10, "it ends soon after");
     }
 }

@@ -20,12 +20,12 @@
 //!     size = "64 MiB"
 //!     latency = "1 ms"
 //! "#;
-//! let experiment = Experiment::new(stack)?.generate("mixed-zipf", &json!({ "requests": 2000, "space": "64 MiB" }))?;
+//! let experiment = Experiment::new(stack)?.generate("mixed-zipf", &json!({ "requests": 2000, "space": "64 MiB" }));
 //! let arc = experiment.run()?;
 //! let lru = experiment.clone().set("device.cache.replacement.kind", "lru")?.run()?;
 //! assert_eq!(arc.layers.len(), 2);
 //! assert_ne!(arc.provenance.stack_hash, lru.provenance.stack_hash);
-//! # Ok::<(), nandu::Error>(())
+//! # Ok::<(), nandu::Failure>(())
 //! ```
 //!
 //! A policy of your own is one file, and one line that puts it into a [`Registry`]: `builtin().with(...)`. See
@@ -38,15 +38,22 @@
 //! }
 //! ```
 //!
-//! **What is stable.** From the first release on: the items of this crate's root, and the traits and types that the four modules
-//! name. Whatever else the crates below make public is for each other and may change in any version.
+//! What the program does is here as functions that return data: [`open`] finds stacks, [`Replay`] is what a load may say, [`race`]
+//! compares, [`sweep`], [`mrc`] and [`reproduce`] do what the commands of these names print.
+//!
+//! **What is stable.** From the first release on: the items of this crate's root, and the traits and types that the modules of
+//! policies name. Whatever else the crates below make public is for each other and may change in any version.
 
 mod experiment;
 
-pub use experiment::{Error, Experiment};
+pub use experiment::Experiment;
 pub use nandu_base::{Declared, Policy, Precondition, Registry};
+pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
+pub use nandu_experiment::replay::{Load, Replay};
+pub use nandu_experiment::talk::{Listener, Talk, Work};
+pub use nandu_experiment::{mrc, open, race, reproduce, source, sweep, verdict};
 pub use nandu_sim::{RunResult, builtin};
-pub use nandu_stack::{Stack, StackError};
+pub use nandu_stack::{Stack, StackFile};
 pub use nandu_trace::Trace;
 pub use nandu_trace::fit::Fit;
 

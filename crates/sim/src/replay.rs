@@ -404,6 +404,8 @@ pub struct Outcome {
     pub outstanding_max: usize,
     /// Further turns that the load took.
     pub extended: u32,
+    /// Whether the caller called it off.
+    pub stopped: bool,
 }
 
 /// What the caller hears while a replay goes on.
@@ -414,6 +416,21 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// What the caller says to it: a caller with nothing to say lets it go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Go {
+    /// It goes on.
+    On,
+    /// It ends here, without a result.
+    Stop,
+}
+
+impl From<()> for Go {
+    fn from((): ()) -> Go {
+        Go::On
+    }
+}
+
 /// Requests that `sources` hold, all passes counted.
 pub fn total_requests(sources: &[Source]) -> u64 {
     sources.iter().map(|s| s.trace.len() * u64::from(s.passes)).sum()
@@ -421,19 +438,20 @@ pub fn total_requests(sources: &[Source]) -> u64 {
 
 /// Replays `sources` to the end and lets the stack finish what it was asked. The first `warm_up` requests do not count, nor does the
 /// warm-up of each workload: the measurement begins with the first request that counts, and so do the counters of the machines.
-/// `extension` says how often the load begins again. `progress` is called every 65,536 requests.
-pub fn replay<S: Host>(
+/// `extension` says how often the load begins again. `progress` is called every 65,536 requests, and may call it off.
+pub fn replay<S: Host, R: Into<Go>>(
     engine: &mut Engine<S>,
     sources: &[Source],
     warm_up: u64,
     extension: &Extension,
-    mut progress: impl FnMut(Progress),
+    mut progress: impl FnMut(Progress) -> R,
 ) -> Outcome {
+    let mut progress = |told| progress(told).into();
     let mut before = vec![0; sources.len()];
     let mut warming = Warming::new(sources, warm_up);
     let mut outcome = turn(engine, sources, &mut before, &mut warming, 0, &mut progress);
     // A workload that still warms up would never count.
-    let may_go_on = outcome.begun && !warming.is_on;
+    let may_go_on = outcome.begun && !warming.is_on && !outcome.stopped;
     let mut sources = sources.to_vec();
     for number in (1..=extension.most).take_while(|_| may_go_on) {
         let state = engine.sink().state(outcome.open_loop);
@@ -453,6 +471,9 @@ pub fn replay<S: Host>(
         let mut warm = Warming::over(now);
         outcome = turn(engine, &sources, &mut before, &mut warm, outcome.issued, &mut progress);
         outcome.extended = number;
+        if outcome.stopped {
+            break;
+        }
     }
     outcome
 }
@@ -464,7 +485,7 @@ fn turn<S: Host>(
     before: &mut [u64],
     warming: &mut Warming,
     issued: u64,
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(Progress) -> Go,
 ) -> Outcome {
     let requests = total_requests(sources);
     let total = issued + requests;
@@ -504,8 +525,9 @@ fn turn<S: Host>(
                 every *= 2;
             }
         }
-        if outcome.issued.is_multiple_of(65_536) {
-            progress(Progress { issued: outcome.issued, total });
+        let told = outcome.issued.is_multiple_of(65_536);
+        if told && progress(Progress { issued: outcome.issued, total }) == Go::Stop {
+            return Outcome { stopped: true, ..outcome };
         }
     }
     progress(Progress { issued: outcome.issued, total });

@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, build};
 use crate::metrics::Metrics;
-use crate::replay::{CAP_DEFAULT, Extension, Host, Pace, Progress, Source, replay};
+use crate::replay::{CAP_DEFAULT, Extension, Go, Host, Pace, Progress, Source, replay};
 use crate::result::{Provenance, RunResult, WorkloadProvenance, change_result, result};
 use crate::verify::check_charges;
 use nandu_base::{Content, Instant, OpenError, OpenHow, Precondition, Ratio};
@@ -67,6 +67,9 @@ pub enum RunError {
         /// Requests that there were.
         issued: u64,
     },
+    /// Whoever started it has called it off.
+    #[error("the run was called off")]
+    Stopped,
 }
 
 impl RunWorkload {
@@ -127,10 +130,10 @@ pub fn precondition_name(precondition: Precondition) -> String {
 }
 
 /// Runs `stack` without content: the plain simulation.
-pub fn run(
+pub fn run<R: Into<Go>>(
     stack: &Stack,
     options: &RunOptions,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) -> R,
 ) -> Result<RunResult, RunError> {
     let tenants = stack.tenants.len() + 1;
     let workloads = options.workloads.len();
@@ -146,13 +149,13 @@ pub fn run(
 }
 
 /// Runs `stack` with a host of the caller's making; `metrics` finds the figures in it. Returns the host too.
-pub fn run_with<H: Host>(
+pub fn run_with<H: Host, R: Into<Go>>(
     stack: &Stack,
     options: &RunOptions,
     content: Content,
     host: impl FnOnce(Instant) -> H,
     metrics: impl Fn(&H) -> &Metrics,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) -> R,
 ) -> Result<(RunResult, H), RunError> {
     let build_options =
         BuildOptions { seed: options.seed, precondition: options.precondition, ..BuildOptions::default() };
@@ -185,6 +188,9 @@ pub fn run_with<H: Host>(
     engine.plan_changes(&stack.changes);
     let extension = if stack.changes.is_empty() { &options.extension } else { &Extension::NONE };
     let outcome = replay(&mut engine, &sources, options.warm_up, extension, progress);
+    if outcome.stopped {
+        return Err(RunError::Stopped);
+    }
     let warm_up = options.warm_up + options.workloads.iter().map(|w| w.warm_up).sum::<u64>();
     if !outcome.begun && outcome.issued > 0 {
         return Err(RunError::NothingCounts { warm_up, issued: outcome.issued });

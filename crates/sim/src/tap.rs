@@ -7,7 +7,7 @@ use crate::RunResult;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
 use crate::over_time::OverTime;
-use crate::replay::{Host, Progress, number_of, source_of};
+use crate::replay::{Go, Host, Progress, number_of, source_of};
 use crate::run::{RunError, RunOptions, run_with};
 use crate::samples::Samples;
 use crate::steady::State;
@@ -155,12 +155,12 @@ impl Tap for () {
 ///
 /// # Errors
 /// As [`run`](crate::run()).
-pub fn run_tapped<T: Tap>(
+pub fn run_tapped<T: Tap, R: Into<Go>>(
     stack: &Stack,
     options: &RunOptions,
     tap: T,
     look: Look,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) -> R,
 ) -> Result<Seen<T>, RunError> {
     let (tenants, workloads) = (stack.tenants.len() + 1, options.workloads.len());
     let host = |start| Tapped {

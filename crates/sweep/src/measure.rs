@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 use crate::search::{Known, SearchKind};
 use crate::survey::{Seen, Survey, stack};
 use nandu_base::Registry;
-use nandu_sim::replay::Progress;
+use nandu_sim::replay::{Go, Progress};
 use nandu_sim::{RunOptions, RunWorkload};
 use nandu_stack::StackFile;
 use std::collections::BTreeMap;
@@ -117,14 +117,14 @@ impl<'a> Bench<'a> {
     }
 
     /// Measures what `search` asks for and is not known, as far as it belongs to `shard`. `moved` hears of requests as
-    /// they are sent in, from any thread.
+    /// they are sent in, from any thread, and may call it off.
     pub fn measure(
         &mut self,
         search: &SearchKind,
         shard: Shard,
         threads: usize,
         mut journal: Option<&mut Journal>,
-        moved: &(dyn Fn(u64) + Sync),
+        moved: &(dyn Fn(u64) -> Go + Sync),
     ) -> Result<(), SweepError> {
         if !shard.is_whole() && !search.shards {
             let what = format!("the search `{}` chooses points by figures", search.name);
@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
         mut todo: Vec<usize>,
         threads: usize,
         mut journal: Option<&mut Journal>,
-        moved: &(dyn Fn(u64) + Sync),
+        moved: &(dyn Fn(u64) -> Go + Sync),
     ) -> Result<(), SweepError> {
         todo.sort_unstable();
         todo.dedup();
@@ -214,7 +214,7 @@ struct Runner<'a> {
     registry: &'a Registry,
     options: &'a RunOptions,
     seen: &'a [Option<Seen>],
-    moved: &'a (dyn Fn(u64) + Sync),
+    moved: &'a (dyn Fn(u64) -> Go + Sync),
 }
 
 impl Runner<'_> {

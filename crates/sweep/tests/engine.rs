@@ -90,6 +90,7 @@ fn measured(world: &World, shards: &[&str], threads: usize) -> (Outcome, u64) {
     let sent = AtomicU64::new(0);
     let moved = |n: u64| {
         sent.fetch_add(n, Ordering::Relaxed);
+        nandu_sim::replay::Go::On
     };
     for shard in shards {
         let shard = Shard::parse(shard).unwrap();

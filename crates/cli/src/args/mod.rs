@@ -10,6 +10,7 @@ pub use sweep::SweepArgs;
 pub use trace::{ConvertArgs, GenerateArgs, InfoArgs, MrcArgs, ReadArgs, TraceCommand, WriteArgs};
 pub use values::BadLinesArg;
 
+use crate::replay::{Load, Replay};
 use crate::source::{GenSetting, WarmUp};
 use advise::ADVISE_EXAMPLES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -19,11 +20,9 @@ use nandu_trace::Columns;
 use nandu_trace::fit::Fit;
 use std::path::PathBuf;
 use sweep::SWEEP_EXAMPLES;
-pub(crate) use values::count;
-pub(crate) use values::precondition;
 use values::{
-    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, rate, set, size, some,
-    time_scale, window,
+    columns, connections, fit_parser, format_parser, jobs, parse_span, patience, precondition, rate, set,
+    size, some, time_scale, window,
 };
 
 /// Flash storage you can simulate, compare and mount.
@@ -234,6 +233,31 @@ pub struct LoadArgs {
     /// The export that takes the requests; needed when the stack has several
     #[arg(long, value_name = "NAME")]
     pub export: Option<String>,
+}
+
+impl LoadArgs {
+    /// The same as the library takes it, with the seed and the state of drives that the program's defaults give.
+    pub fn replay(&self) -> Replay {
+        Replay {
+            trace: self.trace.clone().map(Load::Named),
+            settings: self.settings.clone(),
+            fit: self.fit,
+            time_scale: self.time_scale,
+            closed: self.closed,
+            rate: self.rate,
+            cap: self.cap,
+            warm_up: self.warm_up,
+            repeat: self.repeat,
+            extend: self.extend,
+            limit: self.limit,
+            trace_format: self.trace_format.clone(),
+            columns: self.columns.clone(),
+            bad_lines: self.bad_lines.into(),
+            export: self.export.clone(),
+            seed: None,
+            precondition: None,
+        }
+    }
 }
 
 /// How stacks are changed and prepared.

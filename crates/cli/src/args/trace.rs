@@ -1,11 +1,11 @@
 //! `nandu trace`: what can be typed.
 
-use super::values::{BadLinesArg, columns, format_parser, jobs, sample, some};
-use crate::commands::mrc::{CacheSize, Policy};
-use crate::source::GenSetting;
+use super::values::{BadLinesArg, columns, format_parser, jobs, policy, sample, some};
+use crate::source::{GenSetting, Wanted};
 use clap::{Args, Subcommand};
 use nandu_base::units::parse_size;
 use nandu_base::{ByteLen, Ratio};
+use nandu_experiment::mrc::{CacheSize, Policy};
 use nandu_trace::Columns;
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub struct MrcArgs {
     #[arg(value_name = "FILE|NAME")]
     pub trace: String,
     /// Who goes when memory is short
-    #[arg(long, value_name = "POLICY,..", value_delimiter = ',', default_value = "lru,arc,s3-fifo,sieve")]
+    #[arg(long, value_name = "POLICY,..", value_delimiter = ',', default_value = "lru,arc,s3-fifo,sieve", value_parser = policy)]
     pub policy: Vec<Policy>,
     /// Sizes of the cache: blocks of 4 KiB, or bytes with a unit. Without it 20 sizes up to the footprint
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
@@ -90,6 +90,22 @@ pub struct ReadArgs {
     /// Seed of a generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+impl ReadArgs {
+    /// The trace `name`, read like this.
+    pub fn wanted(&self, name: &str) -> Wanted {
+        Wanted {
+            name: name.into(),
+            settings: self.settings.clone(),
+            limit: self.limit,
+            format: self.trace_format.clone(),
+            columns: self.columns.clone(),
+            bad_lines: self.bad_lines.into(),
+            seed: self.seed,
+            room: None,
+        }
+    }
 }
 
 /// `nandu trace info`.

@@ -23,10 +23,10 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     for name in &args.stacks {
         let built = |opened: Opened| {
             let built = opened.built(0)?;
-            plan::check_own(&opened, &built)?;
+            plan::check_own(&opened, &built, crate::registry())?;
             Ok((opened, built))
         };
-        match open(name, &args.set).and_then(built) {
+        match open(name, &args.set, crate::registry()).and_then(built) {
             Ok(good) => checked.push(good),
             Err(failure) => problems.push(failure.message),
         }

@@ -7,13 +7,15 @@
 //! entries in RAM (DFTL) or whole translation pages (TPC-FTL); two drives in a stripe share the load, two drives in a
 //! mirror share the reads only.
 
-use crate::args::{DemoArgs, LoadArgs};
-use crate::commands::compare::{Race, load_line, race, table, verdicts};
+use crate::args::DemoArgs;
+use crate::commands::compare::{load_line, table, verdicts};
 use crate::failure::Failure;
 use crate::open::{Opened, open};
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::plan::{Common, Plan, extended, plan};
+use crate::race::{Race, race};
+use crate::replay::Replay;
 use crate::report;
 use crate::talk::Talk;
 use nandu_base::{Precondition, Ratio};
@@ -62,17 +64,18 @@ fn plans(seed: u64) -> Result<Vec<Plan>, Failure> {
         .iter()
         .map(|&(label, name, set, _)| {
             let set: Vec<(String, String)> = set.iter().map(|s| (s.0.into(), s.1.into())).collect();
-            Ok(Opened { label: label.into(), ..open(name, &set)? })
+            Ok(Opened { label: label.into(), ..open(name, &set, crate::registry())? })
         })
         .collect::<Result<_, Failure>>()?;
-    let load = LoadArgs {
+    let load = Replay {
         trace: Some("mixed-zipf".into()),
         settings: vec!["space=1000MiB".parse().map_err(Failure::failed)?],
         limit: Some(REQUESTS),
         time_scale: Some(Ratio::new(2, 1)),
-        ..LoadArgs::default()
+        ..Replay::default()
     };
-    let common = Common { seed, precondition: Precondition::Filled, talk: Talk::new(true) };
+    let common =
+        Common { seed, precondition: Precondition::Filled, registry: crate::registry(), talk: Talk::SILENT };
     let mut plans = plan(stacks, &load, common)?;
     for (plan, row) in plans.iter_mut().zip(&ROWS) {
         plan.options.precondition = row.3;

@@ -8,9 +8,9 @@ mod ctl;
 mod demo;
 mod diff;
 mod list;
-pub(crate) mod mrc;
+mod mrc;
 mod probe;
-pub(crate) mod reproduce;
+mod reproduce;
 mod run;
 mod schema;
 mod serve;
@@ -20,11 +20,11 @@ mod verify;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
-use crate::talk::Talk;
+use crate::talk::talk;
 
 /// Does what the command line asks. Returns the exit code: not 0 only where a command passes on that of another.
 pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
-    let talk = Talk::new(cli.quiet);
+    let talk = talk(cli.quiet);
     match cli.command {
         Command::Demo(args) => demo::demo(&args, talk),
         Command::Run(args) => run::run(&args, talk),
@@ -42,7 +42,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Stop(args) => ctl::stop(&args),
         Command::Sweep(args) => return sweep::sweep(&args, talk),
-        Command::Serve(args) => return serve::serve(args, talk),
+        Command::Serve(args) => return serve::serve(args, cli.quiet),
     }
     .map(|()| 0)
 }

@@ -12,7 +12,11 @@ use std::path::Path;
 pub fn probe(args: &ProbeArgs, talk: Talk) -> Result<(), Failure> {
     let is_stack = args.target.ends_with(".toml") || open::BUILTIN.iter().any(|b| b.0 == args.target);
     let figures = if is_stack && !args.device {
-        simulated::probe(&open(&args.target, &args.set)?, args.export.as_deref(), args.seed)?
+        simulated::probe(
+            &open(&args.target, &args.set, crate::registry())?,
+            args.export.as_deref(),
+            args.seed,
+        )?
     } else {
         device::probe(Path::new(&args.target), args.seed, talk)?
     };

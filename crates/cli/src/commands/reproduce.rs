@@ -30,6 +30,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         seed: args.seed,
         requests: args.requests.unwrap_or(if args.quick { paper.quick } else { paper.requests }),
         recorded: args.recorded.iter().cloned().collect(),
+        registry: crate::registry().clone(),
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         talk,
     };
@@ -45,7 +46,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         }
     }
     if let Some(path) = &args.out.report {
-        reproduce::page::write(path, &done)?;
+        crate::report::reproduction::write(path, &done)?;
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! `nandu run`: one stack, and where the time went.
 
 use crate::args::RunArgs;
-use crate::commands::compare::{race, turns, warn};
 use crate::explain::{self, WithSlowest};
 use crate::failure::Failure;
 use crate::format::{
@@ -12,6 +11,7 @@ use crate::life::{life, years};
 use crate::open::open;
 use crate::output::{self, Kind};
 use crate::plan::{Common, Plan, extended, plan};
+use crate::race::{race, turns, warn};
 use crate::report;
 use crate::table::Table;
 use crate::talk::Talk;
@@ -26,14 +26,15 @@ use std::path::PathBuf;
 
 /// Replays a trace on one stack.
 pub fn run(args: &RunArgs, talk: Talk) -> Result<(), Failure> {
-    let opened = open(&args.stack, &args.stacks.set)?;
+    let (registry, replay) = (crate::registry(), args.load.replay());
+    let opened = open(&args.stack, &args.stacks.set, registry)?;
     let mut outputs = explain::outputs(&args.explain);
     outputs.extend(args.out.report.iter().map(|path| (path.as_path(), Kind::Page)));
-    let inputs = opened.inputs(&args.load);
+    let inputs = opened.inputs(&replay);
     output::allow(&outputs, &inputs.iter().map(PathBuf::as_path).collect::<Vec<_>>(), args.out.force)?;
     opened.remarks().into_iter().for_each(|line| talk.note(line));
-    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, talk };
-    let mut plans = plan(vec![opened], &args.load, common)?;
+    let common = Common { seed: args.stacks.seed, precondition: args.stacks.precondition, registry, talk };
+    let mut plans = plan(vec![opened], &replay, common)?;
     extended(&mut plans[0].options, args.load.extend);
     // Tenants over time are part of the record.
     let sampled = args.out.report.is_some() || args.out.json && plans[0].opened.stack.tenants.len() > 1;
@@ -99,10 +100,7 @@ fn verified(plan: &Plan, talk: Talk) -> Result<Vec<Row>, Failure> {
     bar.clear();
     let label = plan.opened.label.clone();
     let result = result.map_err(|error| match error {
-        VerifiedError::Run(error) => {
-            let failure = Failure::from(error);
-            Failure { message: format!("{label}: {}", failure.message), ..failure }
-        }
+        VerifiedError::Run(error) => Failure::from(error).at(&label),
         VerifiedError::Violation(violation) => Failure::failed(format!("{label}: {violation}")),
     })?;
     Ok(verdict::rows(vec![(label, result)]))

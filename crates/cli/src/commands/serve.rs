@@ -2,16 +2,18 @@
 
 use crate::args::{LogLevel, ServeArgs};
 use crate::failure::Failure;
+use crate::format::visible;
 use crate::open::open;
-use crate::talk::Talk;
+use crate::output;
+use crate::talk::talk;
 use nandu_live::{Caps, Level, Report, ServeError, ServeOptions};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
-pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
-    let opened = open(&args.stack, &args.set)?;
-    opened.stack.notes.iter().for_each(|note| talk.note(note));
+pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
+    let opened = open(&args.stack, &args.set, crate::registry())?;
+    opened.stack.notes.iter().for_each(|note| talk(quiet).note(note));
     let mut options = ServeOptions {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),
@@ -44,8 +46,8 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
         LogLevel::Debug => Level::Debug,
     };
     let log = move |report: &Report| {
-        if report.level() <= most {
-            talk.say(report.line());
+        if !quiet && report.level() <= most {
+            output::say(format_args!("{}", visible(&report.line())));
         }
     };
     options.alarm = Box::new(log);
@@ -56,6 +58,7 @@ pub fn serve(args: ServeArgs, talk: Talk) -> Result<u8, Failure> {
     match ended {
         Ok(ended) => Ok(ended.exit_code()),
         Err(ServeError::Stack(error)) => Err(error.into()),
-        Err(error) => Err(Failure { code: error.exit_code(), message: error.to_string() }),
+        Err(error) if error.exit_code() == crate::INPUT => Err(Failure::input(error.to_string())),
+        Err(error) => Err(Failure::failed(error.to_string())),
     }
 }

@@ -1,11 +1,11 @@
 //! `nandu trace`: measure, convert and make traces.
 
-use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, ReadArgs, TraceCommand, WriteArgs};
+use crate::args::{ConvertArgs, GenerateArgs, InfoArgs, TraceCommand, WriteArgs};
 use crate::commands::mrc::mrc;
 use crate::failure::Failure;
 use crate::format::{count, plural, short_hash, size, three, time};
 use crate::output::{self, Kind};
-use crate::source::{self, Wanted};
+use crate::source;
 use crate::table::Table;
 use crate::talk::Talk;
 use nandu_base::ByteLen;
@@ -30,19 +30,6 @@ pub fn trace(command: &TraceCommand, talk: Talk) -> Result<(), Failure> {
     }
 }
 
-fn wanted(name: &str, read: &ReadArgs) -> Wanted {
-    Wanted {
-        name: name.into(),
-        settings: read.settings.clone(),
-        limit: read.limit,
-        format: read.trace_format.clone(),
-        columns: read.columns.clone(),
-        bad_lines: read.bad_lines,
-        seed: read.seed,
-        room: None,
-    }
-}
-
 /// A trace and its figures.
 #[derive(Serialize)]
 struct Measured {
@@ -57,7 +44,7 @@ struct Measured {
 fn info(args: &InfoArgs, talk: Talk) -> Result<(), Failure> {
     let mut all = Vec::new();
     for name in &args.traces {
-        let trace = source::read(&wanted(name, &args.read), talk)?;
+        let trace = source::read(&args.read.wanted(name), crate::registry(), talk)?;
         let stats = stats(&trace, StatsOptions { reuse: !args.no_reuse });
         all.push(Measured { content_hash: trace.content_hash().to_string(), meta: trace.meta, stats });
     }
@@ -163,7 +150,7 @@ fn streams(stats: &Stats) -> Table {
 fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
     output::allow(&[(&args.output, Kind::Trace)], &[Path::new(&args.input)], args.write.force)?;
-    let trace = source::read(&wanted(&args.input, &args.read), talk)?;
+    let trace = source::read(&args.read.wanted(&args.input), crate::registry(), talk)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),
         Some(_) => Some(Fit::Concat),
@@ -201,7 +188,7 @@ fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;
     output::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
-    let trace = source::read(&wanted(&args.name, &args.read), talk)?;
+    let trace = source::read(&args.read.wanted(&args.name), crate::registry(), talk)?;
     save(&trace, format, &args.output, &args.write, talk)
 }
 

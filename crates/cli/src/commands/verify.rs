@@ -55,7 +55,9 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         None => options,
     };
     let bar = talk.bar(args.seeds, "seeds");
-    let report = verify::verify(&options, |_| bar.add(1));
+    let report = verify::verify(&options, |_| {
+        bar.add(1);
+    });
     bar.clear();
     let report = report.map_err(|VerifyError::Stack(error)| Failure::from(error))?;
     if args.json {

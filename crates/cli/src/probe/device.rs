@@ -26,7 +26,10 @@ pub fn probe(path: &Path, seed: u64, talk: Talk) -> Result<Figures, Failure> {
     }
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
     let bar = talk.bar(READS + DEPTHS.len() as u64, "measurements");
-    let mut by_number = read_sizes(&target, || bar.add(1)).map_err(failed)?;
+    let mut by_number = read_sizes(&target, || {
+        bar.add(1);
+    })
+    .map_err(failed)?;
     let sizes: Vec<_> = SIZES.iter().zip(&mut by_number).map(|(&bytes, ns)| by_size(bytes, ns)).collect();
     let mut depths = Vec::new();
     for outstanding in DEPTHS {

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn up_to_the_operation_unit_a_read_costs_one_sense() {
         // S0-4: T(k) = tR + k tX for pages of one operation; more pages than planes sense again.
-        let opened = open_text("die", DIE, &[]).expect("a stack");
+        let opened = open_text("die", DIE, &[], crate::registry()).expect("a stack");
         let figures = probe(&opened, None, 1).expect("figures");
         let page_time = figures.sizes[0].p50_ns - 60_000;
         for s in &figures.sizes[..3] {

@@ -11,6 +11,7 @@ pub mod front;
 pub mod inside;
 pub mod lines;
 pub mod page;
+pub mod reproduction;
 pub mod scale;
 pub mod svg;
 pub mod tables;

@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::oracle::Asked;
 use crate::engine::Sink;
 use crate::metrics::Metrics;
-use crate::replay::{Host, Progress, number_of, source_of};
+use crate::replay::{Go, Host, Progress, number_of, source_of};
 use crate::result::RunResult;
 use crate::run::{RunError, RunOptions, run_with};
 use crate::steady::State;
@@ -125,10 +125,10 @@ impl Host for Verified {
 /// Runs `stack` with every read checked, and the machines' own invariants at the end. A `fault` that loses its device
 /// loses data by right: such stacks are for [`verify`](super::verify), here it counts as a violation. Where a `[change]` takes space away
 /// from a tenant of a drive, requests for it may fail.
-pub fn run_verified(
+pub fn run_verified<R: Into<Go>>(
     stack: &Stack,
     options: &RunOptions,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) -> R,
 ) -> Result<RunResult, VerifiedError> {
     let built = stack
         .build(&BuildOptions { seed: options.seed, precondition: options.precondition, ..Default::default() })

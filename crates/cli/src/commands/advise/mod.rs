@@ -7,13 +7,15 @@ mod choice;
 mod cost;
 mod text;
 
-use crate::args::{AdviseArgs, LoadArgs};
-use crate::failure::{Failure, UNMET};
+use crate::UNMET;
+use crate::args::AdviseArgs;
+use crate::failure::Failure;
 use crate::format::{plural, visible};
 use crate::open::{named, text as stack_text};
 use crate::output::{self, Kind};
 use crate::parallel;
 use crate::plan::{Common, Made, extended, on_room, requests_of};
+use crate::replay::Replay;
 use crate::source::{self, Wanted, generator};
 use crate::talk::{Bar, Talk};
 use cost::Prices;
@@ -27,7 +29,7 @@ use nandu_sweep::journal::Record;
 use nandu_sweep::metric::{Devices, Kind as MetricKind, figures};
 use nandu_sweep::racing::{Found, Measure, PARTS, Score, race};
 use nandu_sweep::survey::with_settings;
-use nandu_sweep::{Figure, Figures, Id, Journal, Space, best, id};
+use nandu_sweep::{Figure, Figures, Id, Journal, Space, best};
 use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PAGE, PageSet};
 use std::collections::BTreeMap;
@@ -55,7 +57,7 @@ struct Load {
 }
 
 /// Everything that runs share.
-struct Advisor {
+struct Advisor<'a> {
     variants: Variants,
     space: Space,
     registry: Registry,
@@ -64,7 +66,7 @@ struct Advisor {
     loads: Vec<Load>,
     room: ByteLen,
     threads: usize,
-    bar: Bar,
+    bar: Bar<'a>,
     /// What is known by name.
     known: Mutex<BTreeMap<Id, Figures>>,
     journal: Mutex<Option<Journal>>,
@@ -144,7 +146,7 @@ fn bounds(args: &AdviseArgs) -> Result<Vec<Bound>, Failure> {
 fn touched(args: &AdviseArgs, talk: Talk) -> Result<u64, Failure> {
     let mut most = 0;
     for name in &args.traces {
-        let trace = source::read(&wanted(args, name, None), talk)?;
+        let trace = source::read(&wanted(args, name, None), crate::registry(), talk)?;
         let mut set = PageSet::new();
         trace.records.iter().filter(|r| r.op() != Op::Flush).for_each(|&r| set.add(r));
         most = most.max(set.index().len() * PAGE);
@@ -159,13 +161,13 @@ fn wanted(args: &AdviseArgs, name: &str, room: Option<ByteLen>) -> Wanted {
         limit: args.read.limit,
         format: args.read.trace_format.clone().filter(|_| generator(name).is_none()),
         columns: args.read.columns.clone(),
-        bad_lines: args.read.bad_lines,
+        bad_lines: args.read.bad_lines.into(),
         seed: args.read.seed,
         room,
     }
 }
 
-fn prepare(args: &AdviseArgs, talk: Talk) -> Result<Advisor, Failure> {
+fn prepare<'a>(args: &AdviseArgs, talk: Talk<'a>) -> Result<Advisor<'a>, Failure> {
     let bounds = bounds(args)?;
     let prices = Prices::of(args.cost.as_deref())?;
     let outputs = args.best.iter().map(|p| (p.as_path(), Kind::Winner));
@@ -197,8 +199,8 @@ fn prepare(args: &AdviseArgs, talk: Talk) -> Result<Advisor, Failure> {
             (Variants::Choice(ByteLen(capacity)), choice::space()?, ByteLen(capacity - (8 << 20)))
         }
     };
-    let common =
-        Common { seed: args.read.seed, precondition: args.precondition.unwrap_or(Precondition::Aged), talk };
+    let precondition = args.precondition.unwrap_or(Precondition::Aged);
+    let common = Common { seed: args.read.seed, precondition, registry: crate::registry(), talk };
     let loads =
         args.traces.iter().map(|name| load(args, name, common, room)).collect::<Result<Vec<_>, _>>()?;
     let each: u64 =
@@ -219,8 +221,7 @@ fn prepare(args: &AdviseArgs, talk: Talk) -> Result<Advisor, Failure> {
         journal: Mutex::default(),
     };
     if let Some(folder) = &args.out {
-        let own = std::env::current_exe().and_then(|path| id::program(&path));
-        let program = own.map_err(|e| Failure::failed(format!("the program cannot read itself: {e}")))?;
+        let program = nandu_experiment::sweep::program()?;
         let mut known = BTreeMap::new();
         let (journal, damaged) = Journal::open(folder, &program, |r| {
             known.insert(r.id, r.figures);
@@ -239,8 +240,7 @@ fn prepare(args: &AdviseArgs, talk: Talk) -> Result<Advisor, Failure> {
 /// One trace with its parts.
 fn load(args: &AdviseArgs, name: &str, common: Common, room: ByteLen) -> Result<Load, Failure> {
     let asked = wanted(args, name, None);
-    let load = LoadArgs {
-        trace: Some(name.into()),
+    let load = Replay {
         settings: asked.settings,
         limit: asked.limit,
         trace_format: asked.format,
@@ -249,9 +249,9 @@ fn load(args: &AdviseArgs, name: &str, common: Common, room: ByteLen) -> Result<
         fit: Some(args.fit.unwrap_or(Fit::Compact)),
         time_scale: args.time_scale,
         closed: args.closed,
-        ..LoadArgs::default()
+        ..Replay::default()
     };
-    let Made { workload, renew } = on_room(name, &load, common, room, None)?;
+    let Made { workload, renew } = on_room(&name.into(), &load, common, room, None)?;
     let source = workload.trace.meta().source.clone();
     let part = |&one_in: &u64| {
         let whole = one_in == 1;
@@ -273,7 +273,7 @@ fn load(args: &AdviseArgs, name: &str, common: Common, room: ByteLen) -> Result<
     Ok(Load { name: source, parts: PARTS.iter().map(part).collect() })
 }
 
-impl Advisor {
+impl Advisor<'_> {
     fn file(&self, point: usize) -> Result<StackFile, Failure> {
         match &self.variants {
             Variants::Choice(capacity) => choice::stack(&self.space, point, *capacity),
@@ -345,20 +345,20 @@ impl Advisor {
     }
 }
 
-impl Measure for &Advisor {
+impl Measure for &Advisor<'_> {
     type Error = Failure;
 
     fn measure(&mut self, points: &[(usize, usize)]) -> Result<Vec<Option<Score>>, Failure> {
-        let advisor: &Advisor = self;
+        let advisor: &Advisor<'_> = self;
         let scores = parallel::map(points, advisor.threads, |&(point, part)| {
             let Some(variant) = advisor.variant(point) else { return Ok(None) };
             let figures = advisor.loads.iter().map(|load| {
                 let (options, shared) = &load.parts[part];
                 advisor.run(&variant, options, shared)
             });
-            let figures: Vec<Figures> = figures.collect::<Result<_, Failure>>().map_err(|failure| {
-                Failure { message: format!("{}: {}", advisor.space.label(point), failure.message), ..failure }
-            })?;
+            let figures: Vec<Figures> = figures
+                .collect::<Result<_, Failure>>()
+                .map_err(|failure| failure.at(advisor.space.label(point)))?;
             Ok(Some(advisor.score(variant.cost, &figures)))
         });
         scores.into_iter().collect()

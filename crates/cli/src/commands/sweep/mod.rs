@@ -1,119 +1,40 @@
 //! `nandu sweep`: many variants of one stack, the same requests, and the best that meets the bounds.
 //!
-//! [`load`] is what is replayed, [`text`] what is said; the engine is [`nandu_sweep`].
+//! [`nandu_experiment::sweep`] makes it ready, [`nandu_sweep`] is the engine, and [`text`] what is said.
 
-mod load;
 pub(crate) mod text;
 
 use crate::args::SweepArgs;
-use crate::failure::{Failure, UNMET};
+use crate::failure::Failure;
 use crate::format::{count, plural, size};
-use crate::open::{text as stack_text, with_sets};
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::plan::{Common, Made, extended, on_room, requests_of};
+use crate::replay::Replay;
 use crate::report::front;
 use crate::table::Table;
 use crate::talk::Talk;
-use load::Load;
-use nandu_base::Registry;
-use nandu_base::registry::nearest;
-use nandu_sim::run::precondition_name;
+use nandu_experiment::sweep::{Asked, Prepared, Question, program};
 use nandu_sim::steady::State;
 use nandu_sim::{Extension, RunOptions, RunWorkload};
-use nandu_stack::StackFile;
 use nandu_sweep::measure::Bench;
-use nandu_sweep::search::{self, SearchKind};
-use nandu_sweep::survey::{Survey, survey, with_settings};
-use nandu_sweep::{Journal, Outcome, Shard, Sweep, SweepFile, best, id, table};
-use serde::Serialize;
+use nandu_sweep::survey::with_settings;
+use nandu_sweep::{Journal, Outcome, best, id, table};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// The sweeps that come with Nandu: name and text.
-pub const BUILTIN: &[(&str, &str)] = &[
-    ("hybrid-ratio", include_str!("../../../../../stacks/sweeps/hybrid-ratio.toml")),
-    ("spare-blocks", include_str!("../../../../../stacks/sweeps/spare-blocks.toml")),
-];
-
-/// A sweep that is ready to be measured.
-struct Prepared {
-    /// What tables and pages call it.
-    name: String,
-    file: StackFile,
-    registry: Registry,
-    sweep: Sweep,
-    survey: Survey,
-    search: &'static SearchKind,
-    load: Load,
-    options: RunOptions,
-    shard: Shard,
-    threads: usize,
-}
 
 /// Sweeps.
 pub fn sweep(args: &SweepArgs, talk: Talk) -> Result<u8, Failure> {
     let prepared = prepare(args, talk)?;
-    let mut bench =
-        Bench::new(&prepared.sweep, &prepared.file, &prepared.registry, &prepared.options, &prepared.survey);
+    let mut bench = prepared.bench();
     let journal = take_up(args, &mut bench, talk)?;
     if args.dry_run {
         return dry_run(&prepared, &bench, talk).map(|()| 0);
     }
-    measure(&prepared, &mut bench, journal, talk)?;
-    let mut outcome = Outcome::of(&prepared.sweep, bench.ids(), bench.known());
-    if !prepared.shard.is_whole() {
-        outcome = outcome.without_verdict();
-    }
+    prepared.measure(&mut bench, journal, talk)?;
+    let outcome = prepared.outcome(&bench);
     say(args, &prepared, &outcome, talk)?;
     let failed = prepared.shard.is_whole() && outcome.meeting() == 0;
-    Ok(if failed { UNMET } else { 0 })
-}
-
-/// The sweep file that is meant, its name and its folder: a file, a built-in one, or one around a stack.
-fn sweep_file(args: &SweepArgs) -> Result<(SweepFile, String, PathBuf), Failure> {
-    let path = Path::new(&args.what);
-    let shipped = BUILTIN.iter().find(|(name, _)| *name == args.what && !path.is_file());
-    let (text, name) = match shipped {
-        Some((name, text)) => ((*text).to_string(), (*name).to_string()),
-        None => stack_text(&args.what).map_err(|failure| missing(args, failure))?,
-    };
-    // A stack file has no key `stack`: what has one, or axes, is a sweep file.
-    let keys = ["stack", "axis", "goal", "bound"];
-    let begins =
-        |line: &str, key: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
-    let is_sweep =
-        text.lines().any(|l| l.trim() == "[[axis]]" || keys.iter().any(|key| begins(l.trim_start(), key)));
-    let folder = path.parent().filter(|_| shipped.is_none()).map(Path::to_path_buf).unwrap_or_default();
-    let mut file = match is_sweep {
-        true => SweepFile::parse(&text, &name)?,
-        false => SweepFile { stack: args.what.clone(), ..SweepFile::default() },
-    };
-    let goals = |aim: &str, names: &[String]| names.iter().map(|n| format!("{aim} {n}")).collect::<Vec<_>>();
-    if !args.minimise.is_empty() || !args.maximise.is_empty() {
-        file.goal = goals("minimise", &args.minimise);
-        file.goal.extend(goals("maximise", &args.maximise));
-    }
-    if !args.bound.is_empty() {
-        file.bound.clone_from(&args.bound);
-    }
-    file.metric.extend(args.metric.iter().cloned());
-    file.search = args.search.clone().or(file.search);
-    file.skip_impossible |= args.skip_impossible;
-    file.allow_saturated |= args.allow_saturated;
-    file.allow_unsteady |= args.allow_unsteady;
-    let beside = folder.join(&file.stack);
-    if is_sweep && beside.is_file() {
-        file.stack = beside.display().to_string();
-    }
-    Ok((file, name, folder))
-}
-
-fn missing(args: &SweepArgs, failure: Failure) -> Failure {
-    match nearest(&args.what, BUILTIN.iter().map(|b| b.0)) {
-        Some(near) => failure.with_help(format!("the sweep `{near}` comes with Nandu")),
-        None => failure,
-    }
+    Ok(if failed { crate::UNMET } else { 0 })
 }
 
 /// The files that a sweep writes, beside its journal.
@@ -135,59 +56,27 @@ fn outputs(args: &SweepArgs) -> Vec<(PathBuf, Kind)> {
 }
 
 fn prepare(args: &SweepArgs, talk: Talk) -> Result<Prepared, Failure> {
-    let (asked, name, folder) = sweep_file(args)?;
-    let space = asked.space(&args.axis)?;
-    let load = Load::of(&asked.load, &name, &folder, args)?;
-    let Some(trace) = load.args.trace.clone() else {
-        let message =
-            format!("{name}: a sweep needs requests: neither --trace nor `trace` in [load] is given");
-        return Err(
-            Failure::input(message).with_help("for example --trace mixed-zipf; all points replay the same")
-        );
+    let asked = Asked {
+        what: args.what.clone(),
+        axis: args.axis.clone(),
+        bound: args.bound.clone(),
+        minimise: args.minimise.clone(),
+        maximise: args.maximise.clone(),
+        metric: args.metric.clone(),
+        search: args.search.clone(),
+        skip_impossible: args.skip_impossible,
+        allow_saturated: args.allow_saturated,
+        allow_unsteady: args.allow_unsteady,
+        set: args.set.clone(),
+        replay: Replay { seed: args.seed, precondition: args.precondition, ..args.load.replay() },
+        shard: args.shard,
+        threads: args.jobs.unwrap_or_else(parallel::cores),
     };
+    let question = Question::read(asked)?;
     let outputs = outputs(args);
     let outputs: Vec<(&Path, Kind)> = outputs.iter().map(|(path, kind)| (path.as_path(), *kind)).collect();
-    let inputs = [&args.what, &asked.stack, &trace].map(Path::new);
-    output::allow(&outputs, &inputs, args.force)?;
-    let (text, shown) = stack_text(&asked.stack)?;
-    let file = with_sets(StackFile::parse(&text, &shown)?, &args.set)?;
-    let registry = crate::registry().clone();
-    let threads = args.jobs.unwrap_or_else(parallel::cores);
-    let how = (load.seed, threads, asked.skip_impossible);
-    let survey = survey(&file, &space, &registry, load.args.export.as_deref(), how)?;
-    if let Some(error) = &survey.impossible {
-        let left = survey.seen.iter().filter(|s| s.is_none()).count() as u64;
-        talk.note(format!("{} cannot be built and left out, the first: {error}", plural(left, "point")));
-    }
-    let sweep = asked.sweep(space, &survey.devices)?;
-    if let Some(point) = survey.seen.iter().position(Option::is_some) {
-        let notes = with_settings(&file, &sweep.space, point)?.load(&registry)?.notes;
-        notes.iter().for_each(|note| talk.note(note));
-    }
-    let search = search::by_name(asked.search.as_deref())?;
-    let Some((room, smallest)) = survey.smallest() else {
-        return Err(Failure::input(format!("{name}: no point can be built")));
-    };
-    let common = Common { seed: load.seed, precondition: load.precondition, talk };
-    let point = (sweep.space.len() > 1).then(|| sweep.space.label(smallest));
-    let Made { workload, renew } = on_room(&trace, &load.args, common, room, point.as_deref())?;
-    let total = requests_of(&workload);
-    let warm_up = load.args.warm_up.map_or(0, |w| w.requests(total));
-    if warm_up >= total {
-        let message = format!("a warm-up of {warm_up} requests leaves nothing to measure: there are {total}");
-        return Err(Failure::input(message));
-    }
-    let mut options = RunOptions {
-        workloads: vec![workload],
-        extension: Extension { renew: vec![renew], ..Extension::NONE },
-        seed: load.seed,
-        precondition: load.precondition,
-        warm_up,
-        stack_name: asked.stack.clone(),
-    };
-    extended(&mut options, load.args.extend);
-    let shard = args.shard.unwrap_or(Shard::WHOLE);
-    Ok(Prepared { name, file, registry, sweep, survey, search, load, options, shard, threads })
+    output::allow(&outputs, &question.inputs(), args.force)?;
+    question.prepare(crate::registry(), talk)
 }
 
 /// Takes up what is known: of this sweep's folder, and of others.
@@ -195,8 +84,7 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
     if args.out.is_none() && args.from.is_empty() {
         return Ok(None);
     }
-    let own = std::env::current_exe().and_then(|path| id::program(&path));
-    let program = own.map_err(|e| Failure::failed(format!("the program cannot read itself: {e}")))?;
+    let program = program()?;
     let damaged = |folder: &Path, lines: u64| {
         if lines > 0 {
             let lines = plural(lines, "line");
@@ -224,24 +112,6 @@ fn take_up(args: &SweepArgs, bench: &mut Bench<'_>, talk: Talk) -> Result<Option
     Ok(journal)
 }
 
-fn measure(
-    prepared: &Prepared,
-    bench: &mut Bench<'_>,
-    mut journal: Option<Journal>,
-    talk: Talk,
-) -> Result<(), Failure> {
-    let (all, known) = bench.progress(prepared.shard);
-    if known > 0 {
-        talk.note(format!("{known} of {} known already", plural(all as u64, "point")));
-    }
-    let each: u64 = prepared.options.workloads.iter().map(requests_of).sum();
-    let bar = talk.bar(each * (all - known) as u64, "requests");
-    let done =
-        bench.measure(prepared.search, prepared.shard, prepared.threads, journal.as_mut(), &|n| bar.add(n));
-    bar.clear();
-    Ok(done?)
-}
-
 /// Requests of the two short runs that an estimate is made of.
 const SHORT: [usize; 2] = [1000, 20_000];
 
@@ -262,7 +132,7 @@ fn dry_run(prepared: &Prepared, bench: &Bench<'_>, talk: Talk) -> Result<(), Fai
         let cells = [point.to_string(), name].into_iter();
         table.row(cells.chain(space.names(point).into_iter().map(str::to_string)).chain([state.into()]));
     }
-    let each: u64 = prepared.options.workloads.iter().map(requests_of).sum();
+    let each = prepared.each();
     let (all, known) = bench.progress(prepared.shard);
     let left = (all - known) as u64;
     let sum = format!(
@@ -311,48 +181,9 @@ fn estimate(prepared: &Prepared, point: usize, each: u64) -> Result<f64, Failure
     Ok(took[0] + rate * (each - less) as f64)
 }
 
-/// A sweep as JSON.
-#[derive(Serialize)]
-struct SweepJson<'a> {
-    sweep: &'a str,
-    version: &'static str,
-    stack: &'a str,
-    load: String,
-    shard: String,
-    #[serde(flatten)]
-    outcome: &'a Outcome,
-}
-
-fn load_line(prepared: &Prepared) -> String {
-    let o = &prepared.options;
-    let loads: Vec<String> = o
-        .workloads
-        .iter()
-        .map(|w| {
-            let meta = w.trace.meta();
-            format!("{} ({}), {}, fit {}", meta.source, meta.origin.name(), w.pace_in_words(), w.fit)
-        })
-        .collect();
-    let each: u64 = o.workloads.iter().map(requests_of).sum();
-    format!(
-        "{}, {} each, precondition {}, seed {}",
-        loads.join("; "),
-        plural(each, "request"),
-        precondition_name(o.precondition),
-        o.seed
-    )
-}
-
 /// Prints what came out, and writes the files that were asked for.
 fn say(args: &SweepArgs, prepared: &Prepared, outcome: &Outcome, talk: Talk) -> Result<(), Failure> {
-    let json = SweepJson {
-        sweep: &prepared.name,
-        version: env!("CARGO_PKG_VERSION"),
-        stack: &prepared.options.stack_name,
-        load: load_line(prepared),
-        shard: prepared.shard.to_string(),
-        outcome,
-    };
+    let json = prepared.record(outcome);
     match args.json {
         true => output::print_json(&json)?,
         false => {
@@ -455,9 +286,9 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
         prepared.options.stack_name,
         text::wanted(sweep),
         text::figures(sweep, row, |_| true),
-        load_line(prepared),
+        prepared.load_line(),
         size(room),
-        prepared.load.options()
+        prepared.replay.options()
     );
     Ok(Some(best::text(&comment, &file)))
 }
@@ -465,19 +296,4 @@ fn winning_stack(prepared: &Prepared, outcome: &Outcome) -> Result<Option<String
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_shipped_sweep_is_built_in() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stacks/sweeps");
-        for entry in std::fs::read_dir(folder).expect("the folder of sweeps") {
-            let path = entry.expect("the folder can be listed").path();
-            let name = path.file_stem().expect("it has a name").to_string_lossy();
-            assert!(BUILTIN.iter().any(|b| b.0 == name), "add stacks/sweeps/{name}.toml to BUILTIN");
-        }
-    }
 }

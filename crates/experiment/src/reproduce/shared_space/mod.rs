@@ -23,8 +23,8 @@ pub const PAPER: Paper = Paper {
     name: "shared-space",
     requests: 300_000,
     quick: 60_000,
-    expected: include_str!("../../../../../experiments/03-shared-space/expected.json"),
-    full_only: include_str!("../../../../../experiments/03-shared-space/full-only.json"),
+    expected: include_str!("../../../experiments/03-shared-space/expected.json"),
+    full_only: include_str!("../../../experiments/03-shared-space/full-only.json"),
     measure,
 };
 
@@ -48,11 +48,9 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
 mod tests {
     use super::pair::{BETA, Unit, Way};
     use super::*;
-    use crate::talk::Talk;
-    use std::collections::BTreeMap;
 
-    fn lab(requests: u64) -> Lab {
-        Lab { seed: 1, requests, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) }
+    fn lab(requests: u64) -> Lab<'static> {
+        Lab::small(requests)
     }
 
     /// What C3-1, C3-2 and C3-9 rest on.

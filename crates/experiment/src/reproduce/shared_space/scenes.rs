@@ -7,8 +7,8 @@ use crate::reproduce::{Findings, Measured};
 use nandu_base::{LaneSpan, Resource};
 use std::collections::BTreeMap;
 
-const FIGURE_2: &str = include_str!("../../../../../experiments/03-shared-space/figure2.toml");
-const SIXTEEN: &str = include_str!("../../../../../experiments/03-shared-space/sixteen.toml");
+const FIGURE_2: &str = include_str!("../../../experiments/03-shared-space/figure2.toml");
+const SIXTEEN: &str = include_str!("../../../experiments/03-shared-space/sixteen.toml");
 
 /// Pages of all of A's blocks in Fig 2.
 const PAGES_OF_A: u64 = 16 * 128;
@@ -122,13 +122,12 @@ fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::Talk;
     use nandu_base::{Instant, Work};
 
     /// The scenes do not depend on the length of other loads.
     #[test]
     fn the_examples_of_the_paper_come_out() {
-        let lab = Lab { seed: 1, requests: 1_000, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) };
+        let lab = Lab::small(1_000);
         let mut found = Findings::default();
         measure(&lab, &mut found).expect("the stacks are well formed");
         let value = |id: &str, case: &str| {

@@ -1,7 +1,5 @@
 //! The page of a reproduction: the claims in a table, the figures of the paper drawn again.
 
-use super::expected::{ClaimKind, Verdict};
-use super::{Figure, Outcome, Reproduction, Shape, Sheet};
 use crate::failure::Failure;
 use crate::format::{count, three};
 use crate::output;
@@ -9,6 +7,8 @@ use crate::report::chart::{Axis, Chart, legend, series, short};
 use crate::report::page::frame;
 use crate::report::scale::Scale;
 use crate::report::svg::escape;
+use crate::reproduce::expected::{ClaimKind, Verdict};
+use crate::reproduce::{Figure, Outcome, Reproduction, Shape, Sheet};
 use std::path::Path;
 
 /// Writes the page of `done` to `path`.

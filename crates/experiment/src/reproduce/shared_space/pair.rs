@@ -5,7 +5,7 @@ use crate::reproduce::lab::{Lab, Load, Results, Setup};
 use nandu_sim::RunResult;
 use nandu_sim::victims::{self, STEPS};
 
-const STACK: &str = include_str!("../../../../../experiments/03-shared-space/pair.toml");
+const STACK: &str = include_str!("../../../experiments/03-shared-space/pair.toml");
 
 /// The pairs of Table 4.
 pub const PAIRS: [[&str; 2]; 3] =

@@ -1,12 +1,12 @@
 //! From arguments and stack files to runs: which requests go to which export, fitted, with their pace.
 
-use crate::args::LoadArgs;
 use crate::failure::Failure;
 use crate::format::count;
 use crate::open::{Opened, capacity};
+use crate::replay::{Load, Replay};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
-use nandu_base::{ByteLen, Precondition, Ratio, Span};
+use nandu_base::{ByteLen, Precondition, Ratio, Registry, Span};
 use nandu_sim::replay::{CAP_DEFAULT, Renew};
 use nandu_sim::{Extension, Pace, RunOptions, RunWorkload};
 use nandu_stack::Built;
@@ -63,20 +63,22 @@ pub fn requests_of(workload: &RunWorkload) -> u64 {
 
 /// What all runs of a command share.
 #[derive(Clone, Copy, Debug)]
-pub struct Common {
+pub struct Common<'a> {
     /// The seed.
     pub seed: u64,
     /// The state of every drive.
     pub precondition: Precondition,
+    /// What stacks and traces may name.
+    pub registry: &'a Registry,
     /// Where remarks go.
-    pub talk: Talk,
+    pub talk: Talk<'a>,
 }
 
 /// Plans one run for each stack. All replay the same requests when `load` names a trace: it is read once and fitted once,
 /// to the smallest export. Otherwise each stack replays its own workloads.
-pub fn plan(stacks: Vec<Opened>, load: &LoadArgs, common: Common) -> Result<Vec<Plan>, Failure> {
+pub fn plan(stacks: Vec<Opened>, load: &Replay, common: Common) -> Result<Vec<Plan>, Failure> {
     let plans: Vec<Plan> = match &load.trace {
-        Some(name) => with_trace(stacks, name, load, common)?,
+        Some(trace) => with_trace(stacks, trace, load, common)?,
         None => stacks.into_iter().map(|s| with_own_workloads(s, load, common)).collect::<Result<_, _>>()?,
     };
     for plan in &plans {
@@ -108,11 +110,11 @@ fn own_warm_ups(plan: &Plan) -> Result<(), Failure> {
 
 fn with_trace(
     stacks: Vec<Opened>,
-    name: &str,
-    load: &LoadArgs,
+    trace: &Load,
+    load: &Replay,
     common: Common,
 ) -> Result<Vec<Plan>, Failure> {
-    let made = on_each(&stacks, name, load, common)?;
+    let made = on_each(&stacks, trace, load, common)?;
     let plans = stacks.into_iter().zip(made).map(|(opened, made)| {
         let warm_up = load.warm_up.map_or(0, |w| w.requests(requests_of(&made.workload)));
         Plan { options: options(&opened, vec![made], warm_up, common), opened }
@@ -120,23 +122,22 @@ fn with_trace(
     Ok(plans.collect())
 }
 
-/// Plans one run for each stack, of several workloads at once: each of `loads` names its trace and its export. All stacks replay the
+/// Plans one run for each stack, of several workloads at once: each of `loads` has its requests and its export. All stacks replay the
 /// same requests, and every request counts.
-pub fn together(stacks: Vec<Opened>, loads: &[LoadArgs], common: Common) -> Result<Vec<Plan>, Failure> {
+pub fn together(stacks: Vec<Opened>, loads: &[(Load, Replay)], common: Common) -> Result<Vec<Plan>, Failure> {
     let mut workloads: Vec<Vec<Made>> = stacks.iter().map(|_| Vec::new()).collect();
-    for (place, load) in (0u64..).zip(loads) {
-        let name = load.trace.as_deref().unwrap_or_default();
+    for (place, (trace, load)) in (0u64..).zip(loads) {
         // With one seed, generators of the same pace would send at the same instants.
         let common = Common { seed: common.seed.wrapping_add(place), ..common };
-        let laid = on_each(&stacks, name, load, common)?;
+        let laid = on_each(&stacks, trace, load, common)?;
         workloads.iter_mut().zip(laid).for_each(|(all, one)| all.push(one));
     }
     let plans = stacks.into_iter().zip(workloads);
     Ok(plans.map(|(opened, all)| Plan { options: options(&opened, all, 0, common), opened }).collect())
 }
 
-/// The requests of `name` for each stack: read once, and fitted once, to the smallest export.
-fn on_each(stacks: &[Opened], name: &str, load: &LoadArgs, common: Common) -> Result<Vec<Made>, Failure> {
+/// The requests of `trace` for each stack: read once, and fitted once, to the smallest export.
+fn on_each(stacks: &[Opened], trace: &Load, load: &Replay, common: Common) -> Result<Vec<Made>, Failure> {
     let mut exports = Vec::new();
     let mut smallest: Option<(ByteLen, &str)> = None;
     for stack in stacks {
@@ -149,30 +150,35 @@ fn on_each(stacks: &[Opened], name: &str, load: &LoadArgs, common: Common) -> Re
     }
     let Some((room, smallest)) = smallest else { return Ok(Vec::new()) };
     let smallest = (stacks.len() > 1).then(|| smallest.to_string());
-    let Made { workload, renew } = on_room(name, load, common, room, smallest.as_deref())?;
+    let Made { workload, renew } = on_room(trace, load, common, room, smallest.as_deref())?;
     let on = |export| Made { workload: RunWorkload { export, ..workload.clone() }, renew: renew.clone() };
     Ok(exports.into_iter().map(on).collect())
 }
 
-/// The requests of `name` on `room` bytes, which `smallest` has when there are several stacks: for export 0.
+/// The requests of `from` on `room` bytes, which `smallest` has when there are several stacks: for export 0.
 pub fn on_room(
-    name: &str,
-    load: &LoadArgs,
+    from: &Load,
+    load: &Replay,
     common: Common,
     room: ByteLen,
     smallest: Option<&str>,
 ) -> Result<Made, Failure> {
-    let wanted = Wanted {
-        name: name.into(),
-        settings: load.settings.clone(),
-        limit: load.limit,
-        format: load.trace_format.clone(),
-        columns: load.columns.clone(),
-        bad_lines: load.bad_lines,
-        seed: common.seed,
-        room: load.fit.is_none().then_some(room),
+    let (trace, wanted) = match from {
+        Load::Given(requests) => (requests.first(load.limit.unwrap_or(u64::MAX)), None),
+        Load::Named(name) => {
+            let wanted = Wanted {
+                name: name.clone(),
+                settings: load.settings.clone(),
+                limit: load.limit,
+                format: load.trace_format.clone(),
+                columns: load.columns.clone(),
+                bad_lines: load.bad_lines,
+                seed: common.seed,
+                room: load.fit.is_none().then_some(room),
+            };
+            (source::requests(&wanted, common.registry, common.talk)?, Some(wanted))
+        }
     };
-    let trace = source::requests(&wanted, common.talk)?;
     let pace = pace(load, &trace)?;
     let how = load.fit.unwrap_or_default();
     let workload = fitted(trace, room, how, smallest, common.talk)?;
@@ -180,7 +186,7 @@ pub fn on_room(
     let passes = load.repeat.unwrap_or_else(|| own_passes(&workload));
     let workload = RunWorkload { passes, ..workload };
     within_bounds(&workload)?;
-    let renew = renew(wanted, room, how, workload.trace.len(), Ok);
+    let renew = wanted.and_then(|wanted| renew(wanted, room, how, workload.trace.len(), Ok));
     Ok(Made { workload, renew })
 }
 
@@ -196,7 +202,7 @@ fn renew(
     requests: u64,
     cut: impl Fn(Requests) -> Result<Requests, Failure> + Send + Sync + 'static,
 ) -> Option<Renew> {
-    source::generator(&wanted.name)?;
+    let synth = source::generator(&wanted.name)?;
     let kept: Mutex<Vec<(u32, Requests)>> = Mutex::default();
     Some(Arc::new(move |turn| {
         let known = || kept.lock().expect("no holder panics").iter().find(|k| k.0 == turn).cloned();
@@ -204,8 +210,8 @@ fn renew(
             return Some(trace);
         }
         let seed = wanted.seed.wrapping_add(u64::from(turn) << 32);
-        let talk = Talk::new(true);
-        let trace = source::requests(&Wanted { seed, ..wanted.clone() }, talk).ok()?;
+        let talk = Talk::SILENT;
+        let trace = source::generated(synth, &Wanted { seed, ..wanted.clone() }, talk).ok()?;
         let trace = fitted(cut(trace).ok()?, room, how, None, talk).ok()?.trace;
         if trace.is_empty() {
             return None;
@@ -333,7 +339,7 @@ fn misfit(source: &str, error: &FitError, smallest: Option<&str>) -> Failure {
 }
 
 /// The pace that the options ask for; `None` is the trace's own.
-fn pace(load: &LoadArgs, trace: &Requests) -> Result<Option<Pace>, Failure> {
+fn pace(load: &Replay, trace: &Requests) -> Result<Option<Pace>, Failure> {
     let cap = load.cap.unwrap_or(CAP_DEFAULT);
     if let Some(outstanding) = load.closed {
         return Ok(Some(Pace::Closed { outstanding }));
@@ -357,8 +363,8 @@ fn pace(load: &LoadArgs, trace: &Requests) -> Result<Option<Pace>, Failure> {
 }
 
 /// Whether the workloads of `opened` can be made: one request of each is.
-pub fn check_own(opened: &Opened, built: &Built) -> Result<(), Failure> {
-    let common = Common { seed: 1, precondition: Precondition::Empty, talk: Talk::new(true) };
+pub fn check_own(opened: &Opened, built: &Built, registry: &Registry) -> Result<(), Failure> {
+    let common = Common { seed: 1, precondition: Precondition::Empty, registry, talk: Talk::SILENT };
     let mut problems = Vec::new();
     for workload in &opened.stack.workloads {
         let table = WorkloadTable { number_ios: Some(1), runtime: None, ..workload.table.clone() };
@@ -373,7 +379,7 @@ pub fn check_own(opened: &Opened, built: &Built) -> Result<(), Failure> {
 }
 
 /// The workloads that the stack file brings.
-fn with_own_workloads(opened: Opened, load: &LoadArgs, common: Common) -> Result<Plan, Failure> {
+fn with_own_workloads(opened: Opened, load: &Replay, common: Common) -> Result<Plan, Failure> {
     if opened.stack.workloads.is_empty() {
         let message =
             format!("{}: no --trace is given and the stack file has no [workload.NAME]", opened.source);
@@ -418,7 +424,7 @@ fn countable(opened: &Opened, workloads: &[RunWorkload]) -> Result<u64, Failure>
 }
 
 /// Options that say something about a trace that is not there.
-fn refuse_trace_options(load: &LoadArgs) -> Result<(), Failure> {
+fn refuse_trace_options(load: &Replay) -> Result<(), Failure> {
     let given = [
         ("--gen", !load.settings.is_empty()),
         ("--fit", load.fit.is_some()),
@@ -473,18 +479,18 @@ fn own_workload(
         room: (how == Fit::Error).then_some(room),
         ..Wanted::default()
     };
-    let trace = source::requests(&wanted, common.talk)?;
+    let trace = source::requests(&wanted, common.registry, common.talk)?;
     if let (None, Some(file)) = (&table.generator, &table.trace) {
         let many = table.number_ios.filter(|&n| n > trace.len());
         if let Some(n) = many {
             common.talk.note(format!("{file} has {} requests, fewer than number_ios = {n}", trace.len()));
         }
     }
-    let load = LoadArgs {
+    let load = Replay {
         time_scale: table.time_scale,
         closed: table.iodepth,
         rate: table.rate_iops.map(|n| Span((1_000_000_000 / n.max(1)).max(1))),
-        ..LoadArgs::default()
+        ..Replay::default()
     };
     let pace = pace(&load, &trace)?;
     let (whole, within) = (pace, table.runtime);

@@ -1,11 +1,12 @@
 //! Where requests come from: a trace file, or a generator with its parameters.
 
-use crate::args::{BadLinesArg, count};
 use crate::failure::Failure;
+use crate::replay::count;
 use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_base::units::parse_ratio;
-use nandu_base::{ByteLen, Ratio};
+use nandu_base::{ByteLen, Ratio, Registry};
+use nandu_sim::replay::Go;
 use nandu_trace::cache::Cache;
 use nandu_trace::fio_job::{self, FioJob};
 use nandu_trace::load::{BadLines, load_requests};
@@ -89,7 +90,7 @@ pub struct Wanted {
     /// What its columns are.
     pub columns: Option<Columns>,
     /// What to do with wrong lines.
-    pub bad_lines: BadLinesArg,
+    pub bad_lines: BadLines,
     /// Seed of the generator.
     pub seed: u64,
     /// A generator whose space was not set keeps within this.
@@ -102,23 +103,30 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
 }
 
 /// Reads a file or makes the requests of a generator: all of them in memory.
-pub fn read(wanted: &Wanted, talk: Talk) -> Result<Trace, Failure> {
-    read_holding(wanted, u64::MAX, talk).map(Requests::into_trace)
+pub fn read(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Trace, Failure> {
+    read_holding(wanted, u64::MAX, registry, talk).map(Requests::into_trace)
 }
 
 /// The same for a replay: a long load is streamed.
-pub fn requests(wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
-    read_holding(wanted, HELD_MOST, talk)
+pub fn requests(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
+    read_holding(wanted, HELD_MOST, registry, talk)
+}
+
+/// The requests of the generator `synth` for a replay.
+pub fn generated(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
+    let requests = generate(synth, wanted, HELD_MOST, talk)?;
+    remarks(requests.meta(), talk);
+    Ok(requests)
 }
 
 /// Reads requests, of which more than `held` are not held in memory.
-fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
+fn read_holding(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
     let requests = match generator(&wanted.name) {
         Some(synth) => generate(synth, wanted, held, talk)?,
         None => {
             let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
             let _waiting = talk.waiting(format!("reading {name}"));
-            read_file(wanted, held, talk)?
+            read_file(wanted, held, registry, talk)?
         }
     };
     remarks(requests.meta(), talk);
@@ -128,7 +136,7 @@ fn read_holding(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Fail
 /// The name of standard input.
 const STDIN: &str = "-";
 
-fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
+fn read_file(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
@@ -144,14 +152,10 @@ fn read_file(wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
         return Err(Failure::input(message).with_help("`nandu list generators` shows the generators"));
     }
-    let formats = formats::of(crate::registry());
+    let formats = formats::of(registry);
     let format = wanted.format.as_deref().map(|name| formats::among(&formats, name)).transpose()?;
-    let bad_lines = match wanted.bad_lines {
-        BadLinesArg::Stop => BadLines::Stop,
-        BadLinesArg::Skip => BadLines::Skip,
-    };
     let columns = wanted.columns.clone();
-    let limit = wanted.limit;
+    let Wanted { limit, bad_lines, .. } = *wanted;
     let options = LoadOptions { formats, format, columns, bad_lines, limit, ..LoadOptions::default() };
     let loaded = match cache() {
         _ if stdin => spool::load_stdin(&options, held),
@@ -317,17 +321,13 @@ fn generate(synth: &'static Synth, wanted: &Wanted, held: u64, talk: Talk) -> Re
     fits_memory(synth, requests)?;
     let bar = talk.bar(requests, "requests made");
     let limit = usize::try_from(requests).unwrap_or(usize::MAX);
-    let records: Vec<Record> = generator
-        .take(limit)
-        .enumerate()
-        .map(|(i, record)| {
-            if i as u64 % STRETCH == STRETCH - 1 {
-                bar.add(STRETCH);
-            }
-            record
-        })
-        .collect();
+    let goes_on = |i: usize| i as u64 % STRETCH != STRETCH - 1 || bar.add(STRETCH) == Go::On;
+    let records: Vec<Record> =
+        generator.take(limit).enumerate().take_while(|(i, _)| goes_on(*i)).map(|(_, r)| r).collect();
     bar.clear();
+    if bar.is_over() {
+        return Err(nandu_sim::RunError::Stopped.into());
+    }
     if records.is_empty() {
         return Err(Failure::input(format!("generator {}: requests must be at least 1", synth.name)));
     }

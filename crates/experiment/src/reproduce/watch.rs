@@ -5,7 +5,6 @@
 
 use super::lab::{Lab, Load, Setup};
 use crate::failure::Failure;
-use crate::open::{Opened, open_text};
 use crate::parallel;
 use crate::plan::Plan;
 use nandu_base::{Instant, Span};
@@ -96,7 +95,7 @@ impl Times {
     }
 }
 
-impl Lab {
+impl Lab<'_> {
     /// Runs every setup on the same requests, with at most `cap` in the system.
     pub fn watch(&self, setups: &[Setup], load: &Load, cap: u32) -> Result<Runs, Failure> {
         self.watch_plans(self.open_plans(setups, load, cap)?, cap)
@@ -117,8 +116,7 @@ impl Lab {
     }
 
     fn open_plans(&self, setups: &[Setup], load: &Load, cap: u32) -> Result<Vec<Plan>, Failure> {
-        let stacks: Vec<Opened> =
-            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let stacks = self.open(setups)?;
         let plans = self.plan(stacks, load, Some(cap))?;
         match plans.iter().find(|p| p.requests() < LEAST) {
             Some(plan) => Err(Failure::input(format!(
@@ -136,10 +134,7 @@ impl Lab {
             let look = Look { samples: true, ..Look::default() };
             let seen = run_tapped(&plan.opened.stack, &plan.options, Every::default(), look, bar.follow());
             let label = plan.opened.label.clone();
-            let seen = seen.map_err(|error| {
-                let failure = Failure::from(error);
-                Failure { message: format!("{label}: {}", failure.message), ..failure }
-            })?;
+            let seen = seen.map_err(|error| Failure::from(error).at(&label))?;
             let times = Times::of(seen.tap.0, cap as usize);
             Ok((label, Watched { result: seen.result, times, samples: seen.samples, start: seen.start }))
         });

@@ -1,54 +1,54 @@
 //! Stacks by name: a file, or one of those that come with Nandu.
 
-use crate::args::LoadArgs;
 use crate::failure::Failure;
-use crate::{registry, tenancy};
-use nandu_base::ByteLen;
+use crate::replay::{Load, Replay};
+use crate::tenancy;
 use nandu_base::registry::nearest;
+use nandu_base::{ByteLen, Registry};
 use nandu_stack::{BuildOptions, Built, Stack, StackFile};
 use std::path::{Path, PathBuf};
 
 /// The stacks that come with Nandu: name and text.
 pub const BUILTIN: &[(&str, &str)] = &[
-    ("memory", include_str!("../../../stacks/memory.toml")),
-    ("page-map", include_str!("../../../stacks/page-map.toml")),
-    ("cache", include_str!("../../../stacks/cache.toml")),
-    ("dftl", include_str!("../../../stacks/dftl.toml")),
-    ("cftl", include_str!("../../../stacks/cftl.toml")),
-    ("tpftl", include_str!("../../../stacks/tpftl.toml")),
-    ("tpc-ftl", include_str!("../../../stacks/tpc-ftl.toml")),
-    ("block-map", include_str!("../../../stacks/block-map.toml")),
-    ("bast", include_str!("../../../stacks/bast.toml")),
-    ("fast", include_str!("../../../stacks/fast.toml")),
-    ("small-ssd", include_str!("../../../stacks/small-ssd.toml")),
-    ("small-ssd-spare", include_str!("../../../stacks/small-ssd-spare.toml")),
-    ("read-priority", include_str!("../../../stacks/read-priority.toml")),
-    ("write-buffer", include_str!("../../../stacks/write-buffer.toml")),
-    ("suspension", include_str!("../../../stacks/suspension.toml")),
-    ("slc-cache", include_str!("../../../stacks/slc-cache.toml")),
-    ("shared-space", include_str!("../../../stacks/shared-space.toml")),
-    ("hdd", include_str!("../../../stacks/hdd.toml")),
-    ("ssd-stripe", include_str!("../../../stacks/ssd-stripe.toml")),
-    ("ssd-mirror", include_str!("../../../stacks/ssd-mirror.toml")),
-    ("stripe", include_str!("../../../stacks/stripe.toml")),
-    ("mirror-of-files", include_str!("../../../stacks/mirror-of-files.toml")),
-    ("checked-mirror", include_str!("../../../stacks/checked-mirror.toml")),
-    ("raid5-of-files", include_str!("../../../stacks/raid5-of-files.toml")),
-    ("hetero-mirror", include_str!("../../../stacks/hetero-mirror.toml")),
-    ("hetero-mirror-of-files", include_str!("../../../stacks/hetero-mirror-of-files.toml")),
-    ("raid5", include_str!("../../../stacks/raid5.toml")),
-    ("fair-queue", include_str!("../../../stacks/fair-queue.toml")),
-    ("fair-dies", include_str!("../../../stacks/fair-dies.toml")),
-    ("served-drive", include_str!("../../../stacks/served-drive.toml")),
-    ("served-tenants", include_str!("../../../stacks/served-tenants.toml")),
-    ("cached-mirror", include_str!("../../../stacks/cached-mirror.toml")),
-    ("segments-over-tpc", include_str!("../../../stacks/segments-over-tpc.toml")),
-    ("hybrid", include_str!("../../../stacks/hybrid.toml")),
-    ("faulty", include_str!("../../../stacks/faulty.toml")),
-    ("shared-chip", include_str!("../../../stacks/shared-chip.toml")),
-    ("durable-queue", include_str!("../../../stacks/durable-queue.toml")),
-    ("resting-mirror", include_str!("../../../stacks/resting-mirror.toml")),
-    ("culling-tier", include_str!("../../../stacks/culling-tier.toml")),
+    ("memory", include_str!("../stacks/memory.toml")),
+    ("page-map", include_str!("../stacks/page-map.toml")),
+    ("cache", include_str!("../stacks/cache.toml")),
+    ("dftl", include_str!("../stacks/dftl.toml")),
+    ("cftl", include_str!("../stacks/cftl.toml")),
+    ("tpftl", include_str!("../stacks/tpftl.toml")),
+    ("tpc-ftl", include_str!("../stacks/tpc-ftl.toml")),
+    ("block-map", include_str!("../stacks/block-map.toml")),
+    ("bast", include_str!("../stacks/bast.toml")),
+    ("fast", include_str!("../stacks/fast.toml")),
+    ("small-ssd", include_str!("../stacks/small-ssd.toml")),
+    ("small-ssd-spare", include_str!("../stacks/small-ssd-spare.toml")),
+    ("read-priority", include_str!("../stacks/read-priority.toml")),
+    ("write-buffer", include_str!("../stacks/write-buffer.toml")),
+    ("suspension", include_str!("../stacks/suspension.toml")),
+    ("slc-cache", include_str!("../stacks/slc-cache.toml")),
+    ("shared-space", include_str!("../stacks/shared-space.toml")),
+    ("hdd", include_str!("../stacks/hdd.toml")),
+    ("ssd-stripe", include_str!("../stacks/ssd-stripe.toml")),
+    ("ssd-mirror", include_str!("../stacks/ssd-mirror.toml")),
+    ("stripe", include_str!("../stacks/stripe.toml")),
+    ("mirror-of-files", include_str!("../stacks/mirror-of-files.toml")),
+    ("checked-mirror", include_str!("../stacks/checked-mirror.toml")),
+    ("raid5-of-files", include_str!("../stacks/raid5-of-files.toml")),
+    ("hetero-mirror", include_str!("../stacks/hetero-mirror.toml")),
+    ("hetero-mirror-of-files", include_str!("../stacks/hetero-mirror-of-files.toml")),
+    ("raid5", include_str!("../stacks/raid5.toml")),
+    ("fair-queue", include_str!("../stacks/fair-queue.toml")),
+    ("fair-dies", include_str!("../stacks/fair-dies.toml")),
+    ("served-drive", include_str!("../stacks/served-drive.toml")),
+    ("served-tenants", include_str!("../stacks/served-tenants.toml")),
+    ("cached-mirror", include_str!("../stacks/cached-mirror.toml")),
+    ("segments-over-tpc", include_str!("../stacks/segments-over-tpc.toml")),
+    ("hybrid", include_str!("../stacks/hybrid.toml")),
+    ("faulty", include_str!("../stacks/faulty.toml")),
+    ("shared-chip", include_str!("../stacks/shared-chip.toml")),
+    ("durable-queue", include_str!("../stacks/durable-queue.toml")),
+    ("resting-mirror", include_str!("../stacks/resting-mirror.toml")),
+    ("culling-tier", include_str!("../stacks/culling-tier.toml")),
 ];
 
 /// A stack that was read and checked.
@@ -105,32 +105,44 @@ pub fn named(text: &str) -> (Option<&str>, &str) {
 }
 
 /// Reads the stack `name` with `sets` put over it and checks it.
-pub fn open(name: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
+pub fn open(name: &str, sets: &[(String, String)], registry: &Registry) -> Result<Opened, Failure> {
     let (label, name) = named(name);
     let (text, shown) = text(name)?;
-    let stack = with_sets(StackFile::parse(&text, &shown)?, sets)?.load(registry())?;
-    let path = Path::new(name);
-    let stem = path.file_stem().map_or_else(|| name.into(), |s| s.to_string_lossy().into_owned());
-    Ok(Opened {
-        label: label.map_or(stem, str::to_string),
-        source: name.into(),
-        folder: path.parent().map(Path::to_path_buf).unwrap_or_default(),
-        stack,
+    let stack = with_sets(StackFile::parse(&text, &shown)?, sets)?.load(registry)?;
+    let opened = Opened::of(stack, name);
+    Ok(match label {
+        Some(label) => Opened { label: label.into(), ..opened },
+        None => opened,
     })
 }
 
 /// Checks the stack in `text`, which is called `label`, with `sets` put over it.
-pub fn open_text(label: &str, text: &str, sets: &[(String, String)]) -> Result<Opened, Failure> {
-    let stack = with_sets(StackFile::parse(text, label)?, sets)?.load(registry())?;
-    Ok(Opened { label: label.into(), source: label.into(), folder: PathBuf::new(), stack })
+pub fn open_text(
+    label: &str,
+    text: &str,
+    sets: &[(String, String)],
+    registry: &Registry,
+) -> Result<Opened, Failure> {
+    let stack = with_sets(StackFile::parse(text, label)?, sets)?.load(registry)?;
+    Ok(Opened { label: label.into(), ..Opened::of(stack, label) })
 }
 
 impl Opened {
+    /// `stack`, which comes from the file or the built-in one that is called `source`.
+    pub fn of(stack: Stack, source: &str) -> Opened {
+        let path = Path::new(source);
+        let stem = path.file_stem().map_or_else(|| source.into(), |s| s.to_string_lossy().into_owned());
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Opened { label: stem, source: source.into(), folder, stack }
+    }
+
     /// The files that a run of it with `load` reads.
-    pub fn inputs(&self, load: &LoadArgs) -> Vec<PathBuf> {
+    pub fn inputs(&self, load: &Replay) -> Vec<PathBuf> {
         let own = self.stack.workloads.iter().filter_map(|w| w.table.trace.as_ref());
         let own = own.map(|trace| self.folder.join(trace));
-        own.chain(load.trace.iter().map(PathBuf::from)).chain([PathBuf::from(&self.source)]).collect()
+        own.chain(load.trace.iter().filter_map(Load::name).map(PathBuf::from))
+            .chain([PathBuf::from(&self.source)])
+            .collect()
     }
 
     /// What a reader should know of the file: keys whose names go away, and what of it has no effect.
@@ -179,7 +191,7 @@ mod tests {
 
     #[test]
     fn every_shipped_stack_is_built_in() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stacks");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stacks");
         for entry in std::fs::read_dir(folder).expect("the stacks folder is there") {
             let path = entry.expect("the folder can be listed").path();
             let name = path.file_stem().expect("it has a name").to_string_lossy();

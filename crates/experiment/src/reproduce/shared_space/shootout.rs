@@ -9,7 +9,7 @@ use crate::reproduce::lab::{Lab, Results, Setup};
 use crate::reproduce::{Findings, Measured, Sheet};
 use nandu_sim::RunResult;
 
-const MIX: &str = include_str!("../../../../../experiments/03-shared-space/mix.toml");
+const MIX: &str = include_str!("../../../experiments/03-shared-space/mix.toml");
 const TENANTS: [&str; 4] = ["reader", "writer", "mixed", "heavy"];
 
 /// Name, scheduler, and isolation where it is not that of VSSD.

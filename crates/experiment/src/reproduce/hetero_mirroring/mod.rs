@@ -20,18 +20,18 @@ pub const PAPER: Paper = Paper {
     name: "hetero-mirroring",
     requests: 10_000,
     quick: 3_000,
-    expected: include_str!("../../../../../experiments/01-hetero-mirroring/expected.json"),
-    full_only: include_str!("../../../../../experiments/01-hetero-mirroring/full-only.json"),
+    expected: include_str!("../../../experiments/01-hetero-mirroring/expected.json"),
+    full_only: include_str!("../../../experiments/01-hetero-mirroring/full-only.json"),
     measure,
 };
 
-const RAID_0: &str = include_str!("../../../../../experiments/01-hetero-mirroring/raid-0.toml");
-const SSD_1: &str = include_str!("../../../../../experiments/01-hetero-mirroring/ssd-1.toml");
-const SSD_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/ssd-mr.toml");
-const HDD_1: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hdd-1.toml");
-const HDD_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hdd-mr.toml");
-const HETE_MR: &str = include_str!("../../../../../experiments/01-hetero-mirroring/hete-mr.toml");
-const STRIPED: &str = include_str!("../../../../../experiments/01-hetero-mirroring/striped.toml");
+const RAID_0: &str = include_str!("../../../experiments/01-hetero-mirroring/raid-0.toml");
+const SSD_1: &str = include_str!("../../../experiments/01-hetero-mirroring/ssd-1.toml");
+const SSD_MR: &str = include_str!("../../../experiments/01-hetero-mirroring/ssd-mr.toml");
+const HDD_1: &str = include_str!("../../../experiments/01-hetero-mirroring/hdd-1.toml");
+const HDD_MR: &str = include_str!("../../../experiments/01-hetero-mirroring/hdd-mr.toml");
+const HETE_MR: &str = include_str!("../../../experiments/01-hetero-mirroring/hete-mr.toml");
+const STRIPED: &str = include_str!("../../../experiments/01-hetero-mirroring/striped.toml");
 
 /// The part of the drives that the load lies on.
 const SPACE: &str = "900 MiB";
@@ -121,11 +121,9 @@ fn more(a: f64, b: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::reproduce::expected::Verdict;
-    use crate::talk::Talk;
-    use std::collections::BTreeMap;
 
-    fn lab(requests: u64) -> Lab {
-        Lab { seed: 1, requests, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) }
+    fn lab(requests: u64) -> Lab<'static> {
+        Lab::small(requests)
     }
 
     /// What the ratios of Fig 9 and 10 rest on.

@@ -17,8 +17,8 @@ pub const PAPER: Paper = Paper {
     name: "hybrid-disk",
     requests: 400_000,
     quick: 20_000,
-    expected: include_str!("../../../../../experiments/04-hybrid-disk/expected.json"),
-    full_only: include_str!("../../../../../experiments/04-hybrid-disk/full-only.json"),
+    expected: include_str!("../../../experiments/04-hybrid-disk/expected.json"),
+    full_only: include_str!("../../../experiments/04-hybrid-disk/full-only.json"),
     measure,
 };
 
@@ -39,13 +39,11 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::Talk;
-    use std::collections::BTreeMap;
 
     /// Claims and findings name the same cases; and a ring that is a tenth is there.
     #[test]
     fn every_claim_is_measured_or_says_why_not() {
-        let lab = Lab { seed: 1, requests: 1_200, recorded: BTreeMap::new(), jobs: 2, talk: Talk::new(true) };
+        let lab = Lab::small(1_200);
         let found = measure(&lab).expect("the stacks are well formed");
         for claim in PAPER.expected().claims {
             let mut all = found.measured.iter();

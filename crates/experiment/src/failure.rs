@@ -1,7 +1,5 @@
-//! Why a command did not do what was asked, and the exit code that says so.
+//! Why something was not done, in words for whoever asked for it, and what kind of fault it is.
 
-use crate::format::visible;
-use crate::output;
 use nandu_sim::RunError;
 use nandu_stack::StackError;
 use nandu_sweep::SweepError;
@@ -9,19 +7,34 @@ use nandu_trace::TraceError;
 use std::fmt;
 use std::path::Path;
 
-/// The run failed.
-pub const FAILED: u8 = 1;
-/// The input was wrong.
-pub const INPUT: u8 = 2;
-/// Everything was done, and no point of the sweep meets its bounds.
-pub const UNMET: u8 = 3;
+/// What is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// What was asked for: the caller can mend it.
+    Input,
+    /// A stack file, as [`Kind::Input`].
+    Stack,
+    /// A trace or a generator, as [`Kind::Input`].
+    Trace,
+    /// What was asked is right, but it went wrong.
+    Run,
+    /// Whoever asked has called it off.
+    Stopped,
+}
 
-/// A command that ends with an error. Each line of the message is one problem; lines that begin with a space belong to
+impl Kind {
+    /// Whether the caller can mend it.
+    pub fn is_input(self) -> bool {
+        matches!(self, Kind::Input | Kind::Stack | Kind::Trace)
+    }
+}
+
+/// Something that was not done. Each line of the message is one problem; lines that begin with a space belong to
 /// the line before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The exit code.
-    pub code: u8,
+    /// What is at fault.
+    pub kind: Kind,
     /// What, where, why, and what would be right.
     pub message: String,
 }
@@ -29,12 +42,12 @@ pub struct Failure {
 impl Failure {
     /// The caller can mend this.
     pub fn input(message: impl Into<String>) -> Failure {
-        Failure { code: INPUT, message: message.into() }
+        Failure { kind: Kind::Input, message: message.into() }
     }
 
     /// What was asked is right, but it went wrong.
     pub fn failed(message: impl Into<String>) -> Failure {
-        Failure { code: FAILED, message: message.into() }
+        Failure { kind: Kind::Run, message: message.into() }
     }
 
     /// A file of the caller's cannot be read.
@@ -53,42 +66,43 @@ impl Failure {
         self
     }
 
-    /// Says it on stderr.
-    pub fn print(&self) {
-        for line in visible(&self.message).lines() {
-            if line.starts_with(' ') {
-                output::say(format_args!("{line}"));
-            } else {
-                output::say(format_args!("error: {line}"));
-            }
-        }
+    /// The same failure of `place`.
+    pub fn at(self, place: impl fmt::Display) -> Failure {
+        Failure { message: format!("{place}: {}", self.message), ..self }
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<StackError> for Failure {
     fn from(error: StackError) -> Failure {
         // A parser's message may have several lines; only the first has the place.
         let lines = error.problems().iter().map(|p| p.to_string().trim_end().replace('\n', "\n  "));
-        Failure::input(lines.collect::<Vec<_>>().join("\n"))
+        Failure { kind: Kind::Stack, message: lines.collect::<Vec<_>>().join("\n") }
     }
 }
 
 impl From<SweepError> for Failure {
     fn from(error: SweepError) -> Failure {
         let input = error.is_input();
-        let (place, inner) = match error {
-            SweepError::Stack { point, error } => (point, Failure::from(error)),
-            SweepError::Run { point, error } => (point, Failure::from(error)),
-            other if input => return Failure::input(other.to_string()),
-            other => return Failure::failed(other.to_string()),
-        };
-        Failure { message: format!("point {place}: {}", inner.message), ..inner }
+        match error {
+            SweepError::Stack { point, error } => Failure::from(error).at(format!("point {point}")),
+            SweepError::Run { point, error } => Failure::from(error).at(format!("point {point}")),
+            other if input => Failure::input(other.to_string()),
+            other => Failure::failed(other.to_string()),
+        }
     }
 }
 
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Failure {
-        Failure::input(error.to_string())
+        Failure { kind: Kind::Trace, message: error.to_string() }
     }
 }
 
@@ -97,6 +111,7 @@ impl From<RunError> for Failure {
         match error {
             RunError::Stack(error) => error.into(),
             error @ RunError::NothingCounts { .. } => Failure::input(error.to_string()),
+            error @ RunError::Stopped => Failure { kind: Kind::Stopped, message: error.to_string() },
             other => Failure::failed(other.to_string()),
         }
     }

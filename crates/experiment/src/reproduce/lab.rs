@@ -1,30 +1,32 @@
 //! Where experiments are run: stack files of an experiment with options put over them, on a load that all of them share.
 
-use crate::args::LoadArgs;
-use crate::commands::compare;
 use crate::failure::Failure;
 use crate::open::{Opened, open_text};
 use crate::plan::{Common, Plan, plan, together};
+use crate::race::race;
+use crate::replay::{self, Replay};
 use crate::source::{self, GenSetting, Wanted, WarmUp};
 use crate::talk::Talk;
-use nandu_base::{Precondition, Ratio, Span};
+use nandu_base::{Precondition, Ratio, Registry, Span};
 use nandu_sim::RunResult;
 use nandu_sim::samples::Samples;
 use nandu_sim::tap::{DeviceLanes, Look, run_tapped};
 use std::collections::BTreeMap;
 
 /// What all runs of a reproduction share.
-pub struct Lab {
+pub struct Lab<'a> {
     /// The seed.
     pub seed: u64,
     /// Requests of each generated load.
     pub requests: u64,
     /// Recorded traces to take in place of generated ones, by the name of the generator.
     pub recorded: BTreeMap<String, String>,
+    /// What stacks and recorded traces may name.
+    pub registry: Registry,
     /// Runs at the same time.
     pub jobs: usize,
     /// Where remarks and progress go.
-    pub talk: Talk,
+    pub talk: Talk<'a>,
 }
 
 /// One stack of an experiment.
@@ -97,34 +99,49 @@ pub struct Description {
 /// Results by the label of their setup.
 pub type Results = BTreeMap<String, RunResult>;
 
-impl Lab {
+#[cfg(test)]
+impl Lab<'static> {
+    /// One that tests can wait for.
+    pub fn small(requests: u64) -> Lab<'static> {
+        let (recorded, registry) = (BTreeMap::new(), nandu_sim::builtin());
+        Lab { seed: 1, requests, recorded, registry, jobs: 2, talk: Talk::SILENT }
+    }
+}
+
+impl Lab<'_> {
+    pub(super) fn open(&self, setups: &[Setup]) -> Result<Vec<Opened>, Failure> {
+        setups.iter().map(|s| open_text(&s.label, s.text, &s.set, &self.registry)).collect()
+    }
+
+    fn common(&self, precondition: Precondition) -> Common<'_> {
+        Common { seed: self.seed, precondition, registry: &self.registry, talk: Talk::SILENT }
+    }
+
     /// Runs every setup on the same requests, one outstanding, on a drive that is full; unless the load is
     /// cold, the first fifth warms what is cached and does not count.
     pub fn run(&self, setups: &[Setup], load: &Load) -> Result<Results, Failure> {
-        let stacks: Vec<Opened> =
-            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let stacks = self.open(setups)?;
         let plans = self.plan(stacks, load, None)?;
-        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
     /// Runs every setup on the same requests. With a `cap` they arrive at their times, at most so many in the system; else one is
     /// outstanding. The first third warms what is cached and does not count.
     pub fn warmed(&self, setups: &[Setup], load: &Load, cap: Option<u32>) -> Result<Results, Failure> {
-        let stacks: Vec<Opened> =
-            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let stacks = self.open(setups)?;
         let mut plans = self.plan(stacks, load, cap)?;
         for plan in &mut plans {
             plan.options.warm_up = plan.requests() / 3;
         }
-        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        let rows = race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
     /// Runs one setup as [`Lab::run`] does, and what its machines count over time.
     pub fn follow(&self, setup: &Setup, load: &Load) -> Result<(RunResult, Samples), Failure> {
-        let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load, None)?;
-        let rows = compare::race(&plans, 1, true, self.talk)?;
+        let plans = self.plan(self.open(std::slice::from_ref(setup))?, load, None)?;
+        let rows = race(&plans, 1, true, self.talk)?;
         let row = rows.into_iter().next().expect("one stack gives one row");
         Ok((row.result, row.samples))
     }
@@ -132,8 +149,7 @@ impl Lab {
     /// Runs every setup on the same loads at once, each on the export of its name, on drives that are full. Requests arrive at
     /// their times, and all of them count.
     pub fn together(&self, setups: &[Setup], loads: &[(&str, Load)]) -> Result<Results, Failure> {
-        let stacks: Vec<Opened> =
-            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
+        let stacks = self.open(setups)?;
         let load = |(export, load): &(&str, Load)| {
             let recorded = self.recorded.get(load.name);
             let requests = load.requests.unwrap_or(self.requests);
@@ -141,35 +157,33 @@ impl Lab {
             if recorded.is_none() {
                 settings.push(GenSetting { key: "requests".into(), value: requests.into() });
             }
-            LoadArgs {
-                trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
+            let trace = recorded.cloned().unwrap_or_else(|| load.name.into());
+            let replay = Replay {
                 settings,
                 export: Some((*export).into()),
                 fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
                 limit: Some(requests),
-                ..LoadArgs::default()
-            }
+                ..Replay::default()
+            };
+            (trace.into(), replay)
         };
-        let loads: Vec<LoadArgs> = loads.iter().map(load).collect();
-        let (precondition, talk) = (Precondition::Filled, Talk::new(true));
-        let plans = together(stacks, &loads, Common { seed: self.seed, precondition, talk })?;
-        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        let loads: Vec<(replay::Load, Replay)> = loads.iter().map(load).collect();
+        let plans = together(stacks, &loads, self.common(Precondition::Filled))?;
+        let rows = race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
     /// Runs every setup on the workloads of its own stack file, on drives that are full.
     pub fn own(&self, setups: &[Setup]) -> Result<Results, Failure> {
-        let stacks: Vec<Opened> =
-            setups.iter().map(|s| open_text(&s.label, s.text, &s.set)).collect::<Result<_, _>>()?;
-        let (precondition, talk) = (Precondition::Filled, Talk::new(true));
-        let plans = plan(stacks, &LoadArgs::default(), Common { seed: self.seed, precondition, talk })?;
-        let rows = compare::race(&plans, self.jobs, false, self.talk)?;
+        let stacks = self.open(setups)?;
+        let plans = plan(stacks, &Replay::default(), self.common(Precondition::Filled))?;
+        let rows = race(&plans, self.jobs, false, self.talk)?;
         Ok(rows.into_iter().map(|row| (row.label, row.result)).collect())
     }
 
     /// Runs one setup as [`Lab::run`] does, and returns what the lanes of its devices did from start to end.
     pub fn lanes(&self, setup: &Setup, load: &Load) -> Result<Vec<DeviceLanes>, Failure> {
-        let plans = self.plan(vec![open_text(&setup.label, setup.text, &setup.set)?], load, None)?;
+        let plans = self.plan(self.open(std::slice::from_ref(setup))?, load, None)?;
         let plan = plans.into_iter().next().expect("one stack gives one plan");
         let look = Look { lanes: Some((Span::ZERO, Span::from_ms(86_400_000))), ..Look::default() };
         let seen = run_tapped(&plan.opened.stack, &plan.options, (), look, |_| ())?;
@@ -190,7 +204,7 @@ impl Lab {
             seed: self.seed,
             ..Wanted::default()
         };
-        let trace = source::read(&wanted, Talk::new(true))?;
+        let trace = source::read(&wanted, &self.registry, Talk::SILENT)?;
         let stats = nandu_trace::stats::stats(&trace, nandu_trace::stats::StatsOptions { reuse: false });
         Ok(Description {
             origin: trace.meta.origin.name().into(),
@@ -217,8 +231,8 @@ impl Lab {
             settings.push(GenSetting { key: "requests".into(), value: requests.into() });
         }
         let precondition = if load.on_empty { Precondition::Empty } else { Precondition::Filled };
-        let load = LoadArgs {
-            trace: Some(recorded.cloned().unwrap_or_else(|| load.name.into())),
+        let load = Replay {
+            trace: Some(recorded.map_or_else(|| load.name.into(), |file| file.clone().into())),
             settings,
             fit: recorded.map(|_| nandu_trace::fit::Fit::Compact),
             closed: cap.is_none().then_some(1),
@@ -226,9 +240,8 @@ impl Lab {
             limit: Some(requests),
             repeat: Some(passes),
             warm_up: (cap.is_none() && !load.cold).then_some(WarmUp::Share(Ratio::new(1, 5))),
-            ..LoadArgs::default()
+            ..Replay::default()
         };
-        let talk = Talk::new(true);
-        plan(stacks, &load, Common { seed: self.seed, precondition, talk })
+        plan(stacks, &load, self.common(precondition))
     }
 }

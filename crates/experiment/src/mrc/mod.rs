@@ -1,19 +1,13 @@
-//! `nandu trace mrc`: curves of miss ratios, page by page, without a device.
+//! Curves of miss ratios, page by page, without a device.
 //!
 //! LRU takes one pass for all sizes ([`lru`]); any other policy of the registry is simulated for each size.
 
 mod lru;
 
-use crate::args::MrcArgs;
 use crate::failure::Failure;
-use crate::format::{count, size};
-use crate::output;
 use crate::parallel;
-use crate::source::{self, Wanted};
-use crate::table::Table;
-use crate::talk::Talk;
 use nandu_base::units::parse_size;
-use nandu_base::{ByteLen, Op, Ratio, SECTOR};
+use nandu_base::{ByteLen, Op, Ratio, Registry, SECTOR};
 use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, simulate};
 use nandu_cache::replacement::{AnyReplacement, LineOf, ReplacementConfig};
 use nandu_trace::fit::{Fit, fit};
@@ -40,16 +34,21 @@ const SEGMENT_BLOCKS: u64 = 8;
 pub struct Policy(ReplacementConfig);
 
 impl Policy {
+    /// The policy `name` of `registry`.
+    ///
+    /// # Errors
+    /// It has none of that name.
+    pub fn of(name: &str, registry: &Registry) -> Result<Policy, String> {
+        Ok(Policy(ReplacementConfig::of(name, registry).map_err(|error| error.reason)?))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
     fn options(&self) -> &dyn AnyReplacement {
         self.0.options().expect("the registry has it")
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Policy, String> {
-        Ok(Policy(ReplacementConfig::of(name, crate::registry()).map_err(|error| error.reason)?))
     }
 }
 
@@ -73,31 +72,88 @@ impl FromStr for CacheSize {
     }
 }
 
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Who goes when memory is short.
+    pub policies: Vec<Policy>,
+    /// Sizes of the cache; sizes up to the footprint when there are none.
+    pub sizes: Vec<CacheSize>,
+    /// The whole segment of a block is brought that is read and not there.
+    pub segment: Option<ByteLen>,
+    /// The share of the blocks from which the curve of LRU is estimated.
+    pub sample: Option<Ratio>,
+    /// Blocks are found by a hashed table and not by number.
+    pub hashed: bool,
+    /// How often the trace is gone through.
+    pub repeat: u32,
+    /// Sizes and policies at the same time.
+    pub threads: usize,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Curves {
+    /// The trace.
+    pub trace: String,
+    /// Blocks that it touches.
+    pub footprint_blocks: u64,
+    /// By size, and for each size in the order of the policies.
+    pub points: Vec<Point>,
+}
+
+impl Curves {
+    /// As JSON with stable field names.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "schema": 1,
+            "trace": self.trace,
+            "footprint_blocks": self.footprint_blocks,
+            "block_bytes": BLOCK,
+            "points": self.points,
+        })
+    }
+}
+
 /// One point of a curve.
-#[derive(Serialize)]
-struct Point {
-    policy: String,
-    blocks: u64,
-    bytes: u64,
-    segment_bytes: u64,
-    accesses: u64,
-    cache_hits: u64,
-    prefetch_hits: u64,
-    misses: u64,
-    miss_ratio: f64,
-    prefetched_blocks: u64,
-    culled_blocks: u64,
-    evicted_unused_blocks: u64,
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// The policy.
+    pub policy: String,
+    /// Blocks of the cache.
+    pub blocks: u64,
+    /// The same in bytes.
+    pub bytes: u64,
+    /// Bytes that are brought at once.
+    pub segment_bytes: u64,
+    /// Accesses to blocks.
+    pub accesses: u64,
+    /// Those that found a block that was asked for before.
+    pub cache_hits: u64,
+    /// Those that found a block for the first time, brought with its segment.
+    pub prefetch_hits: u64,
+    /// Those that found nothing.
+    pub misses: u64,
+    /// Their share.
+    pub miss_ratio: f64,
+    /// Blocks that were brought with others.
+    pub prefetched_blocks: u64,
+    /// Blocks that were given up for others of their segment.
+    pub culled_blocks: u64,
+    /// Blocks that went before they were asked for.
+    pub evicted_unused_blocks: u64,
     /// Of a cache that was simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    list_operations: Option<u64>,
+    pub list_operations: Option<u64>,
+    /// Memory of its policy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata_bytes: Option<usize>,
+    pub metadata_bytes: Option<usize>,
     /// Of a curve from a sample.
     #[serde(skip_serializing_if = "Option::is_none")]
-    sampled_accesses: Option<u64>,
+    pub sampled_accesses: Option<u64>,
+    /// That of the miss ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
-    standard_error: Option<f64>,
+    pub standard_error: Option<f64>,
 }
 
 /// What one thread does at a time.
@@ -108,57 +164,48 @@ enum Case<'a> {
     One(&'a Policy, u64),
 }
 
-/// Prints the curve of each policy.
-pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
-    let wanted = Wanted {
-        name: args.trace.clone(),
-        settings: args.read.settings.clone(),
-        limit: args.read.limit,
-        format: args.read.trace_format.clone(),
-        columns: args.read.columns.clone(),
-        bad_lines: args.read.bad_lines,
-        seed: args.read.seed,
-        room: None,
-    };
-    let trace = source::read(&wanted, talk)?;
+/// The curve of each policy over `trace`, which messages call `shown`.
+///
+/// # Errors
+/// The trace has no block, or what is asked for has none of the forms there are.
+pub fn curves(trace: Trace, shown: &str, asked: &Asked) -> Result<Curves, Failure> {
     let room = ByteLen(MAX_END_SECTORS * SECTOR);
     let name = trace.meta.source.clone();
-    let (trace, _) =
-        fit(trace, room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", args.trace)))?;
+    let (trace, _) = fit(trace, room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", shown)))?;
     let (blocks, index) = extent(&trace);
     let footprint = index.len();
     if footprint == 0 {
-        return Err(Failure::input(format!("{}: no request touches a page", args.trace)));
+        return Err(Failure::input(format!("{}: no request touches a page", shown)));
     }
-    let segment = args.segment.map_or(Ok(SEGMENT_BLOCKS), segment_blocks)?;
-    let sizes = match args.sizes.is_empty() {
+    let segment = asked.segment.map_or(Ok(SEGMENT_BLOCKS), segment_blocks)?;
+    let sizes = match asked.sizes.is_empty() {
         true => default_sizes(footprint),
-        false => args.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
+        false => asked.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
     let is_lru = |policy: &Policy| policy.0.name() == "lru";
     // One pass for all sizes takes about as long as four caches of one size.
-    let pays = sizes.len() > 4 || args.sample.is_some();
+    let pays = sizes.len() > 4 || asked.sample.is_some();
     let at_once =
-        |policy: &Policy| pays && is_lru(policy) && args.segment.is_none() && footprint <= STACK_BLOCKS;
-    if args.sample.is_some() && !args.policy.iter().any(at_once) {
+        |policy: &Policy| pays && is_lru(policy) && asked.segment.is_none() && footprint <= STACK_BLOCKS;
+    if asked.sample.is_some() && !asked.policies.iter().any(at_once) {
         return Err(Failure::input(
             "--sample: only LRU is sampled, and not by segments; name it with --policy lru",
         ));
     }
-    let cases: Vec<Case<'_>> = args
-        .policy
+    let cases: Vec<Case<'_>> = asked
+        .policies
         .iter()
         .flat_map(|policy| match at_once(policy) {
             true => vec![Case::Curve(policy)],
             false => sizes.iter().map(|&size| Case::One(policy, size)).collect(),
         })
         .collect();
-    let lookup = match args.hashed || blocks > FLAT_BLOCKS {
+    let lookup = match asked.hashed || blocks > FLAT_BLOCKS {
         true => Lookup::Hashed,
         false => Lookup::Flat(blocks),
     };
     let records = &trace.records;
-    let repeat = args.repeat;
+    let repeat = asked.repeat;
     let runs = || {
         let met = records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty());
         let run = |&r: &Record| {
@@ -172,18 +219,18 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         true => records.iter().copied().filter_map(access).collect(),
         false => Vec::new(),
     };
-    let done = parallel::map(&cases, args.jobs.unwrap_or_else(parallel::cores), |case| match *case {
+    let done = parallel::map(&cases, asked.threads, |case| match *case {
         Case::Curve(policy) => {
-            let curve = match args.sample {
+            let curve = match asked.sample {
                 Some(rate) => lru::sampled(&sizes, footprint, rate, runs()),
                 None => lru::exact(&sizes, footprint, runs()),
             };
             let curve = curve.expect("there are not too many blocks");
-            Ok((0..sizes.len()).map(|i| of_curve(policy, &curve, sizes[i], i, args.sample)).collect())
+            Ok((0..sizes.len()).map(|i| of_curve(policy, &curve, sizes[i], i, asked.sample)).collect())
         }
         Case::One(policy, capacity) => {
             let by_segment = policy.options().line() == LineOf::Segment;
-            let segment = if by_segment || args.segment.is_some() { segment } else { 1 };
+            let segment = if by_segment || asked.segment.is_some() { segment } else { 1 };
             let cache = PageCache { replacement: policy.0.clone(), capacity, segment, lookup };
             simulate(&cache, Accesses { once: &met, times: repeat })
                 .map(|result| vec![point(policy, &cache, &result)])
@@ -193,18 +240,9 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         done.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
     let mut points: Vec<Point> = done.into_iter().flatten().collect();
     // By size, and for each size in the order in which policies were named.
-    let place = |point: &Point| args.policy.iter().position(|policy| policy.0.name() == point.policy);
+    let place = |point: &Point| asked.policies.iter().position(|policy| policy.0.name() == point.policy);
     points.sort_by_key(|point| (point.blocks, place(point)));
-    if args.json {
-        return output::print_json(&serde_json::json!({
-            "schema": 1,
-            "trace": name,
-            "footprint_blocks": footprint,
-            "block_bytes": BLOCK,
-            "points": points,
-        }));
-    }
-    output::print(&text(args, &sizes, &points))
+    Ok(Curves { trace: name, footprint_blocks: footprint, points })
 }
 
 /// Blocks that a request meets; trims and flushes meet none.
@@ -290,27 +328,4 @@ fn of_curve(policy: &Policy, curve: &lru::Curve, blocks: u64, i: usize, sample: 
         sampled_accesses: sample.map(|_| curve.sampled),
         standard_error: sample.map(|_| error),
     }
-}
-
-/// One row for each size, one column for each policy.
-fn text(args: &MrcArgs, sizes: &[u64], points: &[Point]) -> String {
-    let names = args.policy.iter().map(|p| p.0.name());
-    let mut table = Table::new(["blocks", "memory"].into_iter().chain(names));
-    for (row, &blocks) in sizes.iter().enumerate() {
-        let start = row * args.policy.len();
-        let ratios = points[start..start + args.policy.len()].iter().map(|p| match p.standard_error {
-            Some(error) => format!("{:.4} +- {error:.4}", p.miss_ratio),
-            None => format!("{:.4}", p.miss_ratio),
-        });
-        table.row([count(blocks), size(blocks * BLOCK)].into_iter().chain(ratios));
-    }
-    let accesses = points.first().map_or(0, |p| p.accesses);
-    let sample = points.iter().find_map(|p| Some((p.sampled_accesses?, &p.policy)));
-    let sample = sample.map_or_else(String::new, |(sampled, policy)| {
-        format!("; {policy} from a sample of {} accesses, +- is the standard error", count(sampled))
-    });
-    format!(
-        "{table}\nmiss ratios of {} accesses to blocks of 4 KiB, reads and writes alike{sample}\n",
-        count(accesses)
-    )
 }

@@ -16,12 +16,12 @@ pub const PAPER: Paper = Paper {
     name: "segment-prefetch",
     requests: 200_000,
     quick: 20_000,
-    expected: include_str!("../../../../experiments/00-segment-prefetch/expected.json"),
-    full_only: include_str!("../../../../experiments/00-segment-prefetch/full-only.json"),
+    expected: include_str!("../../experiments/00-segment-prefetch/expected.json"),
+    full_only: include_str!("../../experiments/00-segment-prefetch/full-only.json"),
     measure,
 };
 
-const STACK: &str = include_str!("../../../../experiments/00-segment-prefetch/cache.toml");
+const STACK: &str = include_str!("../../experiments/00-segment-prefetch/cache.toml");
 const TRACES: [(&str, &str); 4] =
     [("T1", "pcmark-t1"), ("T2", "pcmark-t2"), ("T3", "pcmark-t3"), ("T4", "pcmark-t4")];
 /// Segments of Fig 6, in KiB.

@@ -14,14 +14,14 @@ pub const PAPER: Paper = Paper {
     name: "tpc-ftl",
     requests: 200_000,
     quick: 20_000,
-    expected: include_str!("../../../../experiments/02-tpc-ftl/expected.json"),
-    full_only: include_str!("../../../../experiments/02-tpc-ftl/full-only.json"),
+    expected: include_str!("../../experiments/02-tpc-ftl/expected.json"),
+    full_only: include_str!("../../experiments/02-tpc-ftl/full-only.json"),
     measure,
 };
 
-const PAGE_MAP: &str = include_str!("../../../../experiments/02-tpc-ftl/page-map.toml");
-const DFTL: &str = include_str!("../../../../experiments/02-tpc-ftl/dftl.toml");
-const TPC: &str = include_str!("../../../../experiments/02-tpc-ftl/tpc-ftl.toml");
+const PAGE_MAP: &str = include_str!("../../experiments/02-tpc-ftl/page-map.toml");
+const DFTL: &str = include_str!("../../experiments/02-tpc-ftl/dftl.toml");
+const TPC: &str = include_str!("../../experiments/02-tpc-ftl/tpc-ftl.toml");
 
 const TRACES: [&str; 3] = ["financial1", "financial2", "websearch1"];
 /// The sizes of the map cache in Fig 6, in KiB.

@@ -1,4 +1,4 @@
-//! `nandu reproduce`: papers, claim by claim. What is claimed, what is measured, and whether it holds.
+//! Papers, claim by claim. What is claimed, what is measured, and whether it holds.
 //!
 //! A paper is a folder in `experiments/` with its stack files and `expected.json`, which says what counts as reproduced
 //! and is written before the measurement, and a module here that measures. [`lab`] runs stacks, [`expected`] gives
@@ -12,7 +12,6 @@ pub mod expected;
 mod hetero_mirroring;
 mod hybrid_disk;
 pub mod lab;
-pub mod page;
 mod segment_prefetch;
 mod shared_space;
 mod tpc_ftl;

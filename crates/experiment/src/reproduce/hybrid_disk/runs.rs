@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use crate::reproduce::lab::{Lab, Load, Results, Setup};
 use nandu_sim::RunResult;
 
-const BOTH: &str = include_str!("../../../../../experiments/04-hybrid-disk/both.toml");
-const SLC: &str = include_str!("../../../../../experiments/04-hybrid-disk/slc.toml");
-const MLC: &str = include_str!("../../../../../experiments/04-hybrid-disk/mlc.toml");
-const DISK: &str = include_str!("../../../../../experiments/04-hybrid-disk/disk.toml");
+const BOTH: &str = include_str!("../../../experiments/04-hybrid-disk/both.toml");
+const SLC: &str = include_str!("../../../experiments/04-hybrid-disk/slc.toml");
+const MLC: &str = include_str!("../../../experiments/04-hybrid-disk/mlc.toml");
+const DISK: &str = include_str!("../../../experiments/04-hybrid-disk/disk.toml");
 
 /// Options that differ from those of a stack file.
 type Differs = &'static [(&'static str, &'static str)];

@@ -1,0 +1,24 @@
+//! Experiments below the command line: everything that `nandu` does with stacks and traces, as functions that return data.
+//!
+//! [`mod@open`] finds stacks by file or name, [`replay`] is what a load may say, [`source`] reads or makes its requests, [`plan`] lays them
+//! onto exports. [`race`] runs several stacks side by side and [`verdict`] says in words how they compare; [`sweep`] makes a sweep ready,
+//! [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers. [`talk`] is the way to whoever listens.
+//!
+//! Whoever asks hears a [`Failure`] where something is not done: what, where, why, and what would be right.
+
+pub mod failure;
+pub mod format;
+pub mod mrc;
+pub mod open;
+pub mod parallel;
+pub mod plan;
+pub mod race;
+pub mod replay;
+pub mod reproduce;
+pub mod source;
+pub mod sweep;
+pub mod talk;
+pub mod tenancy;
+pub mod verdict;
+
+pub use failure::{Failure, Kind};

@@ -1,0 +1,457 @@
+//! What a run replays, and how: the options of a load by name, as the command line, sweep files and programs give them.
+
+use crate::failure::Failure;
+use crate::source::{GenSetting, WarmUp, plain};
+use nandu_base::registry::nearest;
+use nandu_base::units::parse_ratio;
+use nandu_base::{Precondition, Ratio, Span};
+use nandu_sim::run::precondition_name;
+use nandu_trace::fit::Fit;
+use nandu_trace::{BadLines, Columns, Requests};
+use std::fmt::Write;
+
+/// Where the requests of a load come from.
+#[derive(Debug, Clone)]
+pub enum Load {
+    /// A trace file, `-` for standard input, or the name of a generator.
+    Named(String),
+    /// They are at hand.
+    Given(Requests),
+}
+
+impl Load {
+    /// Its name, where it has one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Load::Named(name) => Some(name),
+            Load::Given(_) => None,
+        }
+    }
+}
+
+impl From<String> for Load {
+    fn from(name: String) -> Load {
+        Load::Named(name)
+    }
+}
+
+impl From<&str> for Load {
+    fn from(name: &str) -> Load {
+        Load::Named(name.into())
+    }
+}
+
+/// What a run replays, and how.
+#[derive(Debug, Default, Clone)]
+pub struct Replay {
+    /// The requests. Without them the stack's own workloads run.
+    pub trace: Option<Load>,
+    /// Parameters of the generator.
+    pub settings: Vec<GenSetting>,
+    /// How the trace is laid onto the device.
+    pub fit: Option<Fit>,
+    /// Factor on the times between arrivals.
+    pub time_scale: Option<Ratio>,
+    /// Requests that are kept outstanding, whatever the arrival times.
+    pub closed: Option<u32>,
+    /// Time between two requests, whatever the arrival times.
+    pub rate: Option<Span>,
+    /// Most requests outstanding.
+    pub cap: Option<u32>,
+    /// Requests at the start that do not count.
+    pub warm_up: Option<WarmUp>,
+    /// How often the trace is replayed in a row.
+    pub repeat: Option<u32>,
+    /// How often the load may begin again while the stack is not steady.
+    pub extend: Option<u32>,
+    /// Take only the first requests.
+    pub limit: Option<u64>,
+    /// Format of the trace file; recognised by content without it.
+    pub trace_format: Option<String>,
+    /// What the columns of a file in no known format are, or of Parquet.
+    pub columns: Option<Columns>,
+    /// What to do with lines that are wrong.
+    pub bad_lines: BadLines,
+    /// The export that takes the requests; needed when the stack has several.
+    pub export: Option<String>,
+    /// Seed of everything that is drawn; 1 where none is given.
+    pub seed: Option<u64>,
+    /// The state of every drive when the run begins; filled where none is given.
+    pub precondition: Option<Precondition>,
+}
+
+/// Keys of a load: the options of `nandu run` without their dashes.
+pub const KEYS: [&str; 17] = [
+    "trace",
+    "gen",
+    "fit",
+    "time_scale",
+    "closed",
+    "rate",
+    "cap",
+    "warm_up",
+    "repeat",
+    "extend",
+    "limit",
+    "trace_format",
+    "columns",
+    "bad_lines",
+    "export",
+    "seed",
+    "precondition",
+];
+
+impl Replay {
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
+    /// The state of every drive.
+    pub fn precondition(&self) -> Precondition {
+        self.precondition.unwrap_or(Precondition::Filled)
+    }
+
+    /// The same with `value` for the option `key`. A parameter of a generator is `gen` with `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// There is no such option, the value is none of its, or it goes not with another that is given.
+    pub fn with(mut self, key: &str, value: &str) -> Result<Replay, Failure> {
+        self.set(key, value).map_err(|why| Failure::input(format!("`{key}`: {why}")))?;
+        Ok(self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "trace" => self.trace = Some(value.into()),
+            "gen" => self.settings.push(value.parse()?),
+            "fit" => self.fit = Some(fit(value)?),
+            "time_scale" => self.time_scale = Some(time_scale(value)?),
+            "closed" => self.closed = Some(within(value, 1, 65_536)?),
+            "rate" => self.rate = Some(rate(value)?),
+            "cap" => self.cap = Some(within(value, 1, u32::MAX)?),
+            "warm_up" => self.warm_up = Some(value.parse()?),
+            "repeat" => self.repeat = Some(within(value, 1, u32::MAX)?),
+            "extend" => self.extend = Some(within(value, 0, 1_000_000)?),
+            "limit" => self.limit = Some(some(value)?),
+            "trace_format" => self.trace_format = Some(value.into()),
+            "columns" => self.columns = Some(columns(value)?),
+            "bad_lines" => self.bad_lines = bad_lines(value)?,
+            "export" => self.export = Some(value.into()),
+            "seed" => self.seed = Some(value.parse().map_err(|_| whole(value))?),
+            "precondition" => self.precondition = Some(precondition(value)?),
+            _ => {
+                let hint = nearest(key, KEYS);
+                let hint = hint.map_or_else(
+                    || format!("known: {}", KEYS.join(", ")),
+                    |n| format!("did you mean `{n}`?"),
+                );
+                return Err(format!("there is no such key; {hint}"));
+            }
+        }
+        let paces = [
+            ("time_scale", self.time_scale.is_some()),
+            ("closed", self.closed.is_some()),
+            ("rate", self.rate.is_some()),
+        ];
+        let clash = |other: &str| Err(format!("cannot be used with `{other}`"));
+        if let Some((other, _)) = paces.iter().find(|(name, given)| *given && *name != key)
+            && paces.iter().any(|(name, _)| *name == key)
+        {
+            return clash(other);
+        }
+        match (key, self) {
+            ("cap", Replay { closed: Some(_), .. }) => clash("closed"),
+            ("closed", Replay { cap: Some(_), .. }) => clash("cap"),
+            ("columns", Replay { trace_format: Some(_), .. }) => clash("trace_format"),
+            ("trace_format", Replay { columns: Some(_), .. }) => clash("columns"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The `table` of options in a file called `file`.
+    ///
+    /// # Errors
+    /// A key or its value is wrong.
+    pub fn of(table: &toml::Table, file: &str) -> Result<Replay, Failure> {
+        let wrong = |key: &str, why: String| Failure::input(format!("{file}: [load] `{key}`: {why}"));
+        let text = |key: &str, value: &toml::Value| match value {
+            toml::Value::String(text) => Ok(text.clone()),
+            toml::Value::Integer(n) => Ok(n.to_string()),
+            toml::Value::Float(n) => Ok(n.to_string()),
+            _ => Err(wrong(key, "a text or a number is expected".into())),
+        };
+        let mut replay = Replay::default();
+        for (key, value) in table {
+            match (key.as_str(), value) {
+                ("gen", toml::Value::Table(settings)) => {
+                    for (name, value) in settings {
+                        let setting = format!("{name}={}", text(key, value)?);
+                        replay.set(key, &setting).map_err(|why| wrong(key, why))?;
+                    }
+                }
+                ("gen", _) => {
+                    let why = "a table is expected, for example gen = { requests = 20000 }";
+                    return Err(wrong(key, why.into()));
+                }
+                _ => {
+                    let value = if KEYS.contains(&key.as_str()) { text(key, value)? } else { String::new() };
+                    replay.set(key, &value).map_err(|why| wrong(key, why))?;
+                }
+            }
+        }
+        Ok(replay)
+    }
+
+    /// What this one says over what `file` says. A trace of its own brings its own parameters, a pace its own cap.
+    pub fn over(&self, file: Replay) -> Replay {
+        let mut all = self.clone();
+        if self.trace.is_none() {
+            all.trace = file.trace;
+            let given: Vec<&str> = self.settings.iter().map(|s| s.key.as_str()).collect();
+            all.settings = file.settings.into_iter().filter(|s| !given.contains(&s.key.as_str())).collect();
+            all.settings.extend(self.settings.iter().cloned());
+            all.trace_format = all.trace_format.or(file.trace_format);
+            all.columns = all.columns.or(file.columns);
+        }
+        if (self.time_scale, self.closed, self.rate) == (None, None, None) {
+            (all.time_scale, all.closed, all.rate) = (file.time_scale, file.closed, file.rate);
+            all.cap = all.cap.or(file.cap);
+        }
+        Replay {
+            fit: all.fit.or(file.fit),
+            warm_up: all.warm_up.or(file.warm_up),
+            repeat: all.repeat.or(file.repeat),
+            extend: all.extend.or(file.extend),
+            limit: all.limit.or(file.limit),
+            export: all.export.or(file.export),
+            bad_lines: if self.bad_lines == BadLines::Stop { file.bad_lines } else { self.bad_lines },
+            seed: all.seed.or(file.seed),
+            precondition: all.precondition.or(file.precondition),
+            ..all
+        }
+    }
+
+    /// The options that give the same requests to `nandu run`.
+    pub fn options(&self) -> String {
+        let mut out = String::new();
+        let mut put = |option: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let bare = |c: char| c.is_ascii_alphanumeric() || "-_./=%:,".contains(c);
+                let quote = if value.chars().all(bare) { "" } else { "'" };
+                let _ = write!(out, " --{option} {quote}{value}{quote}");
+            }
+        };
+        put("trace", self.trace.as_ref().and_then(Load::name).map(str::to_string));
+        for setting in &self.settings {
+            put("gen", Some(format!("{}={}", setting.key, plain(&setting.value))));
+        }
+        let ratio = |r: Ratio| format!("{}/{}", r.num, r.den);
+        put("fit", self.fit.map(|f| f.name().into()));
+        put("time-scale", self.time_scale.map(ratio));
+        put("closed", self.closed.map(|n| n.to_string()));
+        put("rate", self.rate.map(|s| (1_000_000_000 / s.0.max(1)).max(1).to_string()));
+        put("cap", self.cap.map(|n| n.to_string()));
+        put(
+            "warm-up",
+            self.warm_up.map(|w| match w {
+                WarmUp::Requests(n) => n.to_string(),
+                WarmUp::Share(share) => format!("{}%", share.of(100)),
+            }),
+        );
+        put("repeat", self.repeat.map(|n| n.to_string()));
+        put("extend", self.extend.map(|n| n.to_string()));
+        put("limit", self.limit.map(|n| n.to_string()));
+        put("trace-format", self.trace_format.clone());
+        put("columns", self.columns.as_ref().map(ToString::to_string));
+        put("export", self.export.clone());
+        put("seed", Some(self.seed().to_string()).filter(|_| self.seed() != 1));
+        let state = precondition_name(self.precondition());
+        put("precondition", Some(state).filter(|_| self.precondition() != Precondition::Filled));
+        out.trim_start().into()
+    }
+}
+
+/// A method of laying a trace onto a device.
+fn fit(name: &str) -> Result<Fit, String> {
+    let names = Fit::ALL.map(Fit::name);
+    let found = Fit::ALL.into_iter().find(|fit| fit.name() == name);
+    found.ok_or_else(|| format!("`{name}` is not one of {}", names.join(", ")))
+}
+
+fn bad_lines(word: &str) -> Result<BadLines, String> {
+    match word {
+        "stop" => Ok(BadLines::Stop),
+        "skip" => Ok(BadLines::Skip),
+        _ => Err(format!("`{word}` is not one of stop, skip")),
+    }
+}
+
+fn whole(text: &str) -> String {
+    format!("`{text}` is no whole number")
+}
+
+fn within(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let n: u64 = text.trim().parse().map_err(|_| whole(text))?;
+    let n = u32::try_from(n).ok().filter(|n| (least..=most).contains(n));
+    n.ok_or_else(|| format!("{text} is not from {least} to {most}"))
+}
+
+/// The state of a drive by its name.
+///
+/// # Errors
+/// There is no such state.
+pub fn precondition(text: &str) -> Result<Precondition, String> {
+    match text {
+        "empty" => Ok(Precondition::Empty),
+        "filled" => Ok(Precondition::Filled),
+        "aged" => Ok(Precondition::Aged),
+        _ => {
+            let share = text.strip_prefix("fragmented:").and_then(|share| parse_ratio(share).ok());
+            share.filter(|share| share.num <= share.den).map(Precondition::Fragmented).ok_or_else(|| {
+                "a drive starts empty, filled, aged, or fragmented:SHARE with a share from 0 to 1, such as fragmented:30%"
+                    .into()
+            })
+        }
+    }
+}
+
+/// A number of things: `24000`, `24_000`, `2.4e4`, as long as it is whole.
+///
+/// # Errors
+/// It is not.
+pub fn count(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no whole number; write for example 24000, 24_000 or 2.4e4");
+    let digits = text.trim().replace('_', "");
+    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((&digits, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let exponent: usize = exponent.strip_prefix('+').unwrap_or(exponent).parse().map_err(|_| wrong())?;
+    let part_is_digits = all_digits(part) || part.is_empty() && !mantissa.contains('.');
+    if !all_digits(whole) || !part_is_digits || exponent > 30 {
+        return Err(wrong());
+    }
+    let (inside, behind) = part.split_at(part.len().min(exponent));
+    if behind.bytes().any(|b| b != b'0') {
+        return Err(wrong());
+    }
+    let number = format!("{whole}{inside}{}", "0".repeat(exponent - inside.len()));
+    number.parse().map_err(|_| format!("`{text}` is more than {}", u64::MAX))
+}
+
+/// [`count`] of at least one.
+///
+/// # Errors
+/// It is not.
+pub fn some(text: &str) -> Result<u64, String> {
+    match count(text)? {
+        0 => Err("at least 1 is needed".into()),
+        n => Ok(n),
+    }
+}
+
+/// Columns: a list, or a file in TOML that has one.
+///
+/// # Errors
+/// The list is wrong, or the file cannot be read.
+pub fn columns(text: &str) -> Result<Columns, String> {
+    if !text.ends_with(".toml") {
+        return text.parse();
+    }
+    let file = std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?;
+    let table = toml::from_str(&file).map_err(|e| format!("{text}: {e}"))?;
+    Columns::of(table).map_err(|e| format!("{text}: {e}")).map(|columns| columns.called(text))
+}
+
+/// A factor on times, above 0.
+///
+/// # Errors
+/// It is none.
+pub fn time_scale(text: &str) -> Result<Ratio, String> {
+    match parse_ratio(text).map_err(|e| e.to_string())? {
+        ratio if ratio.num == 0 => Err("all requests would arrive at once: use --closed N".into()),
+        ratio => Ok(ratio),
+    }
+}
+
+/// Requests per second, as the time between two.
+///
+/// # Errors
+/// It is no such rate.
+pub fn rate(text: &str) -> Result<Span, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text).trim();
+    match number.parse::<u64>() {
+        Ok(n @ 1..=1_000_000_000) => Ok(Span((1_000_000_000 + n / 2) / n)),
+        _ => {
+            Err("a rate is a whole number of requests per second from 1 to 1000000000, such as 20000/s"
+                .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Result<String, String> {
+        let table: toml::Table = text.parse().expect("TOML");
+        Replay::of(&table, "s.toml").map(|replay| replay.options()).map_err(|f| f.message)
+    }
+
+    #[test]
+    fn the_table_is_the_options_of_run() {
+        let text = "trace = \"mixed-zipf\"\ngen = { requests = 500, space = \"1 GiB\" }\nfit = \"wrap\"\nclosed = 4\nwarm_up = \"10%\"\nseed = 7";
+        let said = "--trace mixed-zipf --gen requests=500 --gen 'space=1 GiB' --fit wrap --closed 4 --warm-up 10% --seed 7";
+        assert_eq!(words(text).as_deref(), Ok(said));
+    }
+
+    #[test]
+    fn what_is_wrong_in_the_table_has_its_key() {
+        for (text, why) in [
+            ("tarce = \"x\"", "s.toml: [load] `tarce`: there is no such key; did you mean `trace`?"),
+            ("closed = [1]", "s.toml: [load] `closed`: a text or a number is expected"),
+            ("gen = 7", "s.toml: [load] `gen`: a table is expected"),
+            ("closed = 0", "s.toml: [load] `closed`: 0 is not from 1 to 65536"),
+            ("closed = 1\nrate = 5", "s.toml: [load] `rate`: cannot be used with `closed`"),
+            ("cap = 3\nclosed = 1", "s.toml: [load] `closed`: cannot be used with `cap`"),
+            ("fit = \"squeeze\"", "`squeeze` is not one of error, "),
+        ] {
+            let message = words(text).unwrap_err();
+            assert!(message.contains(why), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_drive_is_fragmented_by_a_share() {
+        let share = |num, den| Ok(Precondition::Fragmented(Ratio::new(num, den)));
+        assert_eq!(precondition("fragmented:30%"), share(30, 100));
+        assert_eq!(precondition("fragmented:1/3"), share(1, 3));
+        assert_eq!(precondition("aged"), Ok(Precondition::Aged));
+        for wrong in ["fragmented", "fragmented:", "fragmented:110%", "fragmented:x", "old"] {
+            assert!(precondition(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_count_is_whole_and_exact() {
+        for (text, n) in
+            [("0", 0), ("24_000", 24_000), ("1e9", 1_000_000_000), ("2.40e1", 24), ("1E+3", 1000)]
+        {
+            assert_eq!(count(text), Ok(n), "{text}");
+        }
+        assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
+        for wrong in
+            ["", "-1", "1.5", "2.45e1", "1e-3", "e9", "1e", ".5e1", "1.e1", "1e31", "1e20", "x", "1 000"]
+        {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        assert!(some("0").is_err() && some("1").is_ok());
+    }
+
+    #[test]
+    fn a_rate_is_an_interval() {
+        assert_eq!(rate("20000/s"), Ok(Span(50_000)));
+        assert_eq!(rate("3"), Ok(Span(333_333_333)));
+        assert!(rate("0/s").is_err() && rate("fast").is_err());
+    }
+}
