@@ -11,6 +11,7 @@ mod outside;
 mod packages;
 mod purity;
 mod results;
+mod soak;
 mod steps;
 mod test;
 mod tools;
@@ -28,6 +29,8 @@ cargo xtask results [--no-build] [--index] [PAPER...]
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file or nbd
+cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
+                                                that are cut so often for each kind of stack
 
 test   installs what it needs (on Debian as root; elsewhere only Python parts, under target/), then checks format,
        lints, tests, documented commands, planted faults, seeds and instruction counts.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
             Err(word) => usage(&word),
         },
         ["fuzz", words @ ..] => fuzz::run(words).unwrap_or_else(|word| usage(&word)),
+        ["soak", words @ ..] => soak::run(words).unwrap_or_else(|word| usage(&word)),
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),

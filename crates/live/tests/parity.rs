@@ -128,8 +128,8 @@ fn any_leg_may_be_lost_with_a_kill_and_comes_back() {
         let counters = |served: &common::Served| served.status()["devices"]["m"]["counters"].clone();
         assert_eq!(counters(&served)["legs_missing"], 1);
         for block in 0..BLOCKS / 4 {
-            known.sent[block as usize] += 1;
-            client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+            let version = known.next(block);
+            client.write(block * BLOCK, &block_of(block, version));
             known.acked[block as usize] = known.sent[block as usize];
         }
         look(&mut client, &mut known, true);
@@ -161,8 +161,8 @@ fn legs_fail_and_are_added_under_load() {
         let write = |client: &mut Client, known: &mut Knowledge, rng: &mut Rng| {
             for _ in 0..150 {
                 let block = rng.below(BLOCKS);
-                known.sent[block as usize] += 1;
-                client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+                let version = known.next(block);
+                client.write(block * BLOCK, &block_of(block, version));
             }
         };
         process.ctl(&format!("fail file{leg}"));

@@ -225,8 +225,8 @@ fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
             let mut known = Knowledge::new(blocks);
             while !stop.load(Ordering::Relaxed) {
                 let block = rng.below(blocks);
-                known.sent[block as usize] += 1;
-                client.write(block * BLOCK, &block_of(block, known.sent[block as usize]));
+                let version = known.next(block);
+                client.write(block * BLOCK, &block_of(block, version));
                 read_several(&mut client, &mut rng, &known, blocks);
                 if rng.below(20) == 0 {
                     client.flush();

@@ -166,6 +166,15 @@ impl Client {
         Ok((cookie, outcome))
     }
 
+    /// Receives the replies of all that is under way: how many have failed.
+    pub fn drain(&mut self) -> std::io::Result<u64> {
+        let mut failed = 0;
+        while !self.asked.is_empty() {
+            failed += u64::from(self.try_receive()?.1.is_err());
+        }
+        Ok(failed)
+    }
+
     /// Sends a request and waits for its reply; nothing else is under way.
     pub fn call(&mut self, command: u16, flags: u16, offset: u64, length: u32, data: &[u8]) -> Outcome {
         let cookie = self.send(command, flags, offset, length, data);

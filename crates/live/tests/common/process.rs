@@ -67,10 +67,17 @@ impl Process {
     }
 
     pub fn start_env(stack: &str, dir: &Path, env: &[(&str, &str)]) -> Process {
+        Process::when_it_answers(Process::spawn(stack, dir, env), dir)
+    }
+
+    /// Starts it with a planted fault, unless its name is empty; what it has said if it ended instead of answering.
+    pub fn try_start(stack: &str, dir: &Path, plant: &str) -> Result<Process, String> {
+        Process::until_it_answers(Process::spawn(stack, dir, &[(PLANT, plant)]), dir)
+    }
+
+    fn spawn(stack: &str, dir: &Path, env: &[(&str, &str)]) -> Child {
         let log = std::fs::File::create(dir.join("server.log")).expect("a log");
-        let child =
-            Process::command(None, stack, dir, env, log).spawn().expect("the test program starts again");
-        Process::when_it_answers(child, dir)
+        Process::command(None, stack, dir, env, log).spawn().expect("the test program starts again")
     }
 
     /// The command that is a server; `shell`: a line for a shell that has it as "$@".
@@ -102,15 +109,20 @@ impl Process {
 
     /// Waits until a server in `dir` answers.
     pub fn when_it_answers(child: Child, dir: &Path) -> Process {
+        Process::until_it_answers(child, dir).unwrap_or_else(|said| panic!("the server ended: {said}"))
+    }
+
+    fn until_it_answers(child: Child, dir: &Path) -> Result<Process, String> {
         let log_path = dir.join("server.log");
         let mut process = Process { child, socket: dir.join("nbd.sock"), control: dir.join("ctl.sock") };
         wait_for("the server to answer", || {
-            let ended = process.child.try_wait().expect("a child can be waited for");
-            let said = || std::fs::read_to_string(&log_path).unwrap_or_default();
-            assert!(ended.is_none(), "the server ended: {ended:?}: {}", said());
-            process.try_status()
-        });
-        process
+            if let Some(ended) = process.child.try_wait().expect("a child can be waited for") {
+                let said = std::fs::read_to_string(&log_path).unwrap_or_default();
+                return Some(Err(format!("{ended:?}: {said}")));
+            }
+            process.try_status().map(|_| Ok(()))
+        })
+        .map(|()| process)
     }
 
     fn try_status(&self) -> Option<Value> {

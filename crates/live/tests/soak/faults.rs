@@ -1,0 +1,97 @@
+//! What is done to a leg while its stack is served, and to its file while it is not.
+
+use crate::common::versions::BLOCK;
+use nandu_base::Rng;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A fault of one leg while the stack is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It stops for a while, again and again.
+    Freeze,
+    /// Some of its requests fail (EIO).
+    Errors,
+    /// It is gone for a while, again and again, and its volatile cache with it.
+    Loss,
+    /// The file system below it is full (ENOSPC).
+    Full,
+}
+
+impl Fault {
+    /// Options of the `fault` above the leg.
+    pub fn options(self) -> &'static str {
+        match self {
+            Fault::Full => "",
+            Fault::Freeze => "freeze = { kind = \"random\", mean = \"60 ms\", span = \"40 ms\" }",
+            Fault::Errors => "read_error = 0.002\nwrite_error = 0.002\nflush_error = 0.01",
+            Fault::Loss => "loss = { kind = \"random\", mean = \"150 ms\", back_after = \"20 ms\" }",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Freeze => "freezing leg",
+            Fault::Errors => "leg with errors",
+            Fault::Loss => "leg that goes",
+            Fault::Full => "leg on a full file system",
+        }
+    }
+}
+
+/// A file system of its own for a leg, small enough to be filled; gone with the value.
+pub struct Small(PathBuf);
+
+impl Small {
+    /// Mounts it; `None` where this process may not.
+    pub fn mount(at: &Path, bytes: u64) -> Option<Small> {
+        let size = format!("size={bytes}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(at);
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then(|| Small(at.to_path_buf()))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status(); // the folder above is temporary
+    }
+}
+
+const BALLAST: &str = "ballast";
+
+/// Whether a folder is a small file system of its own, by what it says of itself.
+pub fn is_small(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_blocks * fs.f_frsize <= 2 * super::kinds::LEG)
+}
+
+/// Leaves 64 KiB of a small file system.
+pub fn fill(dir: &Path) {
+    let fs = rustix::fs::statvfs(dir).expect("a file system");
+    let room = (fs.f_bavail * fs.f_frsize).saturating_sub(64 << 10);
+    std::fs::write(dir.join(BALLAST), vec![1; room as usize]).expect("there is room");
+}
+
+/// Makes room again.
+pub fn make_room(dir: &Path) {
+    let _ = std::fs::remove_file(dir.join(BALLAST)); // there may be none
+}
+
+/// Flips one bit of a file, from `start` to `end`.
+pub fn flip(file: &Path, rng: &mut Rng, (start, end): (u64, u64)) {
+    let mut bytes = std::fs::read(file).expect("a leg is a file");
+    bytes[(start + rng.below(end - start)) as usize] ^= 1 << rng.below(8);
+    std::fs::write(file, bytes).expect("it is ours");
+}
+
+/// Flips one bit of every fourth block below `end` that holds something: one that was never written has no checksum.
+pub fn flip_data(file: &Path, rng: &mut Rng, end: u64) {
+    let mut bytes = std::fs::read(file).expect("a leg is a file");
+    let written =
+        bytes[..end as usize].chunks_exact_mut(BLOCK as usize).filter(|block| block.iter().any(|&b| b != 0));
+    for block in written.skip(rng.below(4) as usize).step_by(4) {
+        block[rng.below(BLOCK) as usize] ^= 1 << rng.below(8);
+    }
+    std::fs::write(file, bytes).expect("it is ours");
+}

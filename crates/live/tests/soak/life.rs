@@ -1,0 +1,270 @@
+//! One life of one stack.
+
+use crate::common::client::Client;
+use crate::common::process::Process;
+use crate::common::versions::{BLOCK, Knowledge, write_and_fail, write_randomly};
+use crate::common::{Served, options, wait_for};
+use crate::faults::{self, Fault, Small};
+use crate::guest::planted;
+use crate::kinds::{Kind, LEG};
+use crate::tally::Tally;
+use nandu_base::Rng;
+use nandu_live::nbd::wire::cmd;
+use nandu_live::{ServeOptions, ctl};
+use std::path::{Path, PathBuf};
+
+const LOOKED: &str = "blocks read and right";
+const KILLS: &str = "kills";
+
+/// Lives through `rounds` rounds. An error says what was lost, or served and wrong.
+pub fn live(kind: &Kind, rng: &mut Rng, rounds: u64, tally: &mut Tally) -> Result<(), String> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let volatile = kind.has_files() && rng.below(2) == 0;
+    let folders: Vec<PathBuf> = (0..kind.legs.len()).map(|leg| kind.place(leg, dir.path()).0).collect();
+    folders.iter().for_each(|folder| std::fs::create_dir_all(folder).expect("a directory"));
+    // A file system that can be filled, for one leg of every third life.
+    let _small = (kind.tolerant && rng.below(3) == 0)
+        .then(|| Small::mount(&folders[rng.below(folders.len() as u64) as usize], LEG + (1 << 20)));
+    let mut life = Life {
+        kind,
+        dir: dir.path(),
+        volatile,
+        known: Knowledge::new(kind.blocks),
+        tally,
+        older: None,
+        history: Vec::new(),
+    };
+    let ended = life.all(rng, rounds);
+    ended
+        .map_err(|wrong| format!("{wrong}; volatile caches: {volatile}; so far: {}", life.history.join(", ")))
+}
+
+struct Life<'a> {
+    kind: &'a Kind,
+    dir: &'a Path,
+    volatile: bool,
+    known: Knowledge,
+    tally: &'a mut Tally,
+    /// All legs as they were at an earlier clean end.
+    older: Option<Vec<Vec<u8>>>,
+    history: Vec<&'static str>,
+}
+
+impl Life<'_> {
+    fn all(&mut self, rng: &mut Rng, rounds: u64) -> Result<(), String> {
+        for _ in 0..rounds {
+            if self.calm(rng)? {
+                self.at_rest(rng)?;
+            }
+            self.rough(rng)?;
+        }
+        self.calm(rng)?;
+        Ok(())
+    }
+
+    fn start(&self, fault: Option<(usize, Fault)>) -> Result<Process, String> {
+        let plant = planted().unwrap_or_default();
+        Process::try_start(&self.kind.stack(self.volatile, fault), self.dir, &plant)
+    }
+
+    /// It was done: counted, and told if this life ends badly.
+    fn did(&mut self, what: &'static str) {
+        self.tally.count(what, 1);
+        self.history.push(what);
+    }
+
+    /// Everything is read, and the legs become equal. Whether it was closed, and not killed.
+    fn calm(&mut self, rng: &mut Rng) -> Result<bool, String> {
+        let process = self.start(None)?;
+        let mut client = Client::connect(&process.socket, "data");
+        let first = self.look(&mut client)?;
+        if self.kind.has_health {
+            whole("the set to be whole", || process.status());
+            // Which leg is read now is another matter; what was read once stays.
+            for (block, data) in first.iter().enumerate() {
+                if read(&mut client, block as u64)? != *data {
+                    return Err(format!("block {block} flipped back"));
+                }
+            }
+        }
+        let requests = 50 + rng.below(300);
+        write_randomly(&mut client, &mut self.known, rng, self.kind.blocks, requests);
+        if rng.below(3) == 0 {
+            process.kill();
+            self.killed();
+            return Ok(false);
+        }
+        // Some requests are under way: only what was answered counts.
+        drop(client);
+        process.stop();
+        self.known.closed();
+        self.did("clean ends");
+        Ok(true)
+    }
+
+    /// Load with a fault of one leg, and a kill.
+    fn rough(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let fault = self.kind.draw(rng, self.dir);
+        let small =
+            fault.filter(|(_, fault)| *fault == Fault::Full).map(|(leg, _)| self.kind.place(leg, self.dir).0);
+        if let Some(folder) = &small {
+            faults::fill(folder);
+        }
+        self.did(fault.map_or("no fault", |(_, fault)| fault.name()));
+        let requests = 100 + rng.below(600);
+        match self.start(fault) {
+            // A leg that fails while it is opened.
+            Err(_) if fault.is_some() => self.did("starts refused under a fault"),
+            Err(said) => return Err(format!("it does not start without a fault: {said}")),
+            Ok(process) => {
+                let failed = Client::try_connect(&process.socket, "data").and_then(|mut client| {
+                    write_and_fail(&mut client, &mut self.known, rng, self.kind.blocks, requests)
+                });
+                self.tally.count("failed requests", failed.unwrap_or(0));
+                process.kill();
+                self.killed();
+            }
+        }
+        if let Some(folder) = &small {
+            faults::make_room(folder);
+        }
+        Ok(())
+    }
+
+    fn killed(&mut self) {
+        self.known.cut();
+        self.did(if self.volatile { "kills that are power cuts of the legs" } else { KILLS });
+    }
+
+    fn look(&mut self, client: &mut Client) -> Result<Vec<Vec<u8>>, String> {
+        self.tally.count(LOOKED, self.kind.blocks);
+        look(client, &mut self.known, self.kind.blocks)
+    }
+
+    /// What may happen to the files of a stack that was closed.
+    fn at_rest(&mut self, rng: &mut Rng) -> Result<(), String> {
+        if !self.kind.has_files() {
+            return Ok(());
+        }
+        let leg = rng.below(self.kind.legs.len() as u64) as usize;
+        let file = self.kind.place(leg, self.dir).1;
+        match rng.below(3) {
+            0 if self.kind.knows_old => self.put_an_older_copy(leg, &file),
+            1 if self.kind.is_checked() => self.flip_data(&file, rng),
+            2 if self.kind.knows_old => self.flip_records(&file, rng),
+            _ => Ok(()),
+        }
+    }
+
+    /// It is refused, and not changed.
+    fn put_an_older_copy(&mut self, leg: usize, file: &Path) -> Result<(), String> {
+        let now = std::fs::read(file).expect("a leg is a file");
+        let Some(older) = &self.older else {
+            let legs = (0..self.kind.legs.len()).map(|leg| self.kind.place(leg, self.dir).1);
+            self.older = Some(legs.map(|file| std::fs::read(file).expect("a leg is a file")).collect());
+            return Ok(());
+        };
+        std::fs::write(file, &older[leg]).expect("it is ours");
+        match Served::try_start(self.options()) {
+            Ok(_) => return Err(format!("an older copy of leg {leg} is believed")),
+            Err(error) if error.to_string().contains("old") => {}
+            Err(error) => {
+                return Err(format!("an older copy of leg {leg} is refused for another reason: {error}"));
+            }
+        }
+        if std::fs::read(file).expect("a leg is a file") != older[leg] {
+            return Err(format!("an older copy of leg {leg} is refused and changed"));
+        }
+        std::fs::write(file, now).expect("it is ours");
+        self.did("older copies refused");
+        Ok(())
+    }
+
+    /// With checksums below no wrong block is served; above a set it is mended.
+    fn flip_data(&mut self, file: &Path, rng: &mut Rng) -> Result<(), String> {
+        let saved = std::fs::read(file).expect("a leg is a file");
+        faults::flip_data(file, rng, self.kind.blocks / 2 * BLOCK);
+        let server = Served::try_start(self.options()).map_err(|error| format!("flipped data: {error}"))?;
+        let mut client = server.connect("data");
+        if self.kind.tolerant {
+            self.look(&mut client)?;
+            let scrub = "scrub m mend".parse().expect("a command");
+            ctl::send(&server.control, &scrub).map_err(|error| format!("scrub: {error}"))?;
+            wait_for("the scrub to end", || {
+                (server.status()["devices"]["m"]["counters"]["scrub_is_active"] == 0).then_some(())
+            });
+        } else {
+            let unreadable = self.look_or_fail(&mut client)?;
+            self.tally.count("damaged blocks that are unreadable", unreadable);
+        }
+        client.disconnect();
+        server.stop();
+        if !self.kind.tolerant {
+            std::fs::write(file, saved).expect("it is ours");
+        }
+        self.did("legs with flipped data");
+        Ok(())
+    }
+
+    /// A bit of the records at the end of a leg: refused, or right.
+    fn flip_records(&mut self, file: &Path, rng: &mut Rng) -> Result<(), String> {
+        let legs: Vec<PathBuf> =
+            (0..self.kind.legs.len()).map(|leg| self.kind.place(leg, self.dir).1).collect();
+        let saved: Vec<Vec<u8>> =
+            legs.iter().map(|leg| std::fs::read(leg).expect("a leg is a file")).collect();
+        faults::flip(file, rng, (LEG - (128 << 10), LEG));
+        match Served::try_start(self.options()) {
+            Err(_) => self.did("flipped records refused"),
+            Ok(server) => {
+                let mut client = server.connect("data");
+                let unreadable = self.look_or_fail(&mut client)?;
+                if self.kind.tolerant && unreadable > 0 {
+                    return Err(format!("one flipped record makes {unreadable} blocks unreadable"));
+                }
+                client.disconnect();
+                server.stop();
+                self.did("flipped records borne");
+            }
+        }
+        for (leg, bytes) in legs.iter().zip(saved) {
+            std::fs::write(leg, bytes).expect("it is ours");
+        }
+        Ok(())
+    }
+
+    /// As `look`, where blocks may be unreadable, but never wrong: how many are.
+    fn look_or_fail(&mut self, client: &mut Client) -> Result<u64, String> {
+        let mut unreadable = 0;
+        for block in 0..self.kind.blocks {
+            match client.call(cmd::READ, 0, block * BLOCK, BLOCK as u32, &[]) {
+                Ok(data) => self.known.check_sectors(block, &data)?,
+                Err(_) => unreadable += 1,
+            }
+        }
+        Ok(unreadable)
+    }
+
+    fn options(&self) -> ServeOptions {
+        ServeOptions { create: false, ..options(&self.kind.stack(self.volatile, None), self.dir) }
+    }
+}
+
+/// Reads all blocks and holds them against what is known.
+pub fn look(client: &mut Client, known: &mut Knowledge, blocks: u64) -> Result<Vec<Vec<u8>>, String> {
+    (0..blocks)
+        .map(|block| {
+            let data = read(client, block)?;
+            known.check_sectors(block, &data).map(|()| data)
+        })
+        .collect()
+}
+
+fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, String> {
+    client
+        .call(cmd::READ, 0, block * BLOCK, BLOCK as u32, &[])
+        .map_err(|errno| format!("block {block} is not readable: errno {errno}"))
+}
+
+fn whole(what: &str, mut status: impl FnMut() -> serde_json::Value) {
+    wait_for(what, || (status()["devices"]["m"]["health"] == "whole").then_some(()));
+}
