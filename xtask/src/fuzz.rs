@@ -9,9 +9,10 @@ use std::process::{Command, ExitCode};
 /// What may be fuzzed together, and the targets.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("traces", &["trace"]),
-    ("records", &["records", "flash_records"]),
+    ("records", &["records", "flash_records", "hybrid_records"]),
     ("stack-file", &["stack_file"]),
     ("nbd", &["nbd"]),
+    ("control", &["control"]),
 ];
 
 /// Runs the targets of a family for so many minutes together.

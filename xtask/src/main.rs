@@ -28,7 +28,7 @@ cargo xtask results [--no-build] [--index] [PAPER...]
                                                 claims of papers, measured anew: RESULTS.md and docs/claims.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
-cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file or nbd
+cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack
 

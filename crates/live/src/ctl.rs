@@ -197,10 +197,9 @@ impl FromStr for Command {
             ["fail", leg, "anyway"] => Ok(Command::Fail(leg.into(), true)),
             ["add", leg] => Ok(Command::Add(leg.into())),
             ["replace", leg] => Ok(Command::Replace(leg.into(), None)),
+            // The name of the file is the rest of the line, blanks and all.
             ["replace", leg, "with", _, ..] => {
-                // The name of the file is the rest of the line, blanks and all.
-                let file = line.split_once(" with ").map_or("", |(_, file)| file.trim());
-                Ok(Command::Replace(leg.into(), Some(file.into())))
+                Ok(Command::Replace(leg.into(), Some(behind(line, &["replace", leg, "with"]).into())))
             }
             ["lead", leg] => Ok(Command::Lead(leg.into())),
             ["scrub", device] => Ok(Command::Scrub(device.into(), Scrub::Begin)),
@@ -217,6 +216,11 @@ impl FromStr for Command {
             _ => Err(NoCommand::Unknown { line: line.trim().chars().take(80).collect() }),
         }
     }
+}
+
+/// What stands in a line behind the words that it begins with.
+fn behind<'a>(line: &'a str, words: &[&str]) -> &'a str {
+    words.iter().fold(line.trim(), |rest, word| rest[word.len()..].trim_start())
 }
 
 /// The words behind `tenant`.

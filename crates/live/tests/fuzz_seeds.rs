@@ -1,0 +1,11 @@
+//! Lines of the control socket: the fuzzer's starting inputs, and bytes near them, as an ordinary test.
+
+#[path = "../../../fuzz/checks/control.rs"]
+mod check;
+#[path = "../../../fuzz/checks/mod.rs"]
+mod near;
+
+#[test]
+fn seeds_and_what_is_near_them_are_answered() {
+    near::replay("control", 2000, check::check);
+}

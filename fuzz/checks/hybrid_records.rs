@@ -1,0 +1,35 @@
+//! Any bytes where a hybrid disk keeps its records: a header of a group, a superblock, or none.
+
+use nandu_hybrid::record::{Header, Super, capacity};
+
+/// Length of a page of records.
+const PAGE: usize = 4096;
+/// Where the checksum of a record stands, over the page with zeros in its place.
+const CHECKSUM_AT: usize = 68;
+
+/// The bytes, with zeros behind them; once as they are, and once with the right checksum.
+pub fn check(input: &[u8]) {
+    let mut page = [0; PAGE];
+    let len = input.len().min(PAGE);
+    page[..len].copy_from_slice(&input[..len]);
+    decode(&page);
+    page[CHECKSUM_AT..CHECKSUM_AT + 4].fill(0);
+    let sum = crc32c::crc32c(&page);
+    page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
+    decode(&page);
+}
+
+fn decode(page: &[u8]) {
+    if let Some((header, _)) = Header::read(page) {
+        assert!(header.entries.len() <= capacity(page.len()), "more entries than fit");
+        let mut again = [0; PAGE];
+        header.encode(&mut again);
+        assert_eq!(Header::read(&again), Some((header, false)));
+    }
+    if let Some(found) = Super::decode(page) {
+        let mut again = [0; PAGE];
+        found.encode(&mut again);
+        assert_eq!(Super::decode(&again), Some(found));
+    }
+    let _ = Super::is_before(page);
+}
