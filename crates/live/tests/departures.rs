@@ -178,7 +178,9 @@ fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
             assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
         }
         wait_for("the leg to come back", || (m()["health"] == "whole").then_some(()));
-        assert_eq!((&m()["counters"][counter], &member(&m(), "fb")["use"]), (&1.into(), &"used".into()));
+        // Once, or more often on a machine that is slower than the bound.
+        assert!(m()["counters"][counter].as_u64() >= Some(1), "{}", m()["counters"]);
+        assert_eq!(member(&m(), "fb")["use"], "used");
         for n in 0..64 {
             assert_eq!(client.read(n * 16_384, 16_384), vec![n as u8; 16_384]);
         }

@@ -131,8 +131,9 @@ impl Guest<'_> {
             if ended.is_some() || start.elapsed() > LONGEST {
                 let console = std::fs::read(self.dir.join("console")).unwrap_or_default();
                 let console = String::from_utf8_lossy(&console);
-                let tail: Vec<&str> = console.lines().rev().take(25).collect();
-                let tail: Vec<&str> = tail.into_iter().rev().collect();
+                // Without the kernel's own traces.
+                let told: Vec<&str> = console.lines().filter(|line| !line.starts_with(" [<")).collect();
+                let tail = &told[told.len().saturating_sub(40)..];
                 return Err(format!("the guest says nothing more; it ended: {ended:?}\n{}", tail.join("\n")));
             }
             std::thread::park_timeout(Duration::from_millis(2));

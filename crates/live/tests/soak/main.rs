@@ -17,6 +17,7 @@ mod life;
 mod tally;
 
 use common::process::be_a_server;
+use kinds::Kind;
 use nandu_base::Rng;
 use std::time::{Duration, Instant};
 use tally::Tally;
@@ -33,6 +34,12 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
 }
 
+/// The kinds with `NANDU_SOAK_ONLY` in their name, with their numbers.
+fn kinds() -> impl Iterator<Item = (usize, &'static Kind)> {
+    let word = std::env::var("NANDU_SOAK_ONLY").unwrap_or_default();
+    kinds::KINDS.iter().enumerate().filter(move |(_, kind)| kind.name.contains(&word))
+}
+
 /// Lives of one seed are not alike.
 fn rng_of(seed: u64, kind: usize) -> Rng {
     Rng::new(seed * kinds::KINDS.len() as u64 + kind as u64)
@@ -46,7 +53,7 @@ fn nothing_that_was_flushed_is_lost_and_nothing_is_silent() {
     let mut seed = number("NANDU_SOAK_SEED").unwrap_or(1);
     let end = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(0));
     loop {
-        for (at, kind) in kinds::KINDS.iter().enumerate() {
+        for (at, kind) in kinds() {
             let mut tally = Tally::new(kind.name);
             let rounds = if minutes.is_some() { 8 } else { 2 };
             life::live(kind, &mut rng_of(seed, at), rounds, &mut tally)
@@ -79,7 +86,7 @@ fn a_guest_that_is_cut_loses_nothing_that_was_flushed() {
     }
     let cuts = number("NANDU_SOAK_CUTS").unwrap_or(1);
     let seed = number("NANDU_SOAK_SEED").unwrap_or(1);
-    for (at, kind) in kinds::KINDS.iter().enumerate() {
+    for (at, kind) in kinds() {
         let mut tally = Tally::new(kind.name);
         guest::live(kind, at, cuts, &mut rng_of(seed, at), &mut tally)
             .unwrap_or_else(|wrong| panic!("{}, NANDU_SOAK_SEED={seed}: {wrong}", kind.name));
