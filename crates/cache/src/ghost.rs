@@ -40,10 +40,16 @@ impl GhostQueue {
         self.queue.is_empty()
     }
 
+    /// The entry of `line`, below the most ghosts, while it is one.
+    #[inline]
+    pub fn entry(&self, line: u64) -> Option<u32> {
+        self.map.get(line)
+    }
+
     /// Whether `line` is a ghost.
     #[inline]
     pub fn has(&self, line: u64) -> bool {
-        self.map.get(line).is_some()
+        self.entry(line).is_some()
     }
 
     /// Remembers `line`, which is no ghost; the oldest is forgotten when there is no room.

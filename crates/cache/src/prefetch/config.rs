@@ -42,7 +42,7 @@ pub enum PrefetchConfig {
         /// What a missing block of a segment that is partly here brings, as above.
         #[serde(default)]
         holes: Holes,
-        /// Least share of prefetched blocks that is used, or the gate closes. Default 10 %, above 0, at most 1.
+        /// Least share of prefetched blocks that is used, or the gate closes. Default 25 %, above 0, at most 1.
         #[serde(default = "least")]
         least: Ratio,
         /// Segment reads after which the gate is judged. Default 1024, from 16 to 1,000,000.
@@ -90,7 +90,7 @@ fn p() -> ByteLen {
     ByteLen::kib(32)
 }
 fn least() -> Ratio {
-    Ratio::new(1, 10)
+    Ratio::new(1, 4)
 }
 fn window() -> u32 {
     1024

@@ -155,4 +155,23 @@ mod tests {
         assert_eq!(brought(1, 100, 40), 10, "one in four while it is closed");
         assert_eq!(brought(90, 200, 40), 6 + 17, "six more probes fill the window, then it is open");
     }
+
+    /// Where one block in five is used, the drive of the experiment loses by segments of 64 KiB.
+    #[test]
+    fn the_gate_as_it_comes_closes_where_a_fifth_is_used() {
+        let gated: PrefetchConfig = toml::from_str("kind = \"gated-segment\"").unwrap();
+        let brought = |used: u64| {
+            let mut prefetch = gated.build(4096, 16).unwrap();
+            let asked = Range { first: 0, end: 1 };
+            let brings = |read: &u64| {
+                let look = Look { asked, missing: &[asked], used: read * used, retired: read * 20 };
+                let mut out = Vec::new();
+                prefetch.plan(&look, &mut out);
+                !out.is_empty()
+            };
+            (0..2048).filter(brings).count()
+        };
+        assert_eq!(brought(4), 1024 + 1024 / 32, "a window, then one in 32");
+        assert_eq!(brought(5), 2048);
+    }
 }

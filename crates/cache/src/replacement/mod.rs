@@ -8,6 +8,8 @@ mod adaptive_culling;
 mod arc;
 pub mod conformance;
 mod fixed_culling;
+mod lecar;
+mod lirs;
 mod lru;
 mod options;
 mod s3_fifo;
@@ -19,12 +21,14 @@ mod sieve;
 pub use adaptive_culling::{AdaptiveConfig, AdaptiveCulling, Feedback, Trigger, TriggerOn};
 pub use arc::{Arc, ArcConfig};
 pub use fixed_culling::{FixedCulling, FixedCullingConfig};
+pub use lecar::{Lecar, LecarConfig};
+pub use lirs::{Lirs, LirsConfig};
 pub use lru::{Lru, LruConfig};
 pub use options::{
     AnyReplacement, LineOf, Needs, POLICIES, ReplacementConfig, ReplacementOptions, Replacements, Room,
     policy,
 };
-pub use s3_fifo::{S3Fifo, S3FifoConfig};
+pub use s3_fifo::{Fill, S3Fifo, S3FifoConfig};
 pub use sarc::{Sarc, SarcConfig};
 pub use segment_lists::{Fault, SegmentLists};
 pub use segment_prefetch_only::{SegmentPrefetchOnly, SegmentPrefetchOnlyConfig};

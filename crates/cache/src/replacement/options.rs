@@ -1,8 +1,8 @@
 //! The family of replacement policies: what a policy declares beside its name, and what a cache makes of it.
 
 use super::{
-    AdaptiveConfig, ArcConfig, Fault, FixedCullingConfig, LruConfig, Replacement, S3FifoConfig, SarcConfig,
-    SegmentPrefetchOnlyConfig, SieveConfig,
+    AdaptiveConfig, ArcConfig, Fault, FixedCullingConfig, LecarConfig, LirsConfig, LruConfig, Replacement,
+    S3FifoConfig, SarcConfig, SegmentPrefetchOnlyConfig, SieveConfig,
 };
 use crate::page_sim::{Accesses, PageCache, PageResult, run_policy};
 use nandu_base::{BuildError, Chosen, Declared, Family, Policy, Ratio, ReadOptions};
@@ -28,12 +28,14 @@ impl Family for Replacements {
 }
 
 /// The policies of this crate.
-pub static POLICIES: [Policy; 8] = [
+pub static POLICIES: [Policy; 10] = [
     policy::<LruConfig>(),
     policy::<ArcConfig>(),
     policy::<SarcConfig>(),
     policy::<S3FifoConfig>(),
     policy::<SieveConfig>(),
+    policy::<LirsConfig>(),
+    policy::<LecarConfig>(),
     policy::<FixedCullingConfig>(),
     policy::<AdaptiveConfig>(),
     policy::<SegmentPrefetchOnlyConfig>(),

@@ -6,6 +6,10 @@
 //! the oldest of the main queue goes if it was not met, or goes round with its count less one. Yang et al., "FIFO queues
 //! are all you need for cache eviction", SOSP 2023, section 4.
 //!
+//! *While memory fills* (`fill`). In the paper all of it may be the small queue's at first. libCacheSim of 2024-12 and later
+//! (`S3FIFO.c` there, and the Python package 0.3.5) puts what finds the small queue full into the main one until something had to go:
+//! `fill = "main"`.
+//!
 //! Sizes as in libCacheSim, whose miss ratios are reproduced: small queue 1/10 of the lines, main queue the rest, ghosts
 //! 9/10 of the lines; two meetings to be promoted (the paper: more than one). Where we differ: the first meeting of a
 //! prefetched block is not counted, for it is the request for which the block would have come. A line of the cache holds
@@ -30,19 +34,35 @@ const COUNTED: u8 = 3;
 /// Options of `s3-fifo`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct S3FifoConfig {}
+pub struct S3FifoConfig {
+    /// Where lines go while memory fills and the small queue has its share: `small` (default, the paper) or `main` (libCacheSim since 2024-12).
+    #[serde(default)]
+    pub fill: Fill,
+}
+
+/// Where lines go while memory fills and the small queue has its share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fill {
+    /// Into the small queue all the same.
+    #[default]
+    Small,
+    /// Into the main queue.
+    Main,
+}
 
 impl Declared for S3FifoConfig {
     const NAME: &'static str = "s3-fifo";
     const SUMMARY: &'static str = "A small and a main queue (S3-FIFO). By blocks.";
     const SOURCE: &'static str = "Yang et al., SOSP 2023";
+    const DRAWS: &'static [&'static str] = &["", "fill = \"main\""];
 }
 
 impl ReplacementOptions for S3FifoConfig {
     type Policy = S3Fifo;
 
     fn build(&self, room: Room) -> Result<S3Fifo, BuildError> {
-        Ok(S3Fifo::new(room.slots()))
+        Ok(S3Fifo::new(room.slots(), self.fill))
     }
 }
 
@@ -57,11 +77,13 @@ pub struct S3Fifo {
     main_share: u32,
     ghosts: GhostQueue,
     in_main: Vec<bool>,
+    /// Memory was never short: the small queue takes no more than its share.
+    fills_main: bool,
 }
 
 impl S3Fifo {
     /// For `slots` lines of one block.
-    pub fn new(slots: usize) -> S3Fifo {
+    pub fn new(slots: usize, fill: Fill) -> S3Fifo {
         S3Fifo {
             chain: Chain::new(slots),
             small: List::default(),
@@ -70,6 +92,7 @@ impl S3Fifo {
             main_share: (slots - slots / 10) as u32,
             ghosts: GhostQueue::new(slots * 9 / 10),
             in_main: vec![false; slots],
+            fills_main: fill == Fill::Main,
         }
     }
 
@@ -111,7 +134,8 @@ impl Replacement for S3Fifo {
     #[inline]
     fn insert(&mut self, slot: u32, lines: &[Line], arrival: Arrival) {
         self.met[slot as usize] = 0;
-        self.in_main[slot as usize] = arrival.recall == Recall::Once;
+        let small_is_full = self.small.len() >= self.met.len() as u32 - self.main_share;
+        self.in_main[slot as usize] = arrival.recall == Recall::Once || self.fills_main && small_is_full;
         // It may have gone and become a ghost since it was announced, when it was written meanwhile.
         self.ghosts.remove(lines[slot as usize].number);
         match self.in_main[slot as usize] {
@@ -132,6 +156,7 @@ impl Replacement for S3Fifo {
 
     #[inline]
     fn victim(&mut self, lines: &[Line], _incoming: Recall) -> Option<Victim> {
+        self.fills_main = false;
         if self.main.len() > self.main_share || self.small.is_empty() {
             return self.shed_main();
         }

@@ -1,11 +1,11 @@
 //! `sarc`: one list for sequential data, one for the rest, and a target between them that follows marginal utility.
 //!
 //! SEQ has lines that came sequentially, ahead of a request or after the line before them; RANDOM has the others. Both are
-//! in order of use. Between two hits in the oldest part dL of RANDOM, sequential misses are counted: when `2 * misses * dL`
-//! exceeds the length of RANDOM, SEQ would gain more from a line than RANDOM, and its target grows by one, else it falls by
-//! one. When memory is short the oldest of SEQ goes if SEQ is longer than its target, else the oldest of RANDOM; a list
+//! in order of use. Between two hits in the oldest part dL of RANDOM, sequential misses are counted. A line more in SEQ would have saved
+//! `2 * misses / L` of them, where L is the length of SEQ, and one in RANDOM `1 / dL`: when `2 * misses * dL` exceeds L, the target of SEQ
+//! grows by one, else it falls by one. When memory is short the oldest of SEQ goes if SEQ is longer than its target, else the oldest of RANDOM; a list
 //! no longer than dL is spared. Gill and Modha, "SARC: sequential prefetching in adaptive replacement cache", USENIX 2005,
-//! section 4.
+//! section 4, equation (6).
 //!
 //! Where we differ: the published code compares the ages of the two oldest lines while the lists are short, here the
 //! longer list gives. dL is 1/50 of the lines (the paper: 2 %). A line is one block (the paper: a track).
@@ -74,7 +74,7 @@ impl Sarc {
 
     fn adapt(&mut self) {
         let misses = std::mem::take(&mut self.misses);
-        let grows = 2 * u64::from(misses) * u64::from(self.bottom) > u64::from(self.random.len().max(1));
+        let grows = 2 * u64::from(misses) * u64::from(self.bottom) > u64::from(self.seq.len().max(1));
         self.target = match grows {
             true => (self.target + 1).min(self.capacity),
             false => self.target.saturating_sub(1),
@@ -137,5 +137,26 @@ impl Replacement for Sarc {
             true => Ok(()),
             false => Err(Violation { invariant: "I-3", what: "the oldest parts are kept wrongly".into() }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RANDOM is long, SEQ is short: three misses are many for SEQ, and would be few for RANDOM.
+    #[test]
+    fn what_seq_gains_is_held_against_its_own_length() {
+        let mut sarc = Sarc::new(100);
+        for slot in 0..90 {
+            sarc.insert(slot, &[], Arrival::by(Cause::Read));
+        }
+        for slot in 90..93 {
+            sarc.insert(slot, &[], Arrival { sequential: true, ..Arrival::by(Cause::Read) });
+        }
+        sarc.hit(0, &[], Hit { prefetched: false, write: false });
+        assert_eq!(sarc.target, 1, "2 * 3 * 2 exceeds 3, which SEQ has, and not the 90 of RANDOM");
+        sarc.hit(1, &[], Hit { prefetched: false, write: false });
+        assert_eq!(sarc.target, 0, "no sequential miss since");
     }
 }

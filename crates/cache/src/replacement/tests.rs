@@ -78,6 +78,8 @@ struct SlowS3 {
     main: Vec<(u64, u32)>,
     ghosts: Vec<u64>,
     room: usize,
+    /// Nothing had to go yet, and the small queue takes no more than its share.
+    fills_main: bool,
 }
 
 impl SlowS3 {
@@ -116,8 +118,10 @@ impl Obvious for SlowS3 {
         if let Some(at) = ghost {
             self.ghosts.remove(at);
         }
+        self.fills_main &= self.small.len() + self.main.len() < self.room;
         self.shed();
-        if ghost.is_some() { &mut self.main } else { &mut self.small }.push((page, 0));
+        let small_is_full = self.fills_main && self.small.len() >= self.room / 10;
+        if ghost.is_some() || small_is_full { &mut self.main } else { &mut self.small }.push((page, 0));
         false
     }
 }
@@ -227,13 +231,177 @@ fn sieve_agrees_with_a_vector() {
 
 #[test]
 fn s3_fifo_agrees_with_vectors() {
-    let slow = |room| SlowS3 { small: Vec::new(), main: Vec::new(), ghosts: Vec::new(), room };
-    agree(S3Fifo::new, |room| Box::new(slow(room)));
+    for fill in [Fill::Small, Fill::Main] {
+        let slow = |room| SlowS3 {
+            small: Vec::new(),
+            main: Vec::new(),
+            ghosts: Vec::new(),
+            room,
+            fills_main: fill == Fill::Main,
+        };
+        agree(|room| S3Fifo::new(room, fill), |room| Box::new(slow(room)));
+    }
 }
 
 #[test]
 fn arc_agrees_with_vectors() {
     agree(Arc::new, |room| Box::new(SlowArc { c: room, ..SlowArc::default() }));
+}
+
+/// What a page of the stack of LIRS is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Lir,
+    Hir,
+    Gone,
+}
+
+/// LIRS as in section 3 of the paper, with vectors, the lowest first.
+struct SlowLirs {
+    stack: Vec<(u64, Status)>,
+    queue: Vec<u64>,
+    /// In the order in which they went.
+    gone: Vec<u64>,
+    room: usize,
+}
+
+impl SlowLirs {
+    fn lirs(&self) -> usize {
+        self.stack.iter().filter(|e| e.1 == Status::Lir).count()
+    }
+
+    fn most(&self) -> usize {
+        self.room - (self.room / 100).max(1)
+    }
+
+    fn prune(&mut self) {
+        while self.stack.first().is_some_and(|e| e.1 != Status::Lir) {
+            let (page, _) = self.stack.remove(0);
+            take(&mut self.gone, page);
+        }
+    }
+
+    /// The page is LIR and on top; the lowest LIR page makes room for it.
+    fn promote(&mut self, page: u64) {
+        self.stack.push((page, Status::Lir));
+        if self.lirs() > self.most() {
+            let (lowest, _) = self.stack.remove(0);
+            self.queue.push(lowest);
+        }
+        self.prune();
+    }
+}
+
+impl Obvious for SlowLirs {
+    fn meet(&mut self, page: u64) -> bool {
+        let at = self.stack.iter().position(|e| e.0 == page);
+        let in_queue = self.queue.contains(&page);
+        let was = at.map(|at| self.stack.remove(at).1);
+        match was {
+            Some(Status::Lir) => {
+                self.stack.push((page, Status::Lir));
+                self.prune();
+                return true;
+            }
+            Some(Status::Hir) => {
+                take(&mut self.queue, page);
+                self.promote(page);
+                return true;
+            }
+            None if in_queue => {
+                take(&mut self.queue, page);
+                self.queue.push(page);
+                self.stack.push((page, Status::Hir));
+            }
+            Some(Status::Gone) | None => {
+                take(&mut self.gone, page);
+                if self.lirs() + self.queue.len() == self.room {
+                    let going = self.queue.remove(0);
+                    if let Some(entry) = self.stack.iter_mut().find(|e| e.0 == going) {
+                        entry.1 = Status::Gone;
+                        self.gone.push(going);
+                    }
+                }
+                if was.is_some() || self.lirs() < self.most() {
+                    self.promote(page);
+                } else {
+                    self.queue.push(page);
+                    self.stack.push((page, Status::Hir));
+                }
+            }
+        }
+        while self.stack.len() > 2 * self.room && !self.gone.is_empty() {
+            let first = self.gone.remove(0);
+            self.stack.retain(|e| e.0 != first);
+        }
+        in_queue
+    }
+}
+
+#[test]
+fn lirs_agrees_with_vectors() {
+    let slow = |room| SlowLirs { stack: Vec::new(), queue: Vec::new(), gone: Vec::new(), room };
+    agree(Lirs::new, |room| Box::new(slow(room)));
+}
+
+/// LeCaR as its authors' code has it, with vectors and powers of the system. What an expert let go: page, time, count.
+struct SlowLecar {
+    /// From the longest unused on: page, count, time of the count.
+    pages: Vec<(u64, u32, u64)>,
+    gone: [Vec<(u64, u64, u32)>; 2],
+    weights: [f64; 2],
+    rng: Rng,
+    now: u64,
+    room: usize,
+}
+
+impl Obvious for SlowLecar {
+    fn meet(&mut self, page: u64) -> bool {
+        self.now += 1;
+        if let Some(at) = self.pages.iter().position(|p| p.0 == page) {
+            let (_, count, _) = self.pages.remove(at);
+            self.pages.push((page, count + 1, self.now));
+            return true;
+        }
+        let mut count = 1;
+        for expert in 0..2 {
+            let Some(at) = self.gone[expert].iter().position(|g| g.0 == page) else { continue };
+            let (_, since, met) = self.gone[expert].remove(at);
+            count = met + 1;
+            let discount = 0.005_f64.powf(1.0 / self.room as f64);
+            self.weights[expert] *= (-0.45 * discount.powf((self.now - since) as f64)).exp();
+            let sum: f64 = self.weights.iter().sum();
+            self.weights = self.weights.map(|w| (w / sum).clamp(0.01, 0.99));
+        }
+        if self.pages.len() == self.room {
+            let least =
+                (0..self.room).min_by_key(|&at| (self.pages[at].1, self.pages[at].2)).expect("it is full");
+            let drawn = (self.rng.bits() >> 11) as f64 / (1u64 << 53) as f64;
+            let expert = usize::from(drawn >= self.weights[0]);
+            let (page, met, _) = self.pages.remove([0, least][expert]);
+            if least != 0 && self.room >= 2 {
+                if self.gone[expert].len() == self.room / 2 {
+                    self.gone[expert].remove(0);
+                }
+                self.gone[expert].push((page, self.now, met));
+            }
+        }
+        self.pages.push((page, count, self.now));
+        false
+    }
+}
+
+#[test]
+fn lecar_agrees_with_vectors() {
+    let slow = |room| SlowLecar {
+        pages: Vec::new(),
+        gone: Default::default(),
+        weights: [0.5; 2],
+        rng: Rng::new(0),
+        now: 0,
+        room,
+    };
+    agree(Lecar::new, |room| Box::new(slow(room)));
 }
 
 /// SARC with vectors, the oldest first.
@@ -258,7 +426,7 @@ impl SlowSarc {
         }
         if let Some(at) = self.random.iter().position(|&p| p == page) {
             if at < self.bottom() {
-                let grows = 2 * self.misses * self.bottom() > self.random.len();
+                let grows = 2 * self.misses * self.bottom() > self.seq.len();
                 self.target =
                     if grows { (self.target + 1).min(self.room) } else { self.target.saturating_sub(1) };
                 self.misses = 0;
