@@ -4,7 +4,9 @@
 //! time more: `wait_ratio` times `wt` (the paper's 1.3), or a quantile of the time by which legs were apart so far, and
 //! at least `wait_floor`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
 //! delay queue ([`super::lag`]). With `gc-hint` a leg that reports pressure, or expects to take longer than that beside
-//! the other, is delayed before it is late. A write that meets one that the leg still lacks joins the queue in any mode
+//! the other, is delayed before it is late. So is, with `critical_backlog`, a leg that has that many writes under way while the other has
+//! at most half as many: section 3.3 of the paper, whose critical point has no figure there. If the other one was delayed the two change
+//! places, for the paper's step 5 treats the legs alike, and what a delayed leg still lacks goes on being drained. A write that meets one that the leg still lacks joins the queue in any mode
 //! (W1-5). When both legs are late, both are written directly: one is enough (O1-9). With `write_hedge` a write that its only
 //! direct leg has not taken after its median and the wait limit goes to the delayed leg too, ahead of the queue.
 //!
@@ -114,6 +116,22 @@ impl Mirror {
             let limit = self.limit_after(expects[1 - leg]);
             if self.paces[leg].pressed || expects[leg] > expects[1 - leg] + limit {
                 self.delay(leg, cx.now);
+            }
+        }
+    }
+
+    /// A leg with too many writes under way beside the other one is relieved by it.
+    pub(super) fn relieve(&mut self, now: Instant) {
+        let critical = self.policy.critical_backlog;
+        if critical == 0 || !self.policy.ack.has_limit() || !self.is_pair() {
+            return;
+        }
+        let backlog = [0, 1].map(|leg| self.legs[leg].data_writes);
+        for leg in 0..2 {
+            if backlog[leg] >= critical && 2 * backlog[1 - leg] <= backlog[leg] && !self.paces[leg].delayed {
+                self.paces[1 - leg].resume(now);
+                self.delay(leg, now);
+                self.count.relieved += 1;
             }
         }
     }

@@ -160,6 +160,10 @@ pub struct HeteroConfig {
     /// to the delayed leg too, ahead of its queue: one leg is enough. Default false.
     #[serde(default)]
     pub write_hedge: bool,
+    /// Writes under way on one leg from which it is delayed, while the other has at most half as many; if that one was delayed, it is
+    /// written directly from then on. Default 0: never; at most 65535.
+    #[serde(default)]
+    pub critical_backlog: u32,
     /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
     /// somebody needs the leg. Other than "never" needs `ack = "first"`. Default "never".
     #[serde(default = "default_hold")]
@@ -287,6 +291,7 @@ impl HeteroConfig {
             on_limit: default_on_limit(),
             hedge_after: Span::ZERO,
             write_hedge: false,
+            critical_backlog: 0,
             hold: default_hold(),
             region: mirror.region,
             clear_after: mirror.clear_after,
@@ -386,6 +391,8 @@ impl HeteroConfig {
             hedge == Span::ZERO || hedges.contains(&hedge),
             format!("{hedge} is out of bounds: 0, or 1 us to 10 s"),
         )?;
+        let backlog = self.critical_backlog;
+        bound("critical_backlog", backlog <= 65_535, format!("{backlog} is out of bounds: 0 to 65535"))?;
         bound(
             "hold",
             self.hold == HoldMode::Never || self.ack == AckMode::First,
@@ -420,6 +427,7 @@ impl HeteroConfig {
             serial: self.manager == Manager::Serial,
             hedge: self.hedge_after,
             write_hedge: self.write_hedge,
+            critical_backlog: self.critical_backlog,
             spare: match self.hold {
                 HoldMode::Never => Spare::Never,
                 HoldMode::Standing => Spare::Standing,

@@ -93,6 +93,8 @@ pub struct Policy {
     pub hedge: Span,
     /// Whether a write that its only direct leg has not taken in time goes to the delayed one ahead of its queue.
     pub write_hedge: bool,
+    /// Writes under way on a leg from which it is delayed, while the other one has at most half as many; zero for never.
+    pub critical_backlog: u32,
     /// When the queue of the follower is kept.
     pub spare: Spare,
 }
@@ -119,6 +121,7 @@ impl Policy {
         serial: false,
         hedge: Span(0),
         write_hedge: false,
+        critical_backlog: 0,
         spare: Spare::Never,
     };
 }

@@ -182,6 +182,7 @@ impl Mirror {
             range.for_each(|r| self.stale.set(r));
         }
         self.take_hints(at, upto, cx);
+        self.relieve(cx.now);
         let late = [0, 1].map(|leg| self.is_delayed(leg, at, upto));
         for leg in [self.leader, follower] {
             match self.legs[leg].writes {

@@ -163,6 +163,52 @@ fn the_limit_of_ack_wait_limit_is_kept() {
 }
 
 #[test]
+fn with_wait_limit_a_write_to_a_delayed_leg_is_answered_by_the_direct_one() {
+    let mut w = made(slow(|h| {
+        (h.ack, h.delay_queue, h.delay_depth) = (AckMode::WaitLimit, DelayQueue::Fifo, Some(1))
+    }));
+    marked(&mut w, 0);
+    w.freeze(B, Span::from_ms(1));
+    let a = w.write(0, 8);
+    w.wait(&[a]);
+    assert_eq!(w.counter("leg_b_is_delayed"), 1);
+    // Leg b still lacks what was acknowledged: the write waits in its queue, which is no reason to wait.
+    let early = w.counter("early_acks");
+    let a = w.write(16, 8);
+    assert!(took(&mut w, a) <= 1001, "leg a takes 1 us at most, leg b is frozen");
+    assert_eq!(w.counter("early_acks"), early + 1);
+    quiet(&mut w);
+}
+
+#[test]
+fn a_leg_with_a_critical_backlog_changes_places_with_the_delayed_one() {
+    let span = |critical_backlog| {
+        let mut w = made(slow(|h| {
+            (h.critical_backlog, h.delay_queue, h.delay_depth) =
+                (critical_backlog, DelayQueue::Fifo, Some(1))
+        }));
+        marked(&mut w, 0);
+        w.freeze(B, Span::from_us(500));
+        for n in 0..28 {
+            let a = w.write(16 * n, 8);
+            w.wait(&[a]);
+            w.pass(Span::from_us(3));
+        }
+        assert_eq!(w.counter("leg_b_is_delayed"), 1);
+        w.pass(Span::from_us(600));
+        w.freeze(A, Span::from_ms(50));
+        let writes: Vec<u64> = (0..6).map(|n| w.write(16 * n + 8, 4)).collect();
+        let span = took(&mut w, writes[5]);
+        let reliefs = w.counter("backlog_reliefs");
+        quiet(&mut w);
+        (span, reliefs)
+    };
+    let ((late, none), (early, one)) = (span(0), span(4));
+    assert_eq!((none, one), (0, 1));
+    assert!(early * 4 < late, "{early} ns with, {late} ns without");
+}
+
+#[test]
 fn an_elevator_joins_what_a_fifo_writes_one_by_one() {
     let drained = |delay_queue| {
         let mut w = made(slow(|h| (h.delay_queue, h.delay_depth) = (delay_queue, Some(1))));

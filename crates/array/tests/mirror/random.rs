@@ -305,6 +305,7 @@ pub fn hetero_setup(seed: u64) -> Setup {
             h.write_behind = *rng.pick(&[1, 4, 256]);
         }
         h.write_hedge = rng.below(2) == 0;
+        h.critical_backlog = *rng.pick(&[0, 1, 4]);
     })
 }
 

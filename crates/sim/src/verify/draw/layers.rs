@@ -277,6 +277,8 @@ impl Draft<'_> {
         self.put("write_behind", behind);
         let hedges = self.rng.below(2) == 0;
         self.put("write_hedge", hedges);
+        let critical = *self.rng.fork(27).pick(&[0, 0, 1, 4]);
+        self.put("critical_backlog", critical);
         let batch = 4096u64 << self.rng.below(5);
         self.put("delay_batch", batch);
         let depth = self.rng.between(1, 4);
