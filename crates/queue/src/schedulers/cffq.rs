@@ -1,6 +1,6 @@
 //! `cffq`: completely fair FIFO queueing. CFQ's turns with FIFO inside, and nothing else.
 //!
-//! Each tenant has one queue for all its requests and a slice of `slice`, times its weight over 100. In its turn its requests
+//! Each tenant has one queue for all its requests and a slice of `slice` device time, times its weight over 100. In its turn its requests
 //! go as they came, as many at a time as the device takes; an empty queue passes its turn on at once.
 //!
 //! Source: Yi, Lee, Eom, "CFFQ: I/O scheduler for providing fairness and high performance in SSD devices", IMCOM 2017, as
@@ -9,7 +9,7 @@
 //!
 //! Cost: O(1) for a request, O(tenants) for a change of turn. RAM: 8 bytes for a tenant.
 
-use super::turns::Turns;
+use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::Board;
 use crate::order::{Order, OrderConfig};
@@ -18,17 +18,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Options of `cffq`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CffqConfig {
-    /// A turn at weight 100. Default 100 ms; more than 0.
-    pub slice: Span,
-}
-
-impl Default for CffqConfig {
-    fn default() -> CffqConfig {
-        CffqConfig { slice: Span::from_ms(100) }
-    }
+    /// A turn at weight 100. Default 100 ms, inside a die 1 ms; more than 0.
+    pub slice: Option<Span>,
 }
 
 impl Declared for CffqConfig {
@@ -42,11 +36,16 @@ impl SchedulerOptions for CffqConfig {
     type Scheduler = Cffq;
 
     fn flaw(&self) -> Option<&'static str> {
-        (self.slice == Span::ZERO).then_some("`slice` must be greater than 0")
+        (self.slice == Some(Span::ZERO)).then_some("`slice` must be greater than 0")
     }
 
     fn takes_order(&self) -> bool {
         true
+    }
+
+    /// While one tenant has a die for long, what others ask of it piles up there until they ask for nothing anywhere.
+    fn for_die(&self) -> Result<CffqConfig, &'static str> {
+        Ok(CffqConfig { slice: self.slice.or(Some(Span::from_ms(1))) })
     }
 
     fn build(&self, given: Given) -> Cffq {
@@ -56,7 +55,7 @@ impl SchedulerOptions for CffqConfig {
 
 /// Turns with FIFO inside.
 pub struct Cffq {
-    config: CffqConfig,
+    slice: u64,
     weights: Weights,
     turns: Turns,
     order: Order,
@@ -67,8 +66,9 @@ impl Cffq {
     /// The scheduler for tenants of these weights, SYSTEM first.
     pub fn new(config: CffqConfig, weights: Weights, order: OrderConfig) -> Cffq {
         let tenants = weights.0.len();
-        let (turns, by_address) = (Turns::new(tenants), order.by_address());
-        Cffq { config, weights, turns, order: Order::new(order, tenants), by_address }
+        let (turns, by_address) = (Turns::new(By::Cost, tenants), order.by_address());
+        let slice = config.slice.unwrap_or(Span::from_ms(100)).0;
+        Cffq { slice, weights, turns, order: Order::new(order, tenants), by_address }
     }
 }
 
@@ -83,11 +83,12 @@ impl Scheduler for Cffq {
             Some((tenant, _)) if waits(tenant) => tenant,
             _ => {
                 self.turns.pass();
-                let (weights, slice) = (&self.weights, self.config.slice.0);
-                self.turns.give(now, waits, |tenant| Span(weights.share(tenant, slice)))
+                let (weights, slice) = (&self.weights, self.slice);
+                self.turns.give(waits, |tenant| Span(weights.share(tenant, slice)))
             }
         };
         let slot = self.order.pick(board, tenant).expect("a request of this tenant waits");
+        self.turns.sent(board.get(slot).cost);
         self.order.sent(board.get(slot), board);
         Next::Send(slot)
     }
@@ -115,6 +116,16 @@ mod tests {
         let cffq = Cffq::new(CffqConfig::default(), Weights(vec![100, 100, 200]), OrderConfig::Fifo);
         let shares = Rig::new(cffq, &[100, 200]).run(&[Load::reads(64), Load::writes(16)], 100_000);
         assert!(in_proportion(&shares, &[1, 2], 5), "{shares:?}");
+    }
+
+    /// The writer's 32 requests of 64 KiB drain for longer than the reader's slice is.
+    #[test]
+    fn slices_are_not_eaten_by_what_others_sent_before() {
+        let config = CffqConfig { slice: Some(Span::from_ms(2)) };
+        let cffq = Cffq::new(config, Weights(vec![100, 100, 100]), OrderConfig::Fifo);
+        let loads = [Load::reads(512), Load::writes(64).of(65_536)];
+        let shares = Rig::new(cffq, &[100, 100]).depth(32).run(&loads, 100_000);
+        assert!(in_proportion(&shares, &[1, 1], 5), "{shares:?}");
     }
 
     #[test]

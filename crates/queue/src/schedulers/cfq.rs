@@ -1,13 +1,16 @@
 //! `cfq`: completely fair queueing. Each tenant in turn has the device for a slice of time.
 //!
 //! *Classic* (`slices = "classic"`). Each tenant has a queue of reads (sync) and one of the rest (async), with slices of
-//! `slice_sync` and `slice_async`, times its weight over 100. In its slice a queue may have `quantum` requests on their way.
+//! `slice_sync` and `slice_async` by the clock, times its weight over 100. The clock of a slice begins when a request of its queue ends. In its slice a queue may have `quantum` requests on their way.
 //! A queue of reads that runs empty keeps its turn for up to `slice_idle`, when its tenant usually comes back in that time.
 //!
 //! *By service level* (`slices = "slo"`; S3-5 to S3-7). One queue for a tenant. Its slice is its share of the period: period
-//! x weight / sum of weights of all tenants, where the period is `slice_sync` for each tenant (O3-1). Requests go in the
+//! x weight / sum of weights of all tenants, where the period is `slice_sync` for each tenant, of device time (O3-1): what requests are taken to cost, whoever's were sent before them. Requests go in the
 //! order of the knob `order`, without `quantum`: a slice is there to use the parallelism of the drive. An empty queue
 //! passes its turn on at once (O3-2), unless `slice_idle` is given.
+//!
+//! Inside a die slices are 1 ms and 400 us unless they are given, and an empty queue keeps its turn for up to 500 us: while one tenant has a die for
+//! 100 ms what others ask of it piles up there, until they have nothing to ask of any die.
 //!
 //! Time beyond the end of a slice is taken off the next one.
 //!
@@ -25,7 +28,7 @@
 //! Cost: O(1) for a request, O(tenants) for a change of turn. RAM: 48 bytes for a tenant.
 
 use super::think::ThinkTimes;
-use super::turns::Turns;
+use super::turns::{By, Turns};
 use super::{Given, Next, Scheduler, SchedulerOptions, Weights};
 use crate::board::{Board, Class, Entry};
 use crate::order::{Order, OrderConfig};
@@ -50,11 +53,11 @@ pub enum Slices {
 pub struct CfqConfig {
     /// `classic` (default) or `slo`.
     pub slices: Slices,
-    /// A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default 100 ms; more than 0.
-    pub slice_sync: Span,
-    /// A turn of all else at weight 100. Default 40 ms; more than 0.
-    pub slice_async: Span,
-    /// How long an empty queue keeps its turn. Default 8 ms; 0 with `slo`.
+    /// A turn of reads at weight 100; with `slo`, what each tenant adds to the period. Default 100 ms, inside a die 1 ms; more than 0.
+    pub slice_sync: Option<Span>,
+    /// A turn of all else at weight 100. Default 40 ms, inside a die 400 us; more than 0.
+    pub slice_async: Option<Span>,
+    /// How long an empty queue keeps its turn. Default 8 ms, with `slo` 0, inside a die 500 us.
     pub slice_idle: Option<Span>,
     /// Requests of one turn on their way. Default 8; at least 1. Not with `slo`.
     pub quantum: u32,
@@ -68,8 +71,8 @@ impl Default for CfqConfig {
     fn default() -> CfqConfig {
         CfqConfig {
             slices: Slices::Classic,
-            slice_sync: Span::from_ms(100),
-            slice_async: Span::from_ms(40),
+            slice_sync: None,
+            slice_async: None,
             slice_idle: None,
             quantum: 8,
             sync_first: false,
@@ -93,7 +96,7 @@ impl SchedulerOptions for CfqConfig {
 
     fn flaw(&self) -> Option<&'static str> {
         match self {
-            c if c.slice_sync == Span::ZERO || c.slice_async == Span::ZERO => {
+            c if [c.slice_sync, c.slice_async].contains(&Some(Span::ZERO)) => {
                 Some("`slice_sync` and `slice_async` must be greater than 0")
             }
             c if c.quantum == 0 => Some("`quantum` is at least 1"),
@@ -117,6 +120,15 @@ impl SchedulerOptions for CfqConfig {
         self.slice_idle.unwrap_or(default)
     }
 
+    fn for_die(&self) -> Result<CfqConfig, &'static str> {
+        Ok(CfqConfig {
+            slice_sync: self.slice_sync.or(Some(Span::from_ms(1))),
+            slice_async: self.slice_async.or(Some(Span::from_us(400))),
+            slice_idle: self.slice_idle.or(Some(Span::from_us(500))),
+            ..*self
+        })
+    }
+
     fn build(&self, given: Given) -> Cfq {
         Cfq::new(*self, given.weights, given.order)
     }
@@ -125,6 +137,8 @@ impl SchedulerOptions for CfqConfig {
 /// Completely fair queueing.
 pub struct Cfq {
     config: CfqConfig,
+    /// Of reads, and of the rest.
+    slices: [Span; 2],
     idle: Span,
     weights: Weights,
     /// Sum of the weights of all tenants but SYSTEM.
@@ -143,11 +157,19 @@ impl Cfq {
     /// The scheduler for tenants of these weights, SYSTEM first.
     pub fn new(config: CfqConfig, weights: Weights, order: OrderConfig) -> Cfq {
         let tenants = weights.0.len();
+        let by = match config.slices {
+            Slices::Classic => By::Clock,
+            Slices::Slo => By::Cost,
+        };
         Cfq {
+            slices: [
+                config.slice_sync.unwrap_or(Span::from_ms(100)),
+                config.slice_async.unwrap_or(Span::from_ms(40)),
+            ],
             config,
             idle: config.patience(),
             sum: weights.sum(),
-            turns: Turns::new(tenants * 2),
+            turns: Turns::new(by, tenants * 2),
             think: ThinkTimes::new(tenants),
             order: Order::new(order, tenants),
             by_address: order.by_address(),
@@ -162,16 +184,21 @@ impl Cfq {
     fn slice(&self, player: usize) -> Span {
         let tenant = player / 2;
         match self.config.slices {
-            Slices::Classic if player.is_multiple_of(2) => {
-                Span(self.weights.share(tenant, self.config.slice_sync.0))
-            }
-            Slices::Classic => Span(self.weights.share(tenant, self.config.slice_async.0)),
+            Slices::Classic => Span(self.weights.share(tenant, self.slices[player % 2].0)),
             Slices::Slo => {
                 let tenants = self.weights.0.len() as u64 - 1;
-                let period = u128::from(self.config.slice_sync.0) * u128::from(tenants.max(1));
+                let period = u128::from(self.slices[0].0) * u128::from(tenants.max(1));
                 Span((period * u128::from(self.weights.of(tenant)) / u128::from(self.sum)).max(1) as u64)
             }
         }
+    }
+
+    fn player(&self, entry: &Entry) -> usize {
+        let class = match self.config.slices {
+            Slices::Classic => entry.class as usize,
+            Slices::Slo => 0,
+        };
+        2 * usize::from(entry.tenant.0) + class
     }
 
     /// The request of `player` that goes next.
@@ -192,18 +219,23 @@ impl Cfq {
         }
     }
 
-    /// Until when an empty queue keeps its turn.
-    fn idle_until(&self, player: usize, end: Instant, board: &Board, now: Instant) -> Option<Instant> {
+    /// How an empty queue keeps its turn, if it does.
+    fn idle(&self, player: usize, end: Option<Instant>, board: &Board, now: Instant) -> Option<Next> {
         if self.idle == Span::ZERO || (self.config.slices == Slices::Classic && player % 2 == 1) {
             return None;
         }
         if self.on_their_way(player, board) > 0 {
-            return Some(end);
+            return Some(until(end));
         }
         let tenant = TenantId((player / 2) as u16);
-        let until = self.think.worth_waiting(tenant, board, self.idle, now)?;
-        Some(until.min(end))
+        let comes_back = self.think.worth_waiting(tenant, board, self.idle, now)?;
+        Some(Next::Until(end.map_or(comes_back, |end| comes_back.min(end))))
     }
+}
+
+/// Waits for the end of the turn, or where no clock says it for the end of a request.
+fn until(end: Option<Instant>) -> Next {
+    end.map_or(Next::Nothing, Next::Until)
 }
 
 impl Scheduler for Cfq {
@@ -223,17 +255,17 @@ impl Scheduler for Cfq {
             }
             match self.head(player, board) {
                 Some(slot) => return self.send(player, slot, end, board),
-                None => match self.idle_until(player, end, board, now) {
-                    Some(until) => {
+                None => match self.idle(player, end, board, now) {
+                    Some(next) => {
                         self.idled += 1;
-                        return Next::Until(until);
+                        return next;
                     }
                     None => self.turns.pass(),
                 },
             }
         }
-        let mut turns = std::mem::replace(&mut self.turns, Turns::new(1));
-        let player = turns.give(now, |p| self.head(p, board).is_some(), |p| self.slice(p));
+        let mut turns = std::mem::replace(&mut self.turns, Turns::new(By::Clock, 1));
+        let player = turns.give(|p| self.head(p, board).is_some(), |p| self.slice(p));
         (self.turns, self.sent) = (turns, 0);
         let (_, end) = self.turns.current(now).expect("a turn has just begun");
         let slot = self.head(player, board).expect("it was chosen for that");
@@ -241,6 +273,7 @@ impl Scheduler for Cfq {
     }
 
     fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+        self.turns.done(self.player(entry), now);
         self.think.done(entry.tenant, now);
     }
 
@@ -280,7 +313,7 @@ impl Cfq {
         is_preempted || self.config.async_requests.is_some_and(|most| self.sent >= most)
     }
 
-    fn send(&mut self, player: usize, slot: u32, end: Instant, board: &Board) -> Next {
+    fn send(&mut self, player: usize, slot: u32, end: Option<Instant>, board: &Board) -> Next {
         if self.config.sync_first
             && self.is_async(player)
             && self.any_read(|tenant| board.out_of_class(tenant, Class::Read))
@@ -289,8 +322,9 @@ impl Cfq {
         }
         let full = self.on_their_way(player, board) >= self.config.quantum;
         if full && self.config.slices == Slices::Classic {
-            return Next::Until(end);
+            return until(end);
         }
+        self.turns.sent(board.get(slot).cost);
         self.order.sent(board.get(slot), board);
         self.sent += 1;
         Next::Send(slot)
@@ -311,6 +345,38 @@ mod tests {
     fn time_is_shared_by_weight_whoever_asks_for_more() {
         let shares = Rig::new(slo(&[100, 300]), &[100, 300]).run(&[Load::reads(64), Load::reads(8)], 200_000);
         assert!(in_proportion(&shares, &[1, 3], 5), "{shares:?}");
+    }
+
+    /// The writer's 32 requests of 64 KiB drain for longer than the reader's slice is.
+    #[test]
+    fn slices_are_not_eaten_by_what_others_sent_before() {
+        let loads = [Load::reads(512), Load::writes(64).of(65_536)];
+        let of = |config: CfqConfig| {
+            let config = CfqConfig {
+                slice_sync: Some(Span::from_ms(2)),
+                slice_async: Some(Span::from_ms(2)),
+                ..config
+            };
+            let cfq = Cfq::new(config, Weights(vec![100, 100, 100]), OrderConfig::Fifo);
+            Rig::new(cfq, &[100, 100]).depth(32).run(&loads, 100_000)
+        };
+        let shares = of(CfqConfig { slices: Slices::Slo, ..CfqConfig::default() });
+        assert!(in_proportion(&shares, &[1, 1], 5), "{shares:?}");
+    }
+
+    #[test]
+    fn inside_a_die_slices_are_short_and_wait_for_who_comes_back() {
+        let of = |config: CfqConfig| {
+            let die = config.for_die().expect("it is for dies");
+            (die.slice_sync, die.slice_async, die.patience())
+        };
+        let (ms, us) = (|n| Some(Span::from_ms(n)), Span::from_us);
+        for slices in [Slices::Classic, Slices::Slo] {
+            let config = CfqConfig { slices, ..CfqConfig::default() };
+            assert_eq!(of(config), (ms(1), Some(us(400)), us(500)));
+            let given = CfqConfig { slice_sync: ms(7), slice_idle: Some(us(3)), ..config };
+            assert_eq!(of(given), (ms(7), Some(us(400)), us(3)));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The rules of schedulers once more, plainly: a list of what waits that is searched every time. Both must send the same.
 
 use super::rig::{Load, Rig};
+use super::turns::By;
 use super::*;
 use crate::board::Class;
 use crate::order::OrderConfig;
@@ -79,7 +80,11 @@ struct SlowTurns {
     slices: Vec<u64>,
     turn: Option<usize>,
     last: usize,
-    end: u64,
+    by: By,
+    /// By the clock: its end, once it has begun.
+    end: Option<u64>,
+    /// What is left, by cost or while the clock has not begun.
+    left: i64,
     given: u64,
     over: Vec<u64>,
 }
@@ -91,20 +96,44 @@ impl Scheduler for SlowTurns {
 
     fn next(&mut self, _board: &Board, now: Instant) -> Next {
         let player = self.player;
-        if let Some(turn) = self.turn.filter(|_| now.0 >= self.end) {
-            self.over[turn] = (now.0 - self.end).min(self.given * 3 / 4);
+        let beyond = match self.end {
+            Some(end) => now.0.checked_sub(end),
+            None if self.left <= 0 => Some(self.left.unsigned_abs()),
+            None => None,
+        };
+        if let (Some(turn), Some(beyond)) = (self.turn, beyond) {
+            self.over[turn] = if self.by == By::Cost { beyond } else { beyond.min(self.given * 3 / 4) };
             self.turn = None;
         }
         if !self.turn.is_some_and(|turn| self.list.any(|e| player(e) == turn)) {
-            let ring = (1..=self.slices.len()).map(|step| (self.last + step) % self.slices.len());
-            let next = ring.into_iter().find(|&p| self.list.any(|e| player(e) == p)).unwrap();
+            let mut next = self.last;
+            loop {
+                next = (next + 1) % self.slices.len();
+                if !self.list.any(|e| player(e) == next) {
+                    continue;
+                }
+                if self.by == By::Clock || self.over[next] < self.slices[next] {
+                    break;
+                }
+                self.over[next] -= self.slices[next];
+            }
             (self.turn, self.last, self.given) = (Some(next), next, self.slices[next]);
-            self.end = now.0 + self.given - self.over[next].min(self.given * 3 / 4);
-            self.over[next] = 0;
+            let most = if self.by == By::Cost { self.given } else { self.given * 3 / 4 };
+            self.left = (self.given - self.over[next].min(most)) as i64;
+            (self.over[next], self.end) = (0, None);
         }
         let turn = self.turn.unwrap();
-        let (slot, _) = self.list.first(|e| player(e) == turn).unwrap();
+        let (slot, entry) = self.list.first(|e| player(e) == turn).unwrap();
+        if self.by == By::Cost {
+            self.left -= entry.cost.0 as i64;
+        }
         self.list.take(slot)
+    }
+
+    fn done(&mut self, entry: &Entry, _board: &Board, now: Instant) {
+        if self.by == By::Clock && self.turn == Some((self.player)(entry)) && self.end.is_none() {
+            self.end = Some(now.0 + self.left as u64);
+        }
     }
 }
 
@@ -200,26 +229,37 @@ fn deadline_sends_what_a_searched_list_sends() {
 
 #[test]
 fn turns_send_what_a_searched_list_sends() {
-    let slow = |player: fn(&Entry) -> usize, slices: Vec<u64>| {
+    let slow = |by: By, player: fn(&Entry) -> usize, slices: Vec<u64>| {
         let players = slices.len();
         let (list, over) = (List::default(), vec![0; players]);
-        SlowTurns { list, player, slices, turn: None, last: players - 1, end: 0, given: 0, over }
+        SlowTurns {
+            list,
+            player,
+            slices,
+            turn: None,
+            last: players - 1,
+            by,
+            end: None,
+            left: 0,
+            given: 0,
+            over,
+        }
     };
     let of = |slice: u64| weights().0.iter().map(|&w| slice * u64::from(w) / 100).collect::<Vec<_>>();
     for seed in 0..24 {
         let slice = Span::from_us(1500);
-        let cffq = Cffq::new(CffqConfig { slice }, weights(), OrderConfig::Fifo);
-        agree(seed, &WEIGHTS, cffq, slow(|e| usize::from(e.tenant.0), of(slice.0)));
+        let cffq = Cffq::new(CffqConfig { slice: Some(slice) }, weights(), OrderConfig::Fifo);
+        agree(seed, &WEIGHTS, cffq, slow(By::Cost, |e| usize::from(e.tenant.0), of(slice.0)));
         let (slice_sync, slice_async) = (Span::from_ms(2), Span::from_ms(1));
         let classic = CfqConfig {
-            slice_sync,
-            slice_async,
+            slice_sync: Some(slice_sync),
+            slice_async: Some(slice_async),
             slice_idle: Some(Span::ZERO),
             quantum: 99,
             ..Default::default()
         };
         let both = of(slice_sync.0).into_iter().zip(of(slice_async.0)).flat_map(|(a, b)| [a, b]).collect();
-        let slow = slow(|e| 2 * usize::from(e.tenant.0) + e.class as usize, both);
+        let slow = slow(By::Clock, |e| 2 * usize::from(e.tenant.0) + e.class as usize, both);
         agree(seed, &WEIGHTS, Cfq::new(classic, weights(), OrderConfig::Fifo), slow);
     }
 }

@@ -62,13 +62,13 @@ proptest! {
         };
         serves(Anticipatory::new(batches, tenants), weights, 1, &loads)?;
         let slices = CfqConfig {
-            slice_sync: Span::from_ms(2),
-            slice_async: Span::from_ms(1),
+            slice_sync: Some(Span::from_ms(2)),
+            slice_async: Some(Span::from_ms(1)),
             ..CfqConfig::default()
         };
         serves(Cfq::new(slices, all(), OrderConfig::Fifo), weights, depth, &loads)?;
         serves(Cfq::new(CfqConfig { slices: Slices::Slo, ..slices }, all(), order), weights, depth, &loads)?;
-        serves(Cffq::new(CffqConfig { slice: Span::from_ms(2) }, all(), order), weights, depth, &loads)?;
+        serves(Cffq::new(CffqConfig { slice: Some(Span::from_ms(2)) }, all(), order), weights, depth, &loads)?;
         serves(Fios::new(FiosConfig::default(), all()), weights, depth, &loads)?;
         serves(FlashFq::new(FlashFqConfig::default(), all(), order), weights, depth, &loads)?;
         serves(Vssd::new(VssdConfig::default(), all()), weights, depth, &loads)?;
@@ -111,7 +111,7 @@ fn a_weight_that_changes_changes_the_share() {
     let credits = VssdConfig { per_channel: 1, credits: Span::from_us(400), ..VssdConfig::default() };
     exchanged("vssd", Vssd::new(credits, weights()), 512, 5);
     // Slices so short that there are many of them, and so long that the last requests of one matter little.
-    let slice = Span::from_ms(20);
+    let slice = Some(Span::from_ms(20));
     exchanged("cffq", Cffq::new(CffqConfig { slice }, weights(), OrderConfig::Fifo), 32, 10);
     let slo = CfqConfig { slices: Slices::Slo, slice_sync: slice, ..CfqConfig::default() };
     exchanged("cfq", Cfq::new(slo, weights(), OrderConfig::Fifo), 32, 10);
