@@ -5,11 +5,11 @@ mod support;
 use support::{good, nandu, recorded};
 
 /// Golden: libCacheSim aa0fc40 (2024-10) on the common trace, one access for each 4 KiB page in order, objects of equal
-/// size, S3-FIFO with a small queue of 0.1 and two meetings. To four digits, as it prints them.
-const LIBCACHESIM: [(&str, [&str; 4]); 3] = [
-    ("10000", ["0.6337", "0.5403", "0.5399", "0.5490"]),
-    ("50000", ["0.5086", "0.4450", "0.4479", "0.4543"]),
-    ("200000", ["0.3853", "0.3604", "0.3676", "0.3643"]),
+/// size, S3-FIFO with a small queue of 0.1 and two meetings; LIRS also with 0.3.5. To four digits, as it prints them.
+const LIBCACHESIM: [(&str, [&str; 5]); 3] = [
+    ("10000", ["0.6337", "0.5403", "0.5399", "0.5490", "0.5399"]),
+    ("50000", ["0.5086", "0.4450", "0.4479", "0.4543", "0.4439"]),
+    ("200000", ["0.3853", "0.3604", "0.3676", "0.3643", "0.3598"]),
 ];
 
 #[test]
@@ -17,13 +17,20 @@ fn the_miss_ratios_are_those_of_libcachesim() {
     let Some(trace) = recorded("common.mqsim.zst") else { return };
     for lookup in [&[][..], &["--hashed"]] {
         let trace = trace.to_str().expect("the path is UTF-8");
-        let words =
-            ["trace", "mrc", trace, "--policy", "lru,arc,s3-fifo,sieve", "--sizes", "10000,50000,200000"];
+        let words = [
+            "trace",
+            "mrc",
+            trace,
+            "--policy",
+            "lru,arc,s3-fifo,sieve,lirs",
+            "--sizes",
+            "10000,50000,200000",
+        ];
         let table = good(&[&words, lookup].concat());
         for (row, (blocks, ratios)) in table.lines().skip(1).zip(LIBCACHESIM) {
             let cells: Vec<&str> = row.split_whitespace().collect();
             assert_eq!(cells[0].replace(',', ""), blocks);
-            assert_eq!(cells[cells.len() - 4..], ratios, "{blocks} blocks {lookup:?}");
+            assert_eq!(cells[cells.len() - 5..], ratios, "{blocks} blocks {lookup:?}");
         }
     }
 }

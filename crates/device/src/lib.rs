@@ -1,9 +1,10 @@
-//! Devices: the leaves of a stack, and the machine that makes a device fail.
+//! Devices: the leaves of a stack, the link to a device, and the machine that makes one fail.
 
 pub mod block;
 pub mod fault;
 pub mod flash;
 pub mod hdd;
+pub mod link;
 
 mod log_ssd;
 pub mod nand;

@@ -209,7 +209,7 @@ mod tests {
     fn greedy_leaves_blocks_above_a_threshold() {
         // Bux and Iliadis 2010: in a large system the victim's valid pages take one of two successive values, so every block
         // that is left has at least as many.
-        let steady = PLANE.steady(&mut Greedy, 1).unwrap();
+        let steady = PLANE.steady(&mut Greedy::default(), 1).unwrap();
         let least = *steady.valid.iter().min().unwrap();
         let few = steady.valid.iter().filter(|&&v| v == least).count();
         assert!(least > 16 && few < 60, "{few} blocks have {least}");
@@ -238,6 +238,6 @@ mod tests {
 
     #[test]
     fn a_plane_without_room_cannot_be_aged() {
-        assert_eq!(Ageing { valid: 512 * 32, ..PLANE }.steady(&mut Greedy, 1), None);
+        assert_eq!(Ageing { valid: 512 * 32, ..PLANE }.steady(&mut Greedy::default(), 1), None);
     }
 }

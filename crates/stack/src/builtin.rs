@@ -12,6 +12,7 @@ pub fn builtin() -> Registry {
         .with(nandu_device::flash::region::kind())
         .with(nandu_device::hdd::kind())
         .with(nandu_device::fault::kind())
+        .with(nandu_device::link::kind())
         .with(nandu_array::integrity::kind())
         .with(nandu_array::slice::kind())
         .with(nandu_array::concat::kind())

@@ -184,8 +184,7 @@ fn with_wait_limit_a_write_to_a_delayed_leg_is_answered_by_the_direct_one() {
 fn a_leg_with_a_critical_backlog_changes_places_with_the_delayed_one() {
     let span = |critical_backlog| {
         let mut w = made(slow(|h| {
-            (h.critical_backlog, h.delay_queue, h.delay_depth) =
-                (critical_backlog, DelayQueue::Fifo, Some(1))
+            (h.critical_backlog, h.delay_queue, h.delay_depth) = (critical_backlog, DelayQueue::Fifo, Some(1))
         }));
         marked(&mut w, 0);
         w.freeze(B, Span::from_us(500));

@@ -1,6 +1,6 @@
 //! The options of prefetching, and how they become a prefetcher.
 
-use super::{Gate, GatedSegment, Markov, NoPrefetch, Oracle, PBlock, Prefetch, Segment, Sequential};
+use super::{Gate, GatedSegment, Markov, Mithril, NoPrefetch, Oracle, PBlock, Prefetch, Segment, Sequential};
 use nandu_base::{BuildError, ByteLen, Ratio};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,6 +61,21 @@ pub enum PrefetchConfig {
         #[serde(default = "entries")]
         entries: u32,
     },
+    /// What was read shortly after this before, mined from reads that were missing a few times (MITHRIL).
+    Mithril {
+        /// Reads within which another one counts as being shortly after. Default 20, from 1 to 1000.
+        #[serde(default = "lookahead")]
+        lookahead: u32,
+        /// How often a read was missing before it is mined. Default 2, from 1 to 8.
+        #[serde(default = "support")]
+        support: u32,
+        /// Rows that are mined together, 600 bytes each with what is recorded before. Default 2560, from 2 to 65,536.
+        #[serde(default = "rows")]
+        rows: u32,
+        /// Entries of the table, 88 bytes each. Default 65,536, from 16 to 16,777,216.
+        #[serde(default = "entries")]
+        entries: u32,
+    },
     /// What reads will ask for, told in advance: the most that hints of the application can do. In a simulation only.
     Oracle {
         /// How many requests before it comes a read is told. Default 32, from 1 to 1024.
@@ -100,6 +115,15 @@ fn probe() -> u32 {
 }
 fn entries() -> u32 {
     65_536
+}
+fn lookahead() -> u32 {
+    20
+}
+fn support() -> u32 {
+    2
+}
+fn rows() -> u32 {
+    2560
 }
 fn look_ahead() -> u32 {
     32
@@ -172,6 +196,13 @@ impl PrefetchConfig {
             PrefetchConfig::Markov { entries, .. } => {
                 within("prefetch.entries", entries, 16, 1 << 24)?;
                 Box::new(Markov::new(segment, entries as usize))
+            }
+            PrefetchConfig::Mithril { lookahead, support, rows, entries } => {
+                within("prefetch.lookahead", lookahead, 1, 1000)?;
+                within("prefetch.support", support, 1, 8)?;
+                within("prefetch.rows", rows, 2, 65_536)?;
+                within("prefetch.entries", entries, 16, 1 << 24)?;
+                Box::new(Mithril::new(lookahead, support, rows as usize, entries as usize))
             }
             PrefetchConfig::Oracle { ahead } => {
                 within("prefetch.ahead", ahead, 1, 1024)?;

@@ -7,6 +7,7 @@
 mod config;
 mod gated_segment;
 mod markov;
+mod mithril;
 mod none;
 mod oracle;
 mod p_block;
@@ -16,6 +17,7 @@ mod sequential;
 pub use config::{Holes, PrefetchConfig};
 pub use gated_segment::{Gate, GatedSegment};
 pub use markov::Markov;
+pub use mithril::Mithril;
 pub use none::NoPrefetch;
 pub use oracle::Oracle;
 pub use p_block::PBlock;

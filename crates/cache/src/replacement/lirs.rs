@@ -100,7 +100,7 @@ impl Lirs {
     }
 
     /// The line in `slot` is on top of S.
-    fn to_top(&mut self, slot: u32) {
+    fn raise(&mut self, slot: u32) {
         let entry = self.entry_of[slot as usize];
         if entry != NONE {
             return self.s.renew(&mut self.s_chain, entry);
@@ -156,7 +156,7 @@ impl Lirs {
 
     /// The line in `slot`, which is in no list but S, is LIR from now on.
     fn promote(&mut self, slot: u32) {
-        self.to_top(slot);
+        self.raise(slot);
         self.is_lir[slot as usize] = true;
         self.lirs += 1;
         if self.lirs > self.lirs_most {
@@ -190,7 +190,7 @@ impl Replacement for Lirs {
         if was_in_s.is_some() || self.lirs < self.lirs_most {
             self.promote(slot);
         } else {
-            self.to_top(slot);
+            self.raise(slot);
             self.q.push(&mut self.q_chain, slot);
         }
         self.bound();
@@ -209,7 +209,7 @@ impl Replacement for Lirs {
             self.q.remove(&mut self.q_chain, slot);
             self.promote(slot);
         } else {
-            self.to_top(slot);
+            self.raise(slot);
             self.q.renew(&mut self.q_chain, slot);
         }
         self.bound();

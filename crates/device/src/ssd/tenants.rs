@@ -98,6 +98,8 @@ pub(super) struct Tenants {
     is_demanded: bool,
     /// Units owed since a power cut, by pool: the bound does not cover them.
     inherited: Vec<u32>,
+    /// Pages that were valid in the emptiest unit of a pool when it borrowed what it owes, together.
+    put_off: Vec<u64>,
     /// Erased units at which a debtor begins to clear, by pool; 0 when nothing is owed.
     debt_starts: Vec<u32>,
     /// Whether a debtor gives back the next unit that it erases, by pool: every second one.
@@ -133,6 +135,7 @@ impl Tenants {
         let pools = owners.len().max(books.len() * tenants);
         Tenants {
             inherited: vec![0; books.len() * tenants],
+            put_off: vec![0; pools],
             debt_starts: vec![0; pools],
             gives_next: vec![false; pools],
             table,

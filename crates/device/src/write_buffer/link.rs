@@ -1,4 +1,4 @@
-//! The link between the host and the buffer: one transfer after another.
+//! A link: one transfer after another.
 
 use nandu_base::{ByteLen, Instant, Span};
 
@@ -32,10 +32,17 @@ impl Link {
     /// Takes the link for `len` bytes as soon as it is free; returns when they begin to cross and how long that takes.
     #[inline]
     pub fn take(&mut self, now: Instant, len: ByteLen) -> (Instant, Span) {
-        let (start, time) = (self.free_at.later(now), self.transfer(len));
+        let time = self.transfer(len);
+        (self.hold(now, time), time)
+    }
+
+    /// Takes the link for some time as soon as it is free; returns when that begins.
+    #[inline]
+    pub fn hold(&mut self, now: Instant, time: Span) -> Instant {
+        let start = self.free_at.later(now);
         self.free_at = start + time;
         self.busy += time;
-        (start, time)
+        start
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn very_many_draws_are_greedy() {
         let blocks = Blocks::with(&[3, 0, 17, 1, 9], &[1; 5]);
-        assert_eq!(DChoices::new(500, 3).victim(blocks.view()), Greedy.victim(blocks.view()));
+        assert_eq!(DChoices::new(500, 3).victim(blocks.view()), Greedy::default().victim(blocks.view()));
     }
 
     #[test]

@@ -107,7 +107,7 @@ mod tests {
             let view = blocks.view();
             prop_assert_eq!(Windowed::new(1).victim(view), Fifo.victim(view));
             let gain = |victim: Option<BlockId>| victim.map(|b| blocks.invalid[(b.0 - 64) as usize]);
-            prop_assert_eq!(gain(Windowed::new(40).victim(view)), gain(Greedy.victim(view)));
+            prop_assert_eq!(gain(Windowed::new(40).victim(view)), gain(Greedy::default().victim(view)));
         }
     }
 }

@@ -4,14 +4,16 @@
 //! than they cost it, and shrinks by one otherwise. Own design, after the equaliser of the adaptive cache in "Combining Segment
 //! Prefetching and Adaptive Cache Culling" (its rule dP = alpha x dC), with pages that collection moves as the common coin:
 //!
-//! - *Spared*: when a unit is lent, the borrower need not clear its emptiest unit now: as many pages as are valid there.
+//! - *Spared*: when a unit is lent, the borrower need not clear its emptiest unit now, of which so many pages are valid; but it has to clear one to give
+//!   the unit back. What lending spares is what has become invalid meanwhile, and that is known when the unit comes back: until then
+//!   clearing is only put off, and counts for nothing.
 //! - *Cost*: a tenant with less spare space collects more, to first order in inverse proportion to the spare units it has; so of each page
 //!   that a lender moves, the part lent / (lent + spare) is due to its loans.
 //!
 //! When the two together come to a unit's pages there is enough to judge by: the contribution changes by one, and both are halved. It stays
 //! between one unit and `most`, and never falls below what is lent.
 //!
-//! Everything else is as in [`super::SharedSpace`]. RAM: 24 bytes per tenant. Cost: a few additions for each loan and each page
+//! Everything else is as in [`super::SharedSpace`]. RAM: 24 bytes per tenant. Cost: a few additions for each unit that comes back and each page
 //! that a lender moves.
 
 use super::{Account, Books, Isolation, SharedSpace, Space};
@@ -73,6 +75,10 @@ impl Isolation for Adaptive {
         self.base.lender(books, free, borrower)
     }
 
+    fn admits(&self, valid: u32, pages: u32) -> bool {
+        self.base.admits(valid, pages)
+    }
+
     fn demands_when_low(&self) -> bool {
         self.base.demands_when_low()
     }
@@ -81,9 +87,9 @@ impl Isolation for Adaptive {
         self.base.gives_back_at_erase()
     }
 
-    fn lent(&mut self, lender: usize, account: &Account, spared: u32) -> Option<u32> {
+    fn came_back(&mut self, lender: usize, account: &Account, put_off: u32, moved: u32) -> Option<u32> {
         self.worth[lender].contribution = account.contribution;
-        self.worth[lender].spared += u64::from(spared);
+        self.worth[lender].spared += u64::from(put_off.saturating_sub(moved));
         self.judge(lender, account);
         Some(self.worth[lender].contribution)
     }
@@ -107,6 +113,7 @@ mod tests {
             beta: Ratio::new(1, 10),
             limit: Ratio::new(1, 1),
             keep: 1,
+            most_valid: Ratio::new(1, 1),
             give_back: GiveBack::AtErase,
         };
         Adaptive::new(base, Ratio::new(1, 2), 64, 2)
@@ -117,9 +124,20 @@ mod tests {
         let (mut policy, mut account) =
             (policy(), Account { allocated: 40, contribution: 4, lent: 1, borrowed: 0 });
         for _ in 0..100 {
-            account.contribution = policy.lent(0, &account, 40).unwrap();
+            account.contribution = policy.came_back(0, &account, 48, 8).unwrap();
         }
         assert_eq!(account.contribution, 20);
+    }
+
+    #[test]
+    fn clearing_that_was_only_put_off_counts_for_nothing() {
+        let (mut policy, mut account) =
+            (policy(), Account { allocated: 40, contribution: 9, lent: 1, borrowed: 0 });
+        for _ in 0..10_000 {
+            account.contribution = policy.came_back(0, &account, 40, 40).unwrap();
+            account.contribution = policy.lender_moved(0, &account, 3).unwrap();
+        }
+        assert_eq!(account.contribution, 1);
     }
 
     #[test]

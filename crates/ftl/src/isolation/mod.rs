@@ -78,15 +78,21 @@ pub trait Isolation: Send {
         None
     }
 
-    /// `lender` has lent a unit, which spared the borrower moving so many pages now. Returns its contribution from here on, when
-    /// it may change.
-    fn lent(&mut self, lender: usize, account: &Account, spared: u32) -> Option<u32> {
-        let _ = (lender, account, spared);
+    /// Whether a tenant whose emptiest unit has so many of `pages` pages valid may borrow.
+    fn admits(&self, valid: u32, pages: u32) -> bool {
+        let _ = (valid, pages);
+        true
+    }
+
+    /// A unit that `lender` had lent has come back. When it was lent the borrower put off clearing a unit with `put_off` valid pages; of the one
+    /// that it has cleared since it has `moved` so many. Returns the contribution of `lender` from here on, when it may change.
+    fn came_back(&mut self, lender: usize, account: &Account, put_off: u32, moved: u32) -> Option<u32> {
+        let _ = (lender, account, put_off, moved);
         None
     }
 
     /// A tenant that has lent units has moved a page, with `spare` units more than its valid pages fill. Returns as
-    /// [`lent`](Isolation::lent).
+    /// [`came_back`](Isolation::came_back).
     fn lender_moved(&mut self, lender: usize, account: &Account, spare: u32) -> Option<u32> {
         let _ = (lender, account, spare);
         None

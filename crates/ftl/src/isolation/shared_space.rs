@@ -10,6 +10,9 @@
 //!   many that lending never starts its collection. With `keep = 1` it is the paper's reading.
 //! - *To whom*: one who borrows has lent nothing, and one who lends has borrowed nothing. The tenant with the most erased units
 //!   lends, the first of equals.
+//! - *At which cost*: a unit that comes back is cleared for it, and clearing one of which a share v is valid yields 1 - v of a unit, so that
+//!   giving one back takes 1 / (1 - v) of them. `most_valid` is the largest v of its emptiest unit with which one may borrow; 1, the default, is the
+//!   paper, which lends to anybody.
 //! - *How much* (O3-4): up to `limit` of what all others contribute, and never beyond what can be given back for one forced
 //!   collection each ([`super::room`]).
 //! - *When it comes back* (O3-5): on demand, or also of every two units that the borrower erases one: what it gives back it must clear anew, so
@@ -45,6 +48,8 @@ pub struct SharedSpace {
     pub limit: Ratio,
     /// Erased units that a lender keeps, at least 1.
     pub keep: u32,
+    /// Largest share of valid pages in the emptiest unit of one who borrows.
+    pub most_valid: Ratio,
     /// When a borrowed unit comes back.
     pub give_back: GiveBack,
 }
@@ -81,6 +86,10 @@ impl Isolation for SharedSpace {
         (0..accounts.len()).filter(may_lend).max_by_key(|&tenant| (free[tenant], std::cmp::Reverse(tenant)))
     }
 
+    fn admits(&self, valid: u32, pages: u32) -> bool {
+        u64::from(valid) * self.most_valid.den <= u64::from(pages) * self.most_valid.num
+    }
+
     fn demands_when_low(&self) -> bool {
         self.give_back != GiveBack::Never
     }
@@ -98,8 +107,16 @@ mod tests {
         beta: Ratio::new(1, 10),
         limit: Ratio::new(1, 1),
         keep: 1,
+        most_valid: Ratio::new(1, 1),
         give_back: GiveBack::AtErase,
     };
+
+    #[test]
+    fn who_would_repay_dearly_is_not_admitted() {
+        let half = SharedSpace { most_valid: Ratio::new(1, 2), ..POLICY };
+        assert!(half.admits(32, 64) && !half.admits(33, 64));
+        assert!(POLICY.admits(64, 64), "the paper lends to anybody");
+    }
 
     #[test]
     fn equation_1_gives_the_8_gb_of_the_example() {

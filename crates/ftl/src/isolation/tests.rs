@@ -4,8 +4,13 @@ use super::*;
 use nandu_base::Ratio;
 use proptest::prelude::*;
 
-const POLICY: SharedSpace =
-    SharedSpace { beta: Ratio::new(1, 4), limit: Ratio::new(2, 3), keep: 1, give_back: GiveBack::OnDemand };
+const POLICY: SharedSpace = SharedSpace {
+    beta: Ratio::new(1, 4),
+    limit: Ratio::new(2, 3),
+    keep: 1,
+    most_valid: Ratio::new(1, 1),
+    give_back: GiveBack::OnDemand,
+};
 
 /// The obvious model.
 struct Model {

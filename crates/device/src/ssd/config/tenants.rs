@@ -50,6 +50,10 @@ pub enum IsolationConfig {
         limit: Ratio,
         /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
         keep: Option<u32>,
+        /// Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
+        /// Default 1: anybody, as in the paper.
+        #[serde(default = "all")]
+        most_valid: Ratio,
         /// When a borrowed unit comes back.
         #[serde(default)]
         give_back: GiveBack,
@@ -174,6 +178,9 @@ impl SsdConfig {
             }
             IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
                 refuse("limit is a share of what the others contribute, at most 1")
+            }
+            IsolationConfig::SharedSpace { most_valid: most, .. } if most.num == 0 || most.num > most.den => {
+                refuse("most_valid is a share above 0, at most 1")
             }
             IsolationConfig::SharedSpace { return_below: below, .. } if below.num > below.den => {
                 refuse("return_below is a share of what all contribute, at most 1")
@@ -335,14 +342,14 @@ impl SsdConfig {
     fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
-            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, give_back, .. } => {
+            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, most_valid, give_back, .. } => {
                 let give_back = match give_back {
                     GiveBack::AtErase => isolation::GiveBack::AtErase,
                     GiveBack::OnDemand => isolation::GiveBack::OnDemand,
                     GiveBack::Never => isolation::GiveBack::Never,
                 };
                 let keep = keep.unwrap_or(self.gc.start.max(most_start) + 2);
-                let fixed = SharedSpace { beta, limit, keep, give_back };
+                let fixed = SharedSpace { beta, limit, keep, most_valid, give_back };
                 match beta_most {
                     None => Box::new(fixed),
                     Some(most) => Box::new({

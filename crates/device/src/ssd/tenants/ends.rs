@@ -108,6 +108,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         let shares = self.blocks.shares().to_vec();
         let pages = self.blocks.layout().pages;
+        self.tenants_mut().put_off.fill(0);
         for group in 0..self.blocks.layout().planes {
             for (tenant, share) in shares.iter().enumerate() {
                 let tenants = self.tenants_mut();

@@ -85,16 +85,17 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return true;
         }
         let Some(lender) = tenants.policy.lender(books, &tenants.free, borrower) else { return false };
-        books.lend(lender, borrower);
+        let valid = self.room_needed(pool, 1).saturating_sub(1) as u32;
+        let pages = self.blocks.layout().pages;
+        let tenants = self.tenants_mut();
+        if !tenants.policy.admits(valid, pages) {
+            return false;
+        }
+        tenants.put_off[pool as usize] += u64::from(valid);
+        tenants.books[group].lend(lender, borrower);
         tenants.counts[borrower].borrowed += 1;
         tenants.counts[lender].lent += 1;
         self.blocks.hand_over((first + lender) as u32, pool);
-        let spared = self.room_needed(pool, 1).saturating_sub(1) as u32;
-        let tenants = self.tenants_mut();
-        let account = tenants.books[group].accounts()[lender];
-        if let Some(units) = tenants.policy.lent(lender, &account, spared) {
-            tenants.books[group].set_contribution(lender, units);
-        }
         self.look_ahead(pool);
         true
     }
@@ -183,7 +184,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let tenants = self.tenants_mut();
         let (debtor, lender) = (tenants.of_pool(from), tenants.of_pool(to));
         let group = from as usize / tenants.len();
+        let put_off = tenants.put_off[from as usize] / u64::from(tenants.debt(from)).max(1);
+        tenants.put_off[from as usize] -= put_off;
         tenants.books[group].give_back(debtor, lender);
+        let (account, moved) = (tenants.books[group].accounts()[lender], tenants.victims.last(from));
+        if let Some(units) = tenants.policy.came_back(lender, &account, put_off as u32, moved) {
+            tenants.books[group].set_contribution(lender, units);
+        }
         self.blocks.hand_over(from, to);
         self.look_ahead(from);
     }

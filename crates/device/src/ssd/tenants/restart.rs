@@ -58,6 +58,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         tenants.debt_starts.fill(0);
         tenants.gives_next.fill(false);
         tenants.is_demanded = false;
+        tenants.put_off.fill(0);
         tenants.victims.restart();
     }
 

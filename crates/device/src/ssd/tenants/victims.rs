@@ -4,7 +4,7 @@
 //! before its erase, whatever the erase was for: a page that became invalid while its unit was being cleared cost nothing.
 //!
 //! Twenty steps of 5 % of a unit; a unit without valid pages is in the first. A pool clears one unit at a time, so one number for each
-//! pool is enough. Cost: an addition for each page that is moved on a drive with tenants. RAM: 4 bytes per pool and 160 per tenant.
+//! pool is enough. Cost: an addition for each page that is moved on a drive with tenants. RAM: 8 bytes per pool and 160 per tenant.
 
 use nandu_base::Counter;
 use nandu_ftl::isolation::TENANTS_MAX;
@@ -16,13 +16,15 @@ pub(super) const STEPS: usize = 20;
 pub(super) struct Victims {
     /// Pages moved out of the unit that each pool is clearing.
     moved: Vec<u32>,
+    /// Pages moved out of the unit that each pool has cleared last.
+    last: Vec<u32>,
     /// Units cleared, by tenant and by how full they were.
     units: Vec<[u64; STEPS]>,
 }
 
 impl Victims {
     pub fn new(pools: usize, tenants: usize) -> Victims {
-        Victims { moved: vec![0; pools], units: vec![[0; STEPS]; tenants] }
+        Victims { moved: vec![0; pools], last: vec![0; pools], units: vec![[0; STEPS]; tenants] }
     }
 
     /// A page of a pool was moved.
@@ -34,6 +36,7 @@ impl Victims {
     /// `tenant` has erased a unit of `pages` pages in a pool.
     pub fn erased(&mut self, pool: u32, tenant: usize, pages: u32) {
         let valid = std::mem::take(&mut self.moved[pool as usize]).min(pages);
+        self.last[pool as usize] = valid;
         let step = (valid as usize * STEPS).div_ceil(pages as usize).saturating_sub(1);
         // A group of planes that is nobody's is never erased.
         if let Some(units) = self.units.get_mut(tenant) {
@@ -41,9 +44,15 @@ impl Victims {
         }
     }
 
+    /// Pages that were moved out of the unit that the pool has cleared last.
+    pub fn last(&self, pool: u32) -> u32 {
+        self.last[pool as usize]
+    }
+
     /// After a power cut nothing is being cleared.
     pub fn restart(&mut self) {
         self.moved.fill(0);
+        self.last.fill(0);
     }
 
     pub fn reset(&mut self) {

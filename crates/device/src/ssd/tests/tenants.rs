@@ -133,6 +133,23 @@ fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
 }
 
 #[test]
+fn who_would_clear_full_units_to_repay_borrows_nothing() {
+    let borrowed = |most_valid: &str| {
+        let lending = format!(
+            "isolation = {{ kind = \"shared-space\", beta = \"1/4\", most_valid = \"{most_valid}\" }}\n"
+        );
+        let mut bench =
+            Bench::new(&format!("{SHARED}unit = \"superblock\"\n{lending}"), None, Precondition::Filled);
+        bench.cells = None;
+        burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
+        (counter(&bench, "tenant_2_units_borrowed"), counter(&bench, "tenant_2_gc_pages_moved"))
+    };
+    let (anybody, half, nobody) = (borrowed("1"), borrowed("1/2"), borrowed("1/100"));
+    assert!(anybody.0 > 0 && half.0 > 0, "{anybody:?} {half:?}");
+    assert_eq!(nobody.0, 0, "a unit of 8 pages is never that empty: {nobody:?}");
+}
+
+#[test]
 fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     let mut bench = Bench::new(
         &format!(

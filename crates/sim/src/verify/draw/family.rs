@@ -151,6 +151,7 @@ impl Family {
         ("concat", Family::Over("concat")),
         ("stripe", Family::Over("stripe")),
         ("fault", Family::Over("fault")),
+        ("link", Family::Over("link")),
         ("cache", Family::Cache(Caching::Any)),
         ("cache-culling", Family::Cache(Caching::Culling)),
         ("cache-write-back", Family::Cache(Caching::Back)),

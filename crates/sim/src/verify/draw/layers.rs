@@ -67,6 +67,17 @@ impl Draft<'_> {
         exports + &self.text
     }
 
+    /// A slow link with a cost for each command.
+    pub(super) fn link(&mut self, below: String) -> String {
+        let mut rng = self.rng.fork(29);
+        let name = self.begin("link");
+        self.put_text("below", below);
+        self.put("bytes_per_second", *rng.pick(&[1_000_000, 40_000_000, 600_000_000]));
+        self.put_text("overhead", format!("{} us", *rng.pick(&[0, 5, 200])));
+        self.put("duplex", rng.below(2) == 0);
+        name
+    }
+
     /// A fair queue with little room below, so that requests wait.
     pub(super) fn fair_queue(&mut self, below: String) -> String {
         let name = self.begin("queue");
@@ -159,6 +170,11 @@ impl Draft<'_> {
             4 => "{ kind = \"p-block\" }",
             _ => "{ kind = \"markov\", entries = 64 }",
         };
+        // A generator of its own, as below.
+        let prefetch = match self.rng.fork(32).below(6) {
+            0 if !prefetch.contains("segment") => "{ kind = \"mithril\", rows = 8, entries = 64 }",
+            _ => prefetch,
+        };
         self.put("prefetch", prefetch);
         let segments = prefetch.contains("segment");
         let ghost = self.one_in(2);
@@ -179,6 +195,14 @@ impl Draft<'_> {
             3 if segments => only,
             4 => self.rng.pick(&by_segment).clone(),
             _ => self.rng.pick(&others).clone(),
+        };
+        // A generator of its own: what else a seed draws stays as it was.
+        let replacement = match self.rng.fork(30).below(8) {
+            _ if culls => replacement,
+            0 => "{ kind = \"lirs\" }".into(),
+            1 => "{ kind = \"lecar\" }".into(),
+            2 => "{ kind = \"s3-fifo\", fill = \"main\" }".into(),
+            _ => replacement,
         };
         let replacement = self.policy("replacement", replacement);
         self.put("replacement", replacement);

@@ -242,7 +242,8 @@ impl<'a> Draft<'a> {
                 let queued = self.rng.fork(9).below(10) == 0;
                 let depth = self.rng.below(4) as u32;
                 let root = self.device(depth, true, 0);
-                if queued { self.fair_queue(root) } else { root }
+                let root = if queued { self.fair_queue(root) } else { root };
+                if self.rng.fork(28).below(10) == 0 { self.link(root) } else { root }
             }
         };
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
@@ -317,6 +318,10 @@ impl<'a> Draft<'a> {
             "cache" => {
                 let child = self.device(below, may_fail, least + (4 << 10));
                 self.block_cache(child, Caching::Any)
+            }
+            "link" => {
+                let child = self.device(below, may_fail, least);
+                self.link(child)
             }
             "slice" => {
                 let child = self.device(below, may_fail, least + (16 << 10));

@@ -1,0 +1,70 @@
+//! `link`: what crosses it, when, and in which order.
+
+use nandu_base::{Flags, Op, Span, Stamp};
+use nandu_stack::testbed::{Done, Testbed};
+use nandu_stack::{BuildOptions, builtin};
+
+/// A megabyte a second, so that a sector takes 512 us; 10 us for each command; a device that takes 100 us.
+fn bed(options: &str) -> Testbed {
+    let text = format!(
+        "[export.data]\ndevice = \"way\"\n[device.way]\nkind = \"link\"\nbelow = \"disk\"\nbytes_per_second = 1000000\n\
+         overhead = \"10 us\"\n{options}\n[device.disk]\nkind = \"memory\"\nsize = \"64 KiB\"\nlatency = \"100 us\"\n"
+    );
+    Testbed::new(&text, &builtin(), BuildOptions::default()).expect("it is a stack")
+}
+
+fn together(bed: &mut Testbed, requests: &[(Op, u64)]) -> Vec<u64> {
+    for &(op, at) in requests {
+        let len = if op == Op::Flush { 0 } else { 512 };
+        bed.submit(0, op, Flags::NONE, at * len, len);
+    }
+    bed.settle();
+    let mut done: Vec<Done> = bed.take_done();
+    done.sort_by_key(|done| done.serial);
+    assert!(done.iter().all(|done| done.error.is_none()));
+    done.iter().map(|done| done.latency.0 / 1000).collect()
+}
+
+#[test]
+fn data_and_commands_cross_one_after_another() {
+    let mut bed = bed("");
+    assert_eq!(together(&mut bed, &[(Op::Write, 0)]), [10 + 512 + 100]);
+    assert_eq!(together(&mut bed, &[(Op::Read, 0)]), [10 + 100 + 512]);
+    assert_eq!(together(&mut bed, &[(Op::Flush, 0)]), [10 + 100]);
+    let reads = together(&mut bed, &[(Op::Read, 0), (Op::Read, 1), (Op::Read, 2)]);
+    assert_eq!(reads, [622, 622 + 512, 622 + 1024], "the device has them at once, the way up has not");
+    let writes = together(&mut bed, &[(Op::Write, 0), (Op::Write, 1)]);
+    assert_eq!(writes, [622, 2 * 522 + 100]);
+}
+
+#[test]
+fn what_comes_up_waits_for_what_goes_down_only_where_they_share_a_lane() {
+    let mixed = [(Op::Read, 0), (Op::Write, 1)];
+    assert_eq!(together(&mut bed(""), &mixed), [622, 10 + 522 + 100]);
+    // The read's data is ready at 110 us, when the write's crosses until 532 us.
+    assert_eq!(together(&mut bed("duplex = false"), &mixed), [532 + 512, 632]);
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    let mut bed = bed("duplex = false");
+    let written = bed.go(Op::Write, 4096, 8192);
+    assert!(written.latency >= Span::from_us(10 + 8192 + 100), "{}", written.latency);
+    let read = bed.go(Op::Read, 4096, 8192);
+    let stored: Vec<_> = (0..16).map(|sector| bed.stored("disk", 4096 + 512 * sector)).collect();
+    assert_eq!(read.data, stored);
+    assert!(stored[0] != Stamp::ZERO);
+}
+
+#[test]
+fn a_link_without_speed_is_refused() {
+    let refused = |options: &str| {
+        let text = format!(
+            "[export.data]\ndevice = \"way\"\n[device.way]\nkind = \"link\"\nbelow = \"disk\"\n{options}\n\
+             [device.disk]\nkind = \"memory\"\nsize = \"64 KiB\"\n"
+        );
+        Testbed::new(&text, &builtin(), BuildOptions::default()).err().expect("it is refused").to_string()
+    };
+    assert!(refused("bytes_per_second = 0").contains("give bytes a second above 0"));
+    assert!(refused("bytes_per_second = 1\noverhead = \"2 s\"").contains("more than 1 s"));
+}
