@@ -93,6 +93,11 @@ pub fn released() -> PathBuf {
     target_dir().join("dist")
 }
 
+/// Where recordings lie, which are not part of the project.
+pub fn traces() -> PathBuf {
+    std::env::var_os("NANDU_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from)
+}
+
 /// What builds the program as it is released.
 pub fn release_build() -> Command {
     command("cargo build --quiet --profile dist --package nandu-cli")

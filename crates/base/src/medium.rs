@@ -7,6 +7,7 @@
 //! leaf hands the whole request over and the driver finishes it, after real I/O or after a modelled time.
 
 use crate::payload::{Payload, PayloadPool};
+use crate::request::Op;
 use crate::rng::Rng;
 use crate::units::{ByteLen, Instant, Span};
 
@@ -126,8 +127,22 @@ pub struct BlockSpec {
     pub direct: bool,
     /// Modelled time of one request in the simulator, before its data moves.
     pub latency: Span,
-    /// Modelled transfer in the simulator, in bytes per second; requests take turns.
+    /// Modelled transfer in the simulator, in bytes per second, at least 1; requests take turns.
     pub bytes_per_second: u64,
+}
+
+impl BlockSpec {
+    /// The time the data of a request takes to move. Trims and flushes move none.
+    #[inline]
+    pub fn transfer(&self, op: Op, len: ByteLen) -> Span {
+        if !matches!(op, Op::Read | Op::Write) {
+            return Span::ZERO;
+        }
+        match len.0.checked_mul(1_000_000_000) {
+            Some(ns) => Span(ns / self.bytes_per_second),
+            None => Span((u128::from(len.0) * 1_000_000_000 / u128::from(self.bytes_per_second)) as u64),
+        }
+    }
 }
 
 /// What medium a leaf asks its driver for.

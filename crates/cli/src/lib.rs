@@ -11,6 +11,7 @@ pub mod args;
 pub mod commands;
 pub mod explain;
 pub mod life;
+mod memory;
 pub mod output;
 pub mod probe;
 pub mod report;

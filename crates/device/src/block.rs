@@ -163,14 +163,6 @@ impl BlockLeaf {
         }
         Ok(Box::new(BlockLeaf { limits, spec, busy: Span::ZERO }))
     }
-
-    /// The time the data of a request takes to move. Trims and flushes move none.
-    fn transfer(&self, op: Op, len: ByteLen) -> Span {
-        if !matches!(op, Op::Read | Op::Write) {
-            return Span::ZERO;
-        }
-        Span((u128::from(len.0) * 1_000_000_000 / u128::from(self.spec.bytes_per_second)) as u64)
-    }
 }
 
 impl Machine for BlockLeaf {
@@ -189,14 +181,14 @@ impl Machine for BlockLeaf {
         if op == Op::Reset {
             return cx.fail(id, ErrorKind::Unsupported);
         }
-        let span = self.transfer(op, len);
+        let span = self.spec.transfer(op, len);
         self.busy += span;
         cx.charge(cause, Resource::Device, if op == Op::Read { Work::Read } else { Work::Write }, span);
         Step::Medium(id)
     }
 
     fn expected_latency(&self, op: Op, _offset: ByteOffset, len: ByteLen, _peek: &Peek<'_>) -> Span {
-        self.spec.latency + self.transfer(op, len)
+        self.spec.latency + self.spec.transfer(op, len)
     }
 
     fn busy(&self, out: &mut Vec<(Resource, Span)>) {

@@ -10,24 +10,22 @@
 //! RAM: stamps are kept in chunks of 1 MiB of the device (16 KiB each) that exist once written; metadata takes its bytes.
 
 use nandu_base::{
-    BlockSpec, ByteLen, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng,
-    SECTOR, Sector, Span, Stamp,
+    BlockSpec, ErrorKind, Flags, Instant, Op, PayloadPool, Phase, ReqId, Request, RequestTable, Rng, SECTOR,
+    Sector, Stamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const CHUNK_SECTORS: u64 = 2048;
 
 /// Contents and timeline of one block leaf.
 pub struct BlockMedium {
-    latency: Span,
-    bytes_per_second: u64,
+    spec: BlockSpec,
     free_at: Instant,
-    capacity: ByteLen,
     stamps: Vec<Option<Box<[Stamp]>>>,
     /// Sectors that hold real bytes: metadata.
     bytes: BTreeMap<u64, Box<[u8; SECTOR as usize]>>,
     /// Requests being served, in the order in which they will be complete.
-    under_way: Vec<ReqId>,
+    under_way: VecDeque<ReqId>,
     cache: Option<Cache>,
 }
 
@@ -66,13 +64,11 @@ impl BlockMedium {
     pub fn new(spec: &BlockSpec) -> BlockMedium {
         let chunks = spec.capacity.0.div_ceil(CHUNK_SECTORS * SECTOR) as usize;
         BlockMedium {
-            latency: spec.latency,
-            bytes_per_second: spec.bytes_per_second.max(1),
+            spec: spec.clone(),
             free_at: Instant::ZERO,
-            capacity: spec.capacity,
             stamps: vec![None; chunks],
             bytes: BTreeMap::new(),
-            under_way: Vec::new(),
+            under_way: VecDeque::new(),
             cache: None,
         }
     }
@@ -85,15 +81,11 @@ impl BlockMedium {
     /// Takes a request; returns when it will be complete.
     pub fn begin(&mut self, id: ReqId, now: Instant, requests: &mut RequestTable) -> Instant {
         let request = &mut requests[id];
-        let moved = match request.op {
-            Op::Read | Op::Write => request.len.0,
-            _ => 0,
-        };
-        let transfer = u128::from(moved) * 1_000_000_000 / u128::from(self.bytes_per_second);
-        let end = (now + self.latency).later(self.free_at) + Span(transfer as u64);
+        let transfer = self.spec.transfer(request.op, request.len);
+        let end = (now + self.spec.latency).later(self.free_at) + transfer;
         self.free_at = end;
         request.path.add(Phase::Device, end.since(now));
-        self.under_way.push(id);
+        self.under_way.push_back(id);
         if let (Some(cache), Op::Flush) = (&mut self.cache, request.op) {
             cache.flushes.push((id, cache.ends));
         }
@@ -102,20 +94,43 @@ impl BlockMedium {
 
     /// The request is complete: moves its data.
     pub fn end(&mut self, id: ReqId, requests: &mut RequestTable, pool: &mut PayloadPool) {
-        self.under_way.retain(|&other| other != id);
+        // The first, unless a driver holds back the end of one.
+        let at = self.under_way.iter().position(|&other| other == id).expect("it is under way");
+        self.under_way.remove(at);
         let request = &mut requests[id];
-        if request.end().0 > self.capacity.0 {
+        if request.end().0 > self.spec.capacity.0 {
             request.fail(ErrorKind::BadExtent);
             return;
         }
         match request.op {
             Op::Read => self.read(request, pool),
             Op::Write | Op::Trim | Op::WriteZeroes => {
-                self.change(request, pool, |_| true);
+                let stores = request.op == Op::Write && !request.payload.is_none();
+                if stores || self.cache.is_some() {
+                    self.change(request, pool, |_| true);
+                } else {
+                    self.clear(request);
+                }
                 self.force(request);
             }
             Op::Flush => self.flushed(id),
             Op::Reset => request.fail(ErrorKind::Unsupported),
+        }
+    }
+
+    /// Stores nothing in all sectors of a request: what the plain simulation writes, and what is trimmed.
+    fn clear(&mut self, request: &Request) {
+        let (mut at, end) = (request.offset.sector(), request.end().0.div_ceil(SECTOR));
+        while let Some((&sector, _)) = self.bytes.range(at..end).next() {
+            self.bytes.remove(&sector);
+        }
+        while at < end {
+            let (chunk, from) = (at / CHUNK_SECTORS, at % CHUNK_SECTORS);
+            let to = (from + end - at).min(CHUNK_SECTORS);
+            if let Some(stamps) = &mut self.stamps[chunk as usize] {
+                stamps[from as usize..to as usize].fill(Stamp::ZERO);
+            }
+            at += to - from;
         }
     }
 
@@ -212,7 +227,7 @@ impl BlockMedium {
             }
         }
         for request in under_way.into_iter().map(|id| &requests[id]) {
-            if request.op == Op::Write && request.end().0 <= self.capacity.0 {
+            if request.op == Op::Write && request.end().0 <= self.spec.capacity.0 {
                 self.tear(request, pool, rng);
             }
         }
@@ -222,7 +237,7 @@ impl BlockMedium {
     pub fn die(&mut self, requests: &RequestTable, pool: &PayloadPool, rng: &mut Rng) {
         for id in std::mem::take(&mut self.under_way) {
             let request = &requests[id];
-            if request.op.changes_data() && request.end().0 <= self.capacity.0 {
+            if request.op.changes_data() && request.end().0 <= self.spec.capacity.0 {
                 self.change(request, pool, |_| rng.below(2) == 0);
             }
         }

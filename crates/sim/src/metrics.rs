@@ -110,10 +110,6 @@ pub struct Class {
     pub latency_total: u128,
     /// Sum of their squares, exact.
     pub latency_squares: u128,
-    /// The shortest; the largest number there is where there is none.
-    pub latency_min: u64,
-    /// The longest.
-    pub latency_max: u64,
     /// Bytes.
     pub bytes: u64,
     /// Requests that failed.
@@ -128,8 +124,6 @@ impl Class {
             latency: Histogram::new(LATENCY_MAX),
             latency_total: 0,
             latency_squares: 0,
-            latency_min: u64::MAX,
-            latency_max: 0,
             bytes: 0,
             failed: 0,
             path: CriticalPath::EMPTY,
@@ -141,12 +135,6 @@ impl Class {
         self.latency.record(latency);
         self.latency_total += u128::from(latency);
         self.latency_squares += u128::from(latency) * u128::from(latency);
-        if latency < self.latency_min {
-            self.latency_min = latency;
-        }
-        if latency > self.latency_max {
-            self.latency_max = latency;
-        }
         self.bytes += bytes;
         self.path.accumulate(path);
     }

@@ -312,42 +312,37 @@ fn deviation(n: u128, total: u128, squares: u128) -> u64 {
 
 /// The figures of several classes together.
 fn latency(classes: &[&Class]) -> Latency {
-    let mut all: Option<Histogram> = None;
     let (mut total, mut squares, mut bytes, mut failed) = (0u128, 0u128, 0, 0);
-    let (mut min, mut max) = (u64::MAX, 0);
     let mut path = CriticalPath::EMPTY;
     for class in classes {
-        match &mut all {
-            None => all = Some(class.latency.clone()),
-            Some(histogram) => histogram.add(&class.latency),
-        }
         total += class.latency_total;
         squares += class.latency_squares;
-        (min, max) = (min.min(class.latency_min), max.max(class.latency_max));
         bytes += class.bytes;
         failed += class.failed;
         path.accumulate(&class.path);
     }
-    let Some(histogram) = all.filter(|h| !h.is_empty()) else {
+    let histogram = together(classes);
+    let Some(min) = histogram.least() else {
         return Latency { failed, ..Latency::default() };
     };
-    let n = u128::from(histogram.len());
+    let (n, max) = (u128::from(histogram.len()), histogram.greatest());
     let mean = total / n;
-    let at = |quantile: f64| histogram.value_at_quantile(quantile).min(max);
+    let shares = histogram.values_at_quantiles([0.5, 0.9, 0.95, 0.99, 0.999, 0.9999]);
+    let [p50_ns, p90_ns, p95_ns, p99_ns, p99_9_ns, p99_99_ns] = shares.map(|value| value.min(max));
     let path_total_ns = path_map(&path);
     Latency {
-        requests: histogram.len(),
+        requests: n as u64,
         bytes,
         failed,
         min_ns: min,
         mean_ns: mean as u64,
         stddev_ns: deviation(n, total, squares),
-        p50_ns: at(0.5),
-        p90_ns: at(0.9),
-        p95_ns: at(0.95),
-        p99_ns: at(0.99),
-        p99_9_ns: at(0.999),
-        p99_99_ns: at(0.9999),
+        p50_ns,
+        p90_ns,
+        p95_ns,
+        p99_ns,
+        p99_9_ns,
+        p99_99_ns,
         max_ns: max,
         path_mean_ns: path_total_ns.iter().map(|(&k, &v)| (k, (u128::from(v) / n) as u64)).collect(),
         path_total_ns,
@@ -530,12 +525,15 @@ fn windows(history: &History) -> Vec<WindowResult> {
         .collect()
 }
 
+/// The latencies of several classes.
+fn together(classes: &[&Class]) -> Histogram {
+    Histogram::sum(&classes.iter().map(|class| &class.latency).collect::<Vec<_>>())
+}
+
 fn bins(classes: &[&Class]) -> Vec<(u64, u64)> {
-    let mut all = classes[0].latency.clone();
-    classes[1..].iter().for_each(|c| all.add(&c.latency));
     // Eight bins to a doubling are enough to draw.
     let mut out: Vec<(u64, u64)> = Vec::new();
-    for (v, count) in all.bins() {
+    for (v, count) in together(classes).bins() {
         let step = (v.max(8).ilog2() - 3).min(60);
         let bound = ((v >> step) + 1) << step;
         match out.last_mut() {

@@ -5,9 +5,10 @@
 //! between, so that starting, reading the trace and filling the drive cancel. Nothing but the program's own command line
 //! is used.
 
+mod first;
 mod tenants;
 
-use crate::steps::{End, release_build, released, root, run, target_dir};
+use crate::steps::{End, release_build, released, root, run, target_dir, traces};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -185,6 +186,7 @@ fn measure() -> Result<End, String> {
         held.hold(count.name, value)?;
     }
     tenants::counts(&program, &folder, &mut held)?;
+    first::counts(&program, &folder, &mut held)?;
     for (name, policy, more) in CACHES {
         held.hold(name, per_access(&program, policy, more)?)?;
     }
@@ -309,10 +311,23 @@ fn count_of<S: AsRef<std::ffi::OsStr>>(
     program: &Path,
     words: impl IntoIterator<Item = S>,
 ) -> Result<(u64, String), String> {
+    counted(&[], program, words)
+}
+
+/// The same with further options of callgrind.
+fn counted<S: AsRef<std::ffi::OsStr>>(
+    options: &[&str],
+    program: &Path,
+    words: impl IntoIterator<Item = S>,
+) -> Result<(u64, String), String> {
     let mut valgrind = Command::new("valgrind");
     // A trace that was decoded by the first run and not by the second would be a difference of its own.
     valgrind.env("NANDU_CACHE", "off");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program).args(words);
+    valgrind
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(options)
+        .arg(program)
+        .args(words);
     let output = valgrind.output().map_err(|e| format!("valgrind: {e}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -325,9 +340,7 @@ fn count_of<S: AsRef<std::ffi::OsStr>>(
 
 /// The trace of the comparison where it is, else the generator of the same distribution.
 fn trace() -> String {
-    let folder =
-        std::env::var_os("NANDU_TRACES").map_or_else(|| root().join("../shared/traces"), PathBuf::from);
-    let file = folder.join("common.mqsim.zst");
+    let file = traces().join("common.mqsim.zst");
     if file.is_file() { file.display().to_string() } else { "mixed-zipf".into() }
 }
 
@@ -336,6 +349,8 @@ fn run_words(folder: &Path, stack: &str, requests: u64, passes: u64, preconditio
     let words = ["--quiet", "run", &stack, "--trace", &trace(), "--precondition", precondition, "--json"];
     let mut words: Vec<String> = words.iter().map(|w| (*w).into()).collect();
     words.extend(["--limit".into(), requests.to_string(), "--repeat".into(), passes.to_string()]);
+    // Where the trace is generated, further turns would be requests that nobody asked for.
+    words.extend(["--extend".into(), "0".into()]);
     words
 }
 
@@ -368,8 +383,18 @@ fn flatness() -> End {
     }
 }
 
-/// CPU seconds and peak MiB of one run of the program.
-fn measured(program: &Path, words: Vec<String>) -> Result<(f64, u64), String> {
+/// What one run of the program took.
+struct Measured {
+    /// Seconds.
+    cpu: f64,
+    /// MiB.
+    peak: u64,
+    /// Pages that the kernel handed it.
+    faults: u64,
+}
+
+/// Runs the program once.
+fn measured(program: &Path, words: Vec<String>) -> Result<Measured, String> {
     let mut time = Command::new("python3");
     time.env("NANDU_CACHE", "off");
     time.arg("xtask/measure.py").arg(program).args(words).current_dir(root());
@@ -378,9 +403,11 @@ fn measured(program: &Path, words: Vec<String>) -> Result<(f64, u64), String> {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut words = text.split_whitespace();
-    let (cpu, peak) = (words.next().and_then(|w| w.parse().ok()), words.next().and_then(|w| w.parse().ok()));
-    cpu.zip(peak).ok_or_else(|| format!("no figures in: {text}"))
+    let figures: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match figures[..] {
+        [cpu, peak, faults] => Ok(Measured { cpu, peak: peak as u64, faults: faults as u64 }),
+        _ => Err(format!("no figures in: {text}")),
+    }
 }
 
 /// CPU time of a run with every read checked against the plain one: the least of several, taken in turns.
@@ -391,7 +418,7 @@ fn verified() -> End {
     for _ in 0..7 {
         for (least, more) in least.iter_mut().zip([None, Some("--verify".to_string())]) {
             match measured(&program, words.iter().cloned().chain(more).collect()) {
-                Ok((cpu, _)) => *least = least.min(cpu),
+                Ok(run) => *least = least.min(run.cpu),
                 Err(why) => return End::Failed(why),
             }
         }
@@ -415,7 +442,7 @@ fn lookups() -> End {
     for _ in 0..5 {
         for (least, stack) in least.iter_mut().zip(&stacks) {
             match measured(&program, run_words(&folder, stack, requests, 1, "empty")) {
-                Ok((cpu, _)) => *least = least.min(cpu),
+                Ok(run) => *least = least.min(run.cpu),
                 Err(why) => return End::Failed(why),
             }
         }
@@ -441,7 +468,7 @@ fn sizes() -> End {
     for precondition in ["empty", "filled"] {
         for (requests, passes) in [(100_000, 1), (1_000_000, 1), (1_000_000, 10)] {
             let words = run_words(&folder, "one", requests, passes, precondition);
-            let (cpu, peak) = match measured(&program, words) {
+            let Measured { cpu, peak, .. } = match measured(&program, words) {
                 Ok(figures) => figures,
                 Err(why) => return End::Failed(why),
             };

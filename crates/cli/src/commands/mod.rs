@@ -25,6 +25,9 @@ use crate::talk::talk;
 /// Does what the command line asks. Returns the exit code: not 0 only where a command passes on that of another.
 pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let talk = talk(cli.quiet);
+    if !matches!(cli.command, Command::Serve(_)) {
+        crate::memory::keep_freed();
+    }
     match cli.command {
         Command::Demo(args) => demo::demo(&args, talk),
         Command::Run(args) => run::run(&args, talk),

@@ -70,19 +70,19 @@ impl SeekTable {
     /// The same for a drive of which only the first `used` cylinders are in use.
     pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
         check(curve)?;
-        let mut next = 0;
-        let time = |distance: u32| match curve {
+        let (mut next, mut root_16) = (0, 0);
+        let mut time = |distance: u32| match curve {
             _ if distance == 0 => 0,
             SeekCurve::Constant { time } => time.0 as i128,
             SeekCurve::ThreePoint { single, average, full } => {
-                three_point(distance, cylinders, [single.0, average.0, full.0])
+                three_point(distance, cylinders, [single.0, average.0, full.0], &mut root_16)
             }
             SeekCurve::Hpl { line_from, root, root_factor, line, line_factor, first } => {
                 match first.get(distance as usize - 1) {
                     Some(time) => time.0 as i128,
                     None if distance < *line_from => {
-                        let root_16 = u128::from(distance) << 32;
-                        root.0 as i128 + ((root_16.isqrt() * u128::from(root_factor.0)) >> 16) as i128
+                        let far = u128::from((u64::from(distance) << 32).isqrt());
+                        root.0 as i128 + ((far * u128::from(root_factor.0)) >> 16) as i128
                     }
                     None => (line.0 + line_factor.0 * u64::from(distance)) as i128,
                 }
@@ -94,14 +94,15 @@ impl SeekTable {
                 between(points[next.saturating_sub(1)], points[next], distance)
             }
         };
-        let table: Vec<i128> = (0..used).map(time).collect();
-        match table.iter().position(|t| !(0..=i128::from(u32::MAX)).contains(t)) {
-            Some(at) => {
-                let why = format!("a seek over {at} cylinders would take {} ns", table[at]);
-                Err(BuildError::at("seek", why))
-            }
-            None => Ok(SeekTable(table.into_iter().map(|t| t as u32).collect())),
+        let mut table = Vec::with_capacity(used as usize);
+        for distance in 0..used {
+            let ns = time(distance);
+            table.push(u32::try_from(ns).map_err(|_| {
+                let why = format!("a seek over {distance} cylinders would take {ns} ns");
+                BuildError::at("seek", why)
+            })?);
         }
+        Ok(SeekTable(table))
     }
 
     /// The time over `distance` cylinders.
@@ -119,14 +120,26 @@ impl SeekTable {
     }
 }
 
-/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full.
-fn three_point(distance: u32, cylinders: u32, [single, average, full]: [u64; 3]) -> i128 {
+/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full. `root` is the root at a smaller distance, in
+/// units of 2^-16, from where it is counted up.
+fn three_point(distance: u32, cylinders: u32, [single, average, full]: [u64; 3], root: &mut u64) -> i128 {
     let [single, average, full] = [single, average, full].map(i128::from);
-    let (steps, stroke) = (u128::from(distance - 1), u128::from(cylinders.max(2)));
+    let (steps, stroke) = (u64::from(distance - 1), u64::from(cylinders.max(2)));
     let a = -10 * single + 15 * average - 5 * full;
     let b = 7 * single - 15 * average + 8 * full;
-    let root = ((steps << 32) / stroke).isqrt() as i128;
-    single + ((a * root) >> 16) / 3 + b * steps as i128 / (3 * stroke as i128)
+    let square = (steps << 32) / stroke;
+    while (*root + 1) * (*root + 1) <= square {
+        *root += 1;
+    }
+    single + part((a * i128::from(*root)) >> 16, 3) + part(b * i128::from(steps), 3 * stroke)
+}
+
+/// `value / by`, towards zero: in 64 bits where both fit, for that is ten times as cheap.
+fn part(value: i128, by: u64) -> i128 {
+    match (i64::try_from(value), i64::try_from(by)) {
+        (Ok(value), Ok(by)) => i128::from(value / by),
+        _ => value / i128::from(by),
+    }
 }
 
 fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 {
@@ -134,8 +147,8 @@ fn between((d0, t0): (u32, Span), (d1, t1): (u32, Span), distance: u32) -> i128 
         return i128::from(t1.0);
     }
     let step = i128::from(t1.0) - i128::from(t0.0);
-    let part = i128::from(distance) - i128::from(d0);
-    i128::from(t0.0) + step * part / (i128::from(d1) - i128::from(d0))
+    let cylinders = i128::from(distance) - i128::from(d0);
+    i128::from(t0.0) + part(step * cylinders, u64::from(d1 - d0))
 }
 
 fn check(curve: &SeekCurve) -> Result<(), BuildError> {
