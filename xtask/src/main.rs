@@ -2,6 +2,7 @@
 //!
 //! No dependency, so that it builds in a second on a bare machine.
 
+mod advise;
 mod bench;
 mod docs;
 mod fuzz;
@@ -26,6 +27,8 @@ cargo xtask docs  [--update] [--no-build] [FILE...]
                                                 the documented commands alone
 cargo xtask results [--no-build] [--index] [PAPER...]
                                                 claims of papers, measured anew: RESULTS.md and docs/claims.md
+cargo xtask advise-check [--no-build]
+                                                what `nandu advise` finds against measuring every variant: docs/advise.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         ["soak", words @ ..] => soak::run(words).unwrap_or_else(|word| usage(&word)),
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
+        ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

@@ -62,6 +62,31 @@ impl Bound {
     }
 }
 
+/// A bound is missed or met by a factor of 2^6 at most, for a guess.
+const FAR: f64 = 6.0;
+
+/// About log2 of a figure: its whole part, and linear between.
+fn about_log2(value: u64) -> f64 {
+    let value = value.max(1);
+    f64::from(value.ilog2()) + value as f64 / (1u64 << value.ilog2()) as f64 - 1.0
+}
+
+impl Bound {
+    /// On which side of the limit the figure is and how far: about log2 of the factor between them, at most 0 where the bound is met.
+    pub fn margin(&self, figure: Option<Figure>) -> f64 {
+        match (self.side, figure) {
+            (_, None) | (Side::AtMost, Some(Figure::Unworn)) => FAR,
+            (Side::AtLeast, Some(Figure::Unworn)) => -FAR,
+            (Side::AtMost, Some(Figure::Value(v))) => {
+                (about_log2(v) - about_log2(self.limit)).clamp(-FAR, FAR)
+            }
+            (Side::AtLeast, Some(Figure::Value(v))) => {
+                (about_log2(self.limit) - about_log2(v)).clamp(-FAR, FAR)
+            }
+        }
+    }
+}
+
 /// Which way is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
@@ -148,6 +173,10 @@ mod tests {
                 .map(|f| life.missed_by(f)),
             [0, 1000, 1, u64::MAX, 0]
         );
+        let near = |bound: &Bound, figure, log: f64| (bound.margin(figure) - log).abs() < 0.1;
+        assert!(near(&p99, ms(10), -1.0) && near(&p99, ms(60), 1.6) && p99.margin(ms(20)) == 0.0);
+        assert!(near(&life, years(10_000), -1.0) && near(&life, years(2_500), 1.0));
+        assert_eq!([p99.margin(None), life.margin(Some(Figure::Unworn))], [6.0, -6.0]);
         assert_eq!(bound("failed<=0").unwrap().missed_by(Some(Figure::Value(1))), u64::MAX);
     }
 

@@ -23,6 +23,7 @@ pub mod best;
 pub mod bound;
 pub mod error;
 pub mod file;
+pub mod guess;
 pub mod id;
 pub mod journal;
 pub mod measure;

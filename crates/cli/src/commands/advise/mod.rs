@@ -27,7 +27,7 @@ use nandu_sweep::bound::Bound;
 use nandu_sweep::id::Shared;
 use nandu_sweep::journal::Record;
 use nandu_sweep::metric::{Devices, Kind as MetricKind, figures};
-use nandu_sweep::racing::{Found, Measure, PARTS, Score, race};
+use nandu_sweep::racing::{Found, Measure, PARTS, Score, Seen, race};
 use nandu_sweep::survey::with_settings;
 use nandu_sweep::{Figure, Figures, Id, Journal, Space, best};
 use nandu_trace::fit::Fit;
@@ -122,6 +122,7 @@ fn all(advisor: &Advisor) -> Result<Found, Failure> {
     let asked: Vec<(usize, usize)> = (0..advisor.space.len()).map(|point| (point, whole)).collect();
     let scores = (&mut &*advisor).measure(&asked)?;
     let mut found = Found { sixteenths: PARTS[0] * asked.len() as u64, settled: true, ..Found::default() };
+    let scores = scores.into_iter().map(|seen| seen.map(|seen| seen.score));
     found.scores[whole] = asked.iter().map(|asked| asked.0).zip(scores).collect();
     found.best = found.ranked().first().copied();
     Ok(found)
@@ -146,9 +147,9 @@ fn bounds(args: &AdviseArgs) -> Result<Vec<Bound>, Failure> {
 fn touched(args: &AdviseArgs, talk: Talk) -> Result<u64, Failure> {
     let mut most = 0;
     for name in &args.traces {
-        let trace = source::read(&wanted(args, name, None), crate::registry(), talk)?;
+        let trace = source::requests(&wanted(args, name, None), crate::registry(), talk)?;
         let mut set = PageSet::new();
-        trace.records.iter().filter(|r| r.op() != Op::Flush).for_each(|&r| set.add(r));
+        trace.iter().filter(|r| r.op() != Op::Flush).for_each(|r| set.add(r));
         most = most.max(set.index().len() * PAGE);
     }
     Ok(most)
@@ -325,6 +326,17 @@ impl Advisor<'_> {
         Score { missed, cost, then: text::worst(figures, "p99").unwrap_or(u64::MAX) }
     }
 
+    /// For each bound how far the worst of these figures by trace is from meeting it.
+    fn margins(&self, figures: &[Figures]) -> Vec<f64> {
+        let is = |name: &str| figures.iter().any(|f| f.get(name).is_some_and(|f| *f != Figure::Value(0)));
+        // What fails or does not keep up meets nothing, by as much as a twofold figure would at least.
+        let least = if is("failed") || is("saturated") { 1.0 } else { f64::NEG_INFINITY };
+        let worst = |bound: &Bound| {
+            figures.iter().map(|f| bound.margin(f.get(&bound.metric.name).copied())).fold(least, f64::max)
+        };
+        self.bounds.iter().map(worst).collect()
+    }
+
     /// Where the time of the slowest hundredth of the requests went, by phase, over all traces.
     fn slow_path(&self, variant: &Variant) -> Result<BTreeMap<&'static str, u64>, Failure> {
         let mut sums = BTreeMap::new();
@@ -348,7 +360,12 @@ impl Advisor<'_> {
 impl Measure for &Advisor<'_> {
     type Error = Failure;
 
-    fn measure(&mut self, points: &[(usize, usize)]) -> Result<Vec<Option<Score>>, Failure> {
+    fn costs(&mut self, points: &[usize]) -> Result<Vec<Option<u64>>, Failure> {
+        let advisor: &Advisor<'_> = self;
+        Ok(parallel::map(points, advisor.threads, |&point| Some(advisor.variant(point)?.cost)))
+    }
+
+    fn measure(&mut self, points: &[(usize, usize)]) -> Result<Vec<Option<Seen>>, Failure> {
         let advisor: &Advisor<'_> = self;
         let scores = parallel::map(points, advisor.threads, |&(point, part)| {
             let Some(variant) = advisor.variant(point) else { return Ok(None) };
@@ -359,7 +376,8 @@ impl Measure for &Advisor<'_> {
             let figures: Vec<Figures> = figures
                 .collect::<Result<_, Failure>>()
                 .map_err(|failure| failure.at(advisor.space.label(point)))?;
-            Ok(Some(advisor.score(variant.cost, &figures)))
+            let score = advisor.score(variant.cost, &figures);
+            Ok(Some(Seen { score, margins: advisor.margins(&figures) }))
         });
         scores.into_iter().collect()
     }

@@ -1,0 +1,197 @@
+//! `cargo xtask advise-check`: what `nandu advise` finds, held against measuring every variant.
+//!
+//! On each of six recordings and four generators a grid of 432 variants is measured whole. From what it shows come bounds that a tenth, a third and most
+//! of the variants meet, and one of lifetime; with each of them the search runs as a user would run it, with the budget that it has by itself, from
+//! several seeds. The journals lie in `target/advise-check`: what was measured is not measured again, so a run that was ended goes on. The table goes
+//! into docs/advise.md.
+
+use crate::json::{Json, parse};
+use crate::steps::{End, release_build, released, root, run, target_dir, traces};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Name, file of a recording or generator.
+const LOADS: [(&str, &str); 10] = [
+    ("Financial1", "Financial1-first10000.spc.zst"),
+    ("WebSearch1", "WebSearch1-first60s.spc.zst"),
+    ("DTRS", "msps-dtrs-300s.ascii.zst"),
+    ("CloudPhysics", "cloudphysics-vm-2h.csv.zst"),
+    ("blkreplay mysql", "blkreplay-linux-mysql.load.zst"),
+    ("MSR hm_0", "msr-hm_0-148s.csv.zst"),
+    ("mixed-zipf", ""),
+    ("financial2", ""),
+    ("online", ""),
+    ("uniform", ""),
+];
+/// The first requests of each.
+const REQUESTS: &str = "4000";
+/// Where generators keep their requests.
+const SPACE: &str = "space=200MiB";
+
+const STACK: &str = "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"1 MiB\"\n\
+                     replacement = { kind = \"lru\" }\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nchannels = 4\nchips = 2\n\
+                     capacity = \"256 MiB\"\nspare_factor = 0.15\n";
+/// The built-in prices times a thousand, without a sum for a drive: what varies is all of the cost.
+const PRICES: &str = "slc_gib = 640.0\nmlc_gib = 240.0\ntlc_gib = 80.0\nram_gib = 4000.0\nssd = 0.0\n";
+const AXES: [&str; 6] = [
+    "device.ssd.profile=tlc-2019,mlc-2019,slc-2019",
+    "device.ssd.channels=2,4,8",
+    "device.ssd.spare_factor=0.07,0.15,0.28,0.4",
+    "device.cache.memory=1 MiB,4 MiB,16 MiB",
+    "device.ssd.mapping={ kind = \"page\" },{ kind = \"dftl\", ram = \"64 KiB\" }",
+    "device.ssd.die_scheduler={ kind = \"fcfs\" },{ kind = \"queued\" }",
+];
+
+/// Shares of the variants that meet a bound on p99, in percent, and whether one on lifetime comes with it.
+const BOUNDS: [(usize, bool); 4] = [(10, false), (30, false), (60, false), (60, true)];
+/// Seeds of the search; a generator has one, for its requests come from it too.
+const SEEDS: [&str; 3] = ["1", "2", "3"];
+/// What the choice may cost more, or miss more where nothing meets the bounds.
+const WITHIN: f64 = 1.02;
+/// The lines of docs/advise.md between which the table stands.
+const MARKS: [&str; 2] = ["<!-- cargo xtask advise-check -->", "<!-- end -->"];
+
+/// Does what the command line asks.
+pub fn check(words: &[&str]) -> Result<ExitCode, String> {
+    let build = match words {
+        [] => true,
+        ["--no-build"] => false,
+        [word, ..] => return Err((*word).into()),
+    };
+    if build && !matches!(run(release_build()), End::Passed) {
+        return Ok(ExitCode::FAILURE);
+    }
+    match all() {
+        Ok(0) => Ok(ExitCode::SUCCESS),
+        Ok(missed) => {
+            println!("{missed} searches found something more than 2 % dearer");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(why) => {
+            println!("FAILED: {why}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Measures all loads and writes the table; how many searches missed.
+fn all() -> Result<usize, String> {
+    let folder = target_dir().join("advise-check");
+    std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+    for (name, text) in [("stack.toml", STACK), ("prices.toml", PRICES)] {
+        std::fs::write(folder.join(name), text).map_err(|e| e.to_string())?;
+    }
+    let mut table = "| load | variants | searches | the same choice | within 2 % | dearest | runs, of all |\n|---|---|---|---|---|---|---|\n"
+        .to_string();
+    let (mut missed, mut whole) = (0, true);
+    for (name, file) in LOADS {
+        let path = traces().join(file);
+        if !file.is_empty() && !path.is_file() {
+            println!("{name}: {} is not there", path.display());
+            whole = false;
+            continue;
+        }
+        let load =
+            Load { name, path: (!file.is_empty()).then(|| path.display().to_string()), folder: &folder };
+        let (row, wrong) = load.row()?;
+        print!("{row}");
+        table += &row;
+        missed += wrong;
+    }
+    if whole {
+        let page = root().join("docs/advise.md");
+        let text = std::fs::read_to_string(&page).map_err(|e| e.to_string())?;
+        let inside =
+            text.split_once(MARKS[0]).and_then(|(head, rest)| Some((head, rest.split_once(MARKS[1])?.1)));
+        let (head, tail) = inside.ok_or("docs/advise.md has no place for the table")?;
+        std::fs::write(&page, format!("{head}{}\n{table}{}{tail}", MARKS[0], MARKS[1]))
+            .map_err(|e| e.to_string())?;
+    }
+    Ok(missed)
+}
+
+struct Load<'a> {
+    name: &'static str,
+    path: Option<String>,
+    folder: &'a Path,
+}
+
+impl Load<'_> {
+    /// The row of the table, and how many searches missed.
+    fn row(&self) -> Result<(String, usize), String> {
+        let measured = self.advise(&["--p99", "1ms", "--exhaustive"])?;
+        let rows = measured.get("rows").list();
+        let sorted = |key: &str| {
+            let mut values: Vec<u64> =
+                rows.iter().filter_map(|row| Some(row.get(key).number()? as u64)).collect();
+            values.sort_unstable();
+            values
+        };
+        let (p99, life) = (sorted("p99_ns"), sorted("lifetime_years_thousandths"));
+        let seeds = if self.path.is_some() { &SEEDS[..] } else { &SEEDS[..1] };
+        let (mut searches, mut same, mut close, mut dearest, mut runs) = (0, 0, 0, 1.0f64, 0.0);
+        for (share, lives) in BOUNDS {
+            let mut bounds = vec!["--p99".to_string(), format!("{}ns", p99[(p99.len() - 1) * share / 100])];
+            if lives && !life.is_empty() {
+                let years = life[(life.len() - 1) * (100 - share) / 100];
+                bounds.extend(["--life".to_string(), format!("{}.{:03}", years / 1000, years % 1000)]);
+            }
+            let bounds: Vec<&str> = bounds.iter().map(String::as_str).collect();
+            let want = self.advise(&[&bounds[..], &["--exhaustive"]].concat())?;
+            for seed in seeds {
+                let got = self.advise(&[&bounds[..], &["--seed", seed]].concat())?;
+                let of =
+                    |value: &Json, key: &str| value.get("best").get(key).number().unwrap_or(f64::INFINITY);
+                let key = if want.get("meets") == &Json::Bool(true) {
+                    "cost_thousandths"
+                } else {
+                    "missed_by_thousandths"
+                };
+                let is_met = got.get("meets") == want.get("meets");
+                let ratio = if is_met { of(&got, key) / of(&want, key).max(1.0) } else { f64::INFINITY };
+                let is_same = of(&got, "point") == of(&want, "point");
+                searches += 1;
+                same += usize::from(is_same);
+                close += usize::from(is_same || ratio <= WITHIN);
+                if ratio > WITHIN && !is_same {
+                    println!("{}: {} seed {seed}: {ratio:.3} times the best", self.name, bounds.join(" "));
+                }
+                dearest = dearest.max(if is_same { 1.0 } else { ratio });
+                runs += got.get("runs_thousandths").number().unwrap_or(0.0) / 1000.0;
+            }
+        }
+        let (all, each) = (rows.len(), runs / f64::from(searches));
+        let row = format!(
+            "| {} | {all} | {searches} | {same} | {close} | {:.1} % | {each:.0}, {:.0} % |\n",
+            self.name,
+            (dearest - 1.0) * 100.0,
+            each * 100.0 / all as f64,
+        );
+        Ok((row, searches as usize - close))
+    }
+
+    /// Runs `nandu advise` with these words; 0 and 3 are answers.
+    fn advise(&self, words: &[&str]) -> Result<Json, String> {
+        let mut command = Command::new(released().join("nandu"));
+        command.current_dir(self.folder);
+        command.args(["--quiet", "advise", self.path.as_deref().unwrap_or(self.name), "--limit", REQUESTS]);
+        if self.path.is_none() {
+            command.args(["--gen", SPACE]);
+        }
+        command.args([
+            "--stack",
+            "stack.toml",
+            "--extend",
+            "0",
+            "--json",
+            "--out",
+            &self.name.replace(' ', "-"),
+        ]);
+        command.args(AXES.iter().flat_map(|axis| ["--axis", axis])).args(words);
+        let output = command.output().map_err(|e| e.to_string())?;
+        match output.status.code() {
+            Some(0 | 3) => parse(&String::from_utf8_lossy(&output.stdout)),
+            _ => Err(format!("{}: {}", self.name, String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+}
