@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 /// What may be fuzzed together, and the targets.
 const FAMILIES: &[(&str, &[&str])] = &[
-    ("traces", &["trace"]),
+    ("traces", &["trace", "columns", "fio_job"]),
     ("records", &["records", "flash_records", "hybrid_records"]),
     ("stack-file", &["stack_file"]),
     ("nbd", &["nbd"]),
