@@ -19,8 +19,8 @@ const LOADS: [(&str, &str); 10] = [
     ("blkreplay mysql", "blkreplay-linux-mysql.load.zst"),
     ("MSR hm_0", "msr-hm_0-148s.csv.zst"),
     ("mixed-zipf", ""),
-    ("financial2", ""),
-    ("online", ""),
+    ("desktop", ""),
+    ("small-files", ""),
     ("uniform", ""),
 ];
 /// The first requests of each.

@@ -19,11 +19,14 @@ pub struct Access {
     pub write: bool,
 }
 
-/// What the cache meets: all of a list, so many times.
-#[derive(Clone, Copy, Debug)]
+/// Takes accesses, some at a time.
+pub type Take<'a> = dyn FnMut(&[Access]) + 'a;
+
+/// What the cache meets: the same again and again.
+#[derive(Clone, Copy)]
 pub struct Accesses<'a> {
-    /// One time.
-    pub once: &'a [Access],
+    /// Hands over what is met one time, from the first to the last.
+    pub once: &'a (dyn Fn(&mut Take<'_>) + Sync),
     /// Times.
     pub times: u32,
 }
@@ -119,8 +122,8 @@ fn meet_all<const ONE: bool, P: Replacement, M: LineMap>(
     accesses: Accesses<'_>,
 ) {
     let mut end = u64::MAX;
-    for _ in 0..accesses.times {
-        for access in accesses.once {
+    let mut meet = |block: &[Access]| {
+        for access in block {
             let cause = if access.write { Cause::Write } else { Cause::Read };
             let mut sequential = access.first == end;
             end = access.first + u64::from(access.blocks);
@@ -134,5 +137,6 @@ fn meet_all<const ONE: bool, P: Replacement, M: LineMap>(
                 sequential = true;
             }
         }
-    }
+    };
+    (0..accesses.times).for_each(|_| (accesses.once)(&mut meet));
 }

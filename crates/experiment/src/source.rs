@@ -102,33 +102,22 @@ pub fn generator(name: &str) -> Option<&'static Synth> {
     SYNTHS.into_iter().find(|s| s.name == name)
 }
 
-/// Reads a file or makes the requests of a generator: all of them in memory.
-pub fn read(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Trace, Failure> {
-    read_holding(wanted, u64::MAX, registry, talk).map(Requests::into_trace)
-}
-
-/// The same for a replay: a long load is streamed.
+/// Reads a file or makes the requests of a generator; a long load is streamed.
 pub fn requests(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
-    read_holding(wanted, HELD_MOST, registry, talk)
-}
-
-/// The requests of the generator `synth` for a replay.
-pub fn generated(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
-    let requests = generate(synth, wanted, HELD_MOST, talk)?;
+    if let Some(synth) = generator(&wanted.name) {
+        return generated(synth, wanted, talk);
+    }
+    let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
+    let waiting = talk.waiting(format!("reading {name}"));
+    let requests = read_file(wanted, registry, talk)?;
+    drop(waiting);
     remarks(requests.meta(), talk);
     Ok(requests)
 }
 
-/// Reads requests, of which more than `held` are not held in memory.
-fn read_holding(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
-    let requests = match generator(&wanted.name) {
-        Some(synth) => generate(synth, wanted, held, talk)?,
-        None => {
-            let name = if wanted.name == STDIN { "standard input" } else { &wanted.name };
-            let _waiting = talk.waiting(format!("reading {name}"));
-            read_file(wanted, held, registry, talk)?
-        }
-    };
+/// The requests of the generator `synth` for a replay.
+pub fn generated(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
+    let requests = generate(synth, wanted, talk)?;
     remarks(requests.meta(), talk);
     Ok(requests)
 }
@@ -136,7 +125,7 @@ fn read_holding(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> 
 /// The name of standard input.
 const STDIN: &str = "-";
 
-fn read_file(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
+fn read_file(wanted: &Wanted, registry: &Registry, talk: Talk) -> Result<Requests, Failure> {
     let path = Path::new(&wanted.name);
     let stdin = wanted.name == STDIN;
     if !stdin && !path.exists() {
@@ -146,7 +135,7 @@ fn read_file(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Res
         return Err(Failure::input(format!("{}: is a directory; name a trace file in it", wanted.name)));
     }
     if let Some(job) = fio_job(path, wanted)? {
-        return requests_of(&job, wanted, held, talk);
+        return requests_of(&job, wanted, talk);
     }
     if let Some(setting) = wanted.settings.first() {
         let message = format!("--gen {}: `{}` is a file and not a generator", setting.key, wanted.name);
@@ -158,9 +147,9 @@ fn read_file(wanted: &Wanted, held: u64, registry: &Registry, talk: Talk) -> Res
     let Wanted { limit, bad_lines, .. } = *wanted;
     let options = LoadOptions { formats, format, columns, bad_lines, limit, ..LoadOptions::default() };
     let loaded = match cache() {
-        _ if stdin => spool::load_stdin(&options, held),
-        Some(cache) => cache.load_requests(path, &options, held),
-        None => load_requests(path, &options, held),
+        _ if stdin => spool::load_stdin(&options, HELD_MOST),
+        Some(cache) => cache.load_requests(path, &options, HELD_MOST),
+        None => load_requests(path, &options, HELD_MOST),
     };
     loaded.map_err(|error| {
         let help = match &error {
@@ -191,25 +180,17 @@ fn fio_job(path: &Path, wanted: &Wanted) -> Result<Option<FioJob>, Failure> {
 }
 
 /// The requests of a job, on the device where there is one.
-fn requests_of(job: &FioJob, wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
+fn requests_of(job: &FioJob, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
     if let Some(setting) = wanted.settings.first() {
         let message =
             format!("--gen {}: `{}` is a fio job, whose keys stand in it", setting.key, wanted.name);
         return Err(Failure::input(message));
     }
     let limit = wanted.limit.unwrap_or(u64::MAX);
-    let most = held_at_most(held);
     let mut requests = job.requests(wanted.room.map(|room| room.0), wanted.seed)?;
     let all = requests.clone();
-    let records: Vec<Record> = requests.by_ref().take(limit.min(most) as usize).collect();
-    let is_more = limit > most && requests.next().is_some();
-    if is_more && held == u64::MAX {
-        return Err(Failure::input(format!(
-            "{}: the job has more requests than the free memory holds, {}; --limit N takes the first N",
-            wanted.name,
-            crate::format::count(most)
-        )));
-    }
+    let records: Vec<Record> = requests.by_ref().take(limit.min(HELD_MOST) as usize).collect();
+    let is_more = limit > HELD_MOST && requests.next().is_some();
     let (names, meta) = (vec![job.name().into()], job.meta(wanted.seed));
     if is_more {
         return Ok(streamed(Remade(all), limit, names, meta, talk));
@@ -219,11 +200,6 @@ fn requests_of(job: &FioJob, wanted: &Wanted, held: u64, talk: Talk) -> Result<R
     }
     let trace = Trace::from_records(records, names, meta);
     trace.map(Requests::from).map_err(|e| Failure::failed(format!("{}: {e}", wanted.name)))
-}
-
-/// Requests that can be held where `held` may be.
-fn held_at_most(held: u64) -> u64 {
-    free_memory().map_or(u64::MAX, |free| free / size_of::<Record>() as u64).min(held)
 }
 
 /// The first `most` requests of `source`, read again whenever they are wanted.
@@ -287,7 +263,7 @@ pub fn nearest_file(path: &Path, extensions: &[&str]) -> Option<String> {
     Some(folder.map_or_else(|| near.to_string(), |f| f.join(near).display().to_string()))
 }
 
-fn generate(synth: &'static Synth, wanted: &Wanted, held: u64, talk: Talk) -> Result<Requests, Failure> {
+fn generate(synth: &'static Synth, wanted: &Wanted, talk: Talk) -> Result<Requests, Failure> {
     if let Some(format) = &wanted.format {
         let message = format!("--trace-format {format}: `{}` is a generator and not a file", synth.name);
         return Err(Failure::input(message).with_help(format!("a file of that name is `./{}`", synth.name)));
@@ -315,10 +291,9 @@ fn generate(synth: &'static Synth, wanted: &Wanted, held: u64, talk: Talk) -> Re
     let makes = generator.size_hint().1.map_or(u64::MAX, |n| n as u64);
     let requests = asked.unwrap_or(u64::MAX).min(makes).min(wanted.limit.unwrap_or(u64::MAX));
     let names = vec![synth.name.into()];
-    if requests > held {
+    if requests > HELD_MOST {
         return Ok(streamed(Remade(generator), requests, names, meta, talk));
     }
-    fits_memory(synth, requests)?;
     let bar = talk.bar(requests, "requests made");
     let limit = usize::try_from(requests).unwrap_or(usize::MAX);
     let goes_on = |i: usize| i as u64 % STRETCH != STRETCH - 1 || bar.add(STRETCH) == Go::On;
@@ -337,28 +312,6 @@ fn generate(synth: &'static Synth, wanted: &Wanted, held: u64, talk: Talk) -> Re
 
 /// Requests between two looks at the clock.
 pub const STRETCH: u64 = 1 << 16;
-
-/// Whether so many requests can be held in the memory that is free.
-fn fits_memory(synth: &Synth, requests: u64) -> Result<(), Failure> {
-    let Some(free) = free_memory() else { return Ok(()) };
-    let most = free / size_of::<Record>() as u64;
-    if requests <= most {
-        return Ok(());
-    }
-    let (asked, most) = (crate::format::count(requests), crate::format::count(most));
-    Err(Failure::input(format!(
-        "generator {}: {asked} requests do not fit the free memory, which holds {most}; \
-         ask for fewer, and --repeat N replays them N times",
-        synth.name
-    )))
-}
-
-/// Bytes that can be taken without swapping, where the system says so.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-}
 
 /// A value as it is typed.
 pub fn plain(value: &Value) -> String {

@@ -359,9 +359,9 @@ impl Builder {
         Ok(Requests::Streamed(Arc::new(streamed)))
     }
 
-    /// What was seen of the requests, of which the first arrived `first` after the origin.
+    /// What was seen of the requests, of which the first arrived `first` after the origin, on the clock that the meta begins with.
     fn describe(&self, meta: &mut Meta, first: u64) {
-        meta.start_ns = self.origin_ns.unwrap_or(0).saturating_add(first);
+        meta.start_ns = meta.start_ns.saturating_add(self.origin_ns.unwrap_or(0)).saturating_add(first);
         meta.arrival = self.arrival;
         meta.sorted_requests = self.sorted_requests;
         meta.rounded_requests = self.rounded_requests;
@@ -441,7 +441,7 @@ mod tests {
         let t = b.finish(Meta::default());
         let names: Vec<(&str, u64)> = t.streams.iter().map(|s| (s.name.as_str(), s.requests)).collect();
         assert_eq!(names, [("0", 0), ("1", 0), ("2", 1)]);
-        assert_eq!(crate::stats::stats(&t, Default::default()).streams.len(), 3);
+        assert_eq!(crate::stats::stats(&t.into(), Default::default()).streams.len(), 3);
     }
 
     #[test]

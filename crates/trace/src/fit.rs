@@ -357,12 +357,12 @@ mod tests {
             let line = |(i, (asu, lba, sectors, write)): (usize, (u64, u64, u64, bool))|
                 format!("{asu},{lba},{},{},{i}.5\n", sectors * 512, if write { 'w' } else { 'r' });
             let t = trace(&requests.into_iter().enumerate().map(line).collect::<String>());
-            let before = stats(&t, StatsOptions::default());
+            let before = stats(&t.clone().into(), StatsOptions::default());
             for method in Fit::ALL {
                 let Ok((fitted, report)) = fit(t.clone(), ByteLen(capacity), method) else { continue };
                 assert!(fitted.max_extent().0 <= capacity, "{method:?}");
                 assert_eq!(fitted.records.len(), t.records.len());
-                let after = stats(&fitted, StatsOptions::default());
+                let after = stats(&fitted.clone().into(), StatsOptions::default());
                 if method != Fit::Wrap {
                     assert_eq!(report.clipped_requests, 0);
                     assert_eq!(after.footprint_bytes, before.footprint_bytes);

@@ -4,6 +4,8 @@
 //! with a newline, the rest of a cut line is carried into the next one.
 
 use crate::error::TraceError;
+use crate::spool;
+use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 
 /// Bytes of decoded text in a block, unless a single line is longer.
@@ -137,20 +139,14 @@ impl<'r> Blocks<'r> {
         Ok(self.buffer[..self.filled].starts_with(magic))
     }
 
-    /// Everything not yet handed out, for the one format that is no text.
+    /// Everything not yet handed out, in a file without a name: for the one format that is not read from its start to its end.
     ///
     /// # Errors
     /// `Io`, `Truncated` or `Corrupt`.
-    pub fn read_all(&mut self) -> Result<Vec<u8>, TraceError> {
+    pub fn spooled(&mut self) -> Result<File, TraceError> {
         self.fill()?;
-        self.buffer.truncate(self.filled);
-        let mut all = std::mem::take(&mut self.buffer);
-        (self.used, self.filled) = (0, 0);
-        if !self.ended {
-            self.ended = true;
-            self.source.read_to_end(&mut all).map_err(|error| self.read_error(error))?;
-        }
-        Ok(all)
+        let rest = &self.buffer[self.used..self.filled];
+        spool::spooled(&mut rest.chain(&mut *self.source)).map_err(|error| self.read_error(error))
     }
 
     /// At most `limit` bytes from the start, without taking them.

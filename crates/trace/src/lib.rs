@@ -17,7 +17,7 @@
 //!
 //! let (fitted, report) = fit::fit(trace, ByteLen::mib(1), fit::Fit::Compact)?;
 //! assert_eq!(report.clipped_requests, 0);
-//! assert_eq!(stats::stats(&fitted, stats::StatsOptions::default()).write_percent, 50.0);
+//! assert_eq!(stats::stats(&fitted.into(), stats::StatsOptions::default()).write_percent, 50.0);
 //!
 //! let params = serde_json::json!({ "requests": 1000, "space": "64 MiB" });
 //! let stand_in = synth::by_name("uniform")?.trace(&params, 7)?;

@@ -10,6 +10,7 @@ use crate::requests::Requests;
 use crate::trace::{Arrival, Meta, Origin, Trace};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,10 +70,7 @@ const SAMPLE_LINES: u64 = 64;
 /// # Errors
 /// Any [`TraceError`] of reading: the file, its compression, its format, one of its lines.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Trace, TraceError> {
-    let source_name = path.display().to_string();
-    let file =
-        File::open(path).map_err(|error| TraceError::Io { source_name: source_name.clone(), error })?;
-    parse_reader(Box::new(file), &source_name, options)
+    load_requests(path, options, u64::MAX).map(Requests::into_trace)
 }
 
 /// Reads the trace in file `path`; one of more than `held` requests is not held but put aside.
@@ -83,6 +81,10 @@ pub fn load_requests(path: &Path, options: &LoadOptions, held: u64) -> Result<Re
     let source_name = path.display().to_string();
     let file =
         File::open(path).map_err(|error| TraceError::Io { source_name: source_name.clone(), error })?;
+    let mut head = [0; formats::parquet::MAGIC.len()];
+    if file.read_exact_at(&mut head, 0).is_ok() && head == formats::parquet::MAGIC {
+        return formats::parquet::read(file, &source_name, options, held).map(named);
+    }
     parse_requests(Box::new(file), &source_name, options, held)
 }
 
@@ -112,7 +114,7 @@ pub fn parse_reader(
     parse_requests(raw, source_name, options, u64::MAX).map(Requests::into_trace)
 }
 
-/// Reads a trace from `raw`; one of more than `held` requests is not held but put aside. Parquet is held.
+/// Reads a trace from `raw`; one of more than `held` requests is not held but put aside.
 ///
 /// # Errors
 /// As [`load_requests`].
@@ -124,7 +126,7 @@ pub fn parse_requests(
 ) -> Result<Requests, TraceError> {
     let mut blocks = Blocks::new(raw, source_name)?;
     if blocks.holds(formats::parquet::MAGIC)? {
-        return formats::parquet::read(blocks.read_all()?, source_name, options).map(Requests::from);
+        return formats::parquet::read(blocks.spooled()?, source_name, options, held).map(named);
     }
     let head = blocks.head(SAMPLE)?;
     let binary = match options.format {
@@ -192,11 +194,15 @@ fn finish(
         notes,
         ..Meta::default()
     };
-    let mut requests = job.builder.finish_requests(meta)?;
+    job.builder.finish_requests(meta).map(named)
+}
+
+/// Says where they come from, when that is known by their content.
+fn named(mut requests: Requests) -> Requests {
     if let Requests::Held(trace) = &mut requests {
         crate::known::name_origin(Arc::make_mut(trace));
     }
-    Ok(requests)
+    requests
 }
 
 fn unknown_format(source_name: &str, sample: &[u8], formats: &[&'static Format]) -> TraceError {

@@ -9,7 +9,7 @@
 use crate::fit::{self, Fit, FitError, FitReport, Placing};
 use crate::record::Record;
 use crate::trace::{Arrival, ContentHash, ContentHasher, Meta, Stream, Trace};
-use nandu_base::{ByteLen, Span};
+use nandu_base::{ByteLen, ByteOffset, Span};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -166,6 +166,27 @@ impl Requests {
         }
     }
 
+    /// Its streams, with what they touch.
+    pub fn streams(&self) -> &[Stream] {
+        match self {
+            Requests::Held(trace) => &trace.streams,
+            Requests::Streamed(streamed) => &streamed.streams,
+        }
+    }
+
+    /// One past the last byte any request touches, over all streams.
+    pub fn max_extent(&self) -> ByteOffset {
+        ByteOffset(fit::extent(self.streams()))
+    }
+
+    /// The measured response times, in the order of the requests, where the recording has them and they are held.
+    pub fn service(&self) -> Option<&[Span]> {
+        match self {
+            Requests::Held(trace) => trace.service.as_deref(),
+            Requests::Streamed(_) => None,
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> u64 {
         match self {
@@ -255,6 +276,27 @@ impl Requests {
         }
     }
 
+    /// The same requests as those of one stream: for a load whose streams lie in one space, each in its place.
+    ///
+    /// # Panics
+    /// When they do not: an offset is beyond what a record of one stream holds.
+    pub fn joined(self) -> Requests {
+        let names = vec!["0".to_string()];
+        match self {
+            Requests::Held(trace) => {
+                let trace = Arc::unwrap_or_clone(trace);
+                let records = trace.records.into_iter().map(in_one_stream).collect();
+                let joined = Trace::from_records(records, names, trace.meta).expect("there is one stream");
+                Trace { service: trace.service, ..joined }.into()
+            }
+            Requests::Streamed(_) => {
+                let meta = self.meta().clone();
+                let joined = Streamed::survey(Arc::new(Joined(self)), u64::MAX, names, meta, |_| ());
+                Requests::Streamed(Arc::new(joined))
+            }
+        }
+    }
+
     /// The trace in memory: a streamed one is collected.
     pub fn into_trace(self) -> Trace {
         match self {
@@ -274,6 +316,11 @@ impl Requests {
         }
     }
 
+    /// True unless only the order of requests is known.
+    pub fn has_times(&self) -> bool {
+        self.meta().arrival != Arrival::OrderOnly
+    }
+
     /// Whether each request has an arrival time that counts.
     pub fn is_timed(&self) -> bool {
         self.meta().arrival == Arrival::Timestamps
@@ -284,6 +331,30 @@ impl Streamed {
     fn hold(&self) -> Trace {
         let (streams, meta) = (self.streams.clone(), self.meta.clone());
         Trace { records: self.iter().collect(), streams, service: None, meta }
+    }
+}
+
+fn in_one_stream(record: Record) -> Record {
+    record.moved(record.offset_sectors(), record.len_sectors(), 0).expect("any extent fits a stream")
+}
+
+/// Requests as those of one stream.
+#[derive(Debug)]
+struct Joined(Requests);
+
+impl Again for Joined {
+    fn feed(&self) -> Box<dyn Feed + '_> {
+        Box::new(Joining(self.0.reader()))
+    }
+}
+
+struct Joining<'a>(Reader<'a>);
+
+impl Feed for Joining<'_> {
+    fn fill(&mut self, out: &mut Vec<Record>, most: usize) {
+        let had = out.len();
+        self.0.fill(out, most);
+        out[had..].iter_mut().for_each(|record| *record = in_one_stream(*record));
     }
 }
 

@@ -35,7 +35,7 @@ pub fn load_stdin(options: &LoadOptions, held: u64) -> Result<Requests, TraceErr
 }
 
 /// All of `source` in a file without a name.
-fn spooled(source: &mut dyn Read) -> io::Result<File> {
+pub(crate) fn spooled(source: &mut dyn Read) -> io::Result<File> {
     let mut file = unnamed(&std::env::temp_dir())?;
     io::copy(source, &mut file)?;
     Ok(file)
@@ -192,6 +192,24 @@ mod tests {
         let ((held, a), (aside, b)) = (fitted(held), fitted(aside));
         assert_eq!(a, b);
         assert!(held.iter().eq(aside.iter()));
+    }
+
+    #[test]
+    fn a_parquet_file_is_put_aside_as_text_is() {
+        let trace = read(&text(40_000, 0), u64::MAX).unwrap();
+        let mut bytes = Vec::new();
+        let parquet = crate::formats::by_name("parquet").unwrap();
+        crate::write::write(&trace, parquet, &mut bytes, Default::default()).unwrap();
+        let again = |held| parse_requests(Box::new(&bytes[..]), "t", &LoadOptions::default(), held).unwrap();
+        let (held, aside) = (again(u64::MAX), again(10_000));
+        assert!(matches!(held, Requests::Held(_)) && matches!(aside, Requests::Streamed(_)));
+        assert!(trace.iter().eq(aside.iter()) && trace.iter().eq(held.iter()));
+        assert_eq!((aside.meta(), aside.content_hash()), (held.meta(), trace.content_hash()));
+        let joined = aside.joined();
+        assert!(
+            joined.iter().all(|r| r.stream() == 0)
+                && joined.iter().zip(trace.iter()).all(|(a, b)| a.offset() == b.offset())
+        );
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! stay stable: `--json` prints them as they are.
 
 use crate::pages::{PAGE, PageSet, page_range};
-use crate::record::Record;
+use crate::requests::Requests;
 use crate::reuse::StackDistance;
-use crate::trace::Trace;
+use crate::trace::Stream;
 use nandu_base::Op;
 use serde::Serialize;
 
@@ -136,15 +136,15 @@ fn percent(num: u64, den: u64) -> f64 {
     100.0 * mean(num, den)
 }
 
-/// Looks at every request once, and at every page once more for reuse.
-pub fn stats(trace: &Trace, options: StatsOptions) -> Stats {
+/// Looks at every request once, and at every page once more for reuse. Memory grows with the footprint and not with the requests.
+pub fn stats(trace: &Requests, options: StatsOptions) -> Stats {
     let mut by_op = [0u64; Op::ALL.len()];
     let mut bytes_by_op = [0u64; Op::ALL.len()];
     let mut sizes = [0u64; 64];
-    let mut sums = vec![Sums::default(); trace.streams.len()];
+    let mut sums = vec![Sums::default(); trace.streams().len()];
     let (mut fua, mut extents, mut pages, mut aligned, mut sequential) = (0, 0, 0, 0, 0);
     let (mut touched, mut written) = (PageSet::new(), PageSet::new());
-    for &r in &trace.records {
+    for r in trace.iter() {
         let (op, len) = (r.op() as usize, r.len().0);
         by_op[op] += 1;
         bytes_by_op[op] += len;
@@ -170,7 +170,7 @@ pub fn stats(trace: &Trace, options: StatsOptions) -> Stats {
         }
     }
     let (touched, written) = (touched.index(), written.index());
-    let requests = trace.records.len() as u64;
+    let requests = trace.len();
     let span_ns = trace.has_times().then(|| trace.span().0);
     Stats {
         requests,
@@ -194,8 +194,8 @@ pub fn stats(trace: &Trace, options: StatsOptions) -> Stats {
         sequential_percent: percent(sequential, extents),
         aligned_4k_percent: percent(aligned, extents),
         max_extent_bytes: trace.max_extent().0,
-        reuse: if options.reuse { reuse(&trace.records, &touched) } else { None },
-        streams: stream_rows(trace, &sums, &touched.pages_by_stream(trace.streams.len())),
+        reuse: if options.reuse { reuse(trace, &touched) } else { None },
+        streams: stream_rows(trace.streams(), &sums, &touched.pages_by_stream(trace.streams().len())),
     }
 }
 
@@ -204,8 +204,8 @@ fn histogram(sizes: &[u64; 64]) -> Vec<SizeBucket> {
     used.map(|(bits, &requests)| SizeBucket { up_to_bytes: 1 << bits, requests }).collect()
 }
 
-fn stream_rows(trace: &Trace, sums: &[Sums], pages: &[u64]) -> Vec<StreamStats> {
-    let rows = trace.streams.iter().zip(sums).zip(pages);
+fn stream_rows(streams: &[Stream], sums: &[Sums], pages: &[u64]) -> Vec<StreamStats> {
+    let rows = streams.iter().zip(sums).zip(pages);
     rows.map(|((stream, s), &pages)| StreamStats {
         name: stream.name.clone(),
         requests: s.requests,
@@ -217,10 +217,10 @@ fn stream_rows(trace: &Trace, sums: &[Sums], pages: &[u64]) -> Vec<StreamStats> 
     .collect()
 }
 
-fn reuse(records: &[Record], touched: &crate::pages::PageIndex) -> Option<Reuse> {
+fn reuse(requests: &Requests, touched: &crate::pages::PageIndex) -> Option<Reuse> {
     let mut stack = StackDistance::new(touched.len())?;
     let mut accesses = 0;
-    for &r in records.iter().filter(|r| !r.is_empty()) {
+    for r in requests.iter().filter(|r| !r.is_empty()) {
         let (first, end) = page_range(r);
         let rank = touched.rank(r);
         for page in rank..rank + (end - first) {
@@ -244,7 +244,10 @@ mod tests {
     use crate::load::{LoadOptions, parse_bytes};
 
     fn of(text: &str) -> Stats {
-        stats(&parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap(), StatsOptions::default())
+        stats(
+            &parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap().into(),
+            StatsOptions::default(),
+        )
     }
 
     #[test]

@@ -6,7 +6,8 @@
 use crate::error::TraceError;
 use crate::formats::{FORMATS, Format, Kind};
 use crate::record::Record;
-use crate::trace::{Arrival, Stream, Trace};
+use crate::requests::Requests;
+use crate::trace::{Arrival, Stream};
 use nandu_base::{Op, Span};
 use serde::Serialize;
 use std::fmt;
@@ -94,7 +95,7 @@ pub fn device_number(row: &Row<'_>) -> u64 {
 /// # Errors
 /// `Inexpressible`, `NoWriter`, or `Io` from `out`.
 pub fn write(
-    trace: &Trace,
+    trace: &Requests,
     format: &'static Format,
     out: &mut (dyn Write + Send),
     unsupported: Unsupported,
@@ -112,7 +113,7 @@ fn writable_names() -> String {
 }
 
 fn write_lines(
-    trace: &Trace,
+    trace: &Requests,
     format: &'static Format,
     writer: &LineWriter,
     out: &mut dyn Write,
@@ -124,7 +125,7 @@ fn write_lines(
     check_whole(trace, format, writer)?;
     let mut report = WriteReport::default();
     let mut text: Vec<u8> = writer.header.into();
-    for (index, &record) in trace.records.iter().enumerate() {
+    for (index, record) in trace.iter().enumerate() {
         if !admit(record, index as u64, format, writer, unsupported, &mut report)? {
             continue;
         }
@@ -135,8 +136,8 @@ fn write_lines(
             index: report.requests,
             record,
             time_ns: time - time % unit,
-            stream: &trace.streams[usize::from(record.stream())],
-            service: trace.service.as_ref().and_then(|s| s.get(index)).copied().unwrap_or_default(),
+            stream: &trace.streams()[usize::from(record.stream())],
+            service: trace.service().and_then(|s| s.get(index)).copied().unwrap_or_default(),
         };
         (writer.write_row)(&row, &mut text);
         report.requests += 1;
@@ -150,21 +151,21 @@ fn write_lines(
 }
 
 /// What no single request shows: times and streams.
-fn check_whole(trace: &Trace, format: &'static Format, writer: &LineWriter) -> Result<(), TraceError> {
+fn check_whole(trace: &Requests, format: &'static Format, writer: &LineWriter) -> Result<(), TraceError> {
     let refuse = |what: &str, remedy| {
         Err(TraceError::Inexpressible { format: format.name, what: what.into(), index: 0, remedy })
     };
-    let used = trace.streams.iter().filter(|s| s.requests > 0).count();
+    let used = trace.streams().iter().filter(|s| s.requests > 0).count();
     if used > 1 && !writer.streams {
         return refuse(
             "more than one stream",
             "fit the trace with `concat` first, or write spc, msr or parquet",
         );
     }
-    if trace.meta.arrival == Arrival::OrderOnly && writer.time_unit_ns > 0 {
+    if trace.meta().arrival == Arrival::OrderOnly && writer.time_unit_ns > 0 {
         return refuse("a trace without times", "write nbd-integrity or parquet");
     }
-    if trace.meta.arrival != Arrival::OrderOnly && writer.time_unit_ns == 0 {
+    if trace.meta().arrival != Arrival::OrderOnly && writer.time_unit_ns == 0 {
         return refuse("arrival times", "write another format, or parquet");
     }
     Ok(())
@@ -199,8 +200,8 @@ fn admit(
     }
 }
 
-fn clock(trace: &Trace, record: Record, index: u64, format: &'static Format) -> Result<u64, TraceError> {
-    record.time().0.checked_add(trace.meta.start_ns).ok_or_else(|| TraceError::Inexpressible {
+fn clock(trace: &Requests, record: Record, index: u64, format: &'static Format) -> Result<u64, TraceError> {
+    record.time().0.checked_add(trace.meta().start_ns).ok_or_else(|| TraceError::Inexpressible {
         format: format.name,
         what: "a time beyond 64 bits of ns".into(),
         index,

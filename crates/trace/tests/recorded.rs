@@ -150,7 +150,7 @@ fn mib(bytes: u64) -> f64 {
 
 fn measured(folder: &Path, file: &str) -> (Trace, Stats) {
     let trace = read(&folder.join(file));
-    let s = stats(&trace, StatsOptions { reuse: trace.records.len() < 50_000 });
+    let s = stats(&trace.clone().into(), StatsOptions { reuse: trace.records.len() < 50_000 });
     (trace, s)
 }
 
@@ -189,7 +189,7 @@ fn the_order_only_trace_keeps_flush_and_fua() {
 fn the_common_trace_is_what_its_script_says() {
     let Some(folder) = folder() else { return };
     let trace = read(&folder.join("common.mqsim.zst"));
-    let s = stats(&trace, StatsOptions::default());
+    let s = stats(&trace.clone().into(), StatsOptions::default());
     assert_eq!((trace.meta.format.as_str(), s.requests), ("mqsim", 1_000_000));
     // Golden: SHA-256 over the layout of record.rs, computed from the same file by 12 lines of Python; exact.
     let hash = "24b1c9b6dd51ad0e4547d87c9434bb86952ae3af1655f0ad8d60a3bd73279a62";
@@ -250,7 +250,7 @@ fn every_recording_of_the_folder_is_known_and_nothing_else_is() {
     // The same requests are known in another form; without one of them they are not.
     let trace = read(&folder.join("msr-wdev_1.csv.zst"));
     let mut out = Vec::new();
-    write(&trace, by_name("msr").unwrap(), &mut out, Unsupported::Stop).unwrap();
+    write(&trace.clone().into(), by_name("msr").unwrap(), &mut out, Unsupported::Stop).unwrap();
     let origin = |bytes: &[u8]| parse_bytes(None, bytes, LoadOptions::default()).unwrap().meta.origin;
     assert_eq!(origin(&out), Origin::Real);
     let cut = out.len() - 60;
@@ -274,16 +274,16 @@ fn recorded_traces_survive_parquet_and_fitting() {
     {
         let trace = read(&folder.join(file));
         let mut out = Vec::new();
-        write(&trace, by_name("parquet").unwrap(), &mut out, Unsupported::Stop).unwrap();
+        write(&trace.clone().into(), by_name("parquet").unwrap(), &mut out, Unsupported::Stop).unwrap();
         let back = parse_bytes(None, &out, LoadOptions::default()).unwrap();
         assert_eq!(
             (back.content_hash(), back.service),
             (trace.content_hash(), trace.service.clone()),
             "{file}"
         );
-        let before = stats(&trace, StatsOptions::default());
+        let before = stats(&trace.clone().into(), StatsOptions::default());
         let (fitted, report) = fit(trace, ByteLen(before.footprint_bytes), Fit::Compact).unwrap();
-        let after = stats(&fitted, StatsOptions::default());
+        let after = stats(&fitted.clone().into(), StatsOptions::default());
         assert!(report.span_after_bytes <= before.footprint_bytes);
         assert_eq!((after.footprint_bytes, after.reuse), (before.footprint_bytes, before.reuse), "{file}");
         assert_eq!(after.pages_per_request_mean, before.pages_per_request_mean);

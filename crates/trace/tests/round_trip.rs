@@ -34,7 +34,7 @@ fn traces(unit: u64, streams: u16) -> impl Strategy<Value = Trace> {
 
 fn text(trace: &Trace, format: &str, unsupported: Unsupported) -> Result<Vec<u8>, TraceError> {
     let mut out = Vec::new();
-    write(trace, by_name(format)?, &mut out, unsupported)?;
+    write(&trace.clone().into(), by_name(format)?, &mut out, unsupported)?;
     Ok(out)
 }
 
@@ -115,9 +115,12 @@ fn what_a_format_cannot_say_is_an_error_or_counted() {
     let e = text(&trace, "mqsim", Unsupported::Stop).unwrap_err();
     assert!(matches!(e, TraceError::Inexpressible { index: 0, .. }), "{e}");
     let mut out = Vec::new();
-    let report = write(&trace, by_name("mqsim").unwrap(), &mut out, Unsupported::Drop).unwrap();
+    let report =
+        write(&trace.clone().into(), by_name("mqsim").unwrap(), &mut out, Unsupported::Drop).unwrap();
     assert_eq!((report.requests, report.dropped_requests, report.dropped_fua), (2, 3, 1));
-    let report = write(&trace, by_name("cloudphysics").unwrap(), &mut Vec::new(), Unsupported::Drop).unwrap();
+    let report =
+        write(&trace.clone().into(), by_name("cloudphysics").unwrap(), &mut Vec::new(), Unsupported::Drop)
+            .unwrap();
     assert_eq!((report.requests, report.dropped_fua), (5, 1));
     let e = text(&trace, "systor", Unsupported::Stop).unwrap_err();
     assert!(matches!(e, TraceError::NoWriter { .. }), "{e}");

@@ -12,7 +12,7 @@ use nandu_experiment::mrc::{Asked, Point, Policy, curves};
 
 /// Prints the curve of each policy.
 pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
-    let trace = source::read(&args.read.wanted(&args.trace), crate::registry(), talk)?;
+    let trace = source::requests(&args.read.wanted(&args.trace), crate::registry(), talk)?;
     let asked = Asked {
         policies: args.policy.clone(),
         sizes: args.sizes.clone(),

@@ -10,12 +10,12 @@ use crate::table::Table;
 use crate::talk::Talk;
 use nandu_base::ByteLen;
 use nandu_base::registry::nearest;
-use nandu_trace::fit::{Fit, fit};
+use nandu_trace::fit::Fit;
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::stats::{Stats, StatsOptions, stats};
 use nandu_trace::synth::SYNTHS;
 use nandu_trace::write::{Unsupported, WriteReport, write};
-use nandu_trace::{Format, Meta, Trace, formats};
+use nandu_trace::{Format, Meta, Requests, formats};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
@@ -44,9 +44,10 @@ struct Measured {
 fn info(args: &InfoArgs, talk: Talk) -> Result<(), Failure> {
     let mut all = Vec::new();
     for name in &args.traces {
-        let trace = source::read(&args.read.wanted(name), crate::registry(), talk)?;
+        let trace = source::requests(&args.read.wanted(name), crate::registry(), talk)?;
         let stats = stats(&trace, StatsOptions { reuse: !args.no_reuse });
-        all.push(Measured { content_hash: trace.content_hash().to_string(), meta: trace.meta, stats });
+        let content_hash = trace.content_hash().to_string();
+        all.push(Measured { content_hash, meta: trace.meta().clone(), stats });
     }
     if args.json {
         return output::print_json(&serde_json::json!({ "schema": 1, "traces": all }));
@@ -150,7 +151,7 @@ fn streams(stats: &Stats) -> Table {
 fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
     let format = output_format(&args.output, args.write.to.as_deref())?;
     output::allow(&[(&args.output, Kind::Trace)], &[Path::new(&args.input)], args.write.force)?;
-    let trace = source::read(&args.read.wanted(&args.input), crate::registry(), talk)?;
+    let trace = source::requests(&args.read.wanted(&args.input), crate::registry(), talk)?;
     let method = match args.fit.as_deref() {
         Some("compact") => Some(Fit::Compact),
         Some(_) => Some(Fit::Concat),
@@ -159,24 +160,14 @@ fn convert(args: &ConvertArgs, talk: Talk) -> Result<(), Failure> {
     let trace = match method {
         Some(method) => {
             let room = ByteLen(MAX_END_SECTORS * nandu_base::SECTOR);
-            one_stream(
-                fit(trace, room, method).map_err(|e| Failure::input(format!("{}: {e}", args.input)))?.0,
-            )?
+            let fitted =
+                trace.fit(room, method).map_err(|e| Failure::input(format!("{}: {e}", args.input)))?;
+            // What lies in one address space is written as one stream.
+            fitted.0.joined()
         }
         None => trace,
     };
     save(&trace, format, &args.output, &args.write, talk)
-}
-
-/// A fitted trace has one address space; what is written is one stream.
-fn one_stream(trace: Trace) -> Result<Trace, Failure> {
-    let records = trace.records.into_iter().map(|r| {
-        nandu_trace::Record::new(r.time().0, r.op(), r.fua(), r.offset_sectors(), r.len_sectors(), 0)
-    });
-    let records = records.collect::<Result<Vec<_>, _>>().map_err(|e| Failure::failed(e.to_string()))?;
-    let joined = Trace::from_records(records, vec!["0".into()], trace.meta)
-        .map_err(|e| Failure::failed(e.to_string()))?;
-    Ok(Trace { service: trace.service, ..joined })
 }
 
 fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
@@ -188,7 +179,7 @@ fn generate(args: &GenerateArgs, talk: Talk) -> Result<(), Failure> {
     }
     let format = output_format(&args.output, args.write.to.as_deref())?;
     output::allow(&[(&args.output, Kind::Trace)], &[], args.write.force)?;
-    let trace = source::read(&args.read.wanted(&args.name), crate::registry(), talk)?;
+    let trace = source::requests(&args.read.wanted(&args.name), crate::registry(), talk)?;
     save(&trace, format, &args.output, &args.write, talk)
 }
 
@@ -209,7 +200,7 @@ fn output_format(path: &Path, to: Option<&str>) -> Result<&'static Format, Failu
 }
 
 fn save(
-    trace: &Trace,
+    trace: &Requests,
     format: &'static Format,
     path: &Path,
     args: &WriteArgs,
@@ -247,7 +238,7 @@ fn save(
 }
 
 fn write_to(
-    trace: &Trace,
+    trace: &Requests,
     format: &'static Format,
     out: &mut (dyn std::io::Write + Send),
     unsupported: Unsupported,

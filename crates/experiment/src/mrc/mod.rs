@@ -8,12 +8,13 @@ use crate::failure::Failure;
 use crate::parallel;
 use nandu_base::units::parse_size;
 use nandu_base::{ByteLen, Op, Ratio, Registry, SECTOR};
-use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, simulate};
+use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, Take, simulate};
 use nandu_cache::replacement::{AnyReplacement, LineOf, ReplacementConfig};
-use nandu_trace::fit::{Fit, fit};
+use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PageIndex, PageSet, page_range};
 use nandu_trace::record::MAX_END_SECTORS;
-use nandu_trace::{Record, Trace};
+use nandu_trace::requests::BLOCK as REQUESTS;
+use nandu_trace::{Record, Requests};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -168,10 +169,10 @@ enum Case<'a> {
 ///
 /// # Errors
 /// The trace has no block, or what is asked for has none of the forms there are.
-pub fn curves(trace: Trace, shown: &str, asked: &Asked) -> Result<Curves, Failure> {
+pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Failure> {
     let room = ByteLen(MAX_END_SECTORS * SECTOR);
-    let name = trace.meta.source.clone();
-    let (trace, _) = fit(trace, room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", shown)))?;
+    let name = trace.meta().source.clone();
+    let (trace, _) = trace.fit(room, Fit::Concat).map_err(|e| Failure::input(format!("{}: {e}", shown)))?;
     let (blocks, index) = extent(&trace);
     let footprint = index.len();
     if footprint == 0 {
@@ -204,20 +205,26 @@ pub fn curves(trace: Trace, shown: &str, asked: &Asked) -> Result<Curves, Failur
         true => Lookup::Hashed,
         false => Lookup::Flat(blocks),
     };
-    let records = &trace.records;
-    let repeat = asked.repeat;
+    let (trace, repeat) = (&trace, asked.repeat);
     let runs = || {
-        let met = records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty());
-        let run = |&r: &Record| {
+        let run = |r: Record| {
             let ((first, end), rank) = (page_range(r), index.rank(r));
             (rank, rank + (end - first))
         };
-        (0..repeat).flat_map(move |_| met.clone().map(run))
+        (0..repeat).flat_map(move |_| met(trace).map(run))
     };
-    let is_simulated = cases.iter().any(|case| matches!(case, Case::One(..)));
-    let met: Vec<Access> = match is_simulated {
-        true => records.iter().copied().filter_map(access).collect(),
-        false => Vec::new(),
+    let once = |take: &mut Take<'_>| {
+        let (mut reader, mut block, mut accesses) = (trace.reader(), Vec::new(), Vec::new());
+        loop {
+            block.clear();
+            accesses.clear();
+            reader.fill(&mut block, REQUESTS);
+            if block.is_empty() {
+                break;
+            }
+            accesses.extend(block.iter().copied().filter_map(access));
+            take(&accesses);
+        }
     };
     let done = parallel::map(&cases, asked.threads, |case| match *case {
         Case::Curve(policy) => {
@@ -232,7 +239,7 @@ pub fn curves(trace: Trace, shown: &str, asked: &Asked) -> Result<Curves, Failur
             let by_segment = policy.options().line() == LineOf::Segment;
             let segment = if by_segment || asked.segment.is_some() { segment } else { 1 };
             let cache = PageCache { replacement: policy.0.clone(), capacity, segment, lookup };
-            simulate(&cache, Accesses { once: &met, times: repeat })
+            simulate(&cache, Accesses { once: &once, times: repeat })
                 .map(|result| vec![point(policy, &cache, &result)])
         }
     });
@@ -257,11 +264,18 @@ fn access(record: Record) -> Option<Access> {
 }
 
 /// Blocks of the device, and those of them that are met.
-fn extent(trace: &Trace) -> (u64, PageIndex) {
-    let mut set = PageSet::new();
-    let met = || trace.records.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write));
-    met().for_each(|&r| set.add(r));
-    (met().map(|&r| page_range(r).1).max().unwrap_or(0), set.index())
+fn extent(trace: &Requests) -> (u64, PageIndex) {
+    let (mut set, mut end) = (PageSet::new(), 0);
+    for record in met(trace) {
+        set.add(record);
+        end = end.max(page_range(record).1);
+    }
+    (end, set.index())
+}
+
+/// The requests that meet blocks.
+fn met(trace: &Requests) -> impl Iterator<Item = Record> {
+    trace.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty())
 }
 
 fn segment_blocks(segment: ByteLen) -> Result<u64, Failure> {

@@ -204,10 +204,10 @@ impl Lab<'_> {
             seed: self.seed,
             ..Wanted::default()
         };
-        let trace = source::read(&wanted, &self.registry, Talk::SILENT)?;
+        let trace = source::requests(&wanted, &self.registry, Talk::SILENT)?;
         let stats = nandu_trace::stats::stats(&trace, nandu_trace::stats::StatsOptions { reuse: false });
         Ok(Description {
-            origin: trace.meta.origin.name().into(),
+            origin: trace.meta().origin.name().into(),
             requests: stats.requests,
             write_percent: stats.write_percent,
             gap_ms: stats.interarrival_mean_ns.unwrap_or(0.0) / 1e6,

@@ -13,7 +13,7 @@
 //! File metadata: `nandu.trace.schema` (the version, 1), `.origin`, `.arrival`, `.start_ns`, `.streams` (JSON list of
 //! names), `.format` (of the source), `.content_hash`. Files by others need no metadata, and the columns for time, operation,
 //! offset and length; others are described by [`Columns`]. Any integer type is read, and any compression of the
-//! library. Nulls are errors. Columns are written with zstd; the file around them is read whole.
+//! library. Nulls are errors. Columns are written with zstd, and read page by page.
 //!
 //! The Parquet library panics on some damaged pages. That is caught and returned as damage, which is why no profile of
 //! the workspace aborts on a panic.
@@ -24,7 +24,8 @@ use crate::columns::{Columns, OpForm, Role, no_unit};
 use crate::error::{TraceError, Why};
 use crate::load::{BadLines, LoadOptions};
 use crate::record::{Record, RecordError};
-use crate::trace::{Arrival, Meta, Origin, Trace};
+use crate::requests::Requests;
+use crate::trace::{Arrival, Meta, Origin};
 use crate::write::WriteReport;
 use nandu_base::Op;
 use parquet::basic::{Compression, ConvertedType, Encoding, LogicalType, TimeUnit, ZstdLevel};
@@ -37,6 +38,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
+use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -62,37 +64,44 @@ const ROWS_PER_BATCH: usize = 1 << 14;
 const KEY: &str = "nandu.trace.";
 
 /// Writes all records; Parquet has a word for everything, so nothing is lost.
-pub(crate) fn write(trace: &Trace, out: &mut (dyn Write + Send)) -> Result<WriteReport, TraceError> {
+pub(crate) fn write(trace: &Requests, out: &mut (dyn Write + Send)) -> Result<WriteReport, TraceError> {
     let failed = |e: ParquetError| TraceError::Io {
         source_name: "parquet output".into(),
         error: std::io::Error::other(e.to_string()),
     };
-    let service = if trace.service.is_some() { "REQUIRED INT64 service_ns;" } else { "" };
+    let service = if trace.service().is_some() { "REQUIRED INT64 service_ns;" } else { "" };
     let schema = format!(
         "message trace {{ REQUIRED INT64 time_ns; REQUIRED BYTE_ARRAY op (UTF8); REQUIRED BOOLEAN fua; \
          REQUIRED INT64 offset_bytes; REQUIRED INT64 len_bytes; REQUIRED INT32 stream; {service} }}"
     );
     let schema = Arc::new(parse_message_type(&schema).map_err(failed)?);
     let mut writer = SerializedFileWriter::new(out, schema, Arc::new(properties(trace))).map_err(failed)?;
-    for (group, records) in trace.records.chunks(ROWS_PER_GROUP).enumerate() {
-        let service = trace.service.as_ref().map(|s| &s[group * ROWS_PER_GROUP..][..records.len()]);
+    let (mut reader, mut records, mut written) = (trace.reader(), Vec::with_capacity(ROWS_PER_GROUP), 0);
+    loop {
+        records.clear();
+        reader.fill(&mut records, ROWS_PER_GROUP);
+        if records.is_empty() {
+            break;
+        }
+        let service = trace.service().map(|service| &service[written..][..records.len()]);
         let mut row_group = writer.next_row_group().map_err(failed)?;
-        write_group(&mut row_group, records, service).map_err(failed)?;
+        write_group(&mut row_group, &records, service).map_err(failed)?;
         row_group.close().map_err(failed)?;
+        written += records.len();
     }
     writer.close().map_err(failed)?;
-    Ok(WriteReport { requests: trace.records.len() as u64, ..WriteReport::default() })
+    Ok(WriteReport { requests: trace.len(), ..WriteReport::default() })
 }
 
-fn properties(trace: &Trace) -> WriterProperties {
-    let names: Vec<&str> = trace.streams.iter().map(|s| s.name.as_str()).collect();
+fn properties(trace: &Requests) -> WriterProperties {
+    let names: Vec<&str> = trace.streams().iter().map(|s| s.name.as_str()).collect();
     let pairs = [
         ("schema", SCHEMA_VERSION.to_string()),
-        ("origin", trace.meta.origin.name().to_string()),
-        ("arrival", arrival_name(trace.meta.arrival).to_string()),
-        ("start_ns", trace.meta.start_ns.to_string()),
+        ("origin", trace.meta().origin.name().to_string()),
+        ("arrival", arrival_name(trace.meta().arrival).to_string()),
+        ("start_ns", trace.meta().start_ns.to_string()),
         ("streams", serde_json::to_string(&names).unwrap_or_default()),
-        ("format", trace.meta.format.clone()),
+        ("format", trace.meta().format.clone()),
         ("content_hash", trace.content_hash().to_string()),
     ];
     let metadata = pairs.map(|(key, value)| KeyValue::new(format!("{KEY}{key}"), value)).to_vec();
@@ -372,18 +381,30 @@ const OWN: [(&str, Role, bool); 7] = [
     ("service_ns", Role::Service(1), false),
 ];
 
-/// Reads a trace from the bytes of a Parquet file. A panic of the library is returned as damage.
-pub(crate) fn read(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result<Trace, TraceError> {
-    let work = std::panic::AssertUnwindSafe(|| read_file(bytes, source_name, options));
+/// Reads the requests of a Parquet file; more than `held` are put aside. A panic of the library is returned as damage.
+pub(crate) fn read(
+    file: File,
+    source_name: &str,
+    options: &LoadOptions,
+    held: u64,
+) -> Result<Requests, TraceError> {
+    let work = std::panic::AssertUnwindSafe(|| read_file(file, source_name, options, held));
     std::panic::catch_unwind(work).unwrap_or_else(|_| {
         let r = Reader { source_name, file_bytes: 0 };
         Err(r.corrupt("the Parquet library gave up on it"))
     })
 }
 
-fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result<Trace, TraceError> {
-    let r = Reader { source_name, file_bytes: i64::try_from(bytes.len()).unwrap_or(i64::MAX) };
-    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(|e| r.corrupt(e))?;
+fn read_file(
+    file: File,
+    source_name: &str,
+    options: &LoadOptions,
+    held: u64,
+) -> Result<Requests, TraceError> {
+    let len =
+        file.metadata().map_err(|error| TraceError::Io { source_name: source_name.into(), error })?.len();
+    let r = Reader { source_name, file_bytes: i64::try_from(len).unwrap_or(i64::MAX) };
+    let file = SerializedFileReader::new(file).map_err(|e| r.corrupt(e))?;
     let pairs = file.metadata().file_metadata().key_value_metadata();
     let value = |key: &str| {
         let found = pairs?.iter().find(|kv| kv.key.strip_prefix(KEY) == Some(key));
@@ -401,7 +422,7 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
         None => recorded,
     };
     let mut rows = Rows {
-        builder: Builder::new(arrival, options.keep_service),
+        builder: Builder::new(arrival, options.keep_service).holding(held),
         names: value("streams").and_then(|v| serde_json::from_str(&v).ok()).unwrap_or_default(),
         meta: Meta {
             format: FORMAT.name.into(),
@@ -412,6 +433,7 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
             } else {
                 options.origin
             },
+            start_ns: value("start_ns").and_then(|v| v.parse().ok()).unwrap_or(0),
             ..Meta::default()
         },
         index: 0,
@@ -427,12 +449,7 @@ fn read_file(bytes: Vec<u8>, source_name: &str, options: &LoadOptions) -> Result
     if rows.builder.is_empty() {
         return Err(TraceError::Empty { source_name: source_name.into(), example: FORMAT.example });
     }
-    let mut trace = rows.builder.finish(rows.meta);
-    if let Some(start) = value("start_ns").and_then(|v| v.parse().ok()) {
-        trace.meta.start_ns = trace.meta.start_ns.saturating_add(start);
-    }
-    crate::known::name_origin(&mut trace);
-    Ok(trace)
+    rows.builder.finish_requests(rows.meta)
 }
 
 /// What is collected over all row groups.
@@ -476,6 +493,7 @@ fn read_group(
             }
             rows.index += 1;
         }
+        rows.builder.settle(r.source_name)?;
         done += n;
     }
     Ok(())

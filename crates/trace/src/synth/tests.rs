@@ -13,7 +13,7 @@ fn measured(name: &str) -> Stats {
     println!("generator {name}, seed {SEED}");
     let trace = by_name(name).unwrap().trace(&json!({ "requests": REQUESTS }), SEED).unwrap();
     assert_eq!((trace.meta.origin, trace.records.len() as u64), (Origin::StandIn, REQUESTS));
-    stats(&trace, StatsOptions { reuse: false })
+    stats(&trace.clone().into(), StatsOptions { reuse: false })
 }
 
 /// `value` lies within `tolerance` of `target`.
@@ -39,7 +39,7 @@ fn financial1_meets_its_published_figures() {
 fn the_whole_of_financial1_touches_half_to_one_gigabyte() {
     println!("generator financial1, seed {SEED}, all 5,334,987 requests");
     let trace = by_name("financial1").unwrap().trace(&Value::Null, SEED).unwrap();
-    let s = stats(&trace, StatsOptions { reuse: false });
+    let s = stats(&trace.clone().into(), StatsOptions { reuse: false });
     assert!((500_000_000..1_000_000_000).contains(&s.footprint_bytes), "{}", s.footprint_bytes);
     near("span s", s.span_ns.unwrap() as f64 / 1e9, 43_700.0, 0.01 * 43_700.0);
 }
@@ -57,7 +57,7 @@ fn financial2_meets_table_3_with_other_starts() {
     println!("generator financial2, seed {SEED}");
     let params = json!({ "requests": REQUESTS, "aligned": "22/25" });
     let trace = by_name("financial2").unwrap().trace(&params, SEED).unwrap();
-    let s = stats(&trace, StatsOptions { reuse: false });
+    let s = stats(&trace.clone().into(), StatsOptions { reuse: false });
     near("pages", s.pages_per_request_mean, 1.09, 0.01);
     near("size KB", s.size_mean_bytes / 1000.0, 2.4, 0.03 * 2.4);
     near("write %", s.write_percent, 17.7, 0.5);
@@ -147,7 +147,7 @@ fn the_stand_ins_for_servers_meet_their_published_figures() {
 fn uniform_has_every_operation_when_asked() {
     let params = json!({"requests": 50_000, "write": "50 %", "flush": 0.1, "trim": "1/10", "fua": 0.5,
                         "space": "64 MiB", "size": "8 KiB"});
-    let s = stats(&by_name("uniform").unwrap().trace(&params, SEED).unwrap(), StatsOptions::default());
+    let s = stats(&by_name("uniform").unwrap().trace(&params, SEED).unwrap().into(), StatsOptions::default());
     near("flush", s.flush_requests as f64, 5000.0, 300.0);
     near("trim", s.trim_requests as f64, 4500.0, 300.0);
     near("write", s.write_requests as f64, 20_250.0, 500.0);
