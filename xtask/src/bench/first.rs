@@ -45,7 +45,8 @@ pub(super) fn counts(program: &Path, folder: &Path, held: &mut Held) -> Result<(
     let again = |n: u64| run(&leaf, &file, &["--limit", &first, "--repeat", &(n / REQUESTS.0).to_string()]);
     let replay = marginal(&again)?;
     held.hold("memory-leaf", replay)?;
-    let generate = |n: u64| run(&leaf, "mixed-zipf", &["--gen", &format!("requests={n}")]);
+    let generate =
+        |n: u64| run(&leaf, "mixed-zipf", &["--gen", &format!("requests={n}"), "--gen", "space=64MiB"]);
     held.hold("generated", marginal(&generate)?.saturating_sub(replay))?;
     let read = |n: u64| run(&leaf, &file, &["--limit", &n.to_string()]);
     held.hold("read", marginal(&read)?.saturating_sub(replay))?;

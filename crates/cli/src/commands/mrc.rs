@@ -22,7 +22,9 @@ pub fn mrc(args: &MrcArgs, talk: Talk) -> Result<(), Failure> {
         repeat: args.repeat,
         threads: args.jobs.unwrap_or_else(parallel::cores),
     };
+    let waiting = talk.waiting("finding the curves");
     let curves = curves(trace, &args.trace, &asked)?;
+    drop(waiting);
     match args.json {
         true => output::print_json(&curves.to_json()),
         false => output::print(&text(args, &curves.points)),

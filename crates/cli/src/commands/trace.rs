@@ -45,6 +45,7 @@ fn info(args: &InfoArgs, talk: Talk) -> Result<(), Failure> {
     let mut all = Vec::new();
     for name in &args.traces {
         let trace = source::requests(&args.read.wanted(name), crate::registry(), talk)?;
+        let _waiting = talk.waiting(format!("measuring {name}"));
         let stats = stats(&trace, StatsOptions { reuse: !args.no_reuse });
         let content_hash = trace.content_hash().to_string();
         all.push(Measured { content_hash, meta: trace.meta().clone(), stats });
@@ -208,6 +209,7 @@ fn save(
 ) -> Result<(), Failure> {
     let unsupported = if args.drop { Unsupported::Drop } else { Unsupported::Stop };
     let zstd = path.extension().is_some_and(|e| e == "zst");
+    let waiting = talk.waiting(format!("writing {}", path.display()));
     let report: WriteReport = output::write_file(path, |out| {
         if !zstd {
             return write_to(trace, format, out, unsupported);
@@ -218,6 +220,7 @@ fn save(
         encoder.finish().map_err(failed)?;
         Ok(report)
     })?;
+    drop(waiting);
     if report.dropped_requests + report.dropped_fua > 0 {
         let (requests, fua) = (plural(report.dropped_requests, "request"), report.dropped_fua);
         talk.warning(format!(
