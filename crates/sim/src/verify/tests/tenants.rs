@@ -46,7 +46,7 @@ fn faults_of_isolation_are_found_behind_a_queue() {
         ("ssd.tenant-collects-twice", "I-8"),
         ("ssd.tenant-keeps-while-idle", "I-8"),
     ] {
-        let report = run_family(Family::QueueOverTenants, 3000, Some(plant));
+        let report = run_family(Family::QueueOverTenants, 5000, Some(plant));
         let found = report.failures.first().map(|failure| failure.violation.invariant);
         assert_eq!(found, Some(invariant), "{plant}: {:?}", report.failures);
     }
