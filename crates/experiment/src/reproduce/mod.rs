@@ -2,7 +2,7 @@
 //!
 //! A paper is a folder in `experiments/` with its stack files and `expected.json`, which says what counts as reproduced
 //! and is written before the measurement, and a module here that measures. [`lab`] runs stacks, [`expected`] gives
-//! verdicts, [`page`] draws the figures again.
+//! verdicts; the program draws the figures again.
 //!
 //! A figure of which nothing in the run could have made another one has no verdict ([`Measured::moot`]). Nor has a figure of the
 //! quick form where the full form says otherwise: `full-only.json` of the experiment lists these; `cargo xtask results` writes it
