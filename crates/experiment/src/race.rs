@@ -67,7 +67,7 @@ fn apart(stacks: &[String]) -> Result<(), Failure> {
 }
 
 /// Two rows of one name are told apart by the path, then by their place.
-fn tell_apart(stacks: &mut [Opened]) {
+pub fn tell_apart(stacks: &mut [Opened]) {
     for i in 0..stacks.len() {
         let same = |label: &str| stacks.iter().filter(|s| s.label == label).count() > 1;
         if same(&stacks[i].label) && !stacks.iter().any(|s| s.label == stacks[i].source) {

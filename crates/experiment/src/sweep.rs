@@ -12,10 +12,11 @@ use nandu_base::registry::nearest;
 use nandu_sim::run::precondition_name;
 use nandu_sim::{Extension, RunOptions};
 use nandu_stack::StackFile;
+pub use nandu_sweep::Shard;
 use nandu_sweep::measure::Bench;
 use nandu_sweep::search::{self, SearchKind};
 use nandu_sweep::survey::{Survey, survey, with_settings};
-use nandu_sweep::{Journal, Outcome, Shard, Sweep, SweepFile, id};
+use nandu_sweep::{Journal, Outcome, Sweep, SweepFile, id};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

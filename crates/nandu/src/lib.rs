@@ -41,6 +41,8 @@
 //! What the program does is here as functions that return data: [`open`] finds stacks, [`Replay`] is what a load may say, [`race`]
 //! compares, [`sweep`], [`mrc`] and [`reproduce`] do what the commands of these names print.
 //!
+//! [`sim`], [`stack`] and [`mod@trace`] are the crates below, for who needs more of them.
+//!
 //! **What is stable.** From the first release on: the items of this crate's root, and the traits and types that the modules of
 //! policies name. Whatever else the crates below make public is for each other and may change in any version.
 
@@ -49,18 +51,20 @@ mod experiment;
 pub use experiment::Experiment;
 pub use nandu_base::{Declared, Policy, Precondition, Registry};
 pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
+pub use nandu_experiment::parallel::cores;
 pub use nandu_experiment::replay::{Load, Replay};
 pub use nandu_experiment::talk::{Listener, Talk, Work};
-pub use nandu_experiment::{mrc, open, race, reproduce, source, sweep, verdict};
+pub use nandu_experiment::{mrc, open, plan, race, reproduce, source, sweep, verdict};
 pub use nandu_sim::{RunResult, builtin};
 pub use nandu_stack::{Stack, StackFile};
 pub use nandu_trace::Trace;
 pub use nandu_trace::fit::Fit;
+pub use {nandu_sim as sim, nandu_stack as stack, nandu_trace as trace};
 
 /// What policies and results measure in.
 pub mod units {
     pub use nandu_base::{BuildError, Counter, Violation};
-    pub use nandu_base::{ByteLen, ByteOffset, Instant, Op, Ratio, Rng, Span, TenantId};
+    pub use nandu_base::{ByteLen, ByteOffset, Instant, Op, Phase, Ratio, Rng, Span, TenantId};
 }
 
 /// Replacement: which line of a cache goes when memory is short.
@@ -101,5 +105,11 @@ pub mod format {
 /// Runs the whole program with the machines, policies and formats of `registry`, on the arguments of this process.
 #[cfg(feature = "program")]
 pub fn main(registry: Registry) -> std::process::ExitCode {
-    nandu_cli::run_with(registry, std::env::args_os()).into()
+    main_with(registry, std::env::args_os()).into()
+}
+
+/// The same on other arguments, the first of which is the name of the program. Returns the exit code.
+#[cfg(feature = "program")]
+pub fn main_with(registry: Registry, args: impl IntoIterator<Item = std::ffi::OsString>) -> u8 {
+    nandu_cli::run_with(registry, args)
 }

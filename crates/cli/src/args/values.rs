@@ -3,9 +3,10 @@
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 pub(super) use nandu_base::units::parse_span;
-use nandu_base::units::{parse_ratio, parse_size};
-use nandu_base::{ByteLen, Ratio, Span};
+use nandu_base::units::parse_size;
+use nandu_base::{ByteLen, Span};
 use nandu_experiment::mrc::Policy;
+pub(super) use nandu_experiment::mrc::sample;
 use nandu_experiment::replay::count;
 pub(super) use nandu_experiment::replay::{columns, precondition, rate, some, time_scale};
 use nandu_trace::BadLines;
@@ -74,15 +75,6 @@ pub(super) fn format_parser() -> clap::builder::PossibleValuesParser {
 /// The name of a replacement policy.
 pub(super) fn policy(name: &str) -> Result<Policy, String> {
     Policy::of(name, crate::registry())
-}
-
-/// `--sample`: a share above 0.
-pub(super) fn sample(text: &str) -> Result<Ratio, String> {
-    match parse_ratio(text) {
-        Ok(ratio) if ratio.num > 0 && ratio.num <= ratio.den => Ok(ratio),
-        Ok(_) => Err("a share between 0 and 1 is needed".into()),
-        Err(_) => Err("write a share, for example 1/100 or 1%".into()),
-    }
 }
 
 /// `--window FROM..TO`.

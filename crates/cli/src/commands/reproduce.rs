@@ -5,14 +5,14 @@ use crate::failure::Failure;
 use crate::format::three;
 use crate::output::{self, Kind};
 use crate::parallel;
-use crate::reproduce::expected::{ClaimKind, Verdict};
+use crate::reproduce::expected::ClaimKind;
 use crate::reproduce::lab::Lab;
-use crate::reproduce::{self, Figure, Outcome, PAPERS, Paper, Reproduction, Sheet};
+use crate::reproduce::record::{Counts, Form, Record};
+use crate::reproduce::{self, Outcome, PAPERS, Paper, Reproduction, Sheet};
 use crate::table::Table;
 use crate::talk::Talk;
 use nandu_base::registry::nearest;
 use nandu_trace::synth::SYNTHS;
-use serde::Serialize;
 use std::path::Path;
 
 /// Measures the claims of one paper, or of all.
@@ -34,7 +34,7 @@ pub fn reproduce(args: &ReproduceArgs, talk: Talk) -> Result<(), Failure> {
         jobs: args.jobs.unwrap_or_else(parallel::cores),
         talk,
     };
-    let form = Form::of(args);
+    let form = Form::of(args.requests, args.quick);
     let quick = form == Form::Quick;
     let done: Vec<Reproduction> =
         papers.iter().map(|p| p.reproduce(&lab(p), quick)).collect::<Result<_, _>>()?;
@@ -71,94 +71,6 @@ fn recorded_exist(recorded: &[(String, String)]) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// How long a reproduction is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Form {
-    /// The length that verdicts are about.
-    Full,
-    /// `--quick`: no verdict that the full form does not give.
-    Quick,
-    /// Any other length; verdicts are those of its own figures.
-    Other,
-}
-
-impl Form {
-    fn of(args: &ReproduceArgs) -> Form {
-        match (args.requests, args.quick) {
-            (Some(_), _) => Form::Other,
-            (None, true) => Form::Quick,
-            (None, false) => Form::Full,
-        }
-    }
-}
-
-/// A reproduction as JSON.
-#[derive(Serialize)]
-struct Record<'a> {
-    schema: u32,
-    paper: &'a str,
-    title: &'a str,
-    written: &'a str,
-    form: Form,
-    requests: u64,
-    seed: u64,
-    counts: [Counts; 2],
-    claims: &'a [Outcome],
-    figures: &'a [Figure],
-    tables: &'a [Sheet],
-}
-
-impl<'a> Record<'a> {
-    fn of(r: &'a Reproduction, form: Form) -> Record<'a> {
-        Record {
-            schema: 1,
-            paper: &r.expected.paper,
-            title: &r.expected.title,
-            written: &r.expected.written,
-            form,
-            requests: r.requests,
-            seed: r.seed,
-            counts: ClaimKind::ALL.map(|kind| Counts::of(&r.outcomes, kind)),
-            claims: &r.outcomes,
-            figures: &r.figures,
-            tables: &r.tables,
-        }
-    }
-}
-
-/// How many claims of a kind came out how.
-#[derive(Serialize)]
-struct Counts {
-    kind: ClaimKind,
-    reproduced: usize,
-    direction_only: usize,
-    not_reproduced: usize,
-    not_measured: usize,
-}
-
-impl Counts {
-    fn of(outcomes: &[Outcome], kind: ClaimKind) -> Counts {
-        let count = |v: Verdict| outcomes.iter().filter(|o| o.kind == kind && o.verdict == v).count();
-        Counts {
-            kind,
-            reproduced: count(Verdict::Reproduced),
-            direction_only: count(Verdict::DirectionOnly),
-            not_reproduced: count(Verdict::NotReproduced),
-            not_measured: count(Verdict::NotMeasured),
-        }
-    }
-
-    fn words(&self) -> String {
-        let Counts { kind, reproduced, direction_only, not_reproduced, not_measured } = self;
-        format!(
-            "{}: {reproduced} reproduced, {direction_only} direction only, {not_reproduced} not reproduced, \
-             {not_measured} not measured\n",
-            kind.words()
-        )
-    }
 }
 
 fn text(r: &Reproduction) -> String {

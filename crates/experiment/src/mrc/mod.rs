@@ -6,7 +6,7 @@ mod lru;
 
 use crate::failure::Failure;
 use crate::parallel;
-use nandu_base::units::parse_size;
+use nandu_base::units::{parse_ratio, parse_size};
 use nandu_base::{ByteLen, Op, Ratio, Registry, SECTOR};
 use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, Take, simulate};
 use nandu_cache::replacement::{AnyReplacement, LineOf, ReplacementConfig};
@@ -250,6 +250,26 @@ pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Fai
     let place = |point: &Point| asked.policies.iter().position(|policy| policy.0.name() == point.policy);
     points.sort_by_key(|point| (point.blocks, place(point)));
     Ok(Curves { trace: name, footprint_blocks: footprint, points })
+}
+
+/// A share above 0 and at most 1, for [`Asked::sample`].
+///
+/// # Errors
+/// It is none.
+pub fn sample(text: &str) -> Result<Ratio, String> {
+    match parse_ratio(text) {
+        Ok(ratio) if ratio.num > 0 && ratio.num <= ratio.den => Ok(ratio),
+        Ok(_) => Err("a share between 0 and 1 is needed".into()),
+        Err(_) => Err("write a share, for example 1/100 or 1%".into()),
+    }
+}
+
+/// A size, for [`Asked::segment`].
+///
+/// # Errors
+/// It is none.
+pub fn segment(text: &str) -> Result<ByteLen, String> {
+    parse_size(text).map_err(|e| e.to_string())
 }
 
 /// Blocks that a request meets; trims and flushes meet none.

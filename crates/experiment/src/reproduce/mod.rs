@@ -12,6 +12,7 @@ pub mod expected;
 mod hetero_mirroring;
 mod hybrid_disk;
 pub mod lab;
+pub mod record;
 mod segment_prefetch;
 mod shared_space;
 mod tpc_ftl;

@@ -1,0 +1,264 @@
+//! Runs, races, sweeps, curves and papers. Each returns the JSON that the command of its name prints, byte for byte, and what was said meanwhile.
+
+use crate::registry;
+use crate::stack::Stack;
+use crate::table::{Column, Table, Values, texts};
+use crate::trace::{Trace, replay_of};
+use crate::work::{Said, work};
+use nandu::plan::{Common, extended, plan};
+use nandu::race::{Race, compare as race_of, run as run_one};
+use nandu::reproduce::lab::Lab;
+use nandu::reproduce::record::{Form, Record};
+use nandu::sim::tap::{Ended, Look, Tap, run_tapped};
+use nandu::units::{Op, Phase};
+use nandu::{Failure, mrc as curves, reproduce as papers, sweep as sweeps, verdict};
+use pyo3::prelude::*;
+use serde_json::to_string_pretty;
+
+/// Options of a load by name.
+type Options = Vec<(String, String)>;
+
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = to_string_pretty(value).map_err(|e| Failure::failed(format!("JSON: {e}")))?;
+    Ok(text + "\n")
+}
+
+fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(nandu::cores)
+}
+
+/// Keeps every request.
+#[derive(Default)]
+struct Log(Vec<Ended>);
+
+impl Tap for Log {
+    fn ended(&mut self, request: &Ended) {
+        self.0.push(*request);
+    }
+}
+
+impl Log {
+    /// A row for each request, in the order in which they ended.
+    fn table(self, exports: &[String]) -> Table {
+        let all = self.0;
+        let ops = [Op::Read, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes, Op::Reset];
+        let numbers = |name: &str, of: &dyn Fn(&Ended) -> u64| {
+            Column::full(name, Values::U64(all.iter().map(of).collect()))
+        };
+        let words = |name: &str, words: &mut dyn Iterator<Item = &str>, of: &dyn Fn(&Ended) -> usize| {
+            let (offsets, bytes) = texts(words);
+            let codes = all.iter().map(|r| of(r) as i8).collect();
+            Column::full(name, Values::Words(codes, offsets, bytes))
+        };
+        let place = |op: Op| ops.iter().position(|known| *known == op).unwrap_or(0);
+        let mut columns = vec![
+            numbers("request", &|r| r.number),
+            words("export", &mut exports.iter().map(String::as_str), &|r| r.source),
+            words("op", &mut ops.iter().map(|op| op.name()), &|r| place(r.op)),
+            numbers("offset", &|r| r.offset.0),
+            numbers("size", &|r| r.len.0),
+            numbers("arrival_ns", &|r| r.arrival.0),
+            numbers("latency_ns", &|r| r.latency().0),
+            numbers("failed", &|r| u64::from(r.failed)),
+        ];
+        for phase in Phase::ALL {
+            columns.push(numbers(&format!("{}_ns", phase.name()), &|r| r.path.get(phase).0));
+        }
+        let rows = all.len();
+        Table::new(columns, rows)
+    }
+}
+
+/// Runs one stack. Returns its result as JSON, the log of its requests where it is asked for, and what was said.
+#[pyfunction]
+#[pyo3(signature = (stack, trace, options, *, log=false, progress=None))]
+pub fn run(
+    py: Python<'_>,
+    stack: Stack,
+    trace: Option<Trace>,
+    options: Options,
+    log: bool,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Option<Table>, Said)> {
+    let registry = registry();
+    let ((text, table), said) = work(py, progress, move |talk| {
+        let replay = replay_of(trace.as_ref(), options)?;
+        let opened = stack.open()?;
+        opened.remarks().into_iter().for_each(|line| talk.note(line));
+        if !log {
+            let row = run_one(opened, &replay, &registry, talk)?;
+            nandu::race::warn(std::slice::from_ref(&row), talk);
+            return Ok((json(&row.result)?, None));
+        }
+        let (seed, precondition) = (replay.seed(), replay.precondition());
+        let mut plans =
+            plan(vec![opened], &replay, Common { seed, precondition, registry: &registry, talk })?;
+        let mut plan = plans.remove(0);
+        extended(&mut plan.options, replay.extend);
+        let stack = &plan.opened.stack;
+        let bar = talk.bar(plan.requests(), "requests");
+        let seen = run_tapped(stack, &plan.options, Log::default(), Look::default(), bar.follow())?;
+        let export = |w: &nandu::sim::RunWorkload| stack.exports[w.export].name.clone();
+        let exports: Vec<String> = plan.options.workloads.iter().map(export).collect();
+        let rows = verdict::rows(vec![(plan.opened.label.clone(), seen.result)]);
+        nandu::race::warn(&rows, talk);
+        Ok((json(&rows[0].result)?, Some(seen.tap.table(&exports))))
+    })?;
+    Ok((text, table, said))
+}
+
+/// Runs several stacks on the same requests; the first is the baseline.
+#[pyfunction]
+#[pyo3(signature = (stacks, trace, options, *, jobs=None, progress=None))]
+pub fn compare(
+    py: Python<'_>,
+    stacks: Vec<Stack>,
+    trace: Option<Trace>,
+    options: Options,
+    jobs: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Said)> {
+    let registry = registry();
+    work(py, progress, move |talk| {
+        let replay = replay_of(trace.as_ref(), options)?;
+        let mut opened = stacks.iter().map(Stack::open).collect::<Result<Vec<_>, _>>()?;
+        nandu::race::tell_apart(&mut opened);
+        for stack in &opened {
+            stack.remarks().iter().for_each(|line| talk.note(format!("{}: {line}", stack.label)));
+        }
+        let rows = race_of(opened, &replay, (threads(jobs), false), &registry, talk)?;
+        nandu::race::warn(&rows, talk);
+        json(&Race::of(&rows))
+    })
+}
+
+/// What a sweep asks for, beside its requests.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Asked {
+    what: String,
+    axis: Vec<String>,
+    bound: Vec<String>,
+    minimise: Vec<String>,
+    maximise: Vec<String>,
+    metric: Vec<String>,
+    search: Option<String>,
+    skip_impossible: bool,
+    allow_saturated: bool,
+    allow_unsteady: bool,
+    set: Vec<(String, String)>,
+    shard: Option<String>,
+    jobs: Option<usize>,
+    out: Option<std::path::PathBuf>,
+}
+
+/// Measures the points of a sweep; with a folder `out`, what its journal holds is not run again.
+#[pyfunction]
+#[pyo3(signature = (asked, trace, options, *, progress=None))]
+pub fn sweep(
+    py: Python<'_>,
+    asked: Asked,
+    trace: Option<Trace>,
+    options: Options,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Said)> {
+    let registry = registry();
+    work(py, progress, move |talk| {
+        let shard = asked.shard.as_deref().map(sweeps::Shard::parse).transpose().map_err(Failure::input)?;
+        let question = sweeps::Question::read(sweeps::Asked {
+            what: asked.what,
+            axis: asked.axis,
+            bound: asked.bound,
+            minimise: asked.minimise,
+            maximise: asked.maximise,
+            metric: asked.metric,
+            search: asked.search,
+            skip_impossible: asked.skip_impossible,
+            allow_saturated: asked.allow_saturated,
+            allow_unsteady: asked.allow_unsteady,
+            set: asked.set,
+            replay: replay_of(trace.as_ref(), options)?,
+            shard,
+            threads: threads(asked.jobs),
+        })?;
+        let prepared = question.prepare(&registry, talk)?;
+        let mut bench = prepared.bench();
+        let journal = match &asked.out {
+            Some(folder) => Some(bench.resume(folder, &sweeps::program()?)?.0),
+            None => None,
+        };
+        prepared.measure(&mut bench, journal, talk)?;
+        let outcome = prepared.outcome(&bench);
+        json(&prepared.record(&outcome))
+    })
+}
+
+/// The curves of miss ratios of policies, without a device.
+#[pyfunction]
+#[pyo3(signature = (trace, policies, sizes, *, segment=None, sample=None, repeat=1, jobs=None, seed=1, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn mrc(
+    py: Python<'_>,
+    trace: Trace,
+    policies: Vec<String>,
+    sizes: Vec<String>,
+    segment: Option<&str>,
+    sample: Option<&str>,
+    repeat: u32,
+    jobs: Option<usize>,
+    seed: u64,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Said)> {
+    let registry = registry();
+    let fault = |why: String| crate::failure::raised(py, &Failure::input(why));
+    let policies = policies.iter().map(|name| curves::Policy::of(name, &registry)).collect::<Result<_, _>>();
+    let asked = curves::Asked {
+        policies: policies.map_err(fault)?,
+        sizes: sizes.iter().map(|size| size.parse()).collect::<Result<_, _>>().map_err(fault)?,
+        segment: segment.map(curves::segment).transpose().map_err(fault)?,
+        sample: sample.map(curves::sample).transpose().map_err(fault)?,
+        hashed: false,
+        repeat: repeat.max(1),
+        threads: threads(jobs),
+    };
+    work(py, progress, move |talk| {
+        let (name, trace) = (trace.name(), trace.read(seed, talk)?);
+        json(&curves::curves(trace, &name, &asked)?.to_json())
+    })
+}
+
+/// The claims of a paper, or of all, measured.
+#[pyfunction]
+#[pyo3(signature = (paper=None, *, quick=false, requests=None, seed=1, recorded=Vec::new(), jobs=None, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn reproduce(
+    py: Python<'_>,
+    paper: Option<&str>,
+    quick: bool,
+    requests: Option<u64>,
+    seed: u64,
+    recorded: Vec<(String, String)>,
+    jobs: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Said)> {
+    let chosen = paper.map(papers::paper).transpose();
+    let chosen = chosen.map_err(|failure| crate::failure::raised(py, &failure))?;
+    let registry = registry();
+    work(py, progress, move |talk| {
+        let form = Form::of(requests, quick);
+        let all = papers::PAPERS.iter().filter(|p| chosen.is_none_or(|c| c.name == p.name));
+        let done = all.map(|paper| {
+            let lab = Lab {
+                seed,
+                requests: requests.unwrap_or(if quick { paper.quick } else { paper.requests }),
+                recorded: recorded.iter().cloned().collect(),
+                registry: registry.clone(),
+                jobs: threads(jobs),
+                talk,
+            };
+            paper.reproduce(&lab, form == Form::Quick)
+        });
+        let done = done.collect::<Result<Vec<_>, _>>()?;
+        json(&done.iter().map(|r| Record::of(r, form)).collect::<Vec<_>>())
+    })
+}
