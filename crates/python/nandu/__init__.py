@@ -1,0 +1,42 @@
+"""Flash storage you can simulate, compare and mount.
+
+A `Stack` is a file, the name of a built-in one, or a dict; a `Trace` is a file, a generator, or a table of any library. `run`, `compare`, `sweep`,
+`mrc` and `reproduce` do what the commands of these names do, and `json` of what they return is what the command prints with `--json`, byte for
+byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.DataFrame(result.windows)`.
+
+>>> import nandu
+>>> load = nandu.Trace.generator("mixed-zipf", requests=5000)
+>>> result = nandu.run("small-ssd", load, fit="wrap")
+>>> result["all"]["p99_ns"] > 0
+True
+"""
+
+from nandu._errors import Error, InputError, RunError, StackError, TraceError
+from nandu._nandu import Table, __version__, schema
+from nandu._results import Curves, Race, Reproduction, Result, Sweep
+from nandu._runs import compare, mrc, reproduce, run, sweep
+from nandu._stack import Stack
+from nandu._trace import Trace
+
+__all__ = [
+    "Curves",
+    "Error",
+    "InputError",
+    "Race",
+    "Reproduction",
+    "Result",
+    "RunError",
+    "Stack",
+    "StackError",
+    "Sweep",
+    "Table",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "compare",
+    "mrc",
+    "reproduce",
+    "run",
+    "schema",
+    "sweep",
+]

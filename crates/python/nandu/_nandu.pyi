@@ -1,0 +1,116 @@
+"""The extension module; `nandu` is the package to use."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+__version__: str
+
+_Options = list[tuple[str, str]]
+_Said = list[tuple[bool, str]]
+_Progress = Callable[[int, int, str], object]
+
+@final
+class Stack:
+    @staticmethod
+    def named(name: str, label: str | None = None) -> Stack: ...
+    @staticmethod
+    def parse(text: str, label: str) -> Stack: ...
+    @staticmethod
+    def of_json(json: str, label: str) -> Stack: ...
+    @property
+    def label(self) -> str: ...
+    def labelled(self, label: str) -> Stack: ...
+    def with_options(self, options: _Options) -> Stack: ...
+    def to_toml(self) -> str: ...
+    def exports(self) -> list[tuple[str, int]]: ...
+
+@final
+class Trace:
+    @staticmethod
+    def named(name: str, settings: _Options, options: _Options) -> Trace: ...
+    @staticmethod
+    def of_stream(
+        capsule: Any,
+        *,
+        time: str | None,
+        op: str,
+        offset: str,
+        size: str,
+        stream: str | None,
+        unit_ns: int,
+        label: str,
+    ) -> Trace: ...
+    @staticmethod
+    def of_buffers(
+        columns: list[tuple[str, Any]],
+        *,
+        time: str | None,
+        op: str,
+        offset: str,
+        size: str,
+        stream: str | None,
+        unit_ns: int,
+        label: str,
+    ) -> Trace: ...
+    @property
+    def label(self) -> str: ...
+    def to_table(self, seed: int = 1) -> Table: ...
+
+@final
+class Table:
+    def __new__(cls, columns: dict[str, list[Any]]) -> Table: ...
+    def __len__(self) -> int: ...
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def to_dict(self) -> dict[str, list[Any]]: ...
+
+def cli_main(args: list[str]) -> int: ...
+def schema() -> str: ...
+def run(
+    stack: Stack,
+    trace: Trace | None,
+    options: _Options,
+    *,
+    log: bool = False,
+    progress: _Progress | None = None,
+) -> tuple[str, Table | None, _Said]: ...
+def compare(
+    stacks: list[Stack],
+    trace: Trace | None,
+    options: _Options,
+    *,
+    jobs: int | None = None,
+    progress: _Progress | None = None,
+) -> tuple[str, _Said]: ...
+def sweep(
+    asked: dict[str, Any],
+    trace: Trace | None,
+    options: _Options,
+    *,
+    progress: _Progress | None = None,
+) -> tuple[str, _Said]: ...
+def mrc(
+    trace: Trace,
+    policies: list[str],
+    sizes: list[str],
+    *,
+    segment: str | None = None,
+    sample: str | None = None,
+    repeat: int = 1,
+    jobs: int | None = None,
+    seed: int = 1,
+    progress: _Progress | None = None,
+) -> tuple[str, _Said]: ...
+def reproduce(
+    paper: str | None = None,
+    *,
+    quick: bool = False,
+    requests: int | None = None,
+    seed: int = 1,
+    recorded: list[tuple[str, str]] = ...,
+    jobs: int | None = None,
+    progress: _Progress | None = None,
+) -> tuple[str, _Said]: ...

@@ -1,0 +1,175 @@
+"""What runs return: the record that the command prints as JSON, and tables of its parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from nandu._nandu import Table
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Rows as a table; what a row does not have, or what is no single value, is missing."""
+    rows = list(rows)
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(key for key, value in row.items() if not isinstance(value, (list, dict))))
+    return Table({name: [row.get(name) for row in rows] for name in names})
+
+
+class Record(Mapping[str, Any]):
+    """A record with the fields of the command's JSON, each in the unit that its name ends with."""
+
+    def __init__(self, text: str, said: list[tuple[bool, str]]) -> None:
+        self.json = text
+        """What the command prints with `--json`."""
+        self.notes = [text for serious, text in said if not serious]
+        """What is worth knowing."""
+        self.warnings = [text for serious, text in said if serious]
+        """What changes what the figures mean."""
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = json.loads(self.json)
+        return fields
+
+    def __getitem__(self, key: str) -> Any:
+        return self._fields[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+CLASSES = ("all", "reads", "writes", "others")
+
+
+class Result(Record):
+    """What a run measured; `result["all"]["p99_ns"]`."""
+
+    def __init__(self, text: str, said: list[tuple[bool, str]], label: str = "", requests: Table | None = None) -> None:
+        super().__init__(text, said)
+        self.label = label
+        """The name of the stack."""
+        self.requests = requests
+        """A row for each request with its critical path, where the run was asked for its log."""
+
+    @property
+    def percentiles(self) -> Table:
+        """A row for each class of requests: counts, mean, percentiles."""
+        return table_of({"class": name, **self[name]} for name in CLASSES)
+
+    @property
+    def windows(self) -> Table:
+        """The run over time."""
+        return table_of(self["windows"])
+
+    @property
+    def histogram(self) -> Table:
+        """Latencies of reads and writes: the upper bound of each bin, and requests in it."""
+        bins = self["histogram"]
+        return Table({"latency_ns": [b[0] for b in bins], "requests": [b[1] for b in bins]})
+
+    @property
+    def layers(self) -> Table:
+        """A row for each device, children first."""
+        return table_of(
+            {**layer, "requests": sum(layer["requests"].values()), "bytes": sum(layer["bytes"].values())} for layer in self["layers"]
+        )
+
+    @property
+    def counters(self) -> Table:
+        """What each device counts."""
+        return table_of(
+            {"layer": layer["name"], "counter": name, "value": value}
+            for layer in self["layers"]
+            for name, value in layer["counters"].items()
+        )
+
+    @property
+    def tenants(self) -> Table:
+        """A row for each tenant: its requests, and what it used of the devices."""
+        return table_of({"tenant": t["name"], **t["all"], **t["device"]} for t in self["tenants"])
+
+    @property
+    def wear(self) -> Table:
+        """A row for each region of flash: erases and how long it lasts."""
+        lifetime = self["lifetime"] or {"regions": []}
+        return table_of(lifetime["regions"])
+
+    def __repr__(self) -> str:
+        figures = self["all"]
+        return (
+            f"<nandu.Result {self.label}: {figures['requests']:,} requests, mean {figures['mean_ns']:,} ns, "
+            f"p99 {figures['p99_ns']:,} ns, {self['iops']:,} IOPS, {self['state']}>"
+        )
+
+
+class Race(Record):
+    """Several stacks on the same requests."""
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The result of each stack by its name."""
+        return {row["label"]: Result(json.dumps(row["result"], indent=2) + "\n", [], row["label"]) for row in self["stacks"]}
+
+    @property
+    def table(self) -> Table:
+        """A row for each stack: its latencies, and how it compares to the first."""
+        return table_of(
+            {
+                "stack": row["label"],
+                **row["result"]["all"],
+                "iops": row["result"]["iops"],
+                "waf_thousandths": row["result"]["waf_thousandths"],
+                "state": row["state"],
+                "best": row["best"],
+                "verdict": row["verdict"],
+            }
+            for row in self["stacks"]
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{row['label']}: {row['verdict']}" for row in self["stacks"])
+
+
+class Sweep(Record):
+    """The points of a sweep."""
+
+    @property
+    def table(self) -> Table:
+        """A row for each point: its steps, its figures, and whether it meets the bounds."""
+        axes, columns = self["axes"], [column["name"] for column in self["columns"]]
+        return table_of({**dict(zip(axes, row["steps"])), **dict(zip(columns, row["figures"])), **row} for row in self["rows"])
+
+    @property
+    def best(self) -> dict[str, str] | None:
+        """The steps of the best point; `None` where no point meets the bounds."""
+        rows = [row for row in self["rows"] if row["point"] == self["best"]]
+        return dict(zip(self["axes"], rows[0]["steps"])) if rows else None
+
+
+class Curves(Record):
+    """Miss ratios by size of the cache."""
+
+    @property
+    def table(self) -> Table:
+        """A row for each size and policy."""
+        return table_of(self["points"])
+
+
+class Reproduction(Record):
+    """The claims of papers, measured."""
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        return {paper["paper"]: paper for paper in json.loads(self.json)}
+
+    @property
+    def claims(self) -> Table:
+        """A row for each claim."""
+        return table_of({"paper": name, **claim} for name, paper in self.items() for claim in paper["claims"])

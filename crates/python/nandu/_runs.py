@@ -1,0 +1,164 @@
+"""Runs, races, sweeps, curves and papers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nandu import _nandu
+from nandu._errors import InputError
+from nandu._results import Curves, Race, Reproduction, Result, Sweep
+from nandu._stack import Stack, stack_of, text_of
+from nandu._trace import Trace, trace_of
+
+Source = Stack | str | os.PathLike[str] | Mapping[str, Any]
+Load = Trace | str | os.PathLike[str] | None
+Progress = bool | Callable[[int, int, str], object]
+
+log = logging.getLogger("nandu")
+
+
+def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The options of a load, in the words of `nandu run` with underscores."""
+    return [(key, text_of(value)) for key, value in options.items() if value is not None]
+
+
+def _bar(done: int, total: int, what: str) -> None:
+    if total:
+        print(f"\r{100 * done // total:3} % of {total:,} {what} ", end="", file=sys.stderr, flush=True)
+
+
+def _work(work: Callable[..., Any], *args: Any, progress: Progress, **named: Any) -> tuple[Any, ...]:
+    """Does it, and says what was said meanwhile."""
+    try:
+        made: tuple[Any, ...] = work(*args, progress=_bar if progress is True else progress or None, **named)
+    finally:
+        if progress is True:
+            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+    for serious, text in made[-1]:
+        log.log(logging.WARNING if serious else logging.INFO, "%s", text)
+    return made
+
+
+def run(stack: Source, trace: Load = None, *, log: bool = False, progress: Progress = False, **options: object) -> Result:
+    """Replays a trace on one stack; without a trace the stack's own workloads run.
+
+    `options` are those of `nandu run` with underscores: `fit="wrap"`, `closed=16`, `rate="20000/s"`, `time_scale=0.5`, `warm_up="10%"`,
+    `repeat=3`, `extend=0`, `limit=1000`, `seed=1`, `precondition="aged"`, `export="data"`. With `log` the result has a row for each
+    request. `progress` is `True` for a line on stderr, or is called with what is done, the total and a word for it. Ctrl-C ends
+    the run; the interpreter's lock is free meanwhile."""
+    own = stack_of(stack)
+    text, table, said = _work(_nandu.run, own, trace_of(trace), _options(options), log=log, progress=progress)
+    return Result(text, said, own.label, table)
+
+
+def compare(
+    stacks: Iterable[Source] | Mapping[str, Source],
+    trace: Load = None,
+    *,
+    jobs: int | None = None,
+    progress: Progress = False,
+    **options: object,
+) -> Race:
+    """Replays the same requests on several stacks; the first is the baseline. A mapping gives each a name. Options are those of `run`."""
+    if isinstance(stacks, Mapping):
+        own = [stack_of(stack).labelled(label) for label, stack in stacks.items()]
+    else:
+        own = [stack_of(stack) for stack in stacks]
+    return Race(*_work(_nandu.compare, own, trace_of(trace), _options(options), jobs=jobs, progress=progress))
+
+
+def sweep(
+    what: str | os.PathLike[str],
+    trace: Load = None,
+    *,
+    axes: Mapping[str, Iterable[object] | str] | None = None,
+    bounds: Iterable[str] = (),
+    minimise: Iterable[str] | str = (),
+    maximise: Iterable[str] | str = (),
+    metrics: Iterable[str] = (),
+    search: str | None = None,
+    skip_impossible: bool = False,
+    allow_saturated: bool = False,
+    allow_unsteady: bool = False,
+    set: Mapping[str, object] | None = None,
+    shard: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: Progress = False,
+    **options: object,
+) -> Sweep:
+    """Varies a stack and measures all variants on all cores: `what` is a sweep file, or a stack whose `axes` vary, each a dotted path and
+    its values.
+
+    >>> sweep("small-ssd", Trace.generator("mixed-zipf", limit=3000), axes={"device.ssd.spare_factor": [0.1, 0.2]},
+    ...       minimise="p99", fit="wrap").best
+    {'spare_factor': '0.2'}
+
+    With a folder `out` points are kept in its journal, and what it has is not run again; `shard="0/4"` measures a part. Other options are
+    those of `run`."""
+
+    def words(given: Iterable[str] | str) -> list[str]:
+        return [given] if isinstance(given, str) else list(given)
+
+    def values(given: Iterable[object] | str) -> str:
+        return given if isinstance(given, str) else ",".join(text_of(value) for value in given)
+
+    asked = {
+        "what": os.fspath(what),
+        "axis": [f"{path}={values(given)}" for path, given in (axes or {}).items()],
+        "bound": list(bounds),
+        "minimise": words(minimise),
+        "maximise": words(maximise),
+        "metric": list(metrics),
+        "search": search,
+        "skip_impossible": skip_impossible,
+        "allow_saturated": allow_saturated,
+        "allow_unsteady": allow_unsteady,
+        "set": _options(set or {}),
+        "shard": shard,
+        "jobs": jobs,
+        "out": out,
+    }
+    return Sweep(*_work(_nandu.sweep, asked, trace_of(trace), _options(options), progress=progress))
+
+
+def mrc(
+    trace: Trace | str | os.PathLike[str],
+    policies: Iterable[str] = ("lru", "arc", "s3-fifo", "sieve"),
+    sizes: Iterable[int | str] = (),
+    *,
+    segment: str | None = None,
+    sample: str | None = None,
+    repeat: int = 1,
+    jobs: int | None = None,
+    seed: int = 1,
+    progress: Progress = False,
+) -> Curves:
+    """Miss ratios of replacement policies by size of the cache: blocks of 4 KiB, or texts with a unit; 20 sizes up to the footprint
+    without any. `sample="1%"` estimates the curve of LRU from a share of the blocks."""
+    own = trace_of(trace)
+    if own is None:
+        raise InputError("curves need a trace")
+    sized = [str(size) for size in sizes]
+    named: dict[str, Any] = {"segment": segment, "sample": sample, "repeat": repeat, "jobs": jobs, "seed": seed}
+    return Curves(*_work(_nandu.mrc, own, list(policies), sized, progress=progress, **named))
+
+
+def reproduce(
+    paper: str | None = None,
+    *,
+    quick: bool = False,
+    requests: int | None = None,
+    seed: int = 1,
+    recorded: Mapping[str, str | os.PathLike[str]] | None = None,
+    jobs: int | None = None,
+    progress: Progress = False,
+) -> Reproduction:
+    """Measures the claims of a paper, or of all: `quick` takes fewer requests; `recorded` names recorded traces that stand for generated loads."""
+    files = [(name, os.fspath(path)) for name, path in (recorded or {}).items()]
+    named: dict[str, Any] = {"quick": quick, "requests": requests, "seed": seed, "recorded": files, "jobs": jobs}
+    return Reproduction(*_work(_nandu.reproduce, paper, progress=progress, **named))

@@ -1,0 +1,238 @@
+"""The package against the command line, against plain models, and where it must refuse."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nandu
+
+# The program that cargo built where there is one, else the command that came with this package.
+PROGRAM = os.environ.get("NANDU_PROGRAM") or shutil.which("nandu", path=str(Path(sys.executable).parent))
+MEMORY = {
+    "export": {"data": {"device": "cache"}},
+    "device": {
+        "cache": {"kind": "cache", "below": "m", "memory": "1 MiB", "prefetch": {"kind": "none"}},
+        "m": {"kind": "memory", "size": "64 MiB", "latency": "1 ms"},
+    },
+}
+
+
+def printed(*words: str) -> str:
+    """What the command prints on stdout."""
+    assert PROGRAM is not None
+    done = subprocess.run([PROGRAM, "--quiet", *words], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    return done.stdout
+
+
+def zipf(requests: int = 3000) -> nandu.Trace:
+    return nandu.Trace.generator("mixed-zipf", requests=requests)
+
+
+def test_a_run_is_that_of_the_command() -> None:
+    words = "run small-ssd --trace mixed-zipf --gen requests=3000 --fit wrap --set device.ssd.gc.kind=greedy --warm-up 10% --json"
+    stack = nandu.Stack("small-ssd").set("device.ssd.gc.kind", "greedy")
+    result = nandu.run(stack, zipf(), fit="wrap", warm_up="10%")
+    assert result.json == printed(*words.split())
+    assert result["provenance"]["stack"] == "small-ssd"
+
+
+def test_a_race_is_that_of_the_command() -> None:
+    words = "compare a=small-ssd b=small-ssd-spare --trace mixed-zipf --gen requests=2000 --fit wrap --seed 7 --json"
+    race = nandu.compare({"a": "small-ssd", "b": "small-ssd-spare"}, zipf(2000), fit="wrap", seed=7)
+    assert race.json == printed(*words.split())
+    assert race.table.to_dict()["stack"] == ["a", "b"]
+    assert race.results["a"]["iops"] > 0
+
+
+def test_a_sweep_is_that_of_the_command(tmp_path: Path) -> None:
+    axis = "device.ssd.spare_factor"
+    words = (
+        f"sweep small-ssd --trace mixed-zipf --gen requests=2000 --fit wrap --axis {axis}=0.1,0.2 --minimise p99 --allow-unsteady --json"
+    )
+    got = nandu.sweep("small-ssd", zipf(2000), fit="wrap", axes={axis: [0.1, 0.2]}, minimise="p99", allow_unsteady=True, out=tmp_path)
+    assert got.json == printed(*words.split(), "--axis", f"{axis}=0.1,0.2")
+    assert got.table.num_rows == 2
+    # What the journal holds is not run again.
+    again = nandu.sweep("small-ssd", zipf(2000), fit="wrap", axes={axis: [0.1, 0.2]}, minimise="p99", allow_unsteady=True, out=tmp_path)
+    assert again.json == got.json and "2 of 2 points known already" in again.notes
+
+
+def test_curves_are_those_of_the_command() -> None:
+    words = "trace mrc mixed-zipf --gen requests=5000 --policy lru,arc --sizes 100,1MiB --json"
+    assert nandu.mrc(zipf(5000), ["lru", "arc"], [100, "1MiB"]).json == printed(*words.split())
+
+
+def test_a_paper_is_that_of_the_command() -> None:
+    words = "reproduce tpc-ftl --requests 400 --json"
+    got = nandu.reproduce("tpc-ftl", requests=400)
+    assert got.json == printed(*words.split())
+    assert "tpc-ftl" in got and got.claims.num_rows == len(got["tpc-ftl"]["claims"])
+
+
+def test_tables_have_a_row_for_each_part() -> None:
+    result = nandu.run("small-ssd", zipf(), fit="wrap", log=True, extend=0)
+    assert result.requests is not None
+    log = result.requests.to_dict()
+    assert len(log["request"]) == 3000 == result["all"]["requests"]
+    assert sum(log["latency_ns"]) // 3000 == result["all"]["mean_ns"]
+    assert set(log["op"]) == {"read", "write"}
+    assert result.percentiles.to_dict()["class"] == ["all", "reads", "writes", "others"]
+    assert sum(result.windows.to_dict()["requests"]) == 3000
+    layers = len(result["layers"])
+    assert result.layers.num_rows == layers and result.counters.num_rows > layers
+    assert result.wear.num_rows == 1 and result.tenants.num_rows == 1 and result.histogram.num_rows > 10
+    # The log does not change what is measured.
+    assert result.json == nandu.run("small-ssd", zipf(), fit="wrap", extend=0).json
+
+
+def test_a_trace_survives_the_arrow_interface() -> None:
+    generated = zipf(4000).to_table()
+    taken = nandu.Trace.table(generated, stream="stream")
+    assert taken.to_table().to_dict() == generated.to_dict()
+    one, two = (nandu.run("small-ssd", trace, fit="wrap", extend=0) for trace in (zipf(4000), taken))
+    assert one["all"] == two["all"] and one["provenance"]["workloads"][0]["trace_hash"] == two["provenance"]["workloads"][0]["trace_hash"]
+
+
+def test_numpy_arrays_are_a_trace() -> None:
+    rows = numpy.zeros(100, dtype=[("time_us", "<i8"), ("op", "u1"), ("offset", "<u8"), ("size", "<u4")])
+    rows["time_us"] = numpy.arange(100) * 5
+    rows["op"] = numpy.arange(100) % 2
+    rows["offset"] = numpy.arange(100) * 4096
+    rows["size"] = 4096
+    table = nandu.Trace.table(rows, time="time_us").to_table().to_dict()
+    assert table["time_ns"][:3] == [0, 5000, 10_000] and table["op"][:2] == ["read", "write"]
+    columns = {"op": ["w"] * 2, "offset": numpy.array([0, 8192]), "size": [4096, 512]}
+    order = nandu.Trace.table(columns, time=None).to_table().to_dict()
+    assert order["size"] == [4096, 512] and order["op"] == ["write", "write"]
+
+
+requests = st.lists(
+    st.tuples(st.integers(0, 10**12), st.sampled_from(["read", "write", "trim"]), st.integers(0, 2**30), st.integers(1, 256)),
+    min_size=1,
+    max_size=50,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests)
+def test_any_table_becomes_the_trace_that_it_says(rows: list[tuple[int, str, int, int]]) -> None:
+    times, ops, sectors, sizes = zip(*rows, strict=True)
+    table = nandu.Table({"t_ns": list(times), "what": list(ops), "at": [s * 512 for s in sectors], "len": [s * 512 for s in sizes]})
+    trace = nandu.Trace.table(table, time="t_ns", op="what", offset="at", size="len").to_table().to_dict()
+    want = sorted(rows, key=lambda row: row[0])
+    assert trace["time_ns"] == [row[0] - want[0][0] for row in want]
+    assert trace["op"] == [row[1] for row in want]
+    assert trace["offset"] == [row[2] * 512 for row in want] and trace["size"] == [row[3] * 512 for row in want]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 50))
+def test_lru_misses_what_a_plain_model_misses(blocks: list[int], size: int) -> None:
+    columns = {"op": [0] * len(blocks), "offset": [4096 * block for block in blocks], "size": [4096] * len(blocks)}
+    point = nandu.mrc(nandu.Trace.table(columns, time=None), ["lru"], [size])["points"][0]
+    kept: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for block in blocks:
+        misses += block not in kept
+        kept[block] = None
+        kept.move_to_end(block)
+        if len(kept) > size:
+            kept.popitem(last=False)
+    assert point["misses"] == misses
+
+
+def test_a_stack_is_a_dict_a_text_or_a_file(tmp_path: Path) -> None:
+    stack = nandu.Stack(MEMORY, {"device.cache.replacement": {"kind": "arc"}})
+    assert stack.exports == {"data": 64 << 20}
+    (tmp_path / "s.toml").write_text(stack.to_toml())
+    again = nandu.Stack(tmp_path / "s.toml")
+    assert again.label == "s" and again.to_toml() == stack.to_toml()
+    one, two = (nandu.run(s, zipf(), fit="wrap", extend=0)["all"] for s in (stack, nandu.Stack.parse(stack.to_toml())))
+    assert one == two
+    assert nandu.run(stack.set("device.cache.replacement", None), zipf(), fit="wrap", extend=0)["all"] != one
+
+
+def test_what_is_wrong_is_raised_with_its_place() -> None:
+    with pytest.raises(nandu.StackError, match="did you mean") as raised:
+        nandu.Stack("small-ssd").set("device.ssd.gc.kind", "greeedy")
+    assert isinstance(raised.value, ValueError) and len(raised.value.problems) == 1
+    with pytest.raises(nandu.InputError, match="`small-ssd`"):
+        nandu.Stack("smal-ssd")
+    with pytest.raises(nandu.TraceError, match="1.5 is no whole number"):
+        nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests="1.5"))
+    with pytest.raises(nandu.InputError, match="did you mean `closed`"):
+        nandu.run("small-ssd", zipf(), close=4)
+    with pytest.raises(nandu.InputError, match="`rate`: cannot be used with `closed`"):
+        nandu.run("small-ssd", zipf(), closed=4, rate=5)
+    with pytest.raises(nandu.TraceError, match="there is no column `offset`"):
+        nandu.Trace.table({"op": ["r"], "size": [512]}, time=None)
+    with pytest.raises(nandu.TraceError, match="row 1: .*-512"):
+        nandu.Trace.table({"op": [0, 1], "offset": [0, -512], "size": [512, 512]}, time=None)
+    with pytest.raises(nandu.TraceError, match="no operation `x`"):
+        nandu.Trace.table({"op": ["x"], "offset": [0], "size": [512]}, time=None)
+
+
+def test_others_run_and_hear_of_progress_meanwhile() -> None:
+    told: list[tuple[int, int, str]] = []
+    counted, ended = [0], threading.Event()
+
+    def count() -> None:
+        while not ended.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    load = nandu.Trace.generator("uniform", requests=400_000, space="16 MiB")
+    nandu.run(MEMORY, load, closed=4, extend=0, progress=lambda *figures: told.append(figures))
+    ended.set()
+    thread.join()
+    assert counted[0] > 20 and len(told) > 1
+    assert all(done <= total for done, total, what in told if what == "requests")
+
+
+def test_an_interrupt_ends_a_run() -> None:
+    program = (
+        "import nandu\nload = nandu.Trace.generator('uniform', requests=3_000_000, space='16 MiB')\n"
+        f"stack = nandu.Stack({MEMORY!r})\nprint('begun', flush=True)\n"
+        "nandu.run(stack, load, closed=4, repeat=1000)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "begun\n"
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=20)
+    assert "KeyboardInterrupt" in said and child.returncode != 0
+
+
+def test_the_examples_of_the_help_hold() -> None:
+    for name in ("nandu", "nandu._stack", "nandu._runs"):
+        module = importlib.import_module(name)
+        scope = {**vars(nandu), "nandu": nandu}
+        assert doctest.testmod(module, extraglobs=scope).failed == 0, name
+
+
+def test_the_command_is_the_program() -> None:
+    def said(*words: str) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-m", "nandu", *words], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    assert said("--version") == (0, f"nandu {nandu.__version__}\n")
+    code, text = said("run", "no-such-stack")
+    assert code == 2 and text.startswith("error: there is no stack file")
