@@ -11,6 +11,7 @@ mod mutants;
 mod outside;
 mod packages;
 mod purity;
+mod python;
 mod results;
 mod soak;
 mod steps;

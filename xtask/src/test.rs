@@ -3,7 +3,7 @@
 use crate::results;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools;
-use crate::{docs, outside, packages, purity};
+use crate::{docs, outside, packages, purity, python};
 use std::process::{Command, ExitCode};
 
 /// How to test.
@@ -91,6 +91,7 @@ pub fn all(options: &Options) -> ExitCode {
         }
     });
     steps.step("policies from outside", outside::check);
+    steps.step("package for python", python::check);
     steps.step("documented commands", docs::check);
     steps.step("quick forms of the papers", results::check_quick);
     steps.step("stack files against the schema", schema);

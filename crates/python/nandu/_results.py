@@ -77,17 +77,13 @@ class Result(Record):
     @property
     def layers(self) -> Table:
         """A row for each device, children first."""
-        return table_of(
-            {**layer, "requests": sum(layer["requests"].values()), "bytes": sum(layer["bytes"].values())} for layer in self["layers"]
-        )
+        return table_of({**layer, "requests": sum(layer["requests"].values()), "bytes": sum(layer["bytes"].values())} for layer in self["layers"])
 
     @property
     def counters(self) -> Table:
         """What each device counts."""
         return table_of(
-            {"layer": layer["name"], "counter": name, "value": value}
-            for layer in self["layers"]
-            for name, value in layer["counters"].items()
+            {"layer": layer["name"], "counter": name, "value": value} for layer in self["layers"] for name, value in layer["counters"].items()
         )
 
     @property
@@ -144,13 +140,18 @@ class Sweep(Record):
     def table(self) -> Table:
         """A row for each point: its steps, its figures, and whether it meets the bounds."""
         axes, columns = self["axes"], [column["name"] for column in self["columns"]]
-        return table_of({**dict(zip(axes, row["steps"])), **dict(zip(columns, row["figures"])), **row} for row in self["rows"])
+
+        def cells(row: Mapping[str, Any]) -> dict[str, Any]:
+            figures = zip([*axes, *columns], [*row["steps"], *row["figures"]], strict=True)
+            return {**dict(figures), **row}
+
+        return table_of(cells(row) for row in self["rows"])
 
     @property
     def best(self) -> dict[str, str] | None:
         """The steps of the best point; `None` where no point meets the bounds."""
         rows = [row for row in self["rows"] if row["point"] == self["best"]]
-        return dict(zip(self["axes"], rows[0]["steps"])) if rows else None
+        return dict(zip(self["axes"], rows[0]["steps"], strict=True)) if rows else None
 
 
 class Curves(Record):

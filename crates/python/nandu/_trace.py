@@ -69,8 +69,8 @@ class Trace:
         """The requests of a table: anything with the Arrow C stream interface (pyarrow, polars, pandas, DuckDB, `Table`), a dict of arrays,
         or a structured NumPy array.
 
-        `time`, `op`, `offset`, `size` and `stream` name its columns. Times are in `unit` (ns, us, ms, s), by default that of the column's Arrow type or of the
-        end of its name; without a time column only the order counts. Offsets and sizes are bytes. Operations are words (`read`, `write`,
+        `time`, `op`, `offset`, `size` and `stream` name its columns. Times are in `unit` (ns, us, ms, s), by default that of the column's Arrow type
+        or of the end of its name; without a time column only the order counts. Offsets and sizes are bytes. Operations are words (`read`, `write`,
         `trim`, `flush`, or their first letters) or numbers, 0 for a read and 1 for a write."""
         ending = (time or "").rpartition("_")[2]
         unit_ns = UNITS[unit] if unit else UNITS.get(ending, 1)

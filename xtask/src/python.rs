@@ -1,0 +1,77 @@
+//! The package for Python: its wheel is built in the profile of the tests, installed where nothing else is, and tested there.
+//!
+//! Beside its own tests: the stubs say what the module has (stubtest), the types fit (mypy), and the form is that of ruff. The command that comes
+//! with the wheel prints the bytes that the program prints as it is released.
+
+use crate::steps::{End, has, released, root, run, target_dir};
+use std::path::Path;
+use std::process::Command;
+
+/// What builds the wheel.
+const BUILDER: &str = "maturin==1.16.0";
+/// What tests it.
+const TESTERS: [&str; 5] =
+    ["hypothesis==6.170.15", "mypy==2.4.1", "numpy==2.4.6", "pytest==9.2.0", "ruff==0.17.6"];
+
+/// Builds, installs and tests the wheel.
+pub fn check() -> End {
+    if !has("python3") {
+        return End::Skipped("python3 is not installed".into());
+    }
+    let home = target_dir().join("wheel");
+    let (tools, empty) = (home.join("tools"), home.join("empty"));
+    for venv in [&tools, &empty] {
+        // Nothing of an earlier wheel may be left.
+        let clear: &[&str] = if venv == &empty { &["--clear"] } else { &[] };
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).args(clear).arg(venv);
+        if let End::Failed(why) = run(make) {
+            return End::Skipped(format!("a virtual environment cannot be made: {why}"));
+        }
+    }
+    if let End::Failed(why) = pip(&tools, |pip| pip.arg(BUILDER)) {
+        return End::Skipped(format!("{BUILDER} cannot be installed: {why}"));
+    }
+    let wheels = home.join("wheels");
+    let _ = std::fs::remove_dir_all(&wheels);
+    let mut build = Command::new(tools.join("bin/maturin"));
+    build.args(["build", "--quiet", "--locked", "--profile", "dev", "--out"]).arg(&wheels);
+    build.current_dir(root()).env("CARGO_TARGET_DIR", target_dir());
+    if let End::Failed(why) = run(build) {
+        return End::Failed(why);
+    }
+    let Some(Ok(wheel)) = std::fs::read_dir(&wheels).ok().and_then(|mut files| files.next()) else {
+        return End::Failed("no wheel was built".into());
+    };
+    if let End::Failed(why) = pip(&empty, |pip| pip.arg(wheel.path())) {
+        return End::Failed(why);
+    }
+    if let End::Failed(why) = pip(&empty, |pip| pip.args(TESTERS)) {
+        return End::Skipped(format!("what tests it cannot be installed: {why}"));
+    }
+    let inside = |line: &str| {
+        let mut python = Command::new(empty.join("bin/python"));
+        python.args(["-m"]).args(line.split_whitespace()).current_dir(root());
+        // The package in the environment is tested, not its sources.
+        python.env("NANDU_PROGRAM", released().join("nandu")).env_remove("PYTHONPATH");
+        run(python)
+    };
+    let lines = [
+        "pytest --quiet -p no:cacheprovider crates/python/tests",
+        "mypy.stubtest --concise nandu",
+        "mypy --no-incremental crates/python/nandu crates/python/tests",
+        "ruff check --no-cache crates/python",
+        "ruff format --no-cache --check --quiet crates/python",
+    ];
+    let ends = lines.into_iter().map(inside);
+    let faults: Vec<String> =
+        ends.filter_map(|end| if let End::Failed(why) = end { Some(why) } else { None }).collect();
+    if faults.is_empty() { End::Passed } else { End::Failed(faults.join("; ")) }
+}
+
+fn pip(venv: &Path, what: impl FnOnce(&mut Command) -> &mut Command) -> End {
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    what(&mut pip);
+    run(pip)
+}
