@@ -61,7 +61,7 @@ def test_a_race_is_that_of_the_command() -> None:
 
 def test_a_sweep_is_that_of_the_command(tmp_path: Path) -> None:
     axis = "device.ssd.spare_factor"
-    words = f"sweep small-ssd --trace mixed-zipf --gen requests=2000 --fit wrap --axis {axis}=0.1,0.2 --minimise p99 --allow-unsteady --json"
+    words = "sweep small-ssd --trace mixed-zipf --gen requests=2000 --fit wrap --minimise p99 --allow-unsteady --json"
     got = nandu.sweep("small-ssd", zipf(2000), fit="wrap", axes={axis: [0.1, 0.2]}, minimise="p99", allow_unsteady=True, out=tmp_path)
     assert got.json == printed(*words.split(), "--axis", f"{axis}=0.1,0.2")
     assert got.table.num_rows == 2
