@@ -96,7 +96,7 @@ def sweep(
 
     >>> sweep("small-ssd", Trace.generator("mixed-zipf", limit=3000), axes={"device.ssd.spare_factor": [0.1, 0.2]},
     ...       minimise="p99", fit="wrap").best
-    {'spare_factor': '0.2'}
+    {'spare_factor': '0.1'}
 
     With a folder `out` points are kept in its journal, and what it has is not run again; `shard="0/4"` measures a part. Other options are
     those of `run`."""

@@ -222,7 +222,7 @@ pub fn mrc(
         threads: threads(jobs),
     };
     work(py, progress, move |talk| {
-        let (name, trace) = (trace.name(), trace.read(seed, talk)?);
+        let (name, trace) = (trace.name(), trace.requests(seed, talk)?);
         json(&curves::curves(trace, &name, &asked)?.to_json())
     })
 }

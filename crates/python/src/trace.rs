@@ -36,10 +36,10 @@ impl Trace {
         }
     }
 
-    /// All requests in memory.
-    pub fn read(&self, seed: u64, talk: Talk) -> Result<nandu::Trace, Failure> {
+    /// Its requests.
+    pub fn requests(&self, seed: u64, talk: Talk) -> Result<Requests, Failure> {
         match &self.0 {
-            Origin::Held(requests) => Ok(requests.clone().into_trace()),
+            Origin::Held(requests) => Ok(requests.clone()),
             Origin::Named(replay) => {
                 let wanted = Wanted {
                     name: self.name(),
@@ -51,7 +51,7 @@ impl Trace {
                     seed,
                     room: None,
                 };
-                nandu::source::read(&wanted, &registry(), talk)
+                nandu::source::requests(&wanted, &registry(), talk)
             }
         }
     }
@@ -282,7 +282,7 @@ impl Trace {
     #[pyo3(signature = (seed=1))]
     fn to_table(&self, py: Python<'_>, seed: u64) -> PyResult<Table> {
         let own = self.clone();
-        let make = move |talk: Talk| Ok(table_of(&own.read(seed, talk)?));
+        let make = move |talk: Talk| Ok(table_of(&own.requests(seed, talk)?.into_trace()));
         Ok(work(py, None, make)?.0)
     }
 }

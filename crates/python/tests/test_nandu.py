@@ -25,7 +25,7 @@ PROGRAM = os.environ.get("NANDU_PROGRAM") or shutil.which("nandu", path=str(Path
 MEMORY = {
     "export": {"data": {"device": "cache"}},
     "device": {
-        "cache": {"kind": "cache", "below": "m", "memory": "1 MiB", "prefetch": {"kind": "none"}},
+        "cache": {"kind": "cache", "below": "m", "memory": "1 MiB", "prefetch": {"kind": "none"}, "replacement": {"kind": "lru"}},
         "m": {"kind": "memory", "size": "64 MiB", "latency": "1 ms"},
     },
 }
@@ -76,8 +76,8 @@ def test_curves_are_those_of_the_command() -> None:
 
 
 def test_a_paper_is_that_of_the_command() -> None:
-    words = "reproduce tpc-ftl --requests 400 --json"
-    got = nandu.reproduce("tpc-ftl", requests=400)
+    words = "reproduce tpc-ftl --requests 1000 --json"
+    got = nandu.reproduce("tpc-ftl", requests=1000)
     assert got.json == printed(*words.split())
     assert "tpc-ftl" in got and got.claims.num_rows == len(got["tpc-ftl"]["claims"])
 
@@ -162,7 +162,7 @@ def test_a_stack_is_a_dict_a_text_or_a_file(tmp_path: Path) -> None:
     assert again.label == "s" and again.to_toml() == stack.to_toml()
     one, two = (nandu.run(s, zipf(), fit="wrap", extend=0)["all"] for s in (stack, nandu.Stack.parse(stack.to_toml())))
     assert one == two
-    assert nandu.run(stack.set("device.cache.replacement", None), zipf(), fit="wrap", extend=0)["all"] != one
+    assert nandu.run(stack.set("device.cache.replacement.kind", "lru"), zipf(), fit="wrap", extend=0)["all"] != one
 
 
 def test_what_is_wrong_is_raised_with_its_place() -> None:
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_raised_with_its_place() -> None:
     assert isinstance(raised.value, ValueError) and len(raised.value.problems) == 1
     with pytest.raises(nandu.InputError, match="`small-ssd`"):
         nandu.Stack("smal-ssd")
-    with pytest.raises(nandu.TraceError, match="1.5 is no whole number"):
+    with pytest.raises(nandu.TraceError, match="`1.5` is no whole number"):
         nandu.run("small-ssd", nandu.Trace.generator("mixed-zipf", requests="1.5"))
     with pytest.raises(nandu.InputError, match="did you mean `closed`"):
         nandu.run("small-ssd", zipf(), close=4)
@@ -197,9 +197,11 @@ def test_others_run_and_hear_of_progress_meanwhile() -> None:
     thread = threading.Thread(target=count)
     thread.start()
     load = nandu.Trace.generator("uniform", requests=400_000, space="16 MiB")
-    nandu.run(MEMORY, load, closed=4, extend=0, progress=lambda *figures: told.append(figures))
-    ended.set()
-    thread.join()
+    try:
+        nandu.run(MEMORY, load, closed=4, extend=0, progress=lambda *figures: told.append(figures))
+    finally:
+        ended.set()
+        thread.join()
     assert counted[0] > 20 and len(told) > 1
     assert all(done <= total for done, total, what in told if what == "requests")
 
