@@ -17,7 +17,7 @@ use pyo3::types::PyCapsule;
 #[derive(Clone)]
 enum Origin {
     /// A file or a generator, with its parameters and the options of reading it.
-    Named(Replay),
+    Named(Box<Replay>),
     /// They are here.
     Held(Requests),
 }
@@ -31,7 +31,7 @@ impl Trace {
     /// Puts the requests into `replay`, which says how they are replayed.
     pub fn put(&self, replay: Replay) -> Replay {
         match &self.0 {
-            Origin::Named(own) => replay.over(own.clone()),
+            Origin::Named(own) => replay.over((**own).clone()),
             Origin::Held(requests) => Replay { trace: Some(Load::Given(requests.clone())), ..replay },
         }
     }
@@ -218,7 +218,7 @@ impl Trace {
             }
             Ok(Replay { trace: Some(name.into()), ..replay })
         };
-        Ok(Trace(Origin::Named(read().map_err(|failure| raised(py, &failure))?)))
+        Ok(Trace(Origin::Named(Box::new(read().map_err(|failure| raised(py, &failure))?))))
     }
 
     /// The requests of a table that another library holds, through the Arrow C stream interface.
