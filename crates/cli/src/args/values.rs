@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-pub(super) use nandu_base::units::parse_span;
 use nandu_base::units::parse_size;
+pub(super) use nandu_base::units::parse_span;
 use nandu_base::{ByteLen, Span};
 use nandu_experiment::mrc::Policy;
 pub(super) use nandu_experiment::mrc::sample;
