@@ -3,6 +3,20 @@
 from collections.abc import Callable
 from typing import Any, final
 
+__all__ = [
+    "__version__",
+    "Stack",
+    "Trace",
+    "Table",
+    "cli_main",
+    "schema",
+    "run",
+    "compare",
+    "sweep",
+    "mrc",
+    "reproduce",
+]
+
 __version__: str
 
 _Options = list[tuple[str, str]]
