@@ -32,6 +32,8 @@ pub struct Kind {
     pub has_health: bool,
     /// An older copy of a leg is refused.
     pub knows_old: bool,
+    /// Legs from this one on end in records; before it lie rings, whose data have no checksum of their own.
+    pub first_with_records: usize,
     /// Blocks of 4 KiB that are written.
     pub blocks: u64,
 }
@@ -44,6 +46,7 @@ const SET: Kind = Kind {
     tolerant: true,
     has_health: true,
     knows_old: true,
+    first_with_records: 0,
     blocks: 500,
 };
 
@@ -85,6 +88,7 @@ pub const KINDS: &[Kind] = &[
         legs: &["slc", "mlc", "disk"],
         tolerant: false,
         has_health: false,
+        first_with_records: 2,
         ..SET
     },
     Kind { name: "cache", top: PASSING, legs: &["a"], ..ALONE },

@@ -151,7 +151,7 @@ impl Life<'_> {
         match rng.below(3) {
             0 if self.kind.knows_old => self.put_an_older_copy(leg, &file),
             1 if self.kind.is_checked() => self.flip_data(&file, rng),
-            2 if self.kind.knows_old => self.flip_records(&file, rng),
+            2 if self.kind.knows_old && leg >= self.kind.first_with_records => self.flip_records(&file, rng),
             _ => Ok(()),
         }
     }
