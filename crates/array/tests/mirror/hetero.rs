@@ -86,20 +86,25 @@ fn behind_the_leader_is_at_most_write_behind() {
     quiet(&mut w);
 }
 
+/// Leg b freezes for a while and is delayed, with writes waiting for it.
+fn delay_b(w: &mut World) {
+    marked(w, 0);
+    w.freeze(B, Span::from_us(500));
+    for n in 0..28 {
+        let a = w.write(16 * n, 8);
+        w.wait(&[a]);
+        w.pass(Span::from_us(3));
+    }
+    assert_eq!(w.counter("leg_b_is_delayed"), 1);
+}
+
 #[test]
 fn a_write_that_a_frozen_leg_holds_overtakes_the_queue_of_the_other() {
     let span = |write_hedge| {
         let mut w = made(slow(|h| {
             (h.write_hedge, h.delay_queue, h.delay_depth) = (write_hedge, DelayQueue::Fifo, Some(1))
         }));
-        marked(&mut w, 0);
-        w.freeze(B, Span::from_us(500));
-        for n in 0..28 {
-            let a = w.write(16 * n, 8);
-            w.wait(&[a]);
-            w.pass(Span::from_us(3));
-        }
-        assert_eq!(w.counter("leg_b_is_delayed"), 1);
+        delay_b(&mut w);
         w.freeze(A, Span::from_ms(50));
         let a = w.write(8, 4);
         let span = took(&mut w, a);
@@ -186,14 +191,7 @@ fn a_leg_with_a_critical_backlog_changes_places_with_the_delayed_one() {
         let mut w = made(slow(|h| {
             (h.critical_backlog, h.delay_queue, h.delay_depth) = (critical_backlog, DelayQueue::Fifo, Some(1))
         }));
-        marked(&mut w, 0);
-        w.freeze(B, Span::from_us(500));
-        for n in 0..28 {
-            let a = w.write(16 * n, 8);
-            w.wait(&[a]);
-            w.pass(Span::from_us(3));
-        }
-        assert_eq!(w.counter("leg_b_is_delayed"), 1);
+        delay_b(&mut w);
         w.pass(Span::from_us(600));
         w.freeze(A, Span::from_ms(50));
         let writes: Vec<u64> = (0..6).map(|n| w.write(16 * n + 8, 4)).collect();

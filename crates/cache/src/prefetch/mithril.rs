@@ -198,14 +198,7 @@ impl Prefetch for Mithril {
         self.predictions += 1;
         let ranges = entry.ahead[..entry.len as usize].iter();
         ahead.extend(ranges.map(|&(first, blocks)| Range { first, end: first + u64::from(blocks) }));
-        ahead.sort_unstable_by_key(|range| (range.first, range.end));
-        ahead.dedup_by(|next, last| {
-            let meets = next.first <= last.end;
-            if meets {
-                last.end = last.end.max(next.end);
-            }
-            meets
-        });
+        super::join(ahead);
     }
 
     fn bytes(&self) -> usize {

@@ -35,6 +35,18 @@ pub struct Range {
     pub end: u64,
 }
 
+/// Puts ranges into the order of their blocks, and those that meet into one.
+fn join(ranges: &mut Vec<Range>) {
+    ranges.sort_unstable_by_key(|range| (range.first, range.end));
+    ranges.dedup_by(|next, last| {
+        let meets = next.first <= last.end;
+        if meets {
+            last.end = last.end.max(next.end);
+        }
+        meets
+    });
+}
+
 /// What a read found.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {

@@ -33,14 +33,7 @@ impl Prefetch for Oracle {
     fn plan(&mut self, _look: &Look<'_>, ahead: &mut Vec<Range>) {
         let count = self.coming.len().min(AT_ONCE);
         ahead.extend(self.coming.drain(..count));
-        ahead.sort_unstable_by_key(|range| (range.first, range.end));
-        ahead.dedup_by(|next, last| {
-            let meets = next.first <= last.end;
-            if meets {
-                last.end = last.end.max(next.end);
-            }
-            meets
-        });
+        super::join(ahead);
     }
 
     fn foresight(&self) -> u32 {
