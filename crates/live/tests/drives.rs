@@ -6,6 +6,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server};
+use common::stacks::{hdd, ssd};
 use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
 use common::{Served, options};
 use nandu_base::Rng;
@@ -18,21 +19,6 @@ fn the_server_process() {
 }
 
 const EXPORT: &str = "[export.data]\ndevice = \"top\"\n";
-
-/// A small flash drive of pages of 4 KiB.
-fn ssd(name: &str, more: &str) -> String {
-    format!(
-        "[device.{name}]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"{name}.store\"\nchannels = 2\nplanes = 2\nblocks = 40\n\
-         page = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\nread = \"20 us\"\nprogram = \"40 us\"\nerase = \"200 us\"\n{more}\n"
-    )
-}
-
-/// A disk whose arm is as slow as arms are.
-fn hdd(name: &str, more: &str) -> String {
-    format!(
-        "[device.{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\nstore = \"{name}.store\"\ncapacity = \"8 MiB\"\n{more}\n"
-    )
-}
 
 /// Random writes and flushes, then `kill -9`, three times on the same stores; then a clean end. `keeps` says that what was
 /// acknowledged survives, flushed or not.
@@ -60,7 +46,7 @@ fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
         }
         if round == 2 {
             // A clean end keeps all that was acknowledged.
-            known.durable.clone_from(&known.acked);
+            known.closed();
             drop(client);
             process.stop();
             continue;

@@ -8,6 +8,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server};
+use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use nandu_base::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,8 +22,6 @@ fn the_server_process() {
 
 const SIZE: u64 = 16 << 20;
 const REGION: u64 = 64 << 10;
-/// A cache that keeps what it was given until a flush.
-const CACHE: &str = "cache = { size = \"16 MiB\", destage_every = \"1 h\" }";
 /// Regions stay marked, and nothing is late, as long as a test takes.
 const PATIENT: &str = "clear_after = \"1 h\"\nmax_exposed_time = \"1 h\"\n";
 

@@ -8,6 +8,7 @@ mod common;
 use common::client::Client;
 use common::process::{Process, be_a_server, have, run};
 use common::script::{pattern, play, random};
+use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
 use common::{Served, options};
 use nandu_base::Rng;
@@ -24,8 +25,6 @@ fn the_server_process() {
 const MIB: u64 = 1 << 20;
 /// The paper's reading: everything that is read goes to the top ring.
 const ALWAYS: &str = "promote = \"always\"\nread_bypass = 0";
-/// A cache that keeps what it was given until a flush.
-const CACHE: &str = "cache = { size = \"16 MiB\", destage_every = \"1 h\" }";
 
 /// A hybrid disk over files of these sizes in MiB, each behind `fault` with these options, or bare without any.
 fn stack(options: &str, [slc, mlc, disk]: [u64; 3], fault: &str) -> String {

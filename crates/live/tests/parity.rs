@@ -5,6 +5,7 @@ mod common;
 
 use common::client::Client;
 use common::process::{Process, be_a_server};
+use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
 use nandu_base::Rng;
 use std::path::Path;
@@ -19,8 +20,6 @@ const SIZE: u64 = 4 << 20;
 const LEGS: usize = 3;
 /// Blocks that are written: several rows of chunks, so that pieces of a row meet.
 const BLOCKS: u64 = 300;
-/// A cache that keeps what it was given until a flush.
-const CACHE: &str = "cache = { size = \"16 MiB\", destage_every = \"1 h\" }";
 
 /// A stack with these options of the array and of the `fault` above each leg.
 fn stack(array: &str, fault: &str) -> String {

@@ -4,6 +4,7 @@
 pub mod client;
 pub mod process;
 pub mod script;
+pub mod stacks;
 pub mod versions;
 
 use nandu_live::{Ended, Report, ServeError, ServeOptions, Stopper, ctl, serve};

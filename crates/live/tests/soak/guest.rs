@@ -10,7 +10,7 @@ use crate::common::versions::{Knowledge, write_and_fail};
 use crate::common::{Served, options};
 use crate::kinds::{Kind, LEG};
 use crate::life::look;
-use crate::tally::Tally;
+use crate::tally::{RIGHT, Tally};
 use nandu_base::Rng;
 use std::fs::File;
 use std::io::Write;
@@ -64,7 +64,7 @@ pub fn live(kind: &Kind, number: usize, cuts: u64, rng: &mut Rng, tally: &mut Ta
         let looked = guest
             .wait(|dir| std::fs::read_to_string(dir.join(LOOKED)).ok().filter(|text| text.ends_with('\n')))?;
         let right = looked.trim().parse::<u64>().map_err(|_| format!("boot {boot}: {looked}"))?;
-        tally.count("blocks read and right", right);
+        tally.count(RIGHT, right);
         let before = told(dir.path());
         let flushes = rng.between(2, 30);
         guest.wait(|dir| (told(dir) >= before + flushes).then_some(()))?;

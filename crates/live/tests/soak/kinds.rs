@@ -1,6 +1,7 @@
 //! The stacks that are lived through, and what may be done to each.
 
 use super::faults::{self, Fault};
+use crate::common::stacks::{CACHE, hdd, ssd};
 use nandu_base::Rng;
 use std::path::{Path, PathBuf};
 
@@ -133,19 +134,6 @@ const ALONE: Kind = Kind { legs: &["a"], tolerant: false, has_health: false, kno
 const DRIVE: Kind =
     Kind { legs: &[], below: Below::Ssd, tolerant: false, has_health: false, knows_old: false, ..SET };
 
-fn ssd(name: &str, more: &str) -> String {
-    format!(
-        "[device.{name}]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"{name}.store\"\nchannels = 2\nplanes = 2\nblocks = 40\n\
-         page = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\nread = \"20 us\"\nprogram = \"40 us\"\nerase = \"200 us\"\n{more}\n"
-    )
-}
-
-fn hdd(name: &str) -> String {
-    format!(
-        "[device.{name}]\nkind = \"hdd\"\nprofile = \"desktop-2010\"\nstore = \"{name}.store\"\ncapacity = \"8 MiB\"\n"
-    )
-}
-
 impl Kind {
     pub fn has_files(&self) -> bool {
         matches!(self.below, Below::Files { .. })
@@ -168,8 +156,8 @@ impl Kind {
         let export = "[export.data]\ndevice = \"m\"\n";
         let legs: String = match self.below {
             Below::Ssd => return format!("{export}{}", ssd("m", self.top)),
-            Below::Hdd => return format!("{export}{}", hdd("m")),
-            Below::SsdAndHdd => ssd("a", "") + &hdd("b"),
+            Below::Hdd => return format!("{export}{}", hdd("m", "")),
+            Below::SsdAndHdd => ssd("a", "") + &hdd("b", ""),
             Below::Files { checked } => (0..self.legs.len())
                 .map(|leg| {
                     let own =
@@ -212,9 +200,9 @@ fn file(name: &str, checked: bool, volatile: bool, fault: &str) -> String {
         ),
         false => (name.to_string(), String::new()),
     };
-    let cache = if volatile { "cache = { size = \"16 MiB\", destage_every = \"1 h\" }\n" } else { "" };
+    let cache = if volatile { CACHE } else { "" };
     format!(
-        "{integrity}[device.{at}]\nkind = \"fault\"\nbelow = \"{at}-below\"\n{cache}{fault}\n\
+        "{integrity}[device.{at}]\nkind = \"fault\"\nbelow = \"{at}-below\"\n{cache}\n{fault}\n\
          [device.{at}-below]\nkind = \"file\"\npath = \"{name}/leg.img\"\nsize = {LEG}\nsector = \"4 KiB\"\n"
     )
 }

@@ -7,13 +7,12 @@ use crate::common::{Served, options, wait_for};
 use crate::faults::{self, Fault, Small};
 use crate::guest::planted;
 use crate::kinds::{Kind, LEG};
-use crate::tally::Tally;
+use crate::tally::{RIGHT, Tally};
 use nandu_base::Rng;
 use nandu_live::nbd::wire::cmd;
 use nandu_live::{ServeOptions, ctl};
 use std::path::{Path, PathBuf};
 
-const LOOKED: &str = "blocks read and right";
 const KILLS: &str = "kills";
 
 /// Lives through `rounds` rounds. An error says what was lost, or served and wrong.
@@ -137,7 +136,7 @@ impl Life<'_> {
     }
 
     fn look(&mut self, client: &mut Client) -> Result<Vec<Vec<u8>>, String> {
-        self.tally.count(LOOKED, self.kind.blocks);
+        self.tally.count(RIGHT, self.kind.blocks);
         look(client, &mut self.known, self.kind.blocks)
     }
 

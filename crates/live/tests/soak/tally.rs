@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// What is counted of every life.
+pub const RIGHT: &str = "blocks read and right";
+
 /// How often each thing was done to one kind of stack.
 pub struct Tally {
     kind: &'static str,
@@ -19,7 +22,7 @@ impl Tally {
     }
 
     pub fn has_looked(&self) -> bool {
-        self.counts.get("blocks read and right").is_some_and(|&many| many > 0)
+        self.counts.get(RIGHT).is_some_and(|&many| many > 0)
     }
 
     /// Adds this to a file of lines `kind TAB what TAB count`, in order, with the seed to go on with as a line of its own.
