@@ -208,13 +208,25 @@ impl<F: Family> PartialEq for Chosen<F> {
     }
 }
 
+/// `{ kind = "lru", ... }`, or the name alone for a policy with its defaults.
 impl<'de, F: Family> Deserialize<'de> for Chosen<F> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Chosen<F>, D::Error> {
-        let mut table = toml::Table::deserialize(deserializer)?;
-        let Some(toml::Value::String(name)) = table.remove("kind") else {
-            return Err(D::Error::missing_field("kind"));
+        let read = |name: &str, table| {
+            Chosen::new(name, table).map_err(|error| D::Error::custom(error.message().trim_end()))
         };
-        Chosen::new(&name, table).map_err(|error| D::Error::custom(error.message().trim_end()))
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(name) => read(&name, toml::Table::new()),
+            toml::Value::Table(mut table) => {
+                let Some(toml::Value::String(name)) = table.remove("kind") else {
+                    return Err(D::Error::missing_field("kind"));
+                };
+                read(&name, table)
+            }
+            other => {
+                let why = format!("{} is a name or a table with a `kind`, not {other}", F::NAME);
+                Err(D::Error::custom(why))
+            }
+        }
     }
 }
 
@@ -229,7 +241,7 @@ impl<F: Family> JsonSchema for Chosen<F> {
     }
 }
 
-/// The key of a schema that stands for all policies of a family: a table that `kind` tells apart.
+/// The key of a schema that stands for all policies of a family: a table that `kind` tells apart, or the name of one.
 pub const POLICIES: &str = "x-policies";
 /// The same for a table that has other options beside those of the policy.
 pub const POLICIES_BESIDE: &str = "x-policies-beside";
@@ -316,6 +328,15 @@ mod tests {
     fn one_of_ours_is_known_at_once_and_one_from_outside_when_the_registry_was_asked() {
         let ours = read("kind = \"pear\"\nstones = 7").expect("a pear");
         assert_eq!(ours.options().map(|fruit| fruit.stones()), Ok(7));
+        #[derive(Deserialize)]
+        struct Basket {
+            fruit: Chosen<Fruits>,
+        }
+        let word: Basket = toml::from_str("fruit = \"pear\"").expect("a name is enough");
+        assert_eq!(word.fruit.options().map(|fruit| fruit.stones()), Ok(3));
+        assert!(
+            toml::from_str::<Basket>("fruit = 3").is_err_and(|e| e.message().contains("a name or a table"))
+        );
         let mut theirs = read("kind = \"quince\"\nraw = true").expect("nobody knows yet");
         assert!(theirs.options().is_err_and(|error| error.reason.contains("Known: pear")));
         let registry = Registry::new().with(&SHIPPED[..]).with(fruit::<Quince>());

@@ -3,29 +3,15 @@
 use crate::bypass::marks_max;
 use crate::dram::Order;
 use crate::machine::{Hybrid, Policy};
+use crate::policy::demotion::DemotionConfig;
+use crate::policy::promotion::PromotionConfig;
 use crate::ring::{Shape, cold_units, reserve_units};
 use nandu_base::{
-    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, SECTOR, Span,
+    BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Plant, Ratio, Registry, SECTOR,
+    Span,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-/// Which pages that are read from the disk or a lower ring are copied to the top ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Promote {
-    /// All of them, as the paper has it.
-    Always,
-    /// One that was read from there before, as far as a table of as many entries as the rings have pages remembers.
-    SecondTouch,
-    /// None.
-    Never,
-    /// One that was read from there so often, as far as such a table remembers.
-    Hot {
-        /// Reads, from 1 to 255.
-        hits: u8,
-    },
-}
 
 /// What becomes of a page in the lower ring that is copied to the top one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -35,26 +21,6 @@ pub enum Tiers {
     Exclusive,
     /// It stays, and is the page again when the copy goes down unchanged.
     Inclusive,
-}
-
-/// Which valid pages of a cold zone are written into their own ring again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Rewrite {
-    /// Those that were read since they were written there, as far as half of the reserve holds them.
-    Referenced,
-    /// None: all go down.
-    Never,
-    /// Those that were read or overwritten so often, up to a share of the zone; uses are halved each time a page stays.
-    Pinned {
-        /// Uses, from 1 to 255.
-        hits: u8,
-        /// Share of the pages of the zone.
-        share: Ratio,
-    },
-    /// Those of the highest levels, as many as half of the reserve holds. A level is the logarithm of the uses, which are halved each
-    /// time a page stays.
-    Levels,
 }
 
 /// When a change is acknowledged (W4-1).
@@ -103,10 +69,10 @@ pub struct HybridConfig {
     pub mlc_cold: Ratio,
     /// Which valid pages of a cold zone stay in their ring. Default "referenced".
     #[serde(default = "default_rewrite")]
-    pub rewrite: Rewrite,
+    pub rewrite: DemotionConfig,
     /// Which pages that are read go to the top ring. Default "second-touch"; the paper has "always".
     #[serde(default = "default_promote")]
-    pub promote: Promote,
+    pub promote: PromotionConfig,
     /// Reads longer than this pass DRAM and rings by. Default 64 KiB; 0 for none, as in the paper.
     #[serde(default = "default_bypass")]
     pub read_bypass: ByteLen,
@@ -159,11 +125,11 @@ fn default_slc_cold() -> Ratio {
 fn default_mlc_cold() -> Ratio {
     Ratio::new(4, 10)
 }
-fn default_rewrite() -> Rewrite {
-    Rewrite::Referenced
+fn default_rewrite() -> DemotionConfig {
+    DemotionConfig::named("referenced")
 }
-fn default_promote() -> Promote {
-    Promote::SecondTouch
+fn default_promote() -> PromotionConfig {
+    PromotionConfig::named("second-touch")
 }
 fn default_bypass() -> ByteLen {
     ByteLen::kib(64)
@@ -286,13 +252,6 @@ impl HybridConfig {
             return Err(BuildError::at("unit", why));
         }
         check_range("group", self.group, 1, 125)?;
-        if let Promote::Hot { hits } = self.promote {
-            check_range("promote.hot.hits", hits, 1, 255)?;
-        }
-        if let Rewrite::Pinned { hits, share } = self.rewrite {
-            check_range("rewrite.pinned.hits", hits, 1, 255)?;
-            check_share("rewrite.pinned.share", share, 100)?;
-        }
         check_range("flush_idle", self.flush_idle, Span::ZERO, Span::from_secs(3600))?;
         check_share("reserve", self.reserve, 50)?;
         check_share("slc_cold", self.slc_cold, 90)?;
@@ -381,9 +340,17 @@ impl DeviceConfig for HybridConfig {
         [self.slc.clone(), self.mlc.clone(), Some(self.disk.clone())].into_iter().flatten().collect()
     }
 
+    fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
+        self.promote.settle("promote.kind", registry)?;
+        self.rewrite.settle("rewrite.kind", registry)
+    }
+
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         self.check()?;
         let rings = self.rings(cx)?;
+        let slots: u32 = rings.iter().map(Shape::slots).sum();
+        let promotion = self.promote.options()?.boxed(slots as usize)?;
+        let demotion = self.rewrite.options()?.boxed()?;
         let page = self.page.0;
         let disk = &cx.children[rings.len()];
         if disk.erase_unit.is_some() {
@@ -415,8 +382,6 @@ impl DeviceConfig for HybridConfig {
         let planted = Planted::of(cx);
         let policy = Policy {
             ack_durable: self.ack == Acknowledge::Ring && !planted.acks_from_dram,
-            promote: self.promote,
-            rewrite: self.rewrite,
             read_bypass: self.read_bypass.0,
             write_bypass: self.write_bypass.0,
             sequential_bypass: self.sequential_bypass.0,
@@ -429,6 +394,17 @@ impl DeviceConfig for HybridConfig {
             disk_max: disk.max_io.0 / page * page,
         };
         let sizes = cx.children.iter().map(|c| c.capacity.0).collect();
-        Ok(Box::new(Hybrid::new(limits, page, frames as usize, &rings, sizes, policy, planted, cx)))
+        Ok(Box::new(Hybrid::new(
+            limits,
+            page,
+            frames as usize,
+            &rings,
+            sizes,
+            policy,
+            promotion,
+            demotion,
+            planted,
+            cx,
+        )))
     }
 }

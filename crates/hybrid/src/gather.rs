@@ -173,7 +173,6 @@ impl Hybrid {
         }
         h.next_version = self.version;
         let mut slot = ring.shape.slot(h.unit, h.at + 1);
-        let rule = self.policy.rewrite;
         for (entry, from) in group.header.entries.iter().zip(&group.from) {
             match *from {
                 From::Frame(at) => {
@@ -182,7 +181,7 @@ impl Hybrid {
                     let before = self.map.find(entry.page);
                     self.map.fill(slot, entry.page, entry.version, dirty);
                     if let Where::Slot(old) = before {
-                        self.map.set_uses(slot, rule.overwritten(self.map.uses(old)));
+                        self.map.set_uses(slot, self.demotion.overwritten(self.map.uses(old)));
                     }
                     self.remember_below(slot, before, is_same);
                     self.map.put(entry.page, Where::Slot(slot));
@@ -190,7 +189,7 @@ impl Hybrid {
                 From::Slot(old) => {
                     self.map.fill(slot, entry.page, entry.version, self.map.is_dirty(old));
                     if self.ring_of_slot(old) == r {
-                        self.map.set_uses(slot, rule.inherited(self.map.uses(old)));
+                        self.map.set_uses(slot, self.demotion.inherited(self.map.uses(old)));
                     }
                     self.carry_below(old, slot);
                 }

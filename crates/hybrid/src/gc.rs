@@ -2,7 +2,7 @@
 //! erased.
 //!
 //! A cold zone is collected in batches of units from the start. For each batch: pages that were read since they were written
-//! go to the head of the same ring, as far as half of the reserve takes them (O4-1, `policy::stay`); all others go down. Above another
+//! go to the head of the same ring, as far as half of the reserve takes them (O4-1, `policy::demotion`); all others go down. Above another
 //! ring they are appended there, and with them the marks. Above the disk the dirty ones are written in the order of the
 //! disk, rows of them as one request; clean ones are dropped, and marks vanish (O4-3). Then a commit of everything, and
 //! then the units are erased in their order, each durably before the next.

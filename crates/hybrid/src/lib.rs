@@ -62,12 +62,12 @@ mod load;
 mod machine;
 mod map;
 mod open;
-mod policy;
+pub mod policy;
 pub mod record;
 mod recover;
 mod ring;
 mod used;
 mod zone;
 
-pub use config::{HybridConfig, Promote, Rewrite, Tiers, kind};
+pub use config::{HybridConfig, Tiers, kind};
 pub use dram::Order;

@@ -3,7 +3,7 @@
 use crate::append::Writer;
 use crate::bypass::Marks;
 use crate::commit::Commit;
-use crate::config::{Planted, Promote, Rewrite, Tiers};
+use crate::config::{Planted, Tiers};
 use crate::dram::{Dram, Order};
 use crate::figures::Counts;
 use crate::gc::Collector;
@@ -11,8 +11,9 @@ use crate::host::HostOp;
 use crate::load::Load;
 use crate::map::Map;
 use crate::open::Opening;
-use crate::policy::admission::Admission;
 use crate::policy::below::Below;
+use crate::policy::demotion::Demotion;
+use crate::policy::promotion::Promotion;
 use crate::policy::sequential::Streams;
 use crate::ring::{Ring, Shape};
 use nandu_base::{
@@ -29,8 +30,6 @@ pub(crate) const REOPEN: TimerKey = TimerKey(1);
 pub(crate) struct Policy {
     /// Each change is durable before it is acknowledged.
     pub ack_durable: bool,
-    pub promote: Promote,
-    pub rewrite: Rewrite,
     /// Bytes; 0 for never.
     pub read_bypass: u64,
     pub write_bypass: u64,
@@ -136,7 +135,8 @@ pub(crate) struct Hybrid {
     pub flushing: bool,
     pub last_request: Instant,
     pub idle_timer: bool,
-    pub admission: Admission,
+    pub promotion: Box<dyn Promotion>,
+    pub demotion: Box<dyn Demotion>,
     pub streams: Streams,
     pub below: Below,
     pub opening: Opening,
@@ -154,6 +154,8 @@ impl Hybrid {
         shapes: &[Shape],
         sizes: Vec<u64>,
         policy: Policy,
+        promotion: Box<dyn Promotion>,
+        demotion: Box<dyn Demotion>,
         planted: Planted,
         cx: &BuildContext<'_>,
     ) -> Hybrid {
@@ -198,7 +200,8 @@ impl Hybrid {
             flushing: false,
             last_request: Instant::ZERO,
             idle_timer: false,
-            admission: Admission::new(policy.promote, slots as usize),
+            promotion,
+            demotion,
             streams: Streams::new(policy.sequential_bypass),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),

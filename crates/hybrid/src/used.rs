@@ -46,7 +46,7 @@ impl Hybrid {
         if is_ahead {
             self.count.ahead_pages += 1;
         }
-        if !is_below || is_ahead || f.dirty != 0 || !self.admission.admits(page) {
+        if !is_below || is_ahead || f.dirty != 0 || !self.promotion.admits(page) {
             return;
         }
         let f = &mut self.dram.frames[at as usize];
@@ -56,7 +56,7 @@ impl Hybrid {
     /// A page is used that has left DRAM.
     fn touched_late(&mut self, page: u32) {
         self.count.told_late_pages += 1;
-        self.admission.touched(page);
+        self.promotion.touched(page);
     }
 
     /// Whether no frame is on its way to the top ring that was read ahead and never used.

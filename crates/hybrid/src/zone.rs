@@ -3,7 +3,7 @@
 use crate::gc::{Pass, ROW_MAX, Stage};
 use crate::machine::Hybrid;
 use crate::map::Where;
-use crate::policy::stay::{LEVELS, level};
+use crate::policy::demotion::{LEVELS, level};
 
 impl Hybrid {
     /// Whether current has reached end; above a disk that rests, whether it has gone far beyond.
@@ -26,7 +26,7 @@ impl Hybrid {
         let c = &mut self.collectors[r];
         c.zone_left = ring.shape.cold.min(ring.used - 1);
         let room = ring.shape.reserve / 2 * ring.shape.unit_pages;
-        c.budget = self.policy.rewrite.budget(c.zone_left * ring.shape.unit_pages, room);
+        c.budget = self.demotion.budget(c.zone_left * ring.shape.unit_pages, room);
         self.begin_batch(r);
     }
 
@@ -52,9 +52,9 @@ impl Hybrid {
             return;
         }
         (c.stage, c.pass, c.batch, c.at) = (Stage::Gather, Pass::Rewrite, batch, 0);
-        let counts = if self.policy.rewrite.sorts() { self.levels(r) } else { [0; LEVELS] };
+        let counts = if self.demotion.sorts() { self.levels(r) } else { [0; LEVELS] };
         let c = &mut self.collectors[r];
-        c.least = self.policy.rewrite.least(&counts, c.budget);
+        c.least = self.demotion.least(&counts, c.budget);
         self.stir = true;
     }
 

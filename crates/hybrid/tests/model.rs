@@ -165,14 +165,14 @@ fn every_reading_of_what_the_paper_leaves_open_agrees_with_the_model() {
             "tiers = \"inclusive\"",
             "tiers = \"inclusive\"\nwrite_back = \"lru\"\nrewrite = \"never\"",
             "write_back = \"lru\"\nrewrite = \"levels\"",
-            "rewrite = { pinned = { hits = 2, share = \"50 %\" } }\nsequential_bypass = \"32 KiB\"",
+            "rewrite = { kind = \"pinned\", hits = 2, share = \"50 %\" }\nsequential_bypass = \"32 KiB\"",
         ]
         .into_iter()
         .enumerate()
         {
             random(&format!("{BOTH}\n{SMALL}\n{options}"), seed + 100 * at as u64);
         }
-        random(&format!("{BOTH}\npromote = {{ hot = {{ hits = 3 }} }}\nread_bypass = 0"), seed + 500);
+        random(&format!("{BOTH}\npromote = {{ kind = \"hot\", hits = 3 }}\nread_bypass = 0"), seed + 500);
     }
 }
 

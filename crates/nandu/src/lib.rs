@@ -78,6 +78,30 @@ pub mod replacement {
     };
 }
 
+/// Prefetching: what a cache reads ahead of requests.
+pub mod prefetch {
+    pub use nandu_cache::prefetch::{
+        Brings, Holes, Look, Prefetch, PrefetchConfig, PrefetchOptions, Range, Units, conformance, policy,
+    };
+}
+
+/// Destage: what dirty data of a cache goes below next.
+pub mod destage {
+    pub use nandu_cache::destage::{Destage, DestageConfig, DestageOptions, Wrote, policy};
+}
+
+/// Promotion in a hybrid disk: which pages that are read are copied to the top ring.
+pub mod promotion {
+    pub use nandu_hybrid::policy::promotion::{Promotion, PromotionConfig, PromotionOptions, policy};
+}
+
+/// Demotion in a hybrid disk: which valid pages of a cold zone stay in their ring.
+pub mod demotion {
+    pub use nandu_hybrid::policy::demotion::{
+        Demotion, DemotionConfig, DemotionOptions, LEVELS, level, policy,
+    };
+}
+
 /// Collection: which block of a drive is cleared next.
 pub mod victim {
     pub use nandu_ftl::BlockId;

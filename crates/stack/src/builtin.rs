@@ -24,6 +24,10 @@ pub fn builtin() -> Registry {
         .with(nandu_hybrid::kind())
         .with(nandu_queue::config::kind())
         .with(&nandu_cache::replacement::POLICIES[..])
+        .with(&nandu_cache::prefetch::POLICIES[..])
+        .with(&nandu_cache::destage::POLICIES[..])
+        .with(&nandu_hybrid::policy::promotion::POLICIES[..])
+        .with(&nandu_hybrid::policy::demotion::POLICIES[..])
         .with(&nandu_queue::schedulers::POLICIES[..])
         .with(&nandu_ftl::gc::POLICIES[..])
 }

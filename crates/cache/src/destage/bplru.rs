@@ -11,7 +11,33 @@
 //!
 //! Cost: 8 bytes for each group. A search passes over groups that are on their way, at most 64.
 
-use super::{Destage, LruDestage, Wrote};
+use super::{Destage, DestageOptions, LruDestage, Wrote};
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `bplru`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BplruConfig {}
+
+impl Declared for BplruConfig {
+    const NAME: &'static str = "bplru";
+    const SUMMARY: &'static str = "The NAND block written longest ago, or one that was written in order.";
+    const SOURCE: &'static str = "Kim and Ahn, FAST 2008";
+}
+
+impl DestageOptions for BplruConfig {
+    type Policy = Bplru;
+
+    fn may_pad(&self) -> bool {
+        true
+    }
+
+    fn build(&self, slots: usize) -> Bplru {
+        Bplru::new(slots)
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

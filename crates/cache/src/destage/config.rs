@@ -1,14 +1,14 @@
 //! The options of writing.
 
-use super::{Bplru, Destage, LbClock, LruDestage};
+use super::DestageConfig;
 use crate::directory::LINE_MAX;
 use crate::machine::Buffer;
-use nandu_base::{BuildError, ByteLen, Span};
+use nandu_base::{BuildError, ByteLen, Registry, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// When writes go below.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum WriteConfig {
     /// At once: a write is acknowledged when the device below has it.
@@ -20,7 +20,7 @@ pub enum WriteConfig {
         /// block to half of the memory.
         dirty: Option<ByteLen>,
         /// What goes below next. Default `lru`.
-        #[serde(default)]
+        #[serde(default = "destage")]
         destage: DestageConfig,
         /// What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
         /// blocks, at most 4096 blocks.
@@ -39,19 +39,9 @@ pub enum WriteConfig {
     },
 }
 
-/// What dirty data goes below next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum DestageConfig {
-    /// The block written longest ago.
-    #[default]
-    Lru,
-    /// The NAND block written longest ago, or one that was written in order.
-    Bplru,
-    /// The NAND block with most dirty pages of those not written again.
-    LbClock,
+fn destage() -> DestageConfig {
+    DestageConfig::named("lru")
 }
-
 fn unit() -> ByteLen {
     ByteLen::kib(256)
 }
@@ -62,17 +52,15 @@ fn depth() -> u32 {
     4
 }
 
-impl DestageConfig {
-    fn build(self, slots: usize) -> Box<dyn Destage> {
+impl WriteConfig {
+    /// See [`DeviceConfig::settle`](nandu_base::DeviceConfig::settle).
+    pub(crate) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
         match self {
-            DestageConfig::Lru => Box::new(LruDestage::new(slots)),
-            DestageConfig::Bplru => Box::new(Bplru::new(slots)),
-            DestageConfig::LbClock => Box::new(LbClock::new(slots)),
+            WriteConfig::Through => Ok(()),
+            WriteConfig::Back { destage, .. } => destage.settle("write.destage", registry),
         }
     }
-}
 
-impl WriteConfig {
     /// Blocks that dirty data may take of a memory of `memory` blocks.
     pub(crate) fn dirty_blocks(&self, memory: u64, block: u64) -> Result<u64, BuildError> {
         let WriteConfig::Back { dirty, .. } = self else { return Ok(0) };
@@ -88,7 +76,8 @@ impl WriteConfig {
 
     /// The buffer for `dirty` blocks of `block` bytes.
     pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
-        let WriteConfig::Back { destage, unit, pad, after, depth, .. } = *self else { return Ok(None) };
+        let WriteConfig::Back { ref destage, unit, pad, after, depth, .. } = *self else { return Ok(None) };
+        let destage = destage.options()?;
         let blocks = unit.0 / block;
         if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(4096 * block));
@@ -101,12 +90,12 @@ impl WriteConfig {
         if !(1..=256).contains(&depth) {
             return Err(BuildError::at("write.depth", format!("{depth} lies outside 1 to 256")));
         }
-        if pad && (destage != DestageConfig::Bplru || blocks > u64::from(LINE_MAX)) {
+        if pad && (!destage.may_pad() || blocks > u64::from(LINE_MAX)) {
             let why = "padding goes with `destage = \"bplru\"` and a `unit` of at most 64 blocks";
             return Err(BuildError::at("write.pad", why));
         }
-        let blocks = if destage == DestageConfig::Lru { 1 } else { blocks };
-        let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.build(dirty as usize));
+        let blocks = if destage.by_unit() { blocks } else { 1 };
+        let buffer = Buffer::new(dirty as usize, blocks, after, depth, destage.boxed(dirty as usize));
         Ok(Some(buffer.with_padding(pad)))
     }
 }

@@ -11,8 +11,30 @@
 //! Cost: 9 bytes for each group, 64 steps for a search.
 
 use super::lru::LOOK_AT;
-use super::{Destage, Wrote};
+use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List, NONE};
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `lb-clock`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LbClockConfig {}
+
+impl Declared for LbClockConfig {
+    const NAME: &'static str = "lb-clock";
+    const SUMMARY: &'static str = "The NAND block with most dirty pages of those not written again.";
+    const SOURCE: &'static str = "Debnath et al., MASCOTS 2009";
+}
+
+impl DestageOptions for LbClockConfig {
+    type Policy = LbClock;
+
+    fn build(&self, slots: usize) -> LbClock {
+        LbClock::new(slots)
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

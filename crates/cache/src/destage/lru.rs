@@ -2,11 +2,37 @@
 //!
 //! Cost: 8 bytes for each unit. A search passes over units that are on their way, at most 64.
 
-use super::{Destage, Wrote};
+use super::{Destage, DestageOptions, Wrote};
 use crate::list::{Chain, List};
+use nandu_base::Declared;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Units that a search looks at.
 pub(super) const LOOK_AT: usize = 64;
+
+/// Options of `lru`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LruDestageConfig {}
+
+impl Declared for LruDestageConfig {
+    const NAME: &'static str = "lru";
+    const SUMMARY: &'static str = "The block written longest ago.";
+    const SOURCE: &'static str = "";
+}
+
+impl DestageOptions for LruDestageConfig {
+    type Policy = LruDestage;
+
+    fn by_unit(&self) -> bool {
+        false
+    }
+
+    fn build(&self, slots: usize) -> LruDestage {
+        LruDestage::new(slots)
+    }
+}
 
 /// The policy.
 #[derive(Clone, Debug)]

@@ -1,16 +1,19 @@
-//! Which dirty data goes below next: one file each, one trait, one line in [`DestageConfig::build`].
+//! Which dirty data goes below next: one file each, one trait, one line in [`POLICIES`].
 //!
-//! Dirty blocks are grouped in units, which go together. A policy sees slots of units and how many dirty blocks each has.
+//! Dirty blocks are grouped in units, which go together. A policy sees slots of units and how many dirty blocks each has. The type of its options declares a
+//! policy: see [`DestageOptions`].
 
 mod bplru;
 mod config;
 mod lb_clock;
 mod lru;
+mod options;
 
-pub use bplru::Bplru;
-pub use config::{DestageConfig, WriteConfig};
-pub use lb_clock::LbClock;
-pub use lru::LruDestage;
+pub use bplru::{Bplru, BplruConfig};
+pub use config::WriteConfig;
+pub use lb_clock::{LbClock, LbClockConfig};
+pub use lru::{LruDestage, LruDestageConfig};
+pub use options::{AnyDestage, DestageConfig, DestageOptions, Destagers, POLICIES, policy};
 
 /// What a write did to a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +43,39 @@ pub trait Destage: Send {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The model: units that have dirty blocks which wait. A policy names only such, each that was written until it is gone, and nothing
+    /// when none waits.
+    #[test]
+    fn every_policy_names_units_that_wait_until_none_does() {
+        for policy in &POLICIES {
+            let chosen = DestageConfig::named(policy.name);
+            let options = chosen.options().expect("one of ours");
+            for seed in 0..20 {
+                let mut rng = nandu_base::Rng::new(seed);
+                let mut destage = options.boxed(16);
+                let mut waiting = [0u32; 16];
+                for step in 0..400 {
+                    let slot = rng.below(16) as u32;
+                    let at = slot as usize;
+                    if rng.below(3) > 0 {
+                        destage.wrote(slot, Wrote { new: waiting[at] == 0, in_order: rng.below(8) == 0 });
+                        waiting[at] += 1;
+                    } else if let Some(victim) = destage.victim(&waiting) {
+                        let left = std::mem::take(&mut waiting[victim as usize]);
+                        assert!(
+                            left > 0,
+                            "{}, seed {seed}, step {step}: {victim} waits for nothing",
+                            policy.name
+                        );
+                        destage.gone(victim);
+                    } else {
+                        assert_eq!(waiting, [0; 16], "{}, seed {seed}, step {step}", policy.name);
+                    }
+                }
+            }
+        }
+    }
 
     const NEW: Wrote = Wrote { new: true, in_order: false };
     const AGAIN: Wrote = Wrote { new: false, in_order: false };

@@ -4,7 +4,7 @@ use super::{Cache, Setup};
 use crate::destage::WriteConfig;
 use crate::directory::LINE_MAX;
 use crate::map::{AnyMap, Flat, Hashed};
-use crate::prefetch::PrefetchConfig;
+use crate::prefetch::{Brings, Holes, PrefetchConfig, Units};
 use crate::replacement::{Fault, LineOf, Needs, ReplacementConfig, Room};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Limits, Machine, Registry, Span};
 use schemars::JsonSchema;
@@ -81,7 +81,7 @@ fn block() -> ByteLen {
     ByteLen::kib(4)
 }
 fn prefetch() -> PrefetchConfig {
-    PrefetchConfig::Segment { segment: None, holes: Default::default() }
+    PrefetchConfig::named("segment")
 }
 fn replacement() -> ReplacementConfig {
     ReplacementConfig::named("adaptive-culling")
@@ -107,15 +107,19 @@ impl DeviceConfig for CacheConfig {
     }
 
     fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
-        self.replacement.settle("replacement.kind", registry)
+        self.replacement.settle("replacement.kind", registry)?;
+        self.prefetch.settle("prefetch.kind", registry)?;
+        self.write.settle(registry)
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let below = cx.only_child();
         let replacement = self.replacement.options()?;
+        let prefetch = self.prefetch.options()?;
         let block = self.block_size(below)?;
-        let segment = self.segment_blocks(block)?;
-        self.check_combination(replacement.needs())?;
+        let segment = self.segment_blocks(prefetch.segment(), block)?;
+        let brings = prefetch.brings();
+        self.check_combination(replacement.needs(), brings)?;
         let memory = self.memory.0 / block;
         if memory < LEAST_BLOCKS || self.memory > MEMORY_MAX {
             let least = ByteLen(LEAST_BLOCKS * block);
@@ -163,12 +167,13 @@ impl DeviceConfig for CacheConfig {
         Ok(Box::new(Cache::new(Setup {
             limits,
             block,
-            span: if self.prefetch.by_segment() { segment } else { 1 },
+            span: if matches!(brings, Brings::Segments(_)) { segment } else { 1 },
+            leaves_holes: brings == Brings::Segments(Holes::BlockOnly),
             line_shift: line.trailing_zeros(),
             clean,
             policy,
             map,
-            prefetch: self.prefetch.build(block, segment)?,
+            prefetch: prefetch.boxed(&Units { block: ByteLen(block), segment })?,
             buffer: self.write.build(dirty, block)?,
             config: self.clone(),
             planted: super::Planted::of(cx),
@@ -204,8 +209,8 @@ impl CacheConfig {
         Ok(block)
     }
 
-    fn segment_blocks(&self, block: u64) -> Result<u64, BuildError> {
-        let (own, theirs) = (self.segment, self.prefetch.segment());
+    fn segment_blocks(&self, theirs: Option<ByteLen>, block: u64) -> Result<u64, BuildError> {
+        let own = self.segment;
         if let (Some(own), Some(theirs)) = (own, theirs)
             && own != theirs
         {
@@ -224,13 +229,13 @@ impl CacheConfig {
     }
 
     /// Combinations that make no sense.
-    fn check_combination(&self, needs: Needs) -> Result<(), BuildError> {
+    fn check_combination(&self, needs: Needs, brings: Brings) -> Result<(), BuildError> {
         let name = self.replacement.name();
         let why = match needs {
-            Needs::Prefetch if self.prefetch.is_none() => {
+            Needs::Prefetch if brings == Brings::Nothing => {
                 format!("`{name}` culls what was prefetched, and prefetch is `none`: take `lru`")
             }
-            Needs::Segments if !self.prefetch.by_segment() => {
+            Needs::Segments if !matches!(brings, Brings::Segments(_)) => {
                 format!("`{name}` goes with prefetch `segment` or `gated-segment`; `lru` with any")
             }
             _ => return Ok(()),

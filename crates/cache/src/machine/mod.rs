@@ -136,6 +136,8 @@ struct Setup {
     block: u64,
     /// Blocks that a fill for missing ones spans: those of a segment, or one.
     span: u64,
+    /// A missing block of a segment that is partly here comes alone.
+    leaves_holes: bool,
     line_shift: u32,
     clean: u64,
     policy: Box<dyn Replacement>,
@@ -176,6 +178,7 @@ struct Cache {
     block_bits: u32,
     blocks: u64,
     span: u64,
+    leaves_holes: bool,
     config: CacheConfig,
     planted: Planted,
     directory: Directory<Box<dyn Replacement>, AnyMap>,
@@ -212,8 +215,8 @@ struct Cache {
 
 impl Cache {
     fn new(setup: Setup) -> Cache {
-        let Setup { limits, block, span, line_shift, clean, policy, map, prefetch, buffer, config, planted } =
-            setup;
+        let Setup { limits, block, span, leaves_holes, line_shift, clean, .. } = setup;
+        let Setup { policy, map, prefetch, buffer, config, planted, .. } = setup;
         let longest = config.max_fill.unwrap_or(limits.max_io).0.min(limits.max_io.0) / block;
         Cache {
             longest: longest.clamp(1, u64::from(LINE_MAX)),
@@ -222,6 +225,7 @@ impl Cache {
             blocks: limits.capacity.0 / block,
             limits,
             span,
+            leaves_holes,
             config,
             planted,
             directory: Directory::new(line_shift, clean, policy, map),

@@ -124,7 +124,7 @@ impl Cache {
             range.end = range.end.min(self.blocks);
             range.first < range.end
         });
-        if self.config.prefetch.holes() == crate::prefetch::Holes::BlockOnly {
+        if self.leaves_holes {
             self.leave_holes();
         }
     }

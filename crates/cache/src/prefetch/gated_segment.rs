@@ -9,8 +9,65 @@
 //!
 //! Cost: 48 bytes.
 
-use super::{Look, Prefetch, Range, Segment};
-use nandu_base::{Counter, Ratio};
+use super::options::within;
+use super::{Brings, Holes, Look, Prefetch, PrefetchOptions, Range, Segment, Units};
+use nandu_base::{BuildError, ByteLen, Counter, Declared, Ratio};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `gated-segment`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct GatedSegmentConfig {
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
+    pub segment: Option<ByteLen>,
+    /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
+    /// (`block-only`). Default `segment`.
+    pub holes: Holes,
+    /// Least share of prefetched blocks that is used, or the gate closes. Default 25 %, above 0, at most 1.
+    pub least: Ratio,
+    /// Segment reads after which the gate is judged. Default 1024, from 16 to 1,000,000.
+    pub window: u32,
+    /// While the gate is closed, one read of missing blocks in this many brings its segment. Default 32, from 2 to
+    /// 65,536.
+    pub probe: u32,
+}
+
+impl Default for GatedSegmentConfig {
+    fn default() -> GatedSegmentConfig {
+        let Gate { least, window, probe } = Gate { least: Ratio::new(1, 4), window: 1024, probe: 32 };
+        GatedSegmentConfig { segment: None, holes: Holes::Segment, least, window, probe }
+    }
+}
+
+impl Declared for GatedSegmentConfig {
+    const NAME: &'static str = "gated-segment";
+    const SUMMARY: &'static str = "The same, while it is of use.";
+    const SOURCE: &'static str = "the paper suggests it without a rule; the rule is ours";
+    const DRAWS: &'static [&'static str] = &["window = 16, probe = 3"];
+}
+
+impl PrefetchOptions for GatedSegmentConfig {
+    type Policy = GatedSegment;
+
+    fn brings(&self) -> Brings {
+        Brings::Segments(self.holes)
+    }
+
+    fn segment(&self) -> Option<ByteLen> {
+        self.segment
+    }
+
+    fn build(&self, units: &Units) -> Result<GatedSegment, BuildError> {
+        let GatedSegmentConfig { least, window, probe, .. } = *self;
+        if least.num == 0 || least.num > least.den {
+            return Err(BuildError::at("prefetch.least", "a share above 0, at most 1"));
+        }
+        within("prefetch.window", window, 16, 1_000_000)?;
+        within("prefetch.probe", probe, 2, 65_536)?;
+        Ok(GatedSegment::new(units.segment, Gate { least, window, probe }))
+    }
+}
 
 /// When the gate closes and opens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

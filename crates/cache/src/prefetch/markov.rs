@@ -10,8 +10,47 @@
 //!
 //! Cost: 24 bytes for each entry, O(1) for each read.
 
-use super::{Look, Prefetch, Range};
-use nandu_base::Counter;
+use super::options::within;
+use super::{Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, ByteLen, Counter, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `markov`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MarkovConfig {
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
+    pub segment: Option<ByteLen>,
+    /// Entries of the table, 24 bytes each. Default 65,536, from 16 to 16,777,216.
+    pub entries: u32,
+}
+
+impl Default for MarkovConfig {
+    fn default() -> MarkovConfig {
+        MarkovConfig { segment: None, entries: 65_536 }
+    }
+}
+
+impl Declared for MarkovConfig {
+    const NAME: &'static str = "markov";
+    const SUMMARY: &'static str = "The segment that followed this one before.";
+    const SOURCE: &'static str = "Joseph and Grunwald, IEEE Trans. Computers 1999";
+    const DRAWS: &'static [&'static str] = &["entries = 64"];
+}
+
+impl PrefetchOptions for MarkovConfig {
+    type Policy = Markov;
+
+    fn segment(&self) -> Option<ByteLen> {
+        self.segment
+    }
+
+    fn build(&self, units: &Units) -> Result<Markov, BuildError> {
+        within("prefetch.entries", self.entries, 16, 1 << 24)?;
+        Ok(Markov::new(units.segment, self.entries as usize))
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {

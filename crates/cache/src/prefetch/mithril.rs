@@ -16,9 +16,12 @@
 //! Cost: O(1) for a read; mining sorts its rows and looks at the pairs within `lookahead`. RAM: 120 bytes for a row, of which there are five times `rows`, and 88
 //! for an entry of the prefetch table.
 
-use super::{Look, Prefetch, Range};
+use super::options::within;
+use super::{Look, Prefetch, PrefetchOptions, Range, Units};
 use crate::map::{Hashed, LineMap};
-use nandu_base::Counter;
+use nandu_base::{BuildError, Counter, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// Most times of a row.
 const TIMES: usize = 8;
@@ -28,6 +31,47 @@ const LIST: usize = 2;
 const CONFIDENCE: usize = 1;
 /// Rows of the recording ring for each of the mining table.
 const RING: usize = 4;
+
+/// Options of `mithril`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MithrilConfig {
+    /// Reads within which another one counts as being shortly after. Default 20, from 1 to 1000.
+    pub lookahead: u32,
+    /// How often a read was missing before it is mined. Default 2, from 1 to 8.
+    pub support: u32,
+    /// Rows that are mined together, 600 bytes each with what is recorded before. Default 2560, from 2 to 65,536.
+    pub rows: u32,
+    /// Entries of the table, 88 bytes each. Default 65,536, from 16 to 16,777,216.
+    pub entries: u32,
+}
+
+impl Default for MithrilConfig {
+    fn default() -> MithrilConfig {
+        MithrilConfig { lookahead: 20, support: 2, rows: 2560, entries: 65_536 }
+    }
+}
+
+impl Declared for MithrilConfig {
+    const NAME: &'static str = "mithril";
+    const SUMMARY: &'static str =
+        "What was read shortly after this before, mined from reads that were missing a few times (MITHRIL).";
+    const SOURCE: &'static str = "Yang et al., SoCC 2017";
+    const DRAWS: &'static [&'static str] = &["rows = 8, entries = 64"];
+}
+
+impl PrefetchOptions for MithrilConfig {
+    type Policy = Mithril;
+
+    fn build(&self, _units: &Units) -> Result<Mithril, BuildError> {
+        let MithrilConfig { lookahead, support, rows, entries } = *self;
+        within("prefetch.lookahead", lookahead, 1, 1000)?;
+        within("prefetch.support", support, 1, 8)?;
+        within("prefetch.rows", rows, 2, 65_536)?;
+        within("prefetch.entries", entries, 16, 1 << 24)?;
+        Ok(Mithril::new(lookahead, support, rows as usize, entries as usize))
+    }
+}
 
 /// A read and when something of it was missing.
 #[derive(Clone, Copy, Default, Debug)]

@@ -1,28 +1,32 @@
-//! What is read ahead of requests: one file each, one trait, one line in [`PrefetchConfig::build`].
+//! What is read ahead of requests: one file each, one trait, one line in [`POLICIES`].
 //!
 //! A prefetcher sees which blocks a read asked for and which of them are missing, and names ranges of blocks to bring.
 //! Blocks that are here or on their way are left out by the machine. A range that touches missing blocks is read together
-//! with them in one command; others are reads of their own that nobody waits for.
+//! with them in one command; others are reads of their own that nobody waits for. The type of its options declares a prefetcher: see
+//! [`PrefetchOptions`].
 
-mod config;
+pub mod conformance;
 mod gated_segment;
 mod markov;
 mod mithril;
 mod none;
+mod options;
 mod oracle;
 mod p_block;
 mod segment;
 mod sequential;
 
-pub use config::{Holes, PrefetchConfig};
-pub use gated_segment::{Gate, GatedSegment};
-pub use markov::Markov;
-pub use mithril::Mithril;
-pub use none::NoPrefetch;
-pub use oracle::Oracle;
-pub use p_block::PBlock;
-pub use segment::Segment;
-pub use sequential::Sequential;
+pub use gated_segment::{Gate, GatedSegment, GatedSegmentConfig};
+pub use markov::{Markov, MarkovConfig};
+pub use mithril::{Mithril, MithrilConfig};
+pub use none::{NoPrefetch, NoPrefetchConfig};
+pub use options::{
+    AnyPrefetch, Brings, POLICIES, PrefetchConfig, PrefetchOptions, Prefetchers, Units, policy,
+};
+pub use oracle::{Oracle, OracleConfig};
+pub use p_block::{PBlock, PBlockConfig};
+pub use segment::{Holes, Segment, SegmentConfig};
+pub use sequential::{Sequential, SequentialConfig};
 
 use nandu_base::Counter;
 
@@ -88,6 +92,21 @@ pub trait Prefetch: Send {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_prefetcher_keeps_to_the_contract() {
+        for policy in &POLICIES {
+            for draw in policy.draws {
+                let table = draw.replace(", ", "\n").parse().expect("options are a table");
+                let chosen = PrefetchConfig::new(policy.name, table).expect("options that are drawn");
+                let options = chosen.options().expect("one of ours");
+                for seed in 0..20 {
+                    conformance::run(options, seed)
+                        .unwrap_or_else(|broken| panic!("{} {draw}, seed {seed}: {broken:?}", policy.name));
+                }
+            }
+        }
+    }
 
     /// What a prefetcher brings for reads of these blocks, nothing being here.
     fn ahead(prefetch: &mut dyn Prefetch, first: u64, end: u64) -> Vec<(u64, u64)> {
@@ -175,7 +194,8 @@ mod tests {
     fn the_gate_as_it_comes_closes_where_a_fifth_is_used() {
         let gated: PrefetchConfig = toml::from_str("kind = \"gated-segment\"").unwrap();
         let brought = |used: u64| {
-            let mut prefetch = gated.build(4096, 16).unwrap();
+            let units = Units { block: nandu_base::ByteLen::kib(4), segment: 16 };
+            let mut prefetch = gated.options().and_then(|options| options.boxed(&units)).unwrap();
             let asked = Range { first: 0, end: 1 };
             let brings = |read: &u64| {
                 let look = Look { asked, missing: &[asked], used: read * used, retired: read * 20 };

@@ -1,6 +1,32 @@
 //! `none`: nothing comes ahead (B0-2). Cost: none.
 
-use super::{Look, Prefetch, Range};
+use super::{Brings, Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `none`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoPrefetchConfig {}
+
+impl Declared for NoPrefetchConfig {
+    const NAME: &'static str = "none";
+    const SUMMARY: &'static str = "Nothing.";
+    const SOURCE: &'static str = "";
+}
+
+impl PrefetchOptions for NoPrefetchConfig {
+    type Policy = NoPrefetch;
+
+    fn brings(&self) -> Brings {
+        Brings::Nothing
+    }
+
+    fn build(&self, _units: &Units) -> Result<NoPrefetch, BuildError> {
+        Ok(NoPrefetch)
+    }
+}
 
 /// The prefetcher.
 #[derive(Clone, Copy, Debug)]

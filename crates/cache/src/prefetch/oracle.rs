@@ -7,9 +7,42 @@
 //!
 //! Cost: 16 bytes for each request of the look-ahead; a read brings at most 64 ranges.
 
-use super::{Look, Prefetch, Range};
-use nandu_base::Counter;
+use super::options::within;
+use super::{Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, Counter, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::VecDeque;
+
+/// Options of `oracle`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OracleConfig {
+    /// How many requests before it comes a read is told. Default 32, from 1 to 1024.
+    pub ahead: u32,
+}
+
+impl Default for OracleConfig {
+    fn default() -> OracleConfig {
+        OracleConfig { ahead: 32 }
+    }
+}
+
+impl Declared for OracleConfig {
+    const NAME: &'static str = "oracle";
+    const SUMMARY: &'static str = "What reads will ask for, told in advance: the most that hints of the application can do. In a \
+                                   simulation only.";
+    const SOURCE: &'static str = "";
+}
+
+impl PrefetchOptions for OracleConfig {
+    type Policy = Oracle;
+
+    fn build(&self, _units: &Units) -> Result<Oracle, BuildError> {
+        within("prefetch.ahead", self.ahead, 1, 1024)?;
+        Ok(Oracle::new(self.ahead))
+    }
+}
 
 /// The prefetcher.
 #[derive(Clone, Debug)]

@@ -5,7 +5,38 @@
 //!
 //! Cost: none.
 
-use super::{Look, Prefetch, Range};
+use super::{Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, ByteLen, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `p-block`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PBlockConfig {
+    /// How much. Default 32 KiB; from a block to 16 MiB.
+    pub ahead: ByteLen,
+}
+
+impl Default for PBlockConfig {
+    fn default() -> PBlockConfig {
+        PBlockConfig { ahead: ByteLen::kib(32) }
+    }
+}
+
+impl Declared for PBlockConfig {
+    const NAME: &'static str = "p-block";
+    const SUMMARY: &'static str = "So much behind each missing block.";
+    const SOURCE: &'static str = "";
+}
+
+impl PrefetchOptions for PBlockConfig {
+    type Policy = PBlock;
+
+    fn build(&self, units: &Units) -> Result<PBlock, BuildError> {
+        Ok(PBlock::new(units.blocks("prefetch.ahead", self.ahead)?))
+    }
+}
 
 /// The prefetcher.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,56 @@
 //!
 //! Cost: none.
 
-use super::{Look, Prefetch, Range};
+use super::{Brings, Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, ByteLen, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of `segment`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentConfig {
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
+    pub segment: Option<ByteLen>,
+    /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
+    /// (`block-only`). Default `segment`.
+    #[serde(default)]
+    pub holes: Holes,
+}
+
+/// What a missing block of a segment that is partly here brings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holes {
+    /// All that is missing of the segment.
+    #[default]
+    Segment,
+    /// Itself.
+    BlockOnly,
+}
+
+impl Declared for SegmentConfig {
+    const NAME: &'static str = "segment";
+    const SUMMARY: &'static str = "The whole segment of each missing block.";
+    const SOURCE: &'static str = "the paper on segment prefetching and adaptive culling";
+    const DRAWS: &'static [&'static str] = &["", "holes = \"block-only\""];
+}
+
+impl PrefetchOptions for SegmentConfig {
+    type Policy = Segment;
+
+    fn brings(&self) -> Brings {
+        Brings::Segments(self.holes)
+    }
+
+    fn segment(&self) -> Option<ByteLen> {
+        self.segment
+    }
+
+    fn build(&self, units: &Units) -> Result<Segment, BuildError> {
+        Ok(Segment::new(units.segment))
+    }
+}
 
 /// The prefetcher.
 #[derive(Clone, Copy, Debug)]

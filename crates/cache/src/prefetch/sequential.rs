@@ -11,10 +11,43 @@
 //!
 //! Cost: 640 bytes; a read looks at 16 streams.
 
-use super::{Look, Prefetch, Range};
-use nandu_base::Counter;
+use super::{Look, Prefetch, PrefetchOptions, Range, Units};
+use nandu_base::{BuildError, ByteLen, Counter, Declared};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 const STREAMS: usize = 16;
+
+/// Options of `sequential`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SequentialConfig {
+    /// First window. Default 16 KiB; at least a block.
+    pub initial: ByteLen,
+    /// Longest window. Default 128 KiB, at most 16 MiB.
+    pub most: ByteLen,
+}
+
+impl Default for SequentialConfig {
+    fn default() -> SequentialConfig {
+        SequentialConfig { initial: ByteLen::kib(16), most: ByteLen::kib(128) }
+    }
+}
+
+impl Declared for SequentialConfig {
+    const NAME: &'static str = "sequential";
+    const SUMMARY: &'static str = "Behind sequential reads, in windows that double (Linux read-ahead).";
+    const SOURCE: &'static str = "Linux mm/readahead.c";
+}
+
+impl PrefetchOptions for SequentialConfig {
+    type Policy = Sequential;
+
+    fn build(&self, units: &Units) -> Result<Sequential, BuildError> {
+        let initial = units.blocks("prefetch.initial", self.initial)?;
+        Ok(Sequential::new(initial, units.blocks("prefetch.most", self.most)?))
+    }
+}
 
 /// A sequence of reads.
 #[derive(Clone, Copy, Default, Debug)]

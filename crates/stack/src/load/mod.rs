@@ -91,7 +91,10 @@ impl StackFile {
                 return Err(unknown(keys[0], name, section.iter().map(|e| e.key.clone()).collect()));
             }
         }
-        self.root.set(&keys, Node::from_set(value, index)).map_err(|key| {
+        let mut value = Node::from_set(value, index);
+        let note = renamed::in_value(&keys, &mut value);
+        self.notes.extend(note.filter(|note| !self.notes.contains(note)));
+        self.root.set(&keys, value).map_err(|key| {
             let message = "is no table, so nothing in it can be set".to_string();
             refuse(Reason::BadValue { key, place: "the stack".into(), message })
         })?;

@@ -1,7 +1,7 @@
 //! Puts the policies of a registry into the schema of a machine's options.
 //!
 //! An option that is open to policies is a mark in that schema, with the name of the family. Here it becomes what the family has in the
-//! registry at hand: tables that `kind` tells apart, words, or further keys of the table that names the policy.
+//! registry at hand: tables that `kind` tells apart, or the names of those that have defaults; words; or further keys of the table that names the policy.
 
 use nandu_base::policy::{POLICIES, POLICIES_BESIDE, POLICY_NAMES};
 use nandu_base::registry::Kind;
@@ -29,15 +29,18 @@ fn fill(schema: &mut Json, registry: &Registry, defs: &mut Map<String, Json>) {
                 fill(value, registry, defs);
             }
             if let Some(family) = taken(object, POLICIES) {
-                let branches: Vec<Json> = registry.policies(&family).map(|p| branch(p, defs)).collect();
-                object.insert("oneOf".into(), Json::Array(branches));
+                let tables = registry.policies(&family).map(|policy| branch(policy, defs));
+                let mut shapes: Vec<Json> = tables.collect();
+                // One with its defaults may be called by its name alone.
+                let has_defaults =
+                    |table: &Json| table["required"].as_array().is_some_and(|keys| keys.len() == 1);
+                let words = registry.policies(&family).zip(&shapes).filter(|(_, table)| has_defaults(table));
+                let words: Vec<Json> = words.map(|(policy, _)| word(policy)).collect();
+                shapes.extend(words);
+                object.insert("oneOf".into(), Json::Array(shapes));
             }
             if let Some(family) = taken(object, POLICY_NAMES) {
-                let words = registry.policies(&family);
-                let words = words
-                    .map(|p| json!({ "const": p.name, "description": p.summary, "type": "string" }))
-                    .collect();
-                object.insert("oneOf".into(), Json::Array(words));
+                object.insert("oneOf".into(), registry.policies(&family).map(word).collect());
             }
             if let Some(family) = taken(object, POLICIES_BESIDE) {
                 for policy in registry.policies(&family) {
@@ -56,6 +59,11 @@ fn fill(schema: &mut Json, registry: &Registry, defs: &mut Map<String, Json>) {
 
 fn taken(object: &mut Map<String, Json>, mark: &str) -> Option<String> {
     object.remove(mark)?.as_str().map(str::to_string)
+}
+
+/// The name of `policy`.
+fn word(policy: &Policy) -> Json {
+    json!({ "const": policy.name, "description": policy.summary, "type": "string" })
 }
 
 /// The table that names `policy` and gives its options.

@@ -1,9 +1,11 @@
-//! Keys that had another name in the version before: they are read under the new one, with a note, for one version.
+//! Keys that had another name in the version before, and values that had another form: they are read as the new ones, with a note, for one
+//! version.
 //!
 //! The name is changed as soon as a file or an override is read, so that an override of either name reaches the same key, and the
 //! hash of a stack is that of its present names. A table that has both names keeps both: the old one is then an unknown key.
 
-use super::tree::{Data, Node};
+use super::tree::{Data, Entry, Node};
+use toml::Value;
 
 /// A key of a device: what it was called and what it is called.
 struct Renamed {
@@ -28,6 +30,40 @@ const DEVICE: [Renamed; 2] = [
 
 fn of_device(key: &str) -> Option<&'static Renamed> {
     DEVICE.iter().find(|renamed| renamed.old == key)
+}
+
+/// Keys of a device whose policies with options were written `{ hot = { hits = 3 } }`, and the policies; now `{ kind = "hot", hits = 3 }` as
+/// everywhere.
+const BY_KIND: [(&str, &[&str]); 2] = [("promote", &["hot"]), ("rewrite", &["pinned"])];
+
+/// Whether `policy` was written as a key in the table `key` of a device.
+fn was_a_key(key: &str, policy: &str) -> bool {
+    BY_KIND.iter().any(|(known, policies)| *known == key && policies.contains(&policy))
+}
+
+fn note_of_kind(device: &str, key: &str, policy: &str) -> String {
+    format!(
+        "device.{device}.{key} is now written `{{ kind = \"{policy}\", ... }}`; the old form goes with the next version"
+    )
+}
+
+/// Gives the value of `key` its present form; the policy it names when it had another.
+fn by_kind(key: &str, value: &mut Node) -> Option<String> {
+    let Data::Table(entries) = &mut value.data else { return None };
+    let [Entry { key: policy, node: Node { data: Data::Table(options), origin }, .. }] =
+        entries.as_mut_slice()
+    else {
+        return None;
+    };
+    if !was_a_key(key, policy) {
+        return None;
+    }
+    let policy = policy.clone();
+    let kind = Node { origin: *origin, data: Data::Scalar(Value::String(policy.clone())) };
+    let mut options = std::mem::take(options);
+    options.insert(0, Entry { key: "kind".into(), origin: *origin, node: kind });
+    *entries = options;
+    Some(policy)
 }
 
 impl Renamed {
@@ -55,15 +91,29 @@ pub(super) fn in_file(root: &mut Node) -> Vec<String> {
                     keys[at].key = renamed.new.into();
                     notes.push(renamed.note(&device.key));
                 }
+                let Entry { key, node, .. } = &mut keys[at];
+                notes.extend(by_kind(key, node).map(|policy| note_of_kind(&device.key, key, &policy)));
             }
         }
     }
     notes
 }
 
+/// The value of an override at `keys` in its present form, and a note where it had another.
+pub(super) fn in_value(keys: &[&str], value: &mut Node) -> Option<String> {
+    let ["device", device, key] = keys else { return None };
+    by_kind(key, value).map(|policy| note_of_kind(device, key, &policy))
+}
+
 /// The parts of a dotted path under their present names, and a note where one had another.
 pub(super) fn in_path(path: &str) -> (Vec<&str>, Option<String>) {
     let mut keys: Vec<&str> = path.split('.').collect();
+    if let ["device", device, key, policy, _] = *keys.as_slice()
+        && was_a_key(key, policy)
+    {
+        keys.remove(3);
+        return (keys, Some(note_of_kind(device, key, policy)));
+    }
     let renamed = match keys.as_slice() {
         ["device", _, key, ..] => of_device(key),
         _ => None,
@@ -123,6 +173,30 @@ mod tests {
                 said.contains("die_scheduler") && said.contains("reads_ahead") && !said.contains("arbiter")
             );
             assert!(load(file).notes[0].starts_with("device.m.arbiter is now called `die_scheduler`"));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_was_a_key_is_read_as_its_kind() {
+        let text = |promote: &str| {
+            format!(
+                "[export.a]\ndevice = \"h\"\n[device.h]\nkind = \"hybrid\"\nslc = \"s\"\ndisk = \"d\"\n{promote}\n\
+                 [device.s]\nkind = \"memory\"\nsize = \"16 MiB\"\n[device.d]\nkind = \"memory\"\nsize = \"64 MiB\"\n"
+            )
+        };
+        let parse = |promote: &str| StackFile::parse(&text(promote), "s").unwrap();
+        let new = load(parse("promote = { kind = \"hot\", hits = 3 }"));
+        assert!(new.notes.is_empty(), "{:?}", new.notes);
+        let by_value = parse("").with_set("device.h.promote", "{ hot = { hits = 3 } }").unwrap();
+        let by_path = parse("promote = { hot = { hits = 9 } }").with_set("device.h.promote.hot.hits", "3");
+        for old in [parse("promote = { hot = { hits = 3 } }"), by_value, by_path.unwrap()] {
+            let old = load(old);
+            assert_eq!(old.hash_long(), new.hash_long());
+            assert!(
+                old.notes[0].starts_with("device.h.promote is now written `{ kind = \"hot\""),
+                "{:?}",
+                old.notes
+            );
         }
     }
 

@@ -27,7 +27,7 @@ pub const OTHERS: [(&str, &str, Differs); 4] = [
         &[
             ("mlc_cold", "\"10 %\""),
             ("reserve", "\"20 %\""),
-            ("rewrite", "{ pinned = { hits = 3, share = \"50 %\" } }"),
+            ("rewrite", "{ kind = \"pinned\", hits = 3, share = \"50 %\" }"),
         ],
     ),
     (
@@ -38,7 +38,7 @@ pub const OTHERS: [(&str, &str, Differs); 4] = [
     (
         "B4-7",
         "dm-cache-like",
-        &[("mlc_cold", "\"10 %\""), ("promote", "{ hot = { hits = 3 } }"), ("rewrite", "\"levels\"")],
+        &[("mlc_cold", "\"10 %\""), ("promote", "{ kind = \"hot\", hits = 3 }"), ("rewrite", "\"levels\"")],
     ),
 ];
 /// Other readings, at half SLC: label, and what differs from the paper's.

@@ -71,12 +71,14 @@ impl Draft<'_> {
         let dram = page * self.rng.between(16, 40);
         self.put("dram", dram);
         let promotes =
-            ["\"always\"", "\"always\"", "\"second-touch\"", "\"never\"", "{ hot = { hits = 3 } }"];
+            ["\"always\"", "\"always\"", "\"second-touch\"", "\"never\"", "{ kind = \"hot\", hits = 3 }"];
         let promote = *self.rng.pick(&promotes);
+        let promote = self.policy("promotion", promote);
         self.put("promote", promote);
-        let pinned = "{ pinned = { hits = 2, share = \"50 %\" } }";
+        let pinned = "{ kind = \"pinned\", hits = 2, share = \"50 %\" }";
         let rewrite =
             *self.rng.pick(&["\"referenced\"", "\"referenced\"", "\"never\"", "\"levels\"", pinned]);
+        let rewrite = self.policy("demotion", rewrite);
         self.put("rewrite", rewrite);
         let tiers = *self.rng.pick(&["exclusive", "inclusive"]);
         self.put_text("tiers", tiers);

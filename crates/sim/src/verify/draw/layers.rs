@@ -175,7 +175,8 @@ impl Draft<'_> {
             0 if !prefetch.contains("segment") => "{ kind = \"mithril\", rows = 8, entries = 64 }",
             _ => prefetch,
         };
-        self.put("prefetch", prefetch);
+        let prefetch = self.policy("prefetcher", prefetch);
+        self.put("prefetch", &prefetch);
         let segments = prefetch.contains("segment");
         let ghost = self.one_in(2);
         let trigger = *self.rng.pick(&["b1", "b1+b2", "reads"]);
@@ -218,11 +219,14 @@ impl Draft<'_> {
             let unit = block << self.rng.below(5);
             let (after, depth) = (*self.rng.pick(&[20, 500, 20_000]), self.rng.between(1, 4));
             // Drawn from what is drawn already: what else a seed draws stays as it was.
-            let pad = destage == "bplru" && (dirty / block + unit / block).is_multiple_of(2);
+            let drawn = format!("\"{destage}\"");
+            let chosen = self.policy("destage", drawn.clone());
+            let pad =
+                destage == "bplru" && chosen == drawn && (dirty / block + unit / block).is_multiple_of(2);
             self.put(
                 "write",
                 format!(
-                    "{{ kind = \"back\", destage = \"{destage}\", dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
+                    "{{ kind = \"back\", destage = {chosen}, dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
                      depth = {depth}, pad = {pad} }}"
                 ),
             );
