@@ -13,7 +13,16 @@ use nandu_ftl::{Lpn, Ppn};
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-const SHAPE: MapShape = MapShape { pages: 60, bits: 3, moves: 3 };
+const PAGES: u32 = 60;
+
+/// A map of eight entries in a translation page; its pages are one owner's, or of four that begin where no translation page does.
+fn shape(is_owned: bool) -> MapShape {
+    let one = MapShape::new(PAGES, 3, 3);
+    match is_owned {
+        true => one.owned([Some(0), Some(13), None, Some(37), Some(39)].into_iter()),
+        false => one,
+    }
+}
 
 struct World<M> {
     map: M,
@@ -34,7 +43,7 @@ const BLOCK: usize = 4;
 
 impl<M: Mapping + Clone + Debug> World<M> {
     fn new(map: M) -> World<M> {
-        let truth = vec![None; SHAPE.pages as usize];
+        let truth = vec![None; PAGES as usize];
         World {
             map,
             ops: MapOps::default(),
@@ -140,7 +149,7 @@ impl<M: Mapping + Clone + Debug> World<M> {
     /// Copies one page of a logical block that the map wants in one block.
     fn gather(&mut self) {
         if self.open.is_none() {
-            if !self.map.wants_gathering() || !self.map.start_gathering(&mut self.ops) {
+            if self.map.wants_gathered().is_none() || !self.map.start_gathering(&mut self.ops) {
                 return self.settle();
             }
             self.settle();
@@ -195,12 +204,12 @@ impl<M: Mapping + Clone + Debug> World<M> {
     }
 
     fn turn(&mut self, (what, lpn, place): (u8, u32, u32)) {
-        let lpn = lpn % SHAPE.pages;
+        let lpn = lpn % PAGES;
         match what {
             0..=3 => self.update(Lpn(lpn), true),
             4 => self.update(Lpn(lpn), false),
             // All entries of a translation page, in order.
-            5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(SHAPE.pages)),
+            5 => self.run_of_updates(lpn & !7..((lpn & !7) + 8).min(PAGES)),
             6 | 10..=12 => {
                 let lpn = Lpn(lpn);
                 self.map.begin(Lpn(lpn.0 + 1));
@@ -220,7 +229,8 @@ impl<M: Mapping + Clone + Debug> World<M> {
         self.settle();
         self.check();
         for (lpn, want) in (0..).map(Lpn).zip(&self.truth) {
-            let word = self.map.stored(SHAPE.tp(lpn))[SHAPE.offset(lpn)];
+            let tp = self.map.tp(lpn);
+            let word = self.map.stored(tp)[(lpn.0 - self.map.span(tp).start) as usize];
             assert_eq!(word.checked_sub(1).map(Ppn), *want, "{lpn:?} on the flash");
         }
         let c = self.map.counts();
@@ -243,14 +253,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn dftl(turns in turns(), ram in 16u64..200) {
-        run(Dftl::new(SHAPE, ram), &turns);
-        run(Dftl::new(SHAPE, ram).with_protected(5), &turns);
+    fn dftl(turns in turns(), ram in 16u64..200, is_owned in any::<bool>()) {
+        run(Dftl::new(shape(is_owned), ram), &turns);
+        run(Dftl::new(shape(is_owned), ram).with_protected(5), &turns);
     }
 
     #[test]
-    fn cftl(turns in turns(), ram in 24u64..200) {
-        run(Cftl::new(SHAPE, ram, BLOCK as u32, None), &turns);
+    fn cftl(turns in turns(), ram in 24u64..200, is_owned in any::<bool>()) {
+        run(Cftl::new(shape(is_owned), ram, BLOCK as u32, None), &turns);
     }
 
     #[test]
@@ -259,16 +269,17 @@ proptest! {
         ram in 24u64..200,
         reads in 1u16..4,
         writes in 0u16..3,
+        is_owned in any::<bool>(),
     ) {
         // Few logical blocks, so that one of them is read again and again.
         let turns: Vec<_> = turns.into_iter().map(|(what, lpn, place)| (what, lpn % 20, place)).collect();
         let settings = SwitchSettings { reads, writes, pages: 1, keeps_overwritten: false };
-        run(Cftl::new(SHAPE, ram, BLOCK as u32, Some(settings)), &turns);
+        run(Cftl::new(shape(is_owned), ram, BLOCK as u32, Some(settings)), &turns);
     }
 
     #[test]
-    fn tpftl(turns in turns(), ram in 14u64..200) {
-        run(Tpftl::new(SHAPE, ram), &turns);
+    fn tpftl(turns in turns(), ram in 14u64..200, is_owned in any::<bool>()) {
+        run(Tpftl::new(shape(is_owned), ram), &turns);
     }
 
     #[test]
@@ -279,6 +290,7 @@ proptest! {
         at_read in any::<bool>(),
         window in 0u32..4,
         unknown_max in 0u32..40,
+        is_owned in any::<bool>(),
     ) {
         let settings = TpcSettings {
             ram: slots * 44,
@@ -288,7 +300,7 @@ proptest! {
             unknown_max,
             skip_fill: false,
         };
-        run(Tpc::new(SHAPE, settings), &turns);
+        run(Tpc::new(shape(is_owned), settings), &turns);
     }
 }
 
@@ -296,7 +308,7 @@ proptest! {
 #[test]
 fn a_block_that_is_read_is_gathered() {
     let settings = SwitchSettings { reads: 2, writes: 4, pages: 1, keeps_overwritten: false };
-    let mut world = World::new(Cftl::new(SHAPE, 60, BLOCK as u32, Some(settings)));
+    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK as u32, Some(settings)));
     [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
     (0..4).for_each(|_| world.turn((6, 1, 0)));
     (0..6).for_each(|_| world.turn((13, 0, 0)));
@@ -309,7 +321,7 @@ fn a_block_that_is_read_is_gathered() {
 #[should_panic(expected = "Lpn(1)")]
 fn an_overwritten_copy_is_found() {
     let settings = SwitchSettings { reads: 2, writes: 9, pages: 1, keeps_overwritten: true };
-    let mut world = World::new(Cftl::new(SHAPE, 60, BLOCK as u32, Some(settings)));
+    let mut world = World::new(Cftl::new(shape(false), 60, BLOCK as u32, Some(settings)));
     [3, 2, 1, 0].iter().for_each(|&lpn| world.turn((0, lpn, 0)));
     (0..4).for_each(|_| world.turn((6, 1, 0)));
     (0..3).for_each(|_| world.turn((13, 0, 0)));
@@ -330,7 +342,7 @@ fn a_skipped_fill_is_found() {
         skip_fill: true,
     };
     // Write 1, let its translation page go, write 0 without reading it, look 1 up.
-    let mut world = World::new(Tpc::new(SHAPE, settings));
+    let mut world = World::new(Tpc::new(shape(false), settings));
     for lpn in [1, 8, 0] {
         world.update(Lpn(lpn), true);
     }

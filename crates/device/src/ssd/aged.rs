@@ -183,7 +183,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     self.blocks.planes[pool].valid += 1;
                 }
                 // Of a tenant's range that may go it must be known where versions of its pages lie.
-                Version::Old(lpn) if self.tenants.is_some() => {
+                Version::Old(lpn) if self.tenants.is_some() && !M::PAGED => {
                     self.blocks.old_page(ppn, Lpn(first + lpn.0));
                 }
                 Version::Old(_) => self.blocks.waste_page(ppn),

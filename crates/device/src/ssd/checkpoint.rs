@@ -46,7 +46,7 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Checkpoints after `blocks` blocks each, of a map with `ram` bytes of cache.
-    pub fn new(layout: &Layout, shape: MapShape, ram: u64, blocks: u32) -> Keeper {
+    pub fn new(layout: &Layout, shape: &MapShape, ram: u64, blocks: u32) -> Keeper {
         let per_page = shape.entries() as u32;
         let extents = TrimJournal::extents_per_record(4 * shape.entries()) as u32;
         let records = 2 * (shape.pages / (2 * extents) + 2) + RECORDS_MAX as u32;
@@ -132,7 +132,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             changed.dedup();
             for lpn in changed.into_iter().map(Lpn) {
                 let word = self.map.get(lpn).map_or(0, |ppn| ppn.0 + 1);
-                let stored = self.map.stored(Tp(lpn.0 / per_page as u32))[lpn.0 as usize % per_page];
+                let stored = self.map.store().map_or(0, |store| store.word(lpn));
                 if word != stored {
                     differ.push((lpn, word));
                 }

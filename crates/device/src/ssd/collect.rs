@@ -167,11 +167,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.blocks.planes[pool as usize].clearing || self.choose_victim_that_gains(pool, 1)
     }
 
-    /// Blocks of a pool that are written or open.
+    /// Blocks of a pool that are written, open, or the map's.
     pub(super) fn held_by(&self, pool: u32) -> u32 {
         let to = self.clearing[pool as usize].to.block(self.blocks.layout());
         let is_unwritten = || self.blocks.content(self.blocks.layout().first_page(to)) == Content::Free;
-        self.blocks.held(pool) + u32::from(to != NOBODY && is_unwritten())
+        let map = self.paging.area.erased_of(pool);
+        self.blocks.held(pool) + map + u32::from(to != NOBODY && is_unwritten())
     }
 
     pub(super) fn begin_clearing(&mut self, plane: u32, victim: BlockId) {

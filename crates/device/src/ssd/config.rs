@@ -30,7 +30,7 @@ use nandu_base::{
 };
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
-use nandu_ftl::{BlockTable, Layout, SlcRules, Units};
+use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use shape::{Size, check_order, timing_of};
@@ -216,15 +216,19 @@ impl DeviceConfig for SsdConfig {
         self.gc.check(layout.blocks)?;
         self.wear.check()?;
         self.check_checkpoint()?;
-        let size = self.size(&layout, units.width(), &profile, cx)?;
-        let tenancy = self.tenancy(&layout, geometry, &size, profile.page.0, cx)?;
+        let mut size = self.size(&layout, units.width(), &profile, cx)?;
+        let tenancy = self.tenancy(&layout, geometry, &mut size, profile.page.0, cx)?;
         let room = size.room;
         let given = tenancy.as_ref().filter(|tenancy| tenancy.tenants.dealing.is_none());
         let given = given.and_then(|tenancy| tenancy.tenants.table.parts().last());
         let logical = given.map_or(size.logical, |last| last.end());
-        let shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
+        let mut shape = self.mapping.shape(logical, profile.page.0, layout.pages)?;
+        if let Some(tenancy) = &tenancy {
+            let parts = tenancy.tenants.table.parts();
+            shape = shape.owned(parts.iter().map(|part| (part.held() > 0).then_some(part.first)));
+        }
         let queue = self.queue(&units, geometry, &profile, cx)?;
-        let drive = Drive { profile, geometry, units, shape, size, tenancy };
+        let drive = Drive { profile, geometry, units, shape: shape.clone(), size, tenancy };
         match &self.mapping {
             MapConfig::Page => self.assemble(drive, PageMap::new(logical), queue, cx),
             MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
@@ -306,15 +310,22 @@ impl SsdConfig {
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
             bits_per_cell: profile.bits_per_cell().unwrap_or(1),
         };
-        let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, shape, self.mapping.ram(), blocks));
-        let paging = Paging::new(layout, &map, self.mapping.waits_for_write(), keeper);
+        let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, &shape, self.mapping.ram(), blocks));
+        let area = match &tenancy {
+            Some(tenancy) => MapArea::new(layout, &tenancy.map_blocks, tenancy.pools_of_tenants(&layout)),
+            None => {
+                let blocks = vec![self.map_area_blocks(&layout, &shape); layout.planes as usize];
+                MapArea::new(layout, &blocks, vec![(0..layout.planes).collect()])
+            }
+        };
+        let paging = Paging::new(area, &map, self.mapping.waits_for_write(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
         if let Some((rules, _)) = slc_mode {
             blocks.allow_slc(SlcRules { pages: rules.pages * units.width(), ..rules });
         }
         let slc = self.slc_cache(&layout, size.slc, cx);
-        let tenants = tenancy.map(|Tenancy { tenants, shares, needed }| {
+        let tenants = tenancy.map(|Tenancy { tenants, shares, needed, .. }| {
             if shares.is_empty() {
                 blocks.set_owners(tenants.owners.clone(), &needed);
             } else {

@@ -178,7 +178,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return self.store_map_fill(cx);
         }
         if self.store_aged_tenants(cx) {
-            return;
+            return self.store_map_fill(cx);
         }
         let fragments = self.fragments.take();
         let Some(medium) = cx.medium.as_deref_mut() else { return };

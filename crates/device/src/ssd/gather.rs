@@ -32,7 +32,8 @@ pub(super) struct Counts {
 #[derive(Clone, Copy)]
 struct Gathering {
     cursor: Cursor,
-    plane: u32,
+    /// Its plane, or its tenant's pool there.
+    pool: u32,
     /// Its first page.
     first: Ppn,
     /// When the entries of the logical block are read.
@@ -56,10 +57,10 @@ impl Gatherer {
         self.under_way = None;
     }
 
-    /// The block of the plane that is being filled, if one is.
+    /// The block of the pool that is being filled, if one is.
     #[inline]
-    pub fn open_in(&self, plane: u32, layout: &Layout) -> Option<BlockId> {
-        let open = self.under_way.as_ref().filter(|g| g.plane == plane)?;
+    pub fn open_in(&self, pool: u32, layout: &Layout) -> Option<BlockId> {
+        let open = self.under_way.as_ref().filter(|g| g.pool == pool)?;
         Some(layout.block(open.first))
     }
 }
@@ -68,7 +69,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// After a request: copies as many pages as may be.
     #[inline]
     pub(super) fn gather_some(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
-        if M::GATHERS && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathering()) {
+        if M::GATHERS && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathered().is_some()) {
             self.gather_pages(cause, cx);
         }
     }
@@ -80,7 +81,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         for _ in 0..self.map.gathered_at_once() {
             let Some(open) = self.paging.gatherer.under_way else { return };
-            let has_room = self.blocks.planes[open.plane as usize].has_room();
+            let has_room = self.blocks.planes[open.pool as usize].has_room();
             match self.map.gather() {
                 Gather::Page(lpn) if has_room => self.gather_page(lpn, open, cause, cx),
                 Gather::Done => {
@@ -102,35 +103,40 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.run_map_ops(After::at(cx.now), cause, cx);
     }
 
-    /// Opens a flash block for the logical block that the map wants, in the plane whose turn it is.
+    /// Opens a flash block for the logical block that the map wants, in the plane whose turn it is, of the pool whose pages they are.
     fn start_gathering(&mut self, cause: TenantId, cx: &mut Cx<'_>) -> Option<Gathering> {
         let layout = *self.blocks.layout();
-        let plane = self.paging.gatherer.turn;
-        self.paging.gatherer.turn = if plane + 1 == layout.planes { 0 } else { plane + 1 };
-        let p = &self.blocks.planes[plane as usize];
-        // As many free blocks stay as a write of the host leaves: one at least, for moved pages.
+        let group = self.paging.gatherer.turn;
+        self.paging.gatherer.turn = if group + 1 == layout.planes { 0 } else { group + 1 };
+        let first = self.map.wants_gathered()?;
+        let pool = self.pool_for(first, group);
+        // As many free blocks stay as a write of the host leaves: one at least, for moved pages. Who owes blocks takes none.
         let least = self.host.gc_start.max(self.host.urgent + 1);
-        if p.valid + layout.pages > p.valid_max || p.free < least {
+        let has_room = |pool: &u32| {
+            let p = &self.blocks.planes[*pool as usize];
+            p.valid + layout.pages <= p.valid_max && p.free >= least && !self.is_debtor(*pool)
+        };
+        let Some(pool) = pool.filter(has_room) else {
             self.paging.gatherer.count.no_room += 1;
             return None;
-        }
+        };
         let starts = self.map.start_gathering(&mut self.paging.ops);
         let ready = self.run_map_ops(After::at(cx.now), cause, cx);
         if !starts {
             return None;
         }
         let cursor =
-            self.blocks.open_free(plane, self.seq + 1).expect("a plane that was asked has a free block");
+            self.blocks.open_free(pool, self.seq + 1).expect("a pool that was asked has a free block");
         self.note_opened(cursor);
         let number = self.queue.node(ready.node).number;
-        Some(Gathering { cursor, plane, first: layout.first_page(cursor.block(&layout)), ready, number })
+        Some(Gathering { cursor, pool, first: layout.first_page(cursor.block(&layout)), ready, number })
     }
 
     fn gather_page(&mut self, lpn: Lpn, mut open: Gathering, cause: TenantId, cx: &mut Cx<'_>) {
         let from = self.map.get(lpn).expect("a page of a block that is not broken is mapped");
         let to = open.cursor.take();
         self.paging.gatherer.under_way = Some(open);
-        self.blocks.planes[open.plane as usize].valid += 1;
+        self.blocks.planes[open.pool as usize].valid += 1;
         self.serial = self.serial.wrapping_add(1);
         let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Map);
@@ -142,7 +148,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.paging.gatherer.count.pages += 1;
         self.blocks.invalidate(from, end);
         self.relocate_paged(lpn, from, to, cause, cx);
-        self.clear_after_write(open.plane, cause, cx);
+        self.clear_after_write(open.pool, cause, cx);
     }
 
     /// The entries of the block that is gathered may have come meanwhile.

@@ -113,7 +113,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let block = own?;
         self.leveller.count += 1;
         if M::PAGED && self.paging.area.owns(block) {
-            self.clear_map_block(block, plane, cause, cx);
+            self.clear_map_block(block, cause, cx);
             return None;
         }
         Some(block)
@@ -133,6 +133,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let p = &self.blocks.planes[pool as usize];
             [p.host, p.moved].iter().any(|open| !open.is_full() && open.block(&layout) == block)
                 || self.blocks.open_streams(pool).any(|open| open == block)
+                || self.paging.gatherer.open_in(pool, &layout) == Some(block)
+                || self.paging.area.is_open(block)
         };
         let may_not = |block: BlockId| is_open(block) || self.is_young(block);
         let may = |other: u32| {
@@ -147,6 +149,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.blocks.close_full(other);
         self.leveller.count += 1;
         self.leveller.others += 1;
+        if M::PAGED && self.paging.area.owns(block) {
+            return self.clear_map_block(block, cause, cx);
+        }
         self.begin_clearing(other, block);
         let to = self.blocks.open_free_most_worn(other, self.seq + 1);
         let to = to.expect("a block is cleared for its wear while two are free");

@@ -14,11 +14,14 @@ use nandu_ftl::mapping::{MapOp, Mapping, Tp};
 use nandu_ftl::{BlockId, Ppn};
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
-    /// Writes every translation page, as part of a fill that is computed.
+    /// Writes every translation page that is used, as part of a fill that is computed.
     pub(super) fn fill_map(&mut self) {
         for tp in (0..self.map.translation_pages()).map(Tp) {
-            let plane = self.paging.area.choose();
-            let ppn = self.paging.area.take(plane);
+            if !self.map.span(tp).any(|lpn| lpn < self.host.logical && self.is_somebodys(lpn, lpn + 1)) {
+                continue;
+            }
+            let pool = self.pool_for_map_page(tp);
+            let ppn = self.paging.area.take(pool);
             self.seq += 1;
             self.blocks.programmed(ppn, Content::Map(tp));
             self.map.place(tp, ppn);
@@ -28,10 +31,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Puts the translation pages of the fill on the medium.
     pub(super) fn store_map_fill(&mut self, cx: &mut Cx<'_>) {
         let window = Window { start: Instant::ZERO, end: Instant::ZERO };
-        for tp in (0..self.map.translation_pages()).map(Tp) {
-            if let Some(ppn) = self.map.translation_page(tp) {
-                self.store_map_page(tp, ppn, self.filled_to + 1 + u64::from(tp.0), window, cx);
-            }
+        let tps = (0..self.map.translation_pages()).map(Tp);
+        let placed: Vec<(Tp, Ppn)> =
+            tps.filter_map(|tp| Some((tp, self.map.translation_page(tp)?))).collect();
+        for ((tp, ppn), seq) in placed.into_iter().zip(self.filled_to + 1..) {
+            self.store_map_page(tp, ppn, seq, window, cx);
         }
     }
 
@@ -63,39 +67,23 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         end
     }
 
-    /// Erases a block of the plane without any valid page, during recovery: a block of the map that was torn.
-    pub(super) fn erase_useless_block(&mut self, plane: u32, cx: &mut Cx<'_>) {
-        let layout = *self.blocks.layout();
-        let free: Vec<BlockId> = self.blocks.free_blocks().collect();
-        let useless = |block: &BlockId| {
-            let first = layout.first_page(*block).0;
-            let mut contents = (first..first + layout.pages).map(|p| self.blocks.content(Ppn(p)));
-            !free.contains(block)
-                && !self.blocks.is_bad(*block)
-                && !self.paging.is_anchor(*block)
-                && !self.paging.area.owns(*block)
-                && contents.all(|c| matches!(c, Content::Waste | Content::Free))
-        };
-        let block = layout.plane_blocks(plane).find(useless).expect("a torn block of the map is there");
-        let p = &mut self.blocks.planes[plane as usize];
-        for cursor in [&mut p.host, &mut p.moved] {
-            if cursor.block(&layout) == block {
-                *cursor = nandu_ftl::Cursor::CLOSED;
-            }
+    /// Erases blocks, during recovery, of which nothing can be read: nobody knows whether they were the map's, or whose.
+    pub(super) fn erase_torn_blocks(&mut self, torn: Vec<BlockId>, cx: &mut Cx<'_>) {
+        for block in torn {
+            self.erase_in_recovery(block, cx);
+            self.blocks.erased(block);
         }
-        self.erase_in_recovery(block, cx);
-        self.blocks.erased(block);
     }
 
-    /// Makes sure, during recovery, that the plane has an erased block for the map. The cut may have undone the erase of
+    /// Makes sure, during recovery, that the pool has an erased block for the map. The cut may have undone the erase of
     /// the block that was cleared last: the block with the fewest newest translation pages goes, and those are written
     /// anew. They can be: everything in them is known from the data pages.
-    pub(super) fn erase_least_map_block(&mut self, plane: u32, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
+    pub(super) fn erase_least_map_block(&mut self, pool: u32, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
         let newest_in = |block: BlockId, found: &[(u64, Ppn)]| {
             found.iter().filter(|&&(seq, ppn)| seq > 0 && layout.block(ppn) == block).count()
         };
-        let least = match self.paging.area.without_erased(plane) {
+        let least = match self.paging.area.without_erased(pool) {
             Some(used) => used.min_by_key(|&block| newest_in(block, found)).expect("the map has blocks"),
             None => return,
         };

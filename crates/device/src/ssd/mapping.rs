@@ -2,6 +2,7 @@
 
 use crate::log_ssd::LogMap;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
+use nandu_ftl::MapArea;
 use nandu_ftl::mapping::{
     Cftl, CleanFirst, Dftl, Invalidation, MapShape, Mapping, SwitchSettings, Tpc, TpcSettings, Tpftl,
 };
@@ -270,7 +271,34 @@ impl MapConfig {
                 format!("gc_batch = {moves} is not within 1 to {}", 1 << 20),
             ));
         }
-        Ok(MapShape { pages, bits: page_bytes.trailing_zeros() - 2, moves })
+        Ok(MapShape::new(pages, page_bytes.trailing_zeros() - 2, moves))
+    }
+
+    /// What it takes of the blocks of a drive with pages of so many bytes, where it is on the flash.
+    pub(super) fn needs(&self, page_bytes: u64) -> Option<MapNeeds> {
+        let entries = (page_bytes / 4) as u32;
+        self.is_paged().then(|| MapNeeds { entries, gathers: u32::from(self.gathers()) })
+    }
+}
+
+/// What a map on the flash takes of the blocks of whoever's pages it maps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MapNeeds {
+    /// Entries of a translation page.
+    entries: u32,
+    /// Blocks of each pool for logical blocks that are gathered.
+    gathers: u32,
+}
+
+impl MapNeeds {
+    /// Blocks of each pool for the translation pages of so many logical pages, wherever they begin, where a block of each pool has `row` pages together.
+    pub fn area(&self, row: u64, pages: u32) -> u32 {
+        MapArea::quota(row, pages.div_ceil(self.entries) + 1)
+    }
+
+    /// All blocks of each pool.
+    pub fn blocks(&self, row: u64, pages: u32) -> u32 {
+        self.area(row, pages) + self.gathers
     }
 }
 

@@ -126,13 +126,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Forgets everything that a loss of power takes.
     fn start_over(&mut self) {
-        let layout = *self.blocks.layout();
         self.map.reset();
         self.journal = TrimJournal::for_parts(self.tenants.as_ref().map_or(1, |tenants| tenants.len()));
         self.blocks = self.blocks.for_recovery();
         self.blocks.set_rooms(self.host.reserved, self.host.needed);
         self.clearing.fill(super::collect::Clearing::IDLE);
-        self.paging.restart(layout);
+        self.paging.restart();
     }
 
     /// Rebuilds the map from all out-of-band records.
@@ -183,13 +182,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
     }
 
-    /// Gives the map its blocks, one of each plane erased.
+    /// Gives the map its blocks, one of each pool erased.
     fn claim_map_blocks(&mut self, found: &mut [(u64, Ppn)], cx: &mut Cx<'_>) {
-        for plane in 0..self.blocks.layout().planes {
-            while !self.paging.area.claim_in(plane, &mut self.blocks) {
-                self.erase_useless_block(plane, cx);
-            }
-            self.erase_least_map_block(plane, found, cx);
+        let claimed = self.paging.area.claim(&mut self.blocks);
+        assert!(claimed, "I-5: a pool has no erased block in place of one that its map had");
+        for pool in 0..self.blocks.planes.len() as u32 {
+            self.erase_least_map_block(pool, found, cx);
         }
     }
 
@@ -374,13 +372,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     ///
     /// Of blocks that are written in part, more than can stay open may be found: one was cleared for its wear, or an erase
     /// that was under way has emptied some blocks of a unit and not others. Those with valid data, and of these the ones with
-    /// the most room, stay open.
+    /// the most room, stay open. Where the map has blocks of its own, one of which nothing can be read may have been one of them: it is erased.
     fn restore_blocks(&mut self, cx: &mut Cx<'_>) -> Vec<u64> {
         let layout = *self.blocks.layout();
         let medium: &dyn Medium = cx.medium.as_deref().expect("recovery reads the medium");
         let dies = self.stripes.units.chips().planes >> self.host.plane_bits;
         let mut scanned = vec![0; dies as usize];
-        let mut later = Vec::new();
+        let (mut later, mut torn) = (Vec::new(), Vec::new());
         self.erases_ever = 0;
         for block in layout.all_blocks() {
             let erases = self.erases_on(medium, block);
@@ -404,17 +402,29 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
             if found.is_map {
                 self.blocks.restore_wear(block, erases);
-                self.paging.area.restore(block, found.written);
+                if self.tenants.is_some() {
+                    let pool = self.owner_after_cut(block, found.lpn, &[]);
+                    self.blocks.restore_owner(block, pool);
+                }
+                self.paging.area.restore(block, self.blocks.pool_of_block(block), found.written);
+            } else if M::PAGED && found.written > 0 && !found.is_readable {
+                self.blocks.restore_wear(block, erases);
+                torn.push(block);
             } else {
                 later.push((block, found, erases));
             }
         }
-        self.restore_in_order(later);
+        self.restore_in_order(later, torn, cx);
         scanned
     }
 
-    /// Puts units in their places: full ones, then those written in part, last those that nobody knows the owner of.
-    fn restore_in_order(&mut self, mut units: Vec<(BlockId, Found, u32)>) {
+    /// Puts units in their places: full ones, then those written in part, last those that nobody knows the owner of. Of `torn` ones nothing can be read.
+    fn restore_in_order(
+        &mut self,
+        mut units: Vec<(BlockId, Found, u32)>,
+        torn: Vec<BlockId>,
+        cx: &mut Cx<'_>,
+    ) {
         let pages = self.blocks.layout().pages;
         units.sort_unstable_by_key(|(block, found, _)| {
             let is_in_part = (1..pages).contains(&found.written);
@@ -427,7 +437,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 *block,
             )
         });
-        let mut held = vec![0; self.blocks.planes.len()];
+        let pools = 0..self.blocks.planes.len() as u32;
+        let mut held: Vec<u32> = pools.map(|pool| self.paging.area.blocks_of(pool)).collect();
         for (block, found, erases) in units {
             if self.tenants.is_some() && found.written > 0 {
                 let pool = self.owner_after_cut(block, found.lpn, &held);
@@ -438,6 +449,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             let oldest = found.oldest.min(self.seq + 1);
             self.blocks.restore_block(block, found.written, found.valid, oldest, erases);
         }
+        self.erase_torn_blocks(torn, cx);
         self.blocks.settle_open();
         self.settle_loans(&held);
     }
@@ -446,7 +458,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn look_at(&self, block: BlockId, medium: &dyn Medium) -> Found {
         let layout = self.blocks.layout();
         let first = layout.first_page(block).0;
-        let mut found = Found { written: 0, valid: 0, oldest: u64::MAX, is_map: false, lpn: None };
+        let mut found =
+            Found { written: 0, valid: 0, oldest: u64::MAX, is_map: false, is_readable: false, lpn: None };
         for page in 0..layout.pages {
             let ppn = Ppn(first + page);
             let content = self.blocks.content(ppn);
@@ -454,11 +467,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 found.written = page + 1;
             }
             if let UnitState::Programmed(oob) = medium.state(self.stripes.unit(ppn)) {
+                found.is_readable = true;
                 found.oldest = found.oldest.min(oob.seq);
                 let key = oob.key & !Oob::SLC;
                 let data = (key < JOURNAL_KEY).then_some(Lpn(key as u32));
                 found.lpn = found.lpn.or(data).or_else(|| match content {
                     Content::Journal(slot) => Some(self.journal.record(slot)?.extents.first()?.first),
+                    Content::Map(_) => Some(Lpn(self.map.span(Tp((key - MAP_KEY) as u32)).start)),
                     _ => None,
                 });
             }
@@ -486,6 +501,8 @@ struct Found {
     oldest: u64,
     /// It holds translation pages.
     is_map: bool,
-    /// A logical page whose data or trim it holds.
+    /// Some page of it can be read.
+    is_readable: bool,
+    /// A logical page whose data, trim or entry it holds.
     lpn: Option<Lpn>,
 }

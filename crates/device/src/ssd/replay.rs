@@ -231,9 +231,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             UnitState::Programmed(_) | UnitState::Erased | UnitState::Torn => return None,
         }
         let words = self.read_words(ppn, cx)?;
-        let first = tp.0 << (self.host.page_bits - 2);
+        let span = self.map.span(tp);
         let mut old_words = None;
-        for (index, (lpn, mut word)) in (first..self.host.logical).map(Lpn).zip(words).enumerate() {
+        let lpns = span.start..span.end.min(self.host.logical);
+        for (index, (lpn, mut word)) in lpns.map(Lpn).zip(words).enumerate() {
             let never_came = newest > before
                 && word > 0
                 && replay.newest[lpn.0 as usize].0 == before
@@ -323,9 +324,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 recorded[extent.first.0 as usize..][..extent.count as usize].fill(true);
             }
         }
-        let bits = self.host.page_bits - 2;
         for lpn in (0..self.host.logical).map(Lpn) {
-            let is_new = replay.map_pages[(lpn.0 >> bits) as usize].0 > before;
+            let is_new = replay.map_pages[self.map.tp(lpn).0 as usize].0 > before;
             if is_new && !recorded[lpn.0 as usize] && self.map.get(lpn).is_none() {
                 self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             }

@@ -1,6 +1,6 @@
 //! Tenants inside the drive: whose page goes where, who lends to whom, and what it costs.
 //!
-//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `loans` who asks whom, `going` what is given up, `returns` what comes back from who is idle, `ends` who has fewer units when one wears out), and a page belongs to the tenant whose range it lies in, not to
+//! The drive's logical space is dealt out to the tenants in order (`deal` has how that changes while it runs, `loans` who asks whom, `going` what is given up, `maps` whose translation pages are, `returns` what comes back from who is idle, `ends` who has fewer units when one wears out), and a page belongs to the tenant whose range it lies in, not to
 //! the one that asks: a cache or a mirror above writes on its own behalf, and only the range is known again after a power cut. What a
 //! request causes is charged to the one that caused it, as everywhere.
 //!
@@ -22,6 +22,7 @@ mod deal;
 mod ends;
 mod going;
 mod loans;
+mod maps;
 mod report;
 mod restart;
 mod returns;
@@ -71,6 +72,7 @@ pub(super) struct Planted {
     pub forgets_table: bool,
     pub clears_twice: bool,
     pub keeps_while_idle: bool,
+    pub map_misplaced: bool,
     pub end_not_charged: bool,
 }
 
@@ -91,6 +93,8 @@ pub(super) struct Tenants {
     pub owners: Vec<u16>,
     /// Who has written last to each tenant's range.
     writers: Vec<TenantId>,
+    /// Who has last needed an entry of each tenant's map that was not in RAM.
+    askers: Vec<TenantId>,
     counts: Vec<Counts>,
     /// How full the units were that each cleared.
     victims: Victims,
@@ -146,6 +150,7 @@ impl Tenants {
             books,
             owners,
             writers: vec![TenantId::SYSTEM; tenants],
+            askers: vec![TenantId::SYSTEM; tenants],
             counts: vec![Counts::default(); tenants],
             victims: Victims::new(pools, tenants),
             is_demanded: false,
@@ -372,5 +377,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.blocks.programmed(ppn, Content::Data(lpn));
         }
         self.filled_to = self.seq;
+        self.fill_map();
     }
 }

@@ -27,6 +27,8 @@ struct Bench {
     pool: PayloadPool,
     charges: ChargeTable,
     now: Instant,
+    /// Who asks.
+    asks: TenantId,
     /// When each timer of the drive fires.
     timers: std::collections::BTreeMap<u32, Instant>,
     /// Ends that the drive told by itself.
@@ -93,8 +95,9 @@ impl Bench {
             cells: Some(cells),
             requests: RequestTable::new(),
             pool: PayloadPool::new(Content::Stamps),
-            charges: ChargeTable::new(2),
+            charges: ChargeTable::new(3),
             now: Instant::ZERO,
+            asks: TenantId(1),
             timers: Default::default(),
             ends: Default::default(),
             plants,
@@ -204,9 +207,9 @@ impl Bench {
             cookie: 0,
         };
         self.catch_up();
-        let came = self.now;
+        let (came, asks) = (self.now, self.asks);
         let ((id, step), _) = self.call(|m, cx| {
-            let id = cx.own(TenantId(1), draft);
+            let id = cx.own(asks, draft);
             cx.requests[id].owner = Owner::HOST;
             cx.requests[id].state = State::Sent;
             (id, m.request(id, cx))
@@ -255,7 +258,7 @@ impl Bench {
         self.cells = Some(cells);
         self.requests = RequestTable::new();
         self.pool = PayloadPool::new(Content::Stamps);
-        self.charges = ChargeTable::new(2);
+        self.charges = ChargeTable::new(3);
         self.timers.clear();
         self.ends.clear();
         self.machine = build(&self.toml, &self.plants, Precondition::Empty);
@@ -415,6 +418,7 @@ fn every_planted_fault_is_found() {
         "ssd-tenants",
         "ssd-lending",
         "ssd-dealing",
+        "ssd-paged-tenants",
         "ssd-slc",
         "fair-dies",
     ];

@@ -6,6 +6,10 @@
 //! ([`nandu_ftl::map_area`]). What they take is charged as [`Work::Map`] to the tenant that caused it, and is
 //! [`Phase::Map`](nandu_base::Phase::Map) on the path of a request that waited for it.
 //!
+//! *Tenants* that are kept apart have translation pages of their own ([`nandu_ftl::mapping::MapShape`]), in blocks that come off their units. What is read,
+//! written and collected for one is charged to the one that last needed an entry of that tenant's which was not in RAM: so a write-back that another one's
+//! miss sets off is its own. The RAM for entries they share.
+//!
 //! A data page that waits for a translation page holds no die meanwhile: it gets its place there when the translation page has come
 //! (see [`crate::nand::queued`]).
 
@@ -20,7 +24,7 @@ use nandu_base::{ByteLen, Counter, Cx, Instant, Oob, Overlay, Program, TenantId,
 use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapOp, MapOps, Mapping, Tp};
-use nandu_ftl::{BlockId, BlockTable, Layout, Lpn, MapArea, Ppn};
+use nandu_ftl::{BlockId, BlockTable, Lpn, MapArea, Ppn};
 
 /// What a drive keeps for a map that is partly on the flash.
 pub(super) struct Paging {
@@ -56,12 +60,11 @@ struct Counts {
 }
 
 impl Paging {
-    pub fn new<M: Mapping>(layout: Layout, map: &M, waits_for_write: bool, keeper: Option<Keeper>) -> Paging {
+    pub fn new<M: Mapping>(area: MapArea, map: &M, waits_for_write: bool, keeper: Option<Keeper>) -> Paging {
         let pages = map.translation_pages();
-        let quota = if M::PAGED { MapArea::quota(&layout, pages) } else { 0 };
         Paging {
             ops: MapOps::default(),
-            area: MapArea::new(layout, quota),
+            area,
             comes_at: vec![Instant::ZERO; pages as usize],
             last_comes_at: Instant::ZERO,
             coming: vec![NONE; pages as usize],
@@ -115,8 +118,8 @@ impl Paging {
     }
 
     /// Forgets everything that a loss of power takes.
-    pub fn restart(&mut self, layout: Layout) {
-        self.area = MapArea::new(layout, self.area.blocks_per_plane());
+    pub fn restart(&mut self) {
+        self.area = self.area.anew();
         self.comes_at.fill(Instant::ZERO);
         self.last_comes_at = Instant::ZERO;
         self.coming.fill(NONE);
@@ -156,19 +159,24 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     #[inline(never)]
     fn run_some_map_ops(&mut self, after: After, cause: TenantId, cx: &mut Cx<'_>) -> After {
-        let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Map);
         let mut done = after;
         let mut next = 0;
+        // What was done for one payer so far.
+        let (mut usage, mut payer) = (Usage::default(), cause);
         // Everything that waits now, once that is asked for.
         let mut changes = NONE;
         // None of them asks for another.
         while let Some(&op) = self.paging.ops.list().get(next) {
             next += 1;
+            if let (true, MapOp::Read(tp) | MapOp::Write(tp)) = (self.tenants.is_some(), op) {
+                std::mem::take(&mut usage).charge(cx, payer, Work::Map);
+                payer = self.payer_of(tp, cause);
+            }
             match op {
-                MapOp::Read(tp) => done = self.read_map_page(tp, done, cause, &mut usage, cx),
+                MapOp::Read(tp) => done = self.read_map_page(tp, done, payer, &mut usage, cx),
                 MapOp::Write(tp) => {
-                    let end = self.write_map_page(tp, done, cause, &mut usage, cx);
+                    let end = self.write_map_page(tp, done, payer, &mut usage, cx);
                     if self.paging.waits_for_write {
                         done = end;
                     }
@@ -188,7 +196,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 }
             }
         }
-        usage.charge(cx, cause, Work::Map);
+        usage.charge(cx, payer, Work::Map);
         self.lanes.work_for(outer);
         self.check_map_pages_read(cx);
         self.paging.ops.clear();
@@ -246,11 +254,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         usage: &mut Usage,
         cx: &mut Cx<'_>,
     ) -> After {
-        let plane = self.paging.area.choose();
-        if let Some(block) = self.paging.area.must_clear(plane) {
-            self.clear_map_block(block, plane, cause, cx);
+        let pool = self.pool_for_map_page(tp);
+        if let Some(block) = self.paging.area.must_clear(pool) {
+            self.clear_map_block(block, cause, cx);
         }
-        let ppn = self.paging.area.take(plane);
+        let ppn = self.paging.area.take(pool);
         self.serial = self.serial.wrapping_add(1);
         let content = Content::Map(tp);
         let ready = self.stripes.may_begin(ppn, content, after.at.later(self.paging.opened_from));
@@ -307,15 +315,16 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         cx.pool.release(overlay.payload);
     }
 
-    /// Moves the valid translation pages of a block into the plane's erased block of the map, and erases it.
-    pub(super) fn clear_map_block(&mut self, block: BlockId, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    /// Moves the valid translation pages of a block into the erased block of the map that its pool has, and erases it.
+    pub(super) fn clear_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
+        let pool = self.blocks.pool_of_block(block);
         let first = self.blocks.layout().first_page(block).0;
         let mut usage = Usage::default();
         let outer = self.lanes.work_for(Work::Map);
         for from in (first..first + self.blocks.layout().pages).map(Ppn) {
             match self.blocks.content(from) {
                 Content::Map(tp) if self.map.translation_page(tp) == Some(from) => {
-                    self.move_map_page(tp, from, plane, &mut usage, cause, cx);
+                    self.move_map_page(tp, from, pool, &mut usage, cause, cx);
                 }
                 _ => {}
             }
@@ -326,7 +335,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
         self.blocks.keep_until(Ppn(first), end);
-        self.attention |= self.blocks.is_worn_out();
+        self.tenants_map_block_erased(block);
+        self.attention |= self.blocks.has_ended();
         self.paging.count.blocks_cleared += 1;
         self.erases_ever += 1;
     }
@@ -335,12 +345,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         &mut self,
         tp: Tp,
         from: Ppn,
-        plane: u32,
+        pool: u32,
         usage: &mut Usage,
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
-        let to = self.paging.area.take(plane);
+        let to = self.paging.area.take(pool);
         let (content, after) = (Content::Map(tp), After::at(cx.now));
         let carried = Carried { from, to, content, after, cause, work: Work::Map };
         let end = self.copy(carried, usage, cx);
@@ -356,7 +366,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if self.paging.last_comes_at <= after.at && self.paging.fetching == 0 {
             return after;
         }
-        let tp = ((u64::from(lpn.0) * 4) >> self.host.page_bits) as usize;
+        let tp = self.map.tp(lpn).0 as usize;
         let known = After { at: after.at.later(self.paging.comes_at[tp]), ..after };
         match self.paging.coming[tp] {
             NONE => known,
@@ -367,6 +377,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Looks a page up; returns where it lies and when that is known.
     #[inline(never)]
     fn look_up(&mut self, lpn: Lpn, after: After, cause: TenantId, cx: &mut Cx<'_>) -> (Option<Ppn>, After) {
+        self.note_asker(lpn, cause);
         let at = self.map.lookup(lpn, &mut self.paging.ops);
         let after = self.run_map_ops(after, cause, cx);
         (at, self.entry_comes(lpn, after))
@@ -419,6 +430,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         pieces: &Pieces,
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, After) {
+        self.note_asker(lpn, pieces.cause);
         let old = self.map.update(lpn, Some(ppn), &mut self.paging.ops);
         (old, self.run_map_ops(pieces.after, pieces.cause, cx))
     }
@@ -433,6 +445,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         cx: &mut Cx<'_>,
     ) -> (Option<Ppn>, Option<Ppn>) {
         let (mut after, issued) = (pieces.after, self.serial);
+        self.note_asker(lpn, pieces.cause);
         let mut base = None;
         if is_part && self.host.merges {
             (base, after) = self.look_up(lpn, after, pieces.cause, cx);
@@ -454,6 +467,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Unmaps a page.
     pub(super) fn unmap(&mut self, lpn: Lpn, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+        self.note_asker(lpn, pieces.cause);
         self.paging.touched(lpn);
         let old = self.map.update(lpn, None, &mut self.paging.ops);
         pieces.after = self.run_map_ops(pieces.after, pieces.cause, cx);

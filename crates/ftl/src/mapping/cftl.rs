@@ -28,7 +28,8 @@
 //! (content of the translation pages, index).
 
 use super::lru::Lru;
-use super::store::{Directory, MapShape, Store};
+use super::split::MapShape;
+use super::store::{Directory, Store};
 use super::switching::{Gather, SwitchSettings, Switching};
 use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
@@ -89,7 +90,6 @@ impl Cftl {
     pub fn new(shape: MapShape, ram: u64, block_pages: u32, switching: Option<SwitchSettings>) -> Cftl {
         let pages = shape.translation_pages();
         Cftl {
-            store: Store::new(shape),
             directory: Directory::new(pages),
             runs: Vec::new(),
             unused: Vec::new(),
@@ -100,6 +100,7 @@ impl Cftl {
             heads: vec![0; pages as usize],
             block_pages,
             switching: switching.map(|settings| Switching::new(settings, shape.pages, block_pages)),
+            store: Store::new(shape),
         }
     }
 
@@ -129,7 +130,7 @@ impl Cftl {
     fn load(&mut self, lpn: Lpn, ops: &mut MapOps) -> u32 {
         self.store.count.misses += 1;
         self.make_room(RUN, ops);
-        let run = match self.store.moves.take(lpn) {
+        let run = match self.store.take_move(lpn) {
             Some(ppn) => Run::new(lpn.0, ppn.0 + 1, 1, true),
             None => {
                 self.store.count.loads += u64::from(self.directory.read(self.store.shape.tp(lpn), ops));
@@ -147,14 +148,14 @@ impl Cftl {
             return Run::new(lpn.0, 0, 1, false);
         }
         let tp = self.store.shape.tp(lpn);
-        let begin = tp.0 << self.store.shape.bits;
-        let end = (begin + self.store.shape.entries() as u32).min(self.store.shape.pages);
-        let has_moves = self.store.moves.any(tp);
+        let std::ops::Range { start: begin, end } = self.store.shape.span(tp);
+        let end = end.min(self.store.shape.pages);
+        let has_moves = self.store.has_moves(tp);
         let joins = |page: u32, want: u32| {
             want > 0
                 && self.store.word(Lpn(page)) == want
                 && self.index[page as usize] == 0
-                && !(has_moves && self.store.moves.get(Lpn(page)).is_some())
+                && !(has_moves && self.store.moved_to(Lpn(page)).is_some())
         };
         let (mut first, mut last) = (lpn.0, lpn.0);
         while first > begin && joins(first - 1, word - (lpn.0 - first) - 1) {
@@ -250,10 +251,9 @@ impl Cftl {
         if right > 0 {
             self.insert(Run::new(lpn.0 + 1, run.word_at(Lpn(lpn.0 + 1)), right, run.dirty));
         }
-        let shape = self.store.shape;
-        let before = match lpn.0 {
-            page if shape.offset(lpn) == 0 || page == 0 => 0,
-            page => self.index[page as usize - 1],
+        let before = match self.store.shape.span(self.store.shape.tp(lpn)).start {
+            first if first == lpn.0 => 0,
+            _ => self.index[lpn.0 as usize - 1],
         };
         match before.checked_sub(1).map(|slot| (slot, self.runs[slot as usize])) {
             Some((slot, r)) if r.dirty && word > 0 && r.word > 0 && r.word + r.k == word => {
@@ -279,7 +279,7 @@ impl Cftl {
         let mut page = first.0;
         while page < end {
             let Some(slot) = self.index[page as usize].checked_sub(1) else {
-                self.store.moves.take(Lpn(page));
+                self.store.take_move(Lpn(page));
                 page += 1;
                 continue;
             };
@@ -324,7 +324,7 @@ impl Mapping for Cftl {
     fn reset(&mut self) {
         let count = self.store.count;
         let switching = self.switching.as_ref().map(Switching::settings);
-        *self = Cftl::new(self.store.shape, self.ram, self.block_pages, switching);
+        *self = Cftl::new(self.store.shape.clone(), self.ram, self.block_pages, switching);
         self.store.count = count;
     }
 
@@ -371,7 +371,7 @@ impl Mapping for Cftl {
                 if let Some(tp) = self.store.batch_due() {
                     self.write_back(tp, ops);
                 }
-                self.store.moves.put(lpn, to);
+                self.store.put_move(lpn, to);
             }
             at => self.put(at - 1, lpn, to.0 + 1, ops),
         }
@@ -383,8 +383,8 @@ impl Mapping for Cftl {
     }
 
     #[inline]
-    fn wants_gathering(&self) -> bool {
-        self.switching.as_ref().is_some_and(Switching::wants)
+    fn wants_gathered(&self) -> Option<Lpn> {
+        self.switching.as_ref().and_then(Switching::wanted)
     }
 
     /// A block is gathered when it lies within one translation page, every page of it is mapped, and they are not in order
@@ -430,7 +430,7 @@ impl Mapping for Cftl {
     fn write_back_all(&mut self, ops: &mut MapOps) {
         for tp in (0..self.translation_pages()).map(Tp) {
             let mut at = self.heads[tp.0 as usize].wrapping_sub(1);
-            let mut dirty = self.store.moves.any(tp);
+            let mut dirty = self.store.has_moves(tp);
             while at != NONE && !dirty {
                 dirty = self.runs[at as usize].dirty;
                 at = run_after(&self.runs, at);
@@ -460,7 +460,7 @@ impl Mapping for Cftl {
     fn ram(&self) -> u64 {
         let page = 4 * self.store.shape.entries() as u64;
         let switching = self.switching.as_ref().map_or(0, |s| s.ram() + page);
-        self.ram + self.directory.ram() + self.store.moves.ram() + switching
+        self.ram + self.directory.ram() + self.store.moves_ram() + switching
     }
 
     fn check(&self) -> Result<(), String> {
@@ -473,7 +473,7 @@ impl Mapping for Cftl {
                 if self.index[lpn.0 as usize] != slot + 1 {
                     return Err(format!("{lpn:?} is not found by the run that holds it"));
                 }
-                if self.store.moves.get(lpn).is_some() {
+                if self.store.moved_to(lpn).is_some() {
                     return Err(format!("{lpn:?} is cached and has a move waiting"));
                 }
                 if !run.dirty && run.word_at(lpn) != self.store.word(lpn) {
@@ -497,7 +497,7 @@ mod tests {
 
     /// A filled map of 16 pages in order, translation pages of 8 entries, blocks of 4 pages.
     fn filled(ram: u64) -> (Cftl, MapOps) {
-        let mut map = Cftl::new(MapShape { pages: 16, bits: 3, moves: 2 }, ram, 4, None);
+        let mut map = Cftl::new(MapShape::new(16, 3, 2), ram, 4, None);
         for lpn in 0..16 {
             map.set(Lpn(lpn), Ppn(lpn));
         }
@@ -534,7 +534,7 @@ mod tests {
             map.lookup(Lpn(lpn), &mut ops);
         }
         ops.clear();
-        assert!(map.wants_gathering() && map.start_gathering(&mut ops));
+        assert!(map.wants_gathered().is_some() && map.start_gathering(&mut ops));
         assert_eq!(ops.list(), [MapOp::Read(Tp(1))]);
         for (lpn, to) in (8..12).zip(60..) {
             assert_eq!(map.gather(), Gather::Page(Lpn(lpn)));
@@ -554,7 +554,7 @@ mod tests {
             map.begin(Lpn(9));
             map.lookup(Lpn(8), &mut ops);
         });
-        assert!(map.wants_gathering() && !map.start_gathering(&mut ops));
+        assert!(map.wants_gathered().is_some() && !map.start_gathering(&mut ops));
         map.update(Lpn(9), Some(Ppn(70)), &mut ops);
         assert!(!map.is_block(Lpn(8)));
         map.check().unwrap();

@@ -24,7 +24,8 @@
 //! RAM of the drive: 8 bytes per entry (page number and place, as the paper counts), 4 per translation page, 8 per
 //! waiting move. The simulator adds 8 bytes per logical page (content of the translation pages, index).
 
-use super::store::{Directory, MapShape, Store};
+use super::split::MapShape;
+use super::store::{Directory, Store};
 use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
@@ -92,13 +93,13 @@ impl Dftl {
         let pages = shape.translation_pages();
         let capacity = (ram / ENTRY).clamp(2, u64::from(shape.pages.max(2))) as u32;
         Dftl {
-            store: Store::new(shape),
             directory: Directory::new(pages),
             entries: vec![EMPTY],
             capacity,
             protected: Protected::default(),
             index: vec![0; shape.pages as usize],
             heads: vec![0; pages as usize],
+            store: Store::new(shape),
         }
     }
 
@@ -215,7 +216,7 @@ impl Dftl {
         self.store.count.misses += 1;
         let slot = if self.len() < u64::from(self.capacity) { self.add() } else { self.evict(ops) };
         let tp = self.store.shape.tp(lpn);
-        let (word, dirty) = match self.store.moves.take(lpn) {
+        let (word, dirty) = match self.store.take_move(lpn) {
             Some(ppn) => (ppn.0 + 1, true),
             None => {
                 self.store.count.loads += u64::from(self.directory.read(tp, ops));
@@ -308,7 +309,7 @@ impl Mapping for Dftl {
     fn reset(&mut self) {
         let count = self.store.count;
         let most = self.protected.most;
-        *self = Dftl::new(self.store.shape, u64::from(self.capacity) * ENTRY).with_protected(most);
+        *self = Dftl::new(self.store.shape.clone(), u64::from(self.capacity) * ENTRY).with_protected(most);
         self.store.count = count;
     }
 
@@ -351,7 +352,7 @@ impl Mapping for Dftl {
                 if let Some(tp) = self.store.batch_due() {
                     self.write_back(tp, ops);
                 }
-                self.store.moves.put(lpn, to);
+                self.store.put_move(lpn, to);
             }
             at => {
                 let entry = &mut self.entries[at as usize];
@@ -369,7 +370,7 @@ impl Mapping for Dftl {
     fn write_back_all(&mut self, ops: &mut MapOps) {
         for tp in (0..self.translation_pages()).map(Tp) {
             let mut at = self.heads[tp.0 as usize];
-            let mut dirty = self.store.moves.any(tp);
+            let mut dirty = self.store.has_moves(tp);
             while at != NONE && !dirty {
                 dirty = self.entries[at as usize].dirty;
                 at = self.entries[at as usize].after;
@@ -401,7 +402,7 @@ impl Mapping for Dftl {
     }
 
     fn ram(&self) -> u64 {
-        u64::from(self.capacity) * ENTRY + self.directory.ram() + self.store.moves.ram()
+        u64::from(self.capacity) * ENTRY + self.directory.ram() + self.store.moves_ram()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -425,7 +426,7 @@ impl Mapping for Dftl {
             if self.index[lpn.0 as usize] != slot {
                 return Err(format!("the entry of {lpn:?} is not the one that is found"));
             }
-            if self.store.moves.get(lpn).is_some() {
+            if self.store.moved_to(lpn).is_some() {
                 return Err(format!("{lpn:?} is cached and has a move waiting"));
             }
             if !dirty && word != self.store.word(lpn) {
@@ -442,7 +443,7 @@ mod tests {
 
     /// 16 logical pages, translation pages of 4 entries, 3 cached entries.
     fn map() -> (Dftl, MapOps) {
-        (Dftl::new(MapShape { pages: 16, bits: 2, moves: 2 }, 24), MapOps::default())
+        (Dftl::new(MapShape::new(16, 2, 2), 24), MapOps::default())
     }
 
     fn steps(ops: &mut MapOps, map: &mut Dftl) -> Vec<MapOp> {
@@ -498,7 +499,7 @@ mod tests {
     #[test]
     fn a_segmented_order_agrees_with_two_lists() {
         for (seed, most) in [(1, 1), (2, 3), (3, 5), (4, 7), (5, 200)] {
-            let shape = MapShape { pages: 64, bits: 3, moves: 2 };
+            let shape = MapShape::new(64, 3, 2);
             let mut map = Dftl::new(shape, 8 * ENTRY).with_protected(most);
             let most = most.min(7) as usize;
             let mut ops = MapOps::default();

@@ -16,6 +16,7 @@ mod dftl;
 pub mod lru;
 pub mod moves;
 mod page_map;
+mod split;
 pub mod store;
 pub mod switching;
 mod tpc;
@@ -24,14 +25,16 @@ mod tpftl;
 pub use cftl::Cftl;
 pub use dftl::Dftl;
 pub use page_map::PageMap;
-pub use store::{Directory, MapCounts, MapShape, Store};
+pub use split::MapShape;
+pub use store::{Directory, MapCounts, Store};
 pub use switching::{Gather, SwitchSettings};
 pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
 pub use tpftl::Tpftl;
 
 use crate::address::{Lpn, Ppn};
 
-/// A translation page, by the position of its entries in the map: entries of logical pages `tp << bits` and on.
+/// A translation page, by the position of its entries in the map: entries of logical pages `tp << bits` and on; or one of an owner's that begins
+/// elsewhere ([`MapShape::tp`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Tp(pub u32);
 
@@ -154,10 +157,10 @@ pub trait Mapping: Send {
         self.get(lpn) == Some(ppn)
     }
 
-    /// Whether the map wants the pages of a logical block in one flash block, in order.
+    /// The first page of a logical block whose pages the map wants in one flash block, in order.
     #[inline]
-    fn wants_gathering(&self) -> bool {
-        false
+    fn wants_gathered(&self) -> Option<Lpn> {
+        None
     }
 
     /// Chooses a logical block to gather; false when the one that was wanted needs no gathering or cannot have it.
@@ -206,7 +209,18 @@ pub trait Mapping: Send {
         None
     }
 
-    /// Translation pages of the map.
+    /// The translation page of a logical page.
+    #[inline]
+    fn tp(&self, lpn: Lpn) -> Tp {
+        self.store().map_or(Tp(0), |store| store.shape.tp(lpn))
+    }
+
+    /// The logical pages whose entries a translation page has.
+    fn span(&self, tp: Tp) -> std::ops::Range<u32> {
+        self.store().map_or(0..0, |store| store.shape.span(tp))
+    }
+
+    /// Translation pages of the map, used or not.
     fn translation_pages(&self) -> u32 {
         self.store().map_or(0, |store| store.shape.translation_pages())
     }

@@ -31,12 +31,11 @@ pub struct Moves {
     free: u32,
     waiting: u32,
     hand: u32,
-    bits: u32,
 }
 
 impl Moves {
-    /// Room for `capacity` moves, at least one, of a map of `pages` translation pages with `1 << bits` entries.
-    pub fn new(capacity: u32, pages: u32, bits: u32) -> Moves {
+    /// Room for `capacity` moves, at least one, of a map of `pages` translation pages.
+    pub fn new(capacity: u32, pages: u32) -> Moves {
         let capacity = capacity.max(1);
         let node =
             |i| Node { lpn: 0, ppn: 0, next: if i + 1 < capacity { i + 1 } else { NONE }, used: false };
@@ -46,7 +45,6 @@ impl Moves {
             free: 0,
             waiting: 0,
             hand: 0,
-            bits,
         }
     }
 
@@ -62,6 +60,7 @@ impl Moves {
     }
 
     /// Moves that wait.
+    #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
@@ -72,15 +71,15 @@ impl Moves {
         self.heads[tp.0 as usize] != 0
     }
 
-    /// Where the page was moved to, if that waits.
+    /// Where a page of this translation page was moved to, if that waits.
     #[inline]
-    pub fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        self.find(lpn).map(|at| Ppn(self.nodes[at].ppn))
+    pub fn get(&self, tp: Tp, lpn: Lpn) -> Option<Ppn> {
+        self.find(tp, lpn).map(|at| Ppn(self.nodes[at].ppn))
     }
 
     #[inline]
-    fn find(&self, lpn: Lpn) -> Option<usize> {
-        let mut at = self.heads[(lpn.0 >> self.bits) as usize].wrapping_sub(1);
+    fn find(&self, tp: Tp, lpn: Lpn) -> Option<usize> {
+        let mut at = self.heads[tp.0 as usize].wrapping_sub(1);
         while at != NONE {
             let node = &self.nodes[at as usize];
             if node.lpn == lpn.0 {
@@ -92,14 +91,14 @@ impl Moves {
     }
 
     /// Notes a move; replaces an earlier one of the same page. There must be room for a new one.
-    pub fn put(&mut self, lpn: Lpn, ppn: Ppn) {
-        if let Some(at) = self.find(lpn) {
+    pub fn put(&mut self, tp: Tp, lpn: Lpn, ppn: Ppn) {
+        if let Some(at) = self.find(tp, lpn) {
             self.nodes[at].ppn = ppn.0;
             return;
         }
         assert!(!self.is_full(), "a move of {lpn:?} finds no room to wait");
         let at = self.free;
-        let head = &mut self.heads[(lpn.0 >> self.bits) as usize];
+        let head = &mut self.heads[tp.0 as usize];
         let node = &mut self.nodes[at as usize];
         self.free = node.next;
         *node = Node { lpn: lpn.0, ppn: ppn.0, next: head.wrapping_sub(1), used: true };
@@ -107,18 +106,10 @@ impl Moves {
         self.waiting += 1;
     }
 
-    /// Takes the move of one page out.
-    #[inline(always)]
-    pub fn take(&mut self, lpn: Lpn) -> Option<Ppn> {
-        if self.waiting == 0 {
-            return None;
-        }
-        self.take_waiting(lpn)
-    }
-
+    /// Takes the move of one page of this translation page out.
     #[inline(never)]
-    fn take_waiting(&mut self, lpn: Lpn) -> Option<Ppn> {
-        let head = (lpn.0 >> self.bits) as usize;
+    pub fn take(&mut self, tp: Tp, lpn: Lpn) -> Option<Ppn> {
+        let head = tp.0 as usize;
         let (mut before, mut at) = (NONE, self.heads[head].wrapping_sub(1));
         while at != NONE {
             let Node { lpn: found, ppn, next, .. } = self.nodes[at as usize];
@@ -151,13 +142,13 @@ impl Moves {
         self.waiting -= 1;
     }
 
-    /// The translation page whose moves should be entered next; [`None`] when none waits.
-    pub fn due(&mut self) -> Option<Tp> {
+    /// A page of the translation page whose moves should be entered next; [`None`] when none waits.
+    pub fn due(&mut self) -> Option<Lpn> {
         for _ in 0..self.nodes.len() {
             let node = self.nodes[self.hand as usize];
             self.hand = if self.hand as usize + 1 == self.nodes.len() { 0 } else { self.hand + 1 };
             if node.used {
-                return Some(Tp(node.lpn >> self.bits));
+                return Some(Lpn(node.lpn));
             }
         }
         None
@@ -174,17 +165,18 @@ mod tests {
         /// The obvious model: a sorted map.
         #[test]
         fn agrees_with_a_sorted_map(turns in prop::collection::vec((0u32..4, 0u32..32, 0u32..99), 0..120)) {
-            let mut moves = Moves::new(6, 8, 2);
+            let mut moves = Moves::new(6, 8);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             for (what, lpn, ppn) in turns {
+                let tp = Tp(lpn >> 2);
                 match what {
                     0 | 1 if !moves.is_full() => {
-                        moves.put(Lpn(lpn), Ppn(ppn));
+                        moves.put(tp, Lpn(lpn), Ppn(ppn));
                         model.insert(lpn, ppn);
                     }
-                    2 => prop_assert_eq!(moves.take(Lpn(lpn)), model.remove(&lpn).map(Ppn)),
+                    2 => prop_assert_eq!(moves.take(tp, Lpn(lpn)), model.remove(&lpn).map(Ppn)),
                     _ => {
-                        if let Some(tp) = moves.due() {
+                        if let Some(tp) = moves.due().map(|lpn| Tp(lpn.0 >> 2)) {
                             prop_assert!(model.keys().any(|l| l >> 2 == tp.0));
                             while let Some((l, p)) = moves.take_any(tp) {
                                 prop_assert_eq!(model.remove(&l.0), Some(p.0));
@@ -196,7 +188,7 @@ mod tests {
                 prop_assert_eq!(moves.waiting() as usize, model.len());
                 prop_assert_eq!(moves.is_full(), model.len() == 6);
                 for lpn in 0..32 {
-                    prop_assert_eq!(moves.get(Lpn(lpn)), model.get(&lpn).map(|&p| Ppn(p)));
+                    prop_assert_eq!(moves.get(Tp(lpn >> 2), Lpn(lpn)), model.get(&lpn).map(|&p| Ppn(p)));
                 }
             }
         }

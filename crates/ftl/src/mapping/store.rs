@@ -5,43 +5,9 @@
 //! read. When a scheme asks for a write, it has put the new words here before.
 
 use super::moves::Moves;
+use super::split::MapShape;
 use super::{MapOp, MapOps, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
-
-/// The size of a map.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MapShape {
-    /// Logical pages.
-    pub pages: u32,
-    /// log2 of the entries of a translation page: page size / 4 bytes (S2-2).
-    pub bits: u32,
-    /// Moves of collection that may wait for their translation page ([`super::moves`]).
-    pub moves: u32,
-}
-
-impl MapShape {
-    /// Entries of a translation page.
-    pub fn entries(&self) -> usize {
-        1 << self.bits
-    }
-
-    /// Translation pages.
-    pub fn translation_pages(&self) -> u32 {
-        (u64::from(self.pages).div_ceil(1 << self.bits)) as u32
-    }
-
-    /// The translation page of a logical page.
-    #[inline]
-    pub fn tp(&self, lpn: Lpn) -> Tp {
-        Tp(lpn.0 >> self.bits)
-    }
-
-    /// The position of a logical page in its translation page.
-    #[inline]
-    pub fn offset(&self, lpn: Lpn) -> usize {
-        (lpn.0 & ((1 << self.bits) - 1)) as usize
-    }
-}
 
 /// Figures of a scheme. Flash operations are counted by the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -78,7 +44,7 @@ pub struct Store {
     /// A word for each logical page.
     words: Vec<u32>,
     /// Waiting moves.
-    pub moves: Moves,
+    moves: Moves,
     /// Figures.
     pub count: MapCounts,
 }
@@ -86,18 +52,17 @@ pub struct Store {
 impl Store {
     /// A map without a mapped page and without a written translation page.
     pub fn new(shape: MapShape) -> Store {
-        let pages = shape.translation_pages();
         Store {
+            words: vec![0; shape.words()],
+            moves: Moves::new(shape.moves, shape.translation_pages()),
             shape,
-            words: vec![0; (pages as usize) << shape.bits],
-            moves: Moves::new(shape.moves, pages, shape.bits),
             count: MapCounts::default(),
         }
     }
 
     /// Forgets everything.
     pub fn reset(&mut self) {
-        *self = Store { count: self.count, ..Store::new(self.shape) };
+        *self = Store { count: self.count, ..Store::new(self.shape.clone()) };
     }
 
     /// The word of a page as its translation page holds it.
@@ -115,22 +80,21 @@ impl Store {
     /// All words of a translation page.
     #[inline]
     pub fn page(&self, tp: Tp) -> &[u32] {
-        let first = (tp.0 as usize) << self.shape.bits;
-        &self.words[first..first + self.shape.entries()]
+        let span = self.shape.span(tp);
+        &self.words[span.start as usize..span.end as usize]
     }
 
     /// All words of a translation page, to be written.
     #[inline]
     pub fn page_mut(&mut self, tp: Tp) -> &mut [u32] {
-        let first = (tp.0 as usize) << self.shape.bits;
-        let entries = self.shape.entries();
-        &mut self.words[first..first + entries]
+        let span = self.shape.span(tp);
+        &mut self.words[span.start as usize..span.end as usize]
     }
 
     /// Where a page lies when no cache has its entry.
     #[inline]
     pub fn uncached(&self, lpn: Lpn) -> Option<Ppn> {
-        self.moves.get(lpn).or_else(|| page_of(self.word(lpn)))
+        self.moved_to(lpn).or_else(|| page_of(self.word(lpn)))
     }
 
     /// Puts a page at `ppn` as if its translation page said so already; returns where it lay.
@@ -138,12 +102,53 @@ impl Store {
         page_of(std::mem::replace(&mut self.words[lpn.0 as usize], word_of(ppn)))
     }
 
+    /// Where a page was moved to, if that waits.
+    #[inline]
+    pub fn moved_to(&self, lpn: Lpn) -> Option<Ppn> {
+        self.moves.get(self.shape.tp(lpn), lpn)
+    }
+
+    /// Lets a move wait; replaces an earlier one of the same page. There must be room for a new one.
+    pub fn put_move(&mut self, lpn: Lpn, ppn: Ppn) {
+        self.moves.put(self.shape.tp(lpn), lpn, ppn);
+    }
+
+    /// Takes the waiting move of a page out.
+    #[inline(always)]
+    pub fn take_move(&mut self, lpn: Lpn) -> Option<Ppn> {
+        match self.moves.waiting() {
+            0 => None,
+            _ => self.moves.take(self.shape.tp(lpn), lpn),
+        }
+    }
+
+    /// Takes some waiting move of the translation page out.
+    pub fn take_any_move(&mut self, tp: Tp) -> Option<(Lpn, Ppn)> {
+        self.moves.take_any(tp)
+    }
+
+    /// Whether a move of this translation page waits.
+    #[inline]
+    pub fn has_moves(&self, tp: Tp) -> bool {
+        self.moves.any(tp)
+    }
+
+    /// The translation page whose waiting moves should be entered next.
+    pub fn due(&mut self) -> Option<Tp> {
+        self.moves.due().map(|lpn| self.shape.tp(lpn))
+    }
+
+    /// Bytes of the waiting moves in a drive.
+    pub fn moves_ram(&self) -> u64 {
+        self.moves.ram()
+    }
+
     /// The translation page whose waiting moves must be entered before one more can wait; counts it.
     pub fn batch_due(&mut self) -> Option<Tp> {
         if !self.moves.is_full() {
             return None;
         }
-        let tp = self.moves.due()?;
+        let tp = self.due()?;
         self.count.move_batches += 1;
         Some(tp)
     }

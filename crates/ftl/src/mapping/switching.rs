@@ -145,10 +145,10 @@ impl Switching {
         Some(&mut self.counts[block as usize])
     }
 
-    /// Whether a block was chosen and none is being gathered.
+    /// The first page of the block that was chosen, when none is being gathered.
     #[inline]
-    pub fn wants(&self) -> bool {
-        self.wanted.is_some() && self.under_way.is_none()
+    pub fn wanted(&self) -> Option<Lpn> {
+        self.wanted.filter(|_| self.under_way.is_none()).map(|block| Lpn(block * self.block_pages))
     }
 
     /// The first page of the block that was chosen, which is chosen no more.
@@ -208,11 +208,11 @@ mod tests {
         let mut s = Switching::new(SETTINGS, 400, 4);
         request(&mut s, 208..212, false);
         request(&mut s, 209..210, false);
-        assert!(!s.wants(), "a request counts once");
+        assert!(s.wanted().is_none(), "a request counts once");
         request(&mut s, 211..212, false);
         assert_eq!(s.take_wanted(), Some(Lpn(208)));
         request(&mut s, 208..212, false);
-        assert!(!s.wants());
+        assert!(s.wanted().is_none());
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         let mut s = Switching::new(SETTINGS, 400, 4);
         (0..4).for_each(|_| request(&mut s, 8..9, true));
         (0..5).for_each(|_| request(&mut s, 8..9, false));
-        assert!(!s.wants());
+        assert!(s.wanted().is_none());
         // Two rounds of ageing leave one write of the four.
         (0..200).for_each(|i| request(&mut s, 40 + i % 300..41 + i % 300, true));
         (0..5).for_each(|_| request(&mut s, 8..9, false));

@@ -34,7 +34,8 @@ mod settings;
 pub use settings::{CleanFirst, Invalidation, TpcSettings};
 
 use super::lru::Lru;
-use super::store::{MapShape, Store};
+use super::split::MapShape;
+use super::store::Store;
 use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
@@ -97,27 +98,27 @@ impl Tpc {
         let pages = shape.translation_pages();
         let capacity = Tpc::slots_in(settings.ram, &shape).clamp(1, u64::from(pages)) as u32;
         Tpc {
-            store: Store::new(shape),
             settings,
             directory: vec![Td::Tpn(0); pages as usize],
             slots: Vec::new(),
             capacity,
-            images: vec![0; (pages as usize) << shape.bits],
-            marks: vec![0; ((pages as usize) << shape.bits).div_ceil(64)],
+            images: vec![0; shape.words()],
+            marks: vec![0; shape.words().div_ceil(64)],
             lru: Lru::default(),
             dirty: 0,
             lost_of: vec![0; pages as usize],
             lost: 0,
             open: 0,
             asked: None,
+            store: Store::new(shape),
         }
     }
 
     /// The entries of a translation page.
     #[inline]
     fn image(&self, tp: Tp) -> std::ops::Range<usize> {
-        let first = (tp.0 as usize) << self.store.shape.bits;
-        first..first + self.store.shape.entries()
+        let span = self.store.shape.span(tp);
+        span.start as usize..span.end as usize
     }
 
     /// The slot that holds the translation page; it is the most recently used from here on.
@@ -157,7 +158,7 @@ impl Tpc {
     fn load(&mut self, tp: Tp, tpn: u32, writes: bool, ops: &mut MapOps) -> u32 {
         self.store.count.misses += 1;
         let slot = self.room(ops);
-        let delayed = writes && self.settings.delayed_read && tpn != 0 && !self.store.moves.any(tp);
+        let delayed = writes && self.settings.delayed_read && tpn != 0 && !self.store.has_moves(tp);
         if tpn != 0 && !delayed {
             self.store.count.loads += 1;
             ops.push(MapOp::Read(tp));
@@ -166,7 +167,7 @@ impl Tpc {
         self.slots[slot as usize] = Slot { tdi: tp, tpn, dirty: false, partial: delayed, overwritten: 0 };
         self.directory[tp.0 as usize] = Td::Tci(slot);
         self.lru.add(slot);
-        while let Some((lpn, ppn)) = self.store.moves.take_any(tp) {
+        while let Some((lpn, ppn)) = self.store.take_any_move(tp) {
             self.images[lpn.0 as usize] = ppn.0 + 1;
             self.make_dirty(slot);
         }
@@ -228,7 +229,7 @@ impl Tpc {
     fn write_back(&mut self, slot: u32, ops: &mut MapOps) {
         let Slot { tdi, partial, overwritten, .. } = self.slots[slot as usize];
         if partial {
-            let whole = overwritten as usize == self.store.shape.entries();
+            let whole = overwritten as usize == self.image(tdi).len();
             if whole && self.may_save_read(tdi) {
                 self.save_read(slot);
             } else {
@@ -314,7 +315,7 @@ impl Tpc {
 
     /// Enters the waiting moves of a translation page without a slot, which is about to be written.
     fn enter_moves(&mut self, tp: Tp) {
-        while let Some((lpn, ppn)) = self.store.moves.take_any(tp) {
+        while let Some((lpn, ppn)) = self.store.take_any_move(tp) {
             self.images[lpn.0 as usize] = ppn.0 + 1;
             self.store.set_word(lpn, ppn.0 + 1);
             self.store.count.moves_batched += 1;
@@ -362,7 +363,7 @@ impl Mapping for Tpc {
 
     fn reset(&mut self) {
         let count = self.store.count;
-        *self = Tpc::new(self.store.shape, self.settings);
+        *self = Tpc::new(self.store.shape.clone(), self.settings);
         self.store.count = count;
     }
 
@@ -432,7 +433,7 @@ impl Mapping for Tpc {
                     self.enter_moves(tp);
                     ops.push(MapOp::Write(tp));
                 }
-                self.store.moves.put(lpn, to);
+                self.store.put_move(lpn, to);
             }
         }
     }
@@ -468,7 +469,7 @@ impl Mapping for Tpc {
                 self.write_back(slot, ops);
             }
         }
-        while let Some(tp) = self.store.moves.due() {
+        while let Some(tp) = self.store.due() {
             ops.push(MapOp::Read(tp));
             self.enter_moves(tp);
             ops.push(MapOp::Write(tp));
@@ -520,7 +521,7 @@ impl Mapping for Tpc {
         let slot = 4 * self.store.shape.entries() as u64 + SLOT_EXTRA;
         let counts = self.settings.delayed_read && self.settings.invalidation == Invalidation::AtCollection;
         let per_page = if counts { 8 } else { 4 };
-        u64::from(self.capacity) * slot + per_page * self.directory.len() as u64 + self.store.moves.ram()
+        u64::from(self.capacity) * slot + per_page * self.directory.len() as u64 + self.store.moves_ram()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -532,7 +533,7 @@ impl Mapping for Tpc {
                 Td::Tpn(_) if self.images[self.image(tp)] != *self.store.page(tp) => {
                     return Err(format!("the entries of {tp:?}, which has no slot, differ from it"));
                 }
-                Td::Tci(_) if self.store.moves.any(tp) => {
+                Td::Tci(_) if self.store.has_moves(tp) => {
                     return Err(format!("{tp:?} is cached and has moves waiting"));
                 }
                 _ => {}

@@ -20,7 +20,8 @@
 //! simulator adds 8 bytes per logical page (content of the translation pages, index).
 
 use super::lru::{Ends, Links, Lru};
-use super::store::{Directory, MapShape, Store};
+use super::split::MapShape;
+use super::store::{Directory, Store};
 use super::{MapOp, MapOps, Mapping, Tp, page_of, word_of};
 use crate::address::{Lpn, Ppn};
 
@@ -76,7 +77,6 @@ impl Tpftl {
     pub fn new(shape: MapShape, ram: u64) -> Tpftl {
         let pages = shape.translation_pages();
         Tpftl {
-            store: Store::new(shape),
             directory: Directory::new(pages),
             entries: Vec::new(),
             links: Links::default(),
@@ -89,6 +89,7 @@ impl Tpftl {
             request_end: 0,
             trend: 0,
             sequential: false,
+            store: Store::new(shape),
         }
     }
 
@@ -137,7 +138,7 @@ impl Tpftl {
             self.evict(Tp(tp), ops);
         }
         let tp = self.store.shape.tp(lpn);
-        match self.store.moves.take(lpn) {
+        match self.store.take_move(lpn) {
             Some(ppn) => self.insert(lpn, ppn.0 + 1, true) as usize,
             None => {
                 let read = self.directory.read(tp, ops);
@@ -153,18 +154,17 @@ impl Tpftl {
     /// Caches entries behind `lpn` from the translation page that is being read. Leaves room for the entry itself.
     fn prefetch_behind(&mut self, lpn: Lpn) {
         let tp = self.store.shape.tp(lpn);
-        let end = u64::from(tp.0 + 1) << self.store.shape.bits;
-        let end = end.min(u64::from(self.store.shape.pages)) as u32;
+        let std::ops::Range { start: begin, end } = self.store.shape.span(tp);
+        let end = end.min(self.store.shape.pages);
         let mut wanted = self.request_end.clamp(lpn.0 + 1, end);
         if self.sequential {
-            let begin = tp.0 << self.store.shape.bits;
             let before =
                 (begin..lpn.0).rev().take_while(|&page| self.index[page as usize] != 0).count() as u32;
             wanted = wanted.max((lpn.0 + 1 + before).min(end));
         }
         let from = self.order.oldest().map(Tp).filter(|&group| group != tp);
         for page in (lpn.0 + 1..wanted).map(Lpn) {
-            if self.index[page.0 as usize] != 0 || self.store.moves.get(page).is_some() {
+            if self.index[page.0 as usize] != 0 || self.store.moved_to(page).is_some() {
                 continue;
             }
             let group = u64::from(self.groups[tp.0 as usize].entries.is_empty()) * GROUP;
@@ -301,7 +301,7 @@ impl Mapping for Tpftl {
 
     fn reset(&mut self) {
         let count = self.store.count;
-        *self = Tpftl::new(self.store.shape, self.ram);
+        *self = Tpftl::new(self.store.shape.clone(), self.ram);
         self.store.count = count;
     }
 
@@ -338,7 +338,7 @@ impl Mapping for Tpftl {
                 if let Some(tp) = self.store.batch_due() {
                     self.write_back(tp, ops);
                 }
-                self.store.moves.put(lpn, to);
+                self.store.put_move(lpn, to);
             }
             at => {
                 self.change(at as usize - 1, to.0 + 1);
@@ -353,7 +353,7 @@ impl Mapping for Tpftl {
 
     fn write_back_all(&mut self, ops: &mut MapOps) {
         for tp in (0..self.translation_pages()).map(Tp) {
-            if self.groups[tp.0 as usize].dirty > 0 || self.store.moves.any(tp) {
+            if self.groups[tp.0 as usize].dirty > 0 || self.store.has_moves(tp) {
                 self.write_back(tp, ops);
             }
         }
@@ -376,7 +376,7 @@ impl Mapping for Tpftl {
     }
 
     fn ram(&self) -> u64 {
-        self.ram + self.directory.ram() + self.store.moves.ram()
+        self.ram + self.directory.ram() + self.store.moves_ram()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -389,7 +389,7 @@ impl Mapping for Tpftl {
                 let entry = self.entries[at as usize];
                 cached += 1;
                 dirty += u32::from(entry.dirty);
-                if self.index[entry.lpn.0 as usize] != at + 1 || self.store.moves.get(entry.lpn).is_some() {
+                if self.index[entry.lpn.0 as usize] != at + 1 || self.store.moved_to(entry.lpn).is_some() {
                     return Err(format!("the entry of {:?} is not the only one", entry.lpn));
                 }
                 if !entry.dirty && entry.word != self.store.word(entry.lpn) {
@@ -413,7 +413,7 @@ mod tests {
 
     /// A filled map of 32 pages in two translation pages.
     fn filled(ram: u64) -> (Tpftl, MapOps) {
-        let mut map = Tpftl::new(MapShape { pages: 32, bits: 4, moves: 2 }, ram);
+        let mut map = Tpftl::new(MapShape::new(32, 4, 2), ram);
         for lpn in 0..32 {
             map.set(Lpn(lpn), Ppn(lpn));
         }

@@ -70,6 +70,12 @@ pub(super) const PLANTS: &[Plant] = &[
         "now and then a tenant's page goes to a unit of the next tenant",
     )
     .within("ssd-tenants"),
+    Plant::new(
+        "ssd.tenant-map-page-misplaced",
+        "I-7",
+        "now and then a tenant's translation page goes to a block of the next tenant",
+    )
+    .within("ssd-paged-tenants"),
     Plant::new("ssd.tenant-collects-others", "I-7", "a tenant clears units of any other")
         .within("ssd-tenants"),
     Plant::new(

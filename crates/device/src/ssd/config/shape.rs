@@ -17,26 +17,22 @@ pub(super) struct Size {
     pub room: u32,
     /// Blocks of each plane that hold no data of the host's.
     pub reserved: u32,
+    /// Of these, the ones of the map.
+    pub map: u32,
     /// Of these, the ones of a cache in SLC mode.
     pub slc: u32,
     pub wear: WearRules,
 }
 
 impl SsdConfig {
-    /// Blocks of each plane that the map needs for itself.
-    pub(super) fn map_blocks(&self, layout: &Layout, shape: MapShape) -> u32 {
-        match self.mapping.is_paged() {
-            true => {
-                MapArea::quota(layout, shape.translation_pages())
-                    + self.anchors(layout, shape)
-                    + u32::from(self.mapping.gathers())
-            }
-            false => 0,
-        }
+    /// Blocks of each plane that a map of all pages needs for its translation pages.
+    pub(super) fn map_area_blocks(&self, layout: &Layout, shape: &MapShape) -> u32 {
+        let row = u64::from(layout.planes) * u64::from(layout.pages);
+        if self.mapping.is_paged() { MapArea::quota(row, shape.translation_pages()) } else { 0 }
     }
 
     /// Blocks of each plane that checkpoints need.
-    pub(super) fn anchors(&self, layout: &Layout, shape: MapShape) -> u32 {
+    pub(super) fn anchors(&self, layout: &Layout, shape: &MapShape) -> u32 {
         let keeper = self.checkpoint.map(|blocks| Keeper::new(layout, shape, self.mapping.ram(), blocks));
         keeper.map_or(0, |keeper| keeper.anchors.per_plane())
     }
@@ -174,18 +170,21 @@ impl SsdConfig {
         }
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
         let slc = self.slc_fixed(layout, width, chip)?;
-        let map = (self.map_blocks(layout, shape) + self.more_streams()).saturating_add(slc);
-        if layout.blocks < map.saturating_add(gc_start + 5) {
+        let anchors = self.anchors(layout, &shape);
+        let gathers = u32::from(self.mapping.gathers());
+        let map = self.map_area_blocks(layout, &shape) + anchors + gathers;
+        let own = (map + self.more_streams()).saturating_add(slc);
+        if layout.blocks < own.saturating_add(gc_start + 5) {
             let reason = format!(
-                "{} blocks in a plane are too few: the map, streams and an SLC cache need {map} of them, collection {}",
+                "{} blocks in a plane are too few: the map, streams and an SLC cache need {own} of them, collection {}",
                 layout.blocks,
                 gc_start + 5
             );
             return Err(BuildError::at("blocks", reason));
         }
         // All blocks but the two open ones, those kept free, one, and the map's own: so clearing always gains.
-        let reserved = map + gc_start + 3;
-        let mut wear = self.wear.rules(chip.endurance, self.anchors(layout, shape).max(1), cx.name);
+        let reserved = own + gc_start + 3;
+        let mut wear = self.wear.rules(chip.endurance, anchors.max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         wear.width = width;
         if self.tenant_slots.is_some() {
@@ -215,7 +214,7 @@ impl SsdConfig {
             return Err(BuildError::at("spare_factor", reason));
         }
         let room = (most - needed).min(u64::from(u32::MAX)) as u32;
-        Ok(Size { logical: logical as u32, needed, room, reserved, slc, wear })
+        Ok(Size { logical: logical as u32, needed, room, reserved, map, slc, wear })
     }
 }
 

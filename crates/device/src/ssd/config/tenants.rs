@@ -2,6 +2,7 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
+use crate::ssd::mapping::MapNeeds;
 use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::blocks::Share;
@@ -111,6 +112,19 @@ pub(super) struct Tenancy {
     pub shares: Vec<Share>,
     /// Valid pages that each may come to.
     pub needed: Vec<u64>,
+    /// Blocks of each pool for the translation pages of its tenant.
+    pub map_blocks: Vec<u32>,
+}
+
+impl Tenancy {
+    /// The pools of each tenant.
+    pub fn pools_of_tenants(&self, layout: &Layout) -> Vec<Vec<u32>> {
+        let own = |tenant: usize| {
+            let groups = (0..layout.planes).filter(move |&group| self.tenants.has_group(group, tenant));
+            groups.map(move |group| self.tenants.pool(group, tenant)).collect()
+        };
+        (0..self.tenants.len()).map(own).collect()
+    }
 }
 
 fn refuse<T>(why: impl Into<String>) -> Result<T, BuildError> {
@@ -136,10 +150,14 @@ impl SsdConfig {
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
         }
-        if self.mapping != super::MapConfig::Page {
+        if self.checkpoint.is_some() {
             return refuse(
-                "tenants are kept apart with `mapping.kind = \"page\"` only: a translation page on the flash names pages of several tenants, and \
-                 its units, erases and collection would be nobody's",
+                "a checkpoint names pages of several tenants, and its blocks would be nobody's: leave `checkpoint` out, or `isolation`",
+            );
+        }
+        if self.tenant_slots.is_some() && self.mapping.is_paged() {
+            return refuse(
+                "tenants come and go with `mapping.kind = \"page\"` only: leave `tenant_slots` out, or take a map in RAM",
             );
         }
         if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
@@ -234,7 +252,7 @@ impl SsdConfig {
         &self,
         layout: &Layout,
         geometry: Geometry,
-        size: &Size,
+        size: &mut Size,
         page: u64,
         cx: &BuildContext<'_>,
     ) -> Result<Option<Tenancy>, BuildError> {
@@ -262,6 +280,7 @@ impl SsdConfig {
             gc_start: self.gc.start,
             streams: self.more_streams(),
         };
+        let map = self.mapping.needs(page);
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
         let journal =
             |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
@@ -271,18 +290,31 @@ impl SsdConfig {
         let mut tenancy = match self.isolation {
             IsolationConfig::Channel | IsolationConfig::Die => {
                 let owners = self.owners(&sizes, size.logical, geometry)?;
+                let row = |tenant: usize| {
+                    let own = owners.iter().filter(|owner| usize::from(**owner) == tenant);
+                    own.count() as u64 * u64::from(layout.pages)
+                };
+                let area = |tenant: usize| map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
+                // In every plane as many as in those of the tenant that needs most.
+                let most = (0..sizes.len()).map(area).max().unwrap_or(0);
+                size.reserved = size.reserved - size.map + most + u32::from(self.mapping.gathers());
+                size.map = most;
                 let rooms = |tenant: usize| {
                     let own = owners.iter().zip(&bad).filter(|(owner, _)| usize::from(**owner) == tenant);
                     let blocks =
                         own.map(|(_, &bad)| u64::from(layout.blocks.saturating_sub(size.reserved + bad)));
                     blocks.sum::<u64>() * u64::from(layout.pages)
                 };
-                self.check_rooms(&needed, rooms)?;
+                size.room = self.check_rooms(&needed, rooms, area)?;
+                let map_blocks = owners
+                    .iter()
+                    .map(|&owner| if usize::from(owner) < sizes.len() { area(owner.into()) } else { 0 });
+                let map_blocks = map_blocks.collect();
                 let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
                 let turns = (0..sizes.len()).map(mine).collect();
                 let starts = vec![self.gc.paced_from(); sizes.len()];
                 let tenants = Tenants::new(table, turns, starts, Box::new(Vssd), Vec::new(), owners);
-                Tenancy { tenants, shares: Vec::new(), needed }
+                Tenancy { tenants, shares: Vec::new(), needed, map_blocks }
             }
             _ => {
                 let space = Space {
@@ -296,17 +328,31 @@ impl SsdConfig {
                 let units = self.policy(layout.pages, 0).shares(&space);
                 let starts: Vec<u32> = units.iter().map(|&units| dealing.start_of(units)).collect();
                 let policy = self.policy(layout.pages, starts.iter().copied().max().unwrap_or(0));
-                let shares: Vec<Share> = units.iter().map(|&units| dealing.share_of_units(units)).collect();
-                self.check_rooms(&needed, |tenant| dealing.room(shares[tenant]))?;
+                let row = u64::from(layout.planes) * u64::from(layout.pages);
+                let of_map = |blocks: fn(&MapNeeds, u64, u32) -> u32| {
+                    space.sizes.iter().map(|&pages| map.map_or(0, |map| blocks(&map, row, pages))).collect()
+                };
+                let (map_blocks, all_of_map): (Vec<u32>, Vec<u32>) =
+                    (of_map(MapNeeds::area), of_map(MapNeeds::blocks));
+                let share = |(&units, map): (&u32, u32)| {
+                    let share = dealing.share_of_units(units);
+                    Share { reserved: share.reserved + map, ..share }
+                };
+                let shares: Vec<Share> = units.iter().zip(all_of_map).map(share).collect();
+                size.room = self.check_rooms(
+                    &needed,
+                    |tenant| dealing.room(shares[tenant]),
+                    |tenant| map_blocks[tenant],
+                )?;
                 let books = Books::new(units, |units| policy.contribution(units));
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
-                let row = u64::from(layout.planes) * u64::from(layout.pages);
                 let floor = |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(row) as u32;
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.tenant_slots.map(|_| dealing);
-                Tenancy { tenants, shares, needed }
+                let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();
+                Tenancy { tenants, shares, needed, map_blocks }
             }
         };
         let places = tenancy.tenants.len();
@@ -324,6 +370,7 @@ impl SsdConfig {
             end_not_charged: cx.planted("ssd.tenant-end-not-charged"),
             clears_twice: cx.planted("ssd.tenant-collects-twice"),
             keeps_while_idle: cx.planted("ssd.tenant-keeps-while-idle"),
+            map_misplaced: cx.planted("ssd.tenant-map-page-misplaced"),
         };
         Ok(Some(tenancy))
     }
@@ -362,20 +409,32 @@ impl SsdConfig {
         }
     }
 
-    /// Refuses tenants whose pages do not fit what they have.
-    fn check_rooms(&self, needed: &[u64], room: impl Fn(usize) -> u64) -> Result<(), BuildError> {
+    /// Refuses tenants whose pages do not fit what they have, of which the map takes so many blocks of each group. Returns the pages more that each of them may
+    /// hold.
+    fn check_rooms(
+        &self,
+        needed: &[u64],
+        room: impl Fn(usize) -> u64,
+        map: impl Fn(usize) -> u32,
+    ) -> Result<u32, BuildError> {
+        let mut least = u64::from(u32::MAX);
         for (tenant, &needed) in needed.iter().enumerate().take(self.tenants.len()) {
             if needed > room(tenant) {
+                let map = match map(tenant) {
+                    0 => String::new(),
+                    blocks => format!(" and {blocks} blocks of each group are its part of the map"),
+                };
                 let why = format!(
-                    "`{}` needs room for {needed} pages, records of trims included, and has {} while units are cleared: raise \
+                    "`{}` needs room for {needed} pages, records of trims included, and has {} while units are cleared{map}: raise \
                      `spare_factor`, the number of blocks, or its weight",
                     self.tenants[tenant].name,
                     room(tenant)
                 );
                 return Err(BuildError::at("tenants", why));
             }
+            least = least.min(room(tenant) - needed);
         }
-        Ok(())
+        Ok(least as u32)
     }
 
     /// The owner of each group of planes where tenants have channels or dies of their own. Those that are left belong to nobody.

@@ -25,7 +25,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     Content::Journal(slot) => self.journal.record(slot).is_some_and(|record| {
                         record.ppn == ppn && record.extents.iter().any(|e| tenants.of(e.first) != owner)
                     }),
-                    _ => false,
+                    Content::Map(tp) => {
+                        self.map.translation_page(tp) == Some(ppn) && self.owner_of_map_page(tp) != owner
+                    }
+                    Content::Free | Content::Waste => false,
                 };
                 if other {
                     return broken(format!(

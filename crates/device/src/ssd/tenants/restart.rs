@@ -52,7 +52,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             for (tenant, (account, held)) in books.accounts().iter().zip(held).enumerate() {
                 let pool = group * count + tenant;
                 tenants.inherited[pool] = account.borrowed;
-                self.blocks.restore_free(pool as u32, account.entitled() - held);
+                let missing = self.paging.area.missing(pool as u32);
+                self.blocks.restore_free(pool as u32, account.entitled() - held + missing);
             }
         }
         tenants.debt_starts.fill(0);

@@ -47,7 +47,7 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
 }
 
 impl Bench {
-    fn figure(&self, name: &str) -> u64 {
+    pub(super) fn figure(&self, name: &str) -> u64 {
         let mut counters = Vec::new();
         self.machine.counters(&mut counters);
         counters.iter().find(|c| c.name == name).map_or(0, |c| c.value)

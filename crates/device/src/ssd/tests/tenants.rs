@@ -309,7 +309,7 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\" }",
-            "isolation",
+            "tenants",
         ),
         (
             "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"",
@@ -350,4 +350,53 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         let Err(error) = config.build(&cx) else { panic!("accepted: {text}") };
         assert_eq!(error.key, Some(key), "{text}: {error}");
     }
+}
+
+#[test]
+fn maps_of_tenants_agree_with_the_model() {
+    for kind in &KINDS[1..] {
+        for (place, map) in MAPS.iter().enumerate().filter(|(place, _)| *place != 6) {
+            // 400 and 240 pages of 512 B, whose boundary is within a translation page of 128 entries.
+            let drive = SHARED
+                .replace(
+                    "blocks = 100\npages_per_block = 2",
+                    "page = \"512 B\"\nblocks = 72\npages_per_block = 8",
+                )
+                .replace("0.5", "0.65")
+                .replace("400 KiB", "200 KiB")
+                .replace("240 KiB", "120 KiB");
+            for seed in 0..2 {
+                let toml = format!("{drive}{kind}{map}");
+                if let Err(what) = random_run(&toml, seed, None, 300) {
+                    panic!("{kind}{map} ({place}): {what}");
+                }
+            }
+        }
+    }
+}
+
+/// The entries of both lie in one translation page where there are no tenants.
+#[test]
+fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
+    let options =
+        "unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", ram = 64 }\n";
+    let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
+    let map = |bench: &Bench, tenant: u16| bench.charges.get(TenantId(tenant), Resource::Die, Work::Map);
+    let ask = |bench: &mut Bench, tenant: u16, op: Op, page: u64| {
+        bench.now += Span(5_000_000);
+        bench.asks = TenantId(tenant);
+        let (id, _) = bench.issue(op, page * 4, 4, Payload::NONE, Flags::NONE);
+        bench.end(id);
+    };
+    (0..8).for_each(|page| ask(&mut bench, 2, Op::Write, A.0 + page));
+    let written = map(&bench, 2);
+    let (reads, writes) = (bench.figure("map_pages_read"), bench.figure("map_pages_written"));
+    assert_eq!((reads, writes), (8, 0), "eight entries fit");
+    // Each read lets one of them go; the first takes all changes of the translation page along.
+    (0..8).for_each(|page| ask(&mut bench, 1, Op::Read, B.0 + page));
+    assert_eq!(bench.figure("map_pages_written"), 1);
+    assert_eq!(map(&bench, 1), written, "eight translation pages read, as the other has");
+    assert!(map(&bench, 2) > written, "who wrote pays for the write-back");
+    assert!(bench.charges_match(), "I-13");
+    bench.machine.check().unwrap();
 }

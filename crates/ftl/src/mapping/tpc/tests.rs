@@ -13,7 +13,7 @@ const PAPER: TpcSettings = TpcSettings {
 
 /// A filled map of 16 pages, translation pages of 4 entries, two slots.
 fn filled(settings: TpcSettings) -> (Tpc, MapOps) {
-    let mut map = Tpc::new(MapShape { pages: 16, bits: 2, moves: 2 }, settings);
+    let mut map = Tpc::new(MapShape::new(16, 2, 2), settings);
     for lpn in 0..16 {
         map.set(Lpn(lpn), Ppn(lpn));
     }
@@ -36,7 +36,7 @@ fn steps(ops: &mut MapOps, map: &mut Tpc) -> Vec<MapOp> {
 #[test]
 fn slots_as_the_paper_counts_them() {
     // S2-4: 2 KiB pages, 256 KiB: "about 128" slots, exactly 127; 128 KiB: 63.
-    let shape = MapShape { pages: 1 << 20, bits: 9, moves: 64 };
+    let shape = MapShape::new(1 << 20, 9, 64);
     assert_eq!(Tpc::slots_in(256 << 10, &shape), 127);
     assert_eq!(Tpc::slots_in(128 << 10, &shape), 63);
     // S2-7, C2-9: the directory is 1/512 of the whole map.

@@ -67,7 +67,10 @@ impl Draft<'_> {
             return self.log_ssd(least, rng);
         }
         let has_tenants = self.drive == Drive::Any && least == 0 && self.rng.fork(13).below(8) == 0;
-        if matches!(self.drive, Drive::Tenants | Drive::Lending | Drive::Dealing) || has_tenants {
+        let has_tenants = has_tenants || self.drive == Drive::Combined && self.rng.fork(32).below(3) == 0;
+        let is_of_tenants =
+            matches!(self.drive, Drive::Tenants | Drive::Lending | Drive::Dealing | Drive::PagedTenants);
+        if is_of_tenants || has_tenants {
             let rng = Rng::new(self.rng.bits());
             return self.tenants_ssd(rng);
         }
@@ -395,7 +398,7 @@ impl Draft<'_> {
         let kind = match self.drive {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,
-            Drive::Paged => self.rng.below(4),
+            Drive::Paged | Drive::PagedTenants => self.rng.below(4),
             Drive::Combined => self.rng.below(5),
             _ => self.rng.below(8),
         };

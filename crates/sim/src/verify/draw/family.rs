@@ -114,6 +114,8 @@ pub enum Drive {
     Lending,
     /// Tenants that come and go, grow and shrink.
     Dealing,
+    /// Tenants, kept apart in any way, over a map on the flash.
+    PagedTenants,
     /// A log-block map.
     LogBlock,
     /// A page-mapped drive with a write buffer.
@@ -141,6 +143,7 @@ impl Family {
         ("ssd-tenants", Family::Ssd(Drive::Tenants)),
         ("ssd-lending", Family::Ssd(Drive::Lending)),
         ("ssd-dealing", Family::Ssd(Drive::Dealing)),
+        ("ssd-paged-tenants", Family::Ssd(Drive::PagedTenants)),
         ("hdd", Family::Hdd),
         ("ssd-log", Family::Ssd(Drive::LogBlock)),
         ("ssd-buffered", Family::Ssd(Drive::Buffered)),

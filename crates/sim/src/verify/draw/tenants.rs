@@ -29,10 +29,29 @@ impl Draft<'_> {
         let extents = (page - 8) / 16;
         // Generators of their own, here and below: what else a seed draws stays as it was.
         let has_streams = rng.fork(26).below(4) == 0;
+        let mapping = match drive {
+            Drive::PagedTenants | Drive::Combined => {
+                let before = std::mem::replace(self.rng, rng.fork(27));
+                self.drive = if drive == Drive::Combined { Drive::Any } else { drive };
+                let mapping = self.mapping(page);
+                self.drive = Drive::Tenants;
+                *self.rng = before;
+                mapping
+            }
+            _ => None,
+        };
+        let of_map = |size: u64| match mapping {
+            // One block for what CFTL gathers.
+            Some(_) => 3 + (2 * (size.div_ceil(page / 4) + 1)).div_ceil(row),
+            None => 0,
+        };
         let units = |&size: &u64| {
             let records = 2 * (size / (2 * extents) + 2) + 16 * (tenants + 2 * u64::from(is_dealt));
-            let needed =
-                start + 4 + u64::from(has_streams) + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
+            let needed = of_map(size)
+                + start
+                + 4
+                + u64::from(has_streams)
+                + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
             (logical * needed).div_ceil(size)
         };
         let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
@@ -56,6 +75,9 @@ impl Draft<'_> {
             *rng.pick(&["plane", "die", "superblock"])
         };
         self.put_text("unit", unit);
+        if let Some(mapping) = &mapping {
+            self.put("mapping", mapping);
+        }
         self.tenant_bytes = sizes.iter().map(|size| size * page).collect();
         let tenant =
             |(number, size): (usize, &u64)| format!("{{ name = \"t{number}\", size = {} }}", size * page);
@@ -65,6 +87,7 @@ impl Draft<'_> {
             self.put("tenant_slots", tenants + rng.below(3));
         }
         let isolation = match kind {
+            0 if own_channels && rng.fork(28).below(3) == 0 => "kind = \"die\"".to_string(),
             0 if own_channels => "kind = \"channel\"".to_string(),
             1 => "kind = \"ops\"".to_string(),
             2 => "kind = \"vssd\"".to_string(),

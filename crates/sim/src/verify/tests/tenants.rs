@@ -20,7 +20,7 @@ fn run_family(family: Family, seeds: u64, plant: Option<&str>) -> VerifyReport {
 
 #[test]
 fn tenants_survive_power_cuts() {
-    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing] {
+    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing, Drive::PagedTenants] {
         let report = run(drive, 100, None);
         assert!(report.failures.is_empty(), "{drive:?}: {:?}", report.failures);
         assert!(report.crashes > 0, "no power was cut");
@@ -56,7 +56,7 @@ fn faults_of_isolation_are_found_behind_a_queue() {
 #[test]
 #[ignore = "takes minutes"]
 fn many_seeds_of_tenants() {
-    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing] {
+    for drive in [Drive::Tenants, Drive::Lending, Drive::Dealing, Drive::PagedTenants] {
         let report = run(drive, 4000, None);
         assert!(report.failures.is_empty(), "{drive:?}: {:?}", report.failures);
     }
@@ -74,6 +74,7 @@ fn faults_of_isolation_are_found() {
         (Drive::Lending, "ssd.tenant-collects-twice", "I-8"),
         (Drive::Lending, "ssd.tenant-keeps-while-idle", "I-8"),
         (Drive::Tenants, "ssd.tenant-end-not-charged", "I-7"),
+        (Drive::PagedTenants, "ssd.tenant-map-page-misplaced", "I-7"),
         (Drive::Dealing, "ssd.tenant-leaves-units", "I-7"),
         (Drive::Dealing, "ssd.tenant-table-not-recorded", "I-7"),
     ] {
