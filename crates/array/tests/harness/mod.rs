@@ -16,7 +16,39 @@ use nandu_base::{
 use nandu_stack::{Graph, Part};
 use oracle::{Answer, Job, Possible};
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// Each of these planted faults is found, be it by an assertion of the machine. As many at a time as there are processors: one that is hard to
+/// find takes long.
+pub fn all_found(plants: Vec<&'static str>, find: impl Fn(&'static str) -> Option<String> + Sync) {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(&name) = plants.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = std::panic::catch_unwind(AssertUnwindSafe(|| find(name))).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+                Some(format!("panic: {}", text.unwrap_or_default()))
+            });
+            results.lock().expect("nobody panics with it").push((name, found));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..std::thread::available_parallelism().map_or(1, usize::from)).for_each(|_| {
+            scope.spawn(work);
+        });
+    });
+    let mut missed = Vec::new();
+    for (name, found) in results.into_inner().expect("nobody panics with it") {
+        match found {
+            Some(wrong) => println!("{name}: {wrong}"),
+            None => missed.push(name),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
 
 /// What is tested: the options of an array, and what is known of it.
 pub trait Subject: Clone {

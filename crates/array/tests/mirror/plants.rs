@@ -12,27 +12,14 @@ fn find(name: &str, make: fn(u64) -> Setup, mix: Mix) -> Option<(u64, String)> {
     (0..PATIENCE).find_map(|seed| live(make(seed).plant(name), mix, 150).err().map(|wrong| (seed, wrong)))
 }
 
-/// What the finder says, or the assertion that it ran into.
-fn caught(find: impl FnOnce() -> Option<(u64, String)>) -> Option<(u64, String)> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(find)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-        Some((0, format!("panic: {}", text.unwrap_or_default())))
-    })
-}
-
 /// The verified simulation finds what needs a leg that may rest.
 const ELSEWHERE: &str = "hetero-mirror-that-rests";
 
-fn all_found(plants: &'static [Plant], find: impl Fn(&'static str) -> Option<(u64, String)>) {
-    let mut missed = Vec::new();
-    for plant in plants.iter().filter(|plant| plant.family != Some(ELSEWHERE)) {
-        match caught(|| find(plant.name)) {
-            Some((seed, wrong)) => println!("{}: seed {seed}: {wrong}", plant.name),
-            None => missed.push(plant.name),
-        }
-    }
-    assert!(missed.is_empty(), "not found: {missed:?}");
+fn all_found(plants: &'static [Plant], find: impl Fn(&'static str) -> Option<(u64, String)> + Sync) {
+    let names = plants.iter().filter(|plant| plant.family != Some(ELSEWHERE)).map(|plant| plant.name);
+    crate::harness::all_found(names.collect(), |name| {
+        find(name).map(|(seed, wrong)| format!("seed {seed}: {wrong}"))
+    });
 }
 
 #[test]

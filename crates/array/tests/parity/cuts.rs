@@ -212,21 +212,10 @@ fn a_start_without_a_leg_may_be_cut_short_and_the_leg_come_back() {
 }
 
 /// Faults with a narrow window are found by cutting everywhere.
-pub fn finds(plant: &str, patience: u64) -> Option<(u64, String)> {
-    let again = (0..6).find_map(|seed| {
-        let setup = Setup { slow: 20, ..Setup::small(seed) }.plant(plant);
-        gone_again_everywhere(&setup).err().map(|wrong| (seed, wrong))
-    });
-    let short = || {
-        (0..patience)
-            .find_map(|seed| short_starts(&Setup::small(seed).plant(plant)).err().map(|wrong| (seed, wrong)))
-    };
-    again.or_else(short).or_else(|| {
-        STORIES.iter().rev().find_map(|(_, story)| {
-            (0..patience).find_map(|seed| {
-                let setup = Setup::small(seed).plant(plant);
-                cut_everywhere(*story, &setup).err().map(|wrong| (seed, wrong))
-            })
-        })
-    })
+pub fn finds(plant: &str, seed: u64) -> Option<String> {
+    let setup = || Setup::small(seed).plant(plant);
+    let again = || gone_again_everywhere(&Setup { slow: 20, ..setup() });
+    let stories = || STORIES.iter().rev().try_for_each(|(_, story)| cut_everywhere(*story, &setup()));
+    let again = if seed < 6 { again() } else { Ok(()) };
+    again.and_then(|()| short_starts(&setup())).and_then(|()| stories()).err()
 }
