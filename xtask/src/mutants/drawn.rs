@@ -222,7 +222,10 @@ fn with_traits(edits: &[Edit]) -> Result<Vec<Edit>, String> {
     files.dedup();
     for file in files {
         let text = fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))?;
-        let at = text.find("\nuse ").map_or(0, |at| at + 1);
+        // Behind what is said of the file itself, which must come first.
+        let is_of_the_file =
+            |line: &&str| line.starts_with("//!") || line.starts_with("#![") || line.trim().is_empty();
+        let at = text.split_inclusive('\n').take_while(is_of_the_file).map(str::len).sum();
         let text = "use nandu_base::mutant::{Late as _, Pick as _};\n".into();
         all.push(Edit { number: 0, file: file.into(), start: at, end: at, text });
     }
