@@ -6,7 +6,6 @@ pub mod flash;
 pub mod hdd;
 pub mod link;
 
-mod log_ssd;
 pub mod nand;
 pub mod ssd;
 pub mod write_buffer;

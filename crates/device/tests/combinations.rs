@@ -78,8 +78,8 @@ const FEATURES: &[Feature] = &[
     feature("tpftl", "mapping", "mapping = { kind = \"tpftl\", ram = 64 }\n", reads_map),
     feature("tpc", "mapping", "mapping = { kind = \"tpc\", ram = 1100 }\n", reads_map),
     feature("block", "mapping", "mapping = { kind = \"block\" }\n", merges),
-    feature("bast", "mapping", "mapping = { kind = \"bast\" }\n", merges),
-    feature("fast", "mapping", "mapping = { kind = \"fast\" }\n", merges),
+    feature("bast", "mapping", "mapping = { kind = \"bast\", log_blocks = 8 }\n", merges),
+    feature("fast", "mapping", "mapping = { kind = \"fast\", log_blocks = 8 }\n", merges),
     feature("queued", "die_scheduler", "", |seen| seen.of("read_bypasses") > 0),
     feature("suspension", "suspension", SUSPENSION, |seen| {
         seen.of("programs_suspended") > 0 && seen.of("reads_in_suspensions") > 0
@@ -148,7 +148,7 @@ const FEATURES: &[Feature] = &[
 ];
 
 /// Pairs that are refused. The number only falls.
-const REFUSED: usize = 97;
+const REFUSED: usize = 73;
 
 /// The page that says which, by the names of the features here.
 const DOCS: &str = include_str!("../../../docs/combinations.md");

@@ -18,6 +18,14 @@ pub struct Ppn(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct BlockId(pub u32);
 
+impl BlockId {
+    /// The block so many behind this one.
+    #[inline]
+    pub fn behind(self, count: u32) -> BlockId {
+        BlockId(self.0 + count)
+    }
+}
+
 /// The shape of the flash array, as the translation layer sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {

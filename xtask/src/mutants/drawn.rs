@@ -60,7 +60,11 @@ const MACHINES: &[Machine] = &[
     Machine {
         name: "log-block maps",
         crate_name: "nandu-ftl",
-        sources: &["crates/ftl/src/log_block", "crates/device/src/log_ssd"],
+        sources: &[
+            "crates/ftl/src/log_block",
+            "crates/device/src/ssd/log_blocks",
+            "crates/device/src/ssd/log_blocks.rs",
+        ],
         families: &["ssd-log"],
     },
     Machine {

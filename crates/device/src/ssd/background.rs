@@ -85,6 +85,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if self.blocks.is_worn_out() || self.closing {
             return None;
         }
+        if let (Some(idle), true) = (&self.idle, self.map.log_blocks().is_some()) {
+            return self.merge_while_idle(idle.target, cx);
+        }
         let mut next: Option<Instant> = None;
         for plane in 0..self.blocks.planes.len() as u32 {
             if !self.is_worth_clearing(plane) {
@@ -111,8 +114,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
         }
         // What waits for another die keeps this one: look again later.
-        let pause = if is_free { Span(1) } else { self.idle.as_ref().map_or(Span(1), |idle| idle.after) };
+        let pause = if is_free { Span(1) } else { self.idle_after() };
         free_at(self).later(cx.now + pause)
+    }
+
+    /// How long nothing comes to a drive that is idle.
+    pub(super) fn idle_after(&self) -> Span {
+        self.idle.as_ref().map_or(Span(1), |idle| idle.after)
     }
 
     /// Whether the plane has too few free blocks and one to clear that gains enough, or a cache to fold.

@@ -11,6 +11,7 @@ mod tenants;
 mod unit;
 
 pub use die_scheduler::DieScheduler;
+pub(super) use log_drive::LogKind;
 
 use super::background::Idle;
 use super::buffer::{self, Buffer};
@@ -191,19 +192,6 @@ impl DeviceConfig for SsdConfig {
         let profile = self.chip()?;
         let geometry = self.geometry()?;
         if let Some((map, interleave)) = self.mapping.log_block() {
-            if self.streams != StreamsConfig::None {
-                return Err(BuildError::at("streams", "a drive with a log-block map has one stream"));
-            }
-            if self.isolation != IsolationConfig::None {
-                return Err(BuildError::at("isolation", "a drive with a log-block map knows no tenants"));
-            }
-            self.check_slc()?;
-            if self.unit != Unit::Plane {
-                return Err(BuildError::at(
-                    "unit",
-                    "a drive with a log-block map has units of one block only",
-                ));
-            }
             return self.log_drive(profile, geometry, map, interleave, cx);
         }
         let chips = self.layout(&profile, geometry, self.gc.start)?;
@@ -386,12 +374,15 @@ impl SsdConfig {
     ) -> Result<Option<Box<Buffer>>, BuildError> {
         let Some(config) = self.buffer_config() else { return Ok(None) };
         let capacity = config.pages(ByteLen(page), logical)?;
+        let is_log = self.mapping.log_block().is_some();
+        let lanes = if is_log { chips.planes } else { 1 };
         Ok(Some(Box::new(Buffer::new(buffer::Plan {
             capacity,
             logical,
-            keep: config.keep.unwrap_or(Ratio::new(1, 2)).of(u64::from(capacity)) as u32,
+            keep: config.keep.unwrap_or(Ratio::new(u64::from(!is_log), 2)).of(u64::from(capacity)) as u32,
             keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
-            at_once: config.at_once.unwrap_or(chips.planes),
+            at_once: config.at_once.unwrap_or(chips.planes / lanes),
+            lanes,
             all: crate::write_buffer::ones((page / SECTOR) as u32),
             link: Link::new(config.link_bytes_per_second),
             key: TimerKey(timer),

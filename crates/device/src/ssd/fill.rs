@@ -78,6 +78,9 @@ fn pages_drawn(logical: u32, share: Ratio) -> u32 {
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill(&mut self) {
+        if self.map.log_blocks().is_some() {
+            return self.fill_logged();
+        }
         if self.tenants.is_some() {
             return self.fill_tenants(|turn| turn);
         }
@@ -187,7 +190,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         for number in 0..self.host.logical {
             let lpn = order.as_ref().map_or(number, |order| order[number as usize]);
             if let Some(ppn) = self.map.get(Lpn(lpn)) {
-                let oob = Oob { key: u64::from(lpn), seq: u64::from(number) + 1 };
+                let key = self.map.log_blocks().and_then(|log| log.record(Lpn(lpn)));
+                let oob = Oob { key: key.unwrap_or(u64::from(lpn)), seq: u64::from(number) + 1 };
                 let program =
                     Program { unit: self.stripes.unit(ppn), base: None, overlay: None, oob, window };
                 medium.program(cx.pool, &program);

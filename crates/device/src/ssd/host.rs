@@ -231,10 +231,16 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        let Reading { id, lpn, ppn, overlay } = reading;
+        let Reading { id, lpn, mut ppn, overlay } = reading;
+        let mut waits = self.queue.read_waits(self.stripes.units.place(ppn));
+        if waits && self.map.log_blocks().is_some() {
+            let source = self.queue.source_of(ppn);
+            waits = self.queue.has_lines() || source.after != NONE;
+            ppn = if waits { ppn } else { source.ppn };
+        }
         let fetches = !cx.requests[id].payload.is_none();
         let (place, after) = (self.stripes.units.place(ppn), pieces.after);
-        if !self.queue.read_waits(place) && self.comes_in_time(after, ppn, pieces.now) {
+        if !waits && self.comes_in_time(after, ppn, pieces.now) {
             let slc = [self.is_slc(ppn), false];
             let time = self.sense_in_mode(ppn, after.at, &mut pieces.usage);
             pieces.note_as(Slowest { map_at: after.at, premerge: None, time, slc });
@@ -446,6 +452,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
+        if self.map.log_blocks().is_some() {
+            return self.write_logged(lpn, part, data, pieces, cx);
+        }
         let ppn = self.next_host_page(lpn, pieces.cause, cx);
         let mut base = None;
         let mut older = None;
@@ -733,6 +742,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 
     pub(super) fn trim(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
+        if self.map.log_blocks().is_some() {
+            return self.trim_logged(id, cx);
+        }
         let request = &cx.requests[id];
         let (cause, flags, now) = (request.cause, request.flags, cx.now);
         let pages = self.host.pages(request.offset, request.len);

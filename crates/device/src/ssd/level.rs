@@ -77,8 +77,18 @@ impl Leveller {
         self.gained[plane as usize] += u64::from(pages);
     }
 
+    /// Erases that two blocks of a plane may differ by.
+    pub fn spread(&self) -> u32 {
+        self.spread
+    }
+
+    /// A block was cleared for its wear.
+    pub fn levelled(&mut self) {
+        self.count += 1;
+    }
+
     /// Counts a block of `pages` pages that is to be cleared; whether it is the turn of one that has worn little.
-    fn is_due(&mut self, plane: u32, pages: u32) -> bool {
+    pub fn is_due(&mut self, plane: u32, pages: u32) -> bool {
         let (since, gained) = (&mut self.since[plane as usize], &mut self.gained[plane as usize]);
         *since += 1;
         if self.spread == u32::MAX || *since < self.every || *gained < u64::from(pages) {
@@ -111,7 +121,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.level_another(plane, cause, cx);
         }
         let block = own?;
-        self.leveller.count += 1;
+        self.leveller.levelled();
         if M::PAGED && self.paging.area.owns(block) {
             self.clear_map_block(block, cause, cx);
             return None;
@@ -147,7 +157,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let other = self.blocks.pool_of_block(block);
         // One that is full is open no more.
         self.blocks.close_full(other);
-        self.leveller.count += 1;
+        self.leveller.levelled();
         self.leveller.others += 1;
         if M::PAGED && self.paging.area.owns(block) {
             return self.clear_map_block(block, cause, cx);
@@ -163,7 +173,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Pages programmed since the counters were reset.
     pub(super) fn programmed(&self) -> u64 {
         let c = &self.count;
-        c.host_pages_written + c.pages_moved + c.journal_pages + self.paging.programmed()
+        let beside = c.journal_pages + self.programmed_by_map();
+        c.host_pages_written + c.pages_moved + beside + self.paging.programmed()
     }
 
     /// I-13: what drew energy is what was counted.

@@ -1,6 +1,6 @@
 //! The options of the map.
 
-use crate::log_ssd::LogMap;
+use super::config::LogKind;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio};
 use nandu_ftl::MapArea;
 use nandu_ftl::mapping::{
@@ -202,14 +202,14 @@ fn yes() -> bool {
 
 impl MapConfig {
     /// The log-block map, if it is one, and how pages are dealt out to planes.
-    pub(super) fn log_block(&self) -> Option<(LogMap, u32)> {
+    pub(super) fn log_block(&self) -> Option<(LogKind, u32)> {
         match *self {
-            MapConfig::Block { open, interleave } => Some((LogMap::Block { open }, interleave)),
+            MapConfig::Block { open, interleave } => Some((LogKind::Block { open }, interleave)),
             MapConfig::Bast { log_blocks, borrow, interleave } => {
-                Some((LogMap::Bast { log_blocks, borrow }, interleave))
+                Some((LogKind::Bast { log_blocks, borrow }, interleave))
             }
             MapConfig::Fast { log_blocks, sequential, borrow, interleave } => {
-                Some((LogMap::Fast { log_blocks, sequential, borrow }, interleave))
+                Some((LogKind::Fast { log_blocks, sequential, borrow }, interleave))
             }
             _ => None,
         }

@@ -27,7 +27,7 @@
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
 //! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
-//! the drive, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
+//! the drive, `log_blocks` a map that chooses pages itself and merges blocks, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
 //! still for reads with the die scheduler `queued`.
 
 mod aged;
@@ -42,6 +42,7 @@ mod gc;
 mod host;
 mod journal;
 mod level;
+mod log_blocks;
 mod map_state;
 mod mapping;
 mod pieces;
@@ -102,6 +103,8 @@ struct Planted {
     slot_persisted: bool,
     suspended_is_told: bool,
     suspended_too_often: bool,
+    merge_counts_early: bool,
+    lost_mark: bool,
 }
 
 /// What each operation of the host is done for, by its number: a look at a table is half of what a choice among three costs.
@@ -218,16 +221,18 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             lost_invalidation: cx.planted("ssd.lost-invalidation"),
             program_twice: cx.planted("ssd.program-twice"),
             trim_not_recorded: cx.planted("ssd.trim-not-recorded"),
-            uncharged_gc: cx.planted("ssd.uncharged-gc"),
+            uncharged_gc: cx.planted("ssd.uncharged-gc") || cx.planted("ssd.log-uncharged-merge"),
             path_without_queue: cx.planted("ssd.path-without-queue"),
             wear_falls: cx.planted("ssd.wear-falls"),
-            oldest_wins: cx.planted("ssd.oldest-wins"),
+            oldest_wins: cx.planted("ssd.oldest-wins") || cx.planted("ssd.log-oldest-wins"),
             oob_dropped: cx.planted("ssd.oob-dropped"),
             slot_persisted: cx.planted("ssd.map-slot-persisted"),
             suspended_is_told: cx.planted("ssd.suspended-is-told"),
             suspended_too_often: cx.planted("ssd.suspended-too-often"),
+            merge_counts_early: cx.planted("ssd.log-unfinished-merge"),
+            lost_mark: cx.planted("ssd.log-lost-mark"),
         };
-        queue.erase_too_early = planted.erase_too_early;
+        queue.erase_too_early = planted.erase_too_early || cx.planted("ssd.log-erase-too-early");
         queue.erase_before_record = planted.erase_before_record;
         queue.prices_at_issue = cx.planted("ssd.prices-at-issue");
         if slc.is_some() {
@@ -236,7 +241,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         queue.erase_before_reads = cx.planted("ssd.erase-before-reads");
         queue.forgets = cx.planted("ssd.die-forgets");
         queue.wakes_late = cx.planted("ssd.die-woken-late");
-        let planes = blocks.planes.len();
+        let (planes, is_log) = (blocks.planes.len(), map.log_blocks().is_some());
         let claimed = paging.claim(&mut blocks);
         assert!(claimed, "a geometry that was checked has blocks for the map");
         Ssd {
@@ -247,6 +252,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             is_plain: tenants.is_none()
                 && streams.is_none()
                 && slc.is_none()
+                && !is_log
                 && !stripes.is_wide()
                 && !planted.lost_invalidation
                 && !planted.program_twice,
@@ -466,6 +472,10 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
                 None => Span::ZERO,
             },
             Op::Write if self.buffer.as_ref().is_some_and(|buffer| buffer.has_room()) => Span::ZERO,
+            Op::Write if self.map.log_blocks().is_some() => {
+                let timing = self.lanes.timing();
+                self.logged_before(offset, peek.now) + timing.transfer + timing.program
+            }
             Op::Write => {
                 let open =
                     self.blocks.planes[(self.turns.peek() * self.blocks.pools_per_plane()) as usize].host;
@@ -479,6 +489,9 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
     fn is_busy(&self, peek: &Peek<'_>) -> bool {
         if let Some(buffer) = &self.buffer {
             return !buffer.has_room();
+        }
+        if self.map.log_blocks().is_some() {
+            return self.queue.any_move_waits();
         }
         let die = self.next_die();
         self.lanes.free_at(die) > peek.now || self.queue.has_lines() && self.queue.waiting(die) != (0, 0)
@@ -499,12 +512,14 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         let c = &self.count;
         let page = u64::from(self.limits.preferred);
         let programmed = self.programmed();
+        let log = self.map.log_blocks();
+        let merged = log.map_or_else(Default::default, |log| log.merged());
         let mut put = |name, value| out.push(Counter { name, value });
         put("host_pages_written", c.host_pages_written);
         put("host_pages_read", c.host_pages_read);
         put("pages_read_before_write", c.pages_premerged);
         put("gc_pages_moved", c.pages_moved);
-        put("gc_blocks_cleared", c.blocks_cleared);
+        put("gc_blocks_cleared", c.blocks_cleared + merged.switches + merged.partials + merged.fulls);
         put("gc_clears_forced", c.clears_forced);
         if self.idle.is_some() {
             put("gc_idle_steps", c.moves_while_idle);
@@ -513,12 +528,22 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
             put("gc_pages_moved_in_die", self.lanes.moves());
         }
         put("journal_pages", c.journal_pages);
-        put("pages_trimmed", c.pages_trimmed);
+        put("pages_trimmed", c.pages_trimmed + merged.unmapped);
         put("erase_count", (c.erases + self.paging.erased()) * u64::from(self.stripes.units.width()));
         put("nand_bytes_written", programmed * page);
         put("nand_pages_programmed", programmed);
-        put("free_blocks", self.blocks.planes.iter().map(|p| u64::from(p.free)).sum());
-        put("valid_pages", self.blocks.planes.iter().map(|p| u64::from(p.valid)).sum());
+        let (free, valid) = match log {
+            Some(log) => {
+                log.regions().fold((0, 0), |sum, r| (sum.0 + u64::from(r.free()), sum.1 + r.mapped()))
+            }
+            None => self
+                .blocks
+                .planes
+                .iter()
+                .fold((0, 0), |sum, p| (sum.0 + u64::from(p.free), sum.1 + u64::from(p.valid))),
+        };
+        put("free_blocks", free);
+        put("valid_pages", valid);
         if M::PAGED {
             self.map_counters(out);
         }
@@ -526,6 +551,7 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         if let Some(buffer) = &self.buffer {
             buffer.counters(out);
         }
+        self.log_counters(out);
         self.slc_counters(out);
         self.suspension_counters(out);
         self.queue.share_counters(out);
@@ -569,7 +595,12 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         Some(FlashMap {
             blocks_per_plane: layout.blocks,
             pages_per_block: layout.pages,
-            valid: self.blocks.valid_pages(),
+            valid: match self.map.log_blocks() {
+                None => self.blocks.valid_pages(),
+                Some(log) => {
+                    log.regions().flat_map(|r| (0..layout.blocks).map(|block| r.valid(block))).collect()
+                }
+            },
             erases: layout.all_blocks().map(|block| self.blocks.erases(block)).collect(),
         })
     }
@@ -601,6 +632,9 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
         self.queue.check_shares()?;
         if let Some(buffer) = &self.buffer {
             buffer.check()?;
+        }
+        if self.map.log_blocks().is_some() {
+            return self.check_logged();
         }
         self.check_blocks()
     }

@@ -219,7 +219,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 path.add(Phase::Map, map_at.since(issued));
                 slowest.read_path(map_at, timing, path);
             }
-            Job::Program if slowest.end == ready => {
+            Job::Program | Job::Mark if slowest.end == ready => {
                 path.add(Phase::Map, map_at.since(issued));
                 let mut data_at = map_at;
                 if let Some(read) = node.pre_read {

@@ -45,6 +45,16 @@ impl Figures {
         self.read[die as usize] += pages;
     }
 
+    /// Pages read, by die.
+    pub fn pages(&self) -> &[u64] {
+        &self.read
+    }
+
+    /// The start took so long.
+    pub fn took(&mut self, span: Span) {
+        self.span = span;
+    }
+
     /// The counters, when there was a start.
     pub fn counters(&self, out: &mut Vec<Counter>) {
         if !self.read.is_empty() {
@@ -78,6 +88,9 @@ pub(super) fn without_mode(state: UnitState) -> UnitState {
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Rebuilds everything from the medium; returns when the scan is complete.
     pub(super) fn recover(&mut self, cx: &mut Cx<'_>) -> Instant {
+        if self.map.log_blocks().is_some() {
+            return self.recover_logged(cx);
+        }
         self.recovery = Figures::default();
         self.recovery.note(0, 0);
         self.order_units(cx);
@@ -120,7 +133,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         self.blocks.retire_after_start();
         self.attention |= self.blocks.has_ended();
-        self.recovery.span = end.since(cx.now);
+        self.recovery.took(end.since(cx.now));
         end
     }
 

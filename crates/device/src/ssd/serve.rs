@@ -177,7 +177,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if node.slc {
             self.lanes.switch_mode();
         }
-        if has_lines {
+        if has_lines || self.queue.keeps_order() {
             last.gc = self.queue.gc_since_issue(node_at);
         }
         if node.job.is_gc() {
@@ -279,8 +279,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     self.lanes.was_gc(plane, occupied);
                 }
                 self.put(page, Window { start: time.start, end: time.end }, cx);
-                if let (Job::Record | Job::MapProgram | Job::Anchor, Some(overlay)) = (node.job, page.overlay)
-                {
+                let is_own = matches!(node.job, Job::Record | Job::Mark | Job::MapProgram | Job::Anchor);
+                if let Some(overlay) = page.overlay.filter(|_| is_own) {
                     cx.pool.release(overlay.payload);
                 }
                 time

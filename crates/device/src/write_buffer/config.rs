@@ -15,16 +15,15 @@ pub struct WriteBufferConfig {
     #[serde(default = "default_link")]
     pub link_bytes_per_second: u64,
     /// Share of the pages that may stay unwritten, so that newer writes replace them; above it the oldest are programmed.
-    /// Half by default. Not with a log-block map, whose planes program whatever waits for them.
+    /// Half by default; 0 with a log-block map, whose planes are to have their log blocks filled before the host waits.
     pub keep: Option<Ratio>,
-    /// A page is programmed at the latest this long after it came: 100 ms by default. Not with a log-block map.
+    /// A page is programmed at the latest this long after it came: 100 ms by default.
     pub keep_for: Option<Span>,
-    /// Pages that are programmed from the buffer at a time, at least 1; by default one for each plane. Not with a log-block
-    /// map, where it is one for each plane.
+    /// Pages that are programmed from the buffer at a time, at least 1; by default one for each plane. With a log-block map, where
+    /// each page has its plane, so many of each plane: 1 by default.
     pub at_once: Option<u32>,
     /// Capacitors keep the buffer through a power cut: what is acknowledged is durable. What the cut finds in the buffer is
-    /// there at the next start, which programs it; neither the copy that the capacitors pay for nor its time is modelled. Not
-    /// with a log-block map.
+    /// there at the next start, which programs it; neither the copy that the capacitors pay for nor its time is modelled.
     #[serde(default)]
     pub power_loss_protection: bool,
 }
@@ -49,21 +48,5 @@ impl WriteBufferConfig {
             return Err(BuildError::at("write_buffer", "keep is a share of the buffer: at most 1"));
         }
         Ok((self.size.0 / page.0).min(u64::from(logical)) as u32)
-    }
-
-    /// Refuses what has no meaning with a log-block map.
-    pub(crate) fn check_for_log_blocks(&self) -> Result<(), BuildError> {
-        let plain = WriteBufferConfig {
-            keep: None,
-            keep_for: None,
-            at_once: None,
-            power_loss_protection: false,
-            ..*self
-        };
-        if *self != plain {
-            let why = "with a log-block map only `size` and `link_bytes_per_second` have a meaning";
-            return Err(BuildError::at("write_buffer", why));
-        }
-        Ok(())
     }
 }

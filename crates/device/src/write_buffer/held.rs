@@ -56,13 +56,6 @@ impl Held {
         self.payload.slice(sectors(sector - self.from))
     }
 
-    /// Whether it holds all `count` sectors from `first` on.
-    #[inline]
-    pub fn covers(&self, first: u32, count: u32) -> bool {
-        let wanted = ones(count) << first;
-        self.mask & wanted == wanted
-    }
-
     /// Whether it holds one stretch of sectors, and still would with those.
     pub fn stays_whole_with(&self, first: u32, count: u32) -> bool {
         let mask = self.mask | ones(count) << first;
@@ -144,8 +137,8 @@ mod tests {
                 let held = held.expect("something was written");
                 let read = pool.allocate(sectors(page));
                 held.copy_out(&mut pool, 0, page, read);
-                for (sector, want) in (0..).zip(plain) {
-                    assert_eq!(held.covers(sector, 1), want.is_some(), "seed {seed}, write {serial}");
+                for (sector, want) in (0u32..).zip(plain) {
+                    assert_eq!(held.mask >> sector & 1 == 1, want.is_some(), "seed {seed}, write {serial}");
                     let found = match pool.sector(read, u64::from(sector)) {
                         Some(Sector::Stamp(stamp)) => stamp,
                         other => panic!("{other:?}"),

@@ -244,6 +244,19 @@ impl BlockTable {
         !self.wear.rules.keeps_worn
     }
 
+    /// Whether a block has come to its number of erases, on a drive that can still do without some.
+    pub fn is_spent(&self, block: BlockId) -> bool {
+        !self.wear.worn_out && self.cycles(block) >= self.wear.rules.limit(block)
+    }
+
+    /// A block that is spent, and looked after by somebody else, is bad from here on; false when it is used nevertheless.
+    pub fn give_up(&mut self, block: BlockId) -> bool {
+        self.wear.bad[block.0 as usize] = true;
+        self.wear.bad_in[self.layout.plane_of_block(block) as usize] += 1;
+        self.wear.retired += 1;
+        !self.wear.rules.keeps_worn
+    }
+
     /// After a start: retires the erased blocks that had come to their number of erases.
     pub fn retire_after_start(&mut self) {
         if self.wear.rules.endurance == 0 || !self.shares.is_empty() {

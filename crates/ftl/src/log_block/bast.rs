@@ -129,6 +129,32 @@ impl LogBlocks for Bast {
         self.order.len() as u32
     }
 
+    fn room(&self) -> u32 {
+        self.logs_max.saturating_sub(self.logs())
+    }
+
+    fn tidy(&mut self) -> bool {
+        if let Some(&oldest) = self.order.front() {
+            self.begin_merge(oldest);
+        }
+        self.is_merging()
+    }
+
+    fn rewrite(&mut self, lbn: u32) -> bool {
+        if self.log[lbn as usize] == NONE {
+            self.merge = Some(Merge::full(&mut self.region, lbn, NONE));
+        }
+        self.is_merging()
+    }
+
+    fn blocks_needed(&self) -> u32 {
+        self.region.shape().logical + 3
+    }
+
+    fn free_needed(&self) -> u32 {
+        1
+    }
+
     fn adopt(&mut self, found: &Found) {
         self.merge = None;
         self.log.fill(NONE);

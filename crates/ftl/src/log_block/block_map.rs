@@ -120,6 +120,32 @@ impl LogBlocks for BlockMap {
         self.replacements.len() as u32
     }
 
+    fn room(&self) -> u32 {
+        self.open_max.saturating_sub(self.logs())
+    }
+
+    fn tidy(&mut self) -> bool {
+        if !self.replacements.is_empty() {
+            self.end_replacement(0);
+        }
+        self.is_merging()
+    }
+
+    fn rewrite(&mut self, lbn: u32) -> bool {
+        if self.replacement(lbn).is_none() {
+            self.merge = Some(Merge::full(&mut self.region, lbn, NONE));
+        }
+        self.is_merging()
+    }
+
+    fn blocks_needed(&self) -> u32 {
+        self.region.shape().logical + self.open_max + 2
+    }
+
+    fn free_needed(&self) -> u32 {
+        self.region.shape().logical - self.region.datas() + self.room() + 1
+    }
+
     fn adopt(&mut self, found: &Found) {
         self.merge = None;
         self.replacements = found.dedicated.iter().map(|log| (log.lbn, log.block)).collect();

@@ -212,6 +212,33 @@ impl LogBlocks for Fast {
         (self.random.len() + usize::from(self.sequential.is_some())) as u32
     }
 
+    fn room(&self) -> u32 {
+        self.logs_max.saturating_sub(self.random.len() as u32)
+    }
+
+    /// A random log block that has room left is not worth it.
+    fn tidy(&mut self) -> bool {
+        if self.random.front().is_some_and(|&log| self.region.is_full(log)) {
+            self.make_room();
+        }
+        self.is_merging()
+    }
+
+    fn rewrite(&mut self, lbn: u32) -> bool {
+        if self.sequential.is_none_or(|(owner, _)| owner != lbn) {
+            self.begin(lbn, |region| Merge::full(region, lbn, NONE));
+        }
+        self.is_merging()
+    }
+
+    fn blocks_needed(&self) -> u32 {
+        self.region.shape().logical + 3 + u32::from(self.has_sequential)
+    }
+
+    fn free_needed(&self) -> u32 {
+        1 + self.orphans
+    }
+
     fn adopt(&mut self, found: &Found) {
         (self.merge, self.victim) = (None, None);
         self.random = found.shared.iter().copied().collect();

@@ -9,7 +9,7 @@
 //!
 //! Three members of the family, one file each: [`BlockMap`] (no log but a replacement block), [`Bast`] (a log block
 //! belongs to one logical block), [`Fast`] (log blocks are shared by all). Each looks after one plane; a drive has one for
-//! each of its planes. They decide *where*; the controller in `nandu-device` decides *when*, one [`Step`] at a time.
+//! each of its planes ([`LogMap`]). They decide *where*; the executor in `nandu-device` decides *when*.
 //!
 //! *In-order programming.* The papers write a page of a data block wherever it belongs. Flash of today takes the pages of
 //! a block in order only, so a page that would leave a gap goes to the log, and a merge fills gaps with filler pages.
@@ -25,6 +25,8 @@
 pub mod bast;
 pub mod block_map;
 pub mod fast;
+pub mod homes;
+pub mod map;
 pub mod merge;
 pub mod recover;
 pub mod region;
@@ -33,6 +35,8 @@ pub mod tag;
 pub use bast::Bast;
 pub use block_map::BlockMap;
 pub use fast::Fast;
+pub use homes::Homes;
+pub use map::LogMap;
 pub use region::{NONE, Region, Shape};
 pub use tag::{Role, Tag};
 
@@ -100,18 +104,32 @@ pub struct Counts {
     pub marks: u64,
     /// Pages that trims unmapped.
     pub unmapped: u64,
-    /// Blocks erased.
-    pub erases: u64,
     /// Log blocks given up.
     pub logs_closed: u64,
     /// Pages that were written in them.
     pub log_pages_used: u64,
 }
 
+impl Counts {
+    /// Adds those of another plane.
+    pub fn add(&mut self, other: &Counts) {
+        self.switches += other.switches;
+        self.partials += other.partials;
+        self.fulls += other.fulls;
+        self.copies += other.copies;
+        self.fillers += other.fillers;
+        self.marks += other.marks;
+        self.unmapped += other.unmapped;
+        self.logs_closed += other.logs_closed;
+        self.log_pages_used += other.log_pages_used;
+    }
+}
+
 /// Block map with a log, for one plane.
 ///
 /// A write asks for a page ([`take`](LogBlocks::take)). When there is none, a merge has begun: its steps are done one by
-/// one, in order ([`step`](LogBlocks::step)), until there is none left; then the write asks again.
+/// one, in order ([`step`](LogBlocks::step)), until there is none left; then the write asks again. The controller issues all of
+/// them at once, each behind the one before: when they run is the executor's business.
 pub trait LogBlocks: Send {
     /// The blocks.
     fn region(&self) -> &Region;
@@ -133,6 +151,21 @@ pub trait LogBlocks: Send {
 
     /// Log blocks in use.
     fn logs(&self) -> u32;
+
+    /// Log blocks that may be opened yet before one must be given up.
+    fn room(&self) -> u32;
+
+    /// Begins to give up a log block before that is needed; false when there is none that is worth it.
+    fn tidy(&mut self) -> bool;
+
+    /// Begins to move a logical block that has no log block of its own into the block that is opened next; false when it has one.
+    fn rewrite(&mut self, lbn: u32) -> bool;
+
+    /// Blocks that are not bad, of which there must be so many.
+    fn blocks_needed(&self) -> u32;
+
+    /// Erased blocks that must be left now.
+    fn free_needed(&self) -> u32;
 
     /// Takes over what was found on the flash: which block is what. Blocks to erase are named in `found`.
     fn adopt(&mut self, found: &recover::Found);

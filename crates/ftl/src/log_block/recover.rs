@@ -28,8 +28,6 @@ pub enum Page {
 pub struct Block {
     /// Which.
     pub block: u32,
-    /// How often it was erased.
-    pub erases: u32,
     /// Its pages that are not erased.
     pub pages: Vec<Page>,
 }
@@ -132,7 +130,7 @@ fn sort(region: &mut Region, blocks: &[Block], dedicated: bool) -> (Found, Vec<C
         let block = found_block.block;
         let header = found_block.header();
         let (role, birth) = header.map_or((Role::Direct, 0), |tag| (tag.role, tag.birth));
-        region.restore(block, role, birth, found_block.erases, &owners);
+        region.restore(block, role, birth, &owners);
         let Some(tag) = header else {
             if !owners.is_empty() {
                 doomed.push((0, block));

@@ -52,11 +52,11 @@ pub struct Region {
     valid: Vec<u16>,
     role: Vec<Role>,
     birth: Vec<u32>,
-    erases: Vec<u32>,
-    erases_ever: u64,
     free: VecDeque<u32>,
     births: u32,
     datas: u32,
+    /// Blocks that are not bad.
+    good: u32,
     /// What happened.
     pub count: Counts,
     /// Faults.
@@ -83,11 +83,10 @@ impl Region {
             valid: vec![0; blocks],
             role: vec![Role::Direct; blocks],
             birth: vec![0; blocks],
-            erases: vec![0; blocks],
-            erases_ever: 0,
             free: (0..shape.blocks).collect(),
             births: 0,
             datas: 0,
+            good: shape.blocks,
             count: Counts::default(),
             planted: Planted::default(),
         }
@@ -134,14 +133,43 @@ impl Region {
         self.free.len() as u32
     }
 
+    /// Blocks that are not bad.
+    pub fn good(&self) -> u32 {
+        self.good
+    }
+
+    /// A block is bad: it is opened no more. It is erased, or was not [restored](Region::restore).
+    pub fn retire(&mut self, block: u32) {
+        self.free.retain(|&free| free != block);
+        self.good -= 1;
+    }
+
+    /// Erased blocks, the one that is opened next first.
+    pub fn free_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.free.iter().copied()
+    }
+
+    /// Erased blocks are opened in the order of this, those of equal ones as before.
+    pub fn sort_free(&mut self, by: impl Fn(u32) -> u32) {
+        self.free.make_contiguous().sort_by_key(|&block| by(block));
+    }
+
+    /// This erased block is opened next.
+    pub fn open_next(&mut self, block: u32) {
+        self.free.retain(|&free| free != block);
+        self.free.push_front(block);
+    }
+
+    /// The logical block of a data block.
+    pub fn data_of(&self, block: u32) -> Option<u32> {
+        let page = self.owner[self.spot(block, 0) as usize];
+        let lbn = (FREE < page && page < MARK).then(|| (page - 1) / self.shape.pages)?;
+        (self.data(lbn) == block).then_some(lbn)
+    }
+
     /// Logical pages that are mapped.
     pub fn mapped(&self) -> u64 {
         self.valid.iter().map(|&v| u64::from(v)).sum()
-    }
-
-    /// Erases of each block.
-    pub fn erases(&self) -> &[u32] {
-        &self.erases
     }
 
     /// Valid pages of a block.
@@ -261,9 +289,6 @@ impl Region {
         let first = self.spot(block, 0) as usize;
         self.owner[first..first + self.shape.pages as usize].fill(FREE);
         self.written[b] = 0;
-        self.erases[b] += 1;
-        self.erases_ever += 1;
-        self.count.erases += 1;
         self.free.push_back(block);
     }
 
@@ -308,11 +333,10 @@ impl Region {
         self.free.clear();
     }
 
-    /// A block as it was found: how often it was erased, and how much of it is written with what.
-    pub fn restore(&mut self, block: u32, role: Role, birth: u32, erases: u32, owners: &[Owner]) {
+    /// A block as it was found: how much of it is written with what.
+    pub fn restore(&mut self, block: u32, role: Role, birth: u32, owners: &[Owner]) {
         let b = block as usize;
-        (self.role[b], self.birth[b], self.erases[b]) = (role, birth, erases);
-        self.erases_ever += u64::from(erases);
+        (self.role[b], self.birth[b]) = (role, birth);
         self.births = self.births.max(birth);
         self.written[b] = owners.len() as u16;
         for (position, owner) in (0..).zip(owners) {
@@ -362,16 +386,6 @@ impl Region {
             return Err(format!("{datas} logical blocks have a data block, {} are counted", self.datas));
         }
         Ok(())
-    }
-
-    /// Erases of all blocks and those ever done, which must be equal (I-16).
-    pub fn wear(&self) -> (u64, u64) {
-        (self.erases.iter().map(|&e| u64::from(e)).sum(), self.erases_ever)
-    }
-
-    /// Forgets an erase of a block, for a planted fault.
-    pub fn forget_erase(&mut self, block: u32) {
-        self.erases[block as usize] -= 1;
     }
 }
 

@@ -10,7 +10,6 @@ struct Flash {
     shape: Shape,
     pages: BTreeMap<u32, (Tag, u64, u64)>,
     marks: BTreeMap<u32, Vec<u32>>,
-    erases: Vec<u32>,
     seq: u64,
 }
 
@@ -27,7 +26,6 @@ impl Flash {
         let (first, end) = (block << self.shape.page_bits(), (block + 1) << self.shape.page_bits());
         self.pages.retain(|spot, _| !(first..end).contains(spot));
         self.marks.retain(|spot, _| !(first..end).contains(spot));
-        self.erases[block as usize] += 1;
     }
 
     fn blocks(&self) -> Vec<Block> {
@@ -37,9 +35,7 @@ impl Flash {
             self.pages.range(range).map(|(_, &(tag, seq, _))| Page::Tagged(tag, seq)).collect()
         };
         let blocks = 0..self.shape.blocks;
-        blocks
-            .map(|block| Block { block, erases: self.erases[block as usize], pages: pages(block) })
-            .collect()
+        blocks.map(|block| Block { block, pages: pages(block) }).collect()
     }
 
     fn found_marks(&self) -> Vec<Mark> {
@@ -81,8 +77,7 @@ fn maps() -> Vec<(&'static str, Box<dyn LogBlocks>)> {
 impl World {
     fn new(map: Box<dyn LogBlocks>) -> World {
         let shape = map.region().shape();
-        let erases = vec![0; shape.blocks as usize];
-        let flash = Flash { shape, pages: BTreeMap::new(), marks: BTreeMap::new(), erases, seq: 0 };
+        let flash = Flash { shape, pages: BTreeMap::new(), marks: BTreeMap::new(), seq: 0 };
         World { map, flash, model: vec![0; (shape.pages * shape.logical) as usize], value: 0 }
     }
 

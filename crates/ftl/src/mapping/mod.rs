@@ -32,6 +32,7 @@ pub use tpc::{CleanFirst, Invalidation, Tpc, TpcSettings};
 pub use tpftl::Tpftl;
 
 use crate::address::{Lpn, Ppn};
+use crate::log_block::LogMap;
 
 /// A translation page, by the position of its entries in the map: entries of logical pages `tp << bits` and on; or one of an owner's that begins
 /// elsewhere ([`MapShape::tp`]).
@@ -250,6 +251,18 @@ pub trait Mapping: Send {
         if let Some(store) = self.store_mut() {
             store.count = MapCounts::default();
         }
+    }
+
+    /// The blocks of a map that chooses the page for each new version itself; `None` where the controller does.
+    #[inline(always)]
+    fn log_blocks(&self) -> Option<&LogMap> {
+        None
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    fn log_blocks_mut(&mut self) -> Option<&mut LogMap> {
+        None
     }
 
     /// RAM that a drive would spend on this scheme, in bytes.

@@ -17,6 +17,8 @@
 //!   records of all trims so far, and where a record itself was given up, for everything issued before;
 //! - an answer: for all operations of its request.
 //!
+//! Where planes keep their order (`keep_order`), as a log-block map needs, all that changes a plane is done in the order of issue.
+//!
 //! Whatever waits is younger than what it waits for, so nothing waits in a circle.
 //!
 //! *Erases.* From the first operation that an erase of a block would have to wait for, the erase is *foreseen*: a node
@@ -70,6 +72,26 @@ struct GcTime {
     end: Instant,
 }
 
+/// What changes a plane that keeps its order.
+#[derive(Clone, Copy, Debug)]
+struct Changes {
+    /// The last that waits, and how many do.
+    last: u32,
+    count: u32,
+    /// When those that do not are complete.
+    until: Instant,
+}
+
+/// Where a page is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub ppn: Ppn,
+    /// What it waits for: the program of the page.
+    pub after: u32,
+    /// The move that waits for it.
+    mover: u32,
+}
+
 /// One die.
 #[derive(Debug, Default)]
 struct Die {
@@ -107,6 +129,8 @@ pub(crate) struct Queued {
     pub prices_at_issue: bool,
     /// Erases that wait.
     erases: u32,
+    /// Operations of garbage collection that wait, erases among them.
+    moves: u32,
     /// What operations cost, where tenants have shares.
     costs: Option<Costs>,
     /// How long a scheduler leaves a die idle at most.
@@ -121,6 +145,8 @@ pub(crate) struct Queued {
     tail: Vec<u32>,
     /// The last erase of a plane that waits.
     last_erase: Vec<u32>,
+    /// Of each plane, where all that changes it is done in the order of issue; empty where it is not.
+    changes: Vec<Changes>,
     /// The foreseen erase of a block.
     foreseen: Vec<u32>,
     /// When the last operation ends that a foreseen erase had to wait for, in ns.
@@ -195,6 +221,7 @@ impl Queued {
             is_alone: false,
             prices_at_issue: false,
             erases: 0,
+            moves: 0,
             costs: None,
             patience: Span::ZERO,
             tally: Tally::new(0),
@@ -203,6 +230,7 @@ impl Queued {
             writer: Vec::new(),
             tail: Vec::new(),
             last_erase: Vec::new(),
+            changes: Vec::new(),
             foreseen: Vec::new(),
             safe_at: Vec::new(),
             records: Vec::new(),
@@ -233,6 +261,45 @@ impl Queued {
         };
         queued.make_tables();
         queued
+    }
+
+    /// All that changes a plane is done in the order of issue from here on.
+    pub fn keep_order(&mut self) {
+        let none = Changes { last: NONE, count: 0, until: Instant::ZERO };
+        self.changes = vec![none; self.layout().planes as usize];
+    }
+
+    /// Whether it is.
+    pub fn keeps_order(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Whether garbage collection waits for its turn anywhere.
+    pub fn any_move_waits(&self) -> bool {
+        self.moves > 0
+    }
+
+    /// A node also waits for all that changes a plane so far.
+    pub fn after_changes(&mut self, plane: u32, later: u32) {
+        let Changes { last, until, .. } = self.changes[plane as usize];
+        self.not_before(later, until);
+        if last != NONE {
+            // What it waits for is not its own: that must not explain it.
+            let barrier = self.make(Job::Barrier, 0, until, TenantId::SYSTEM);
+            self.nodes.link(last, barrier);
+            self.nodes.link(barrier, later);
+        }
+    }
+
+    /// Whether anything that changes a plane is not complete.
+    pub fn is_changing(&self, plane: u32, now: Instant) -> bool {
+        let Changes { last, until, .. } = self.changes[plane as usize];
+        last != NONE || until > now
+    }
+
+    /// Operations that wait and change a plane.
+    pub fn changes_of(&self, plane: u32) -> u32 {
+        self.changes[plane as usize].count
     }
 
     /// Whether operations may have to wait that nothing is known of yet but their page.
@@ -276,6 +343,24 @@ impl Queued {
     /// Whether the program of the page waits.
     pub fn writer_waits(&self, ppn: Ppn) -> bool {
         self.outstanding > 0 && self.writer[ppn.0 as usize] != NONE
+    }
+
+    /// Where a page can be read that lies at `ppn` or will lie there: where it is to move from, while its move waits for another. The
+    /// page that is named there may be one that will be erased and programmed again.
+    pub fn source_of(&self, ppn: Ppn) -> Source {
+        let after = self.writer.get(ppn.0 as usize).copied().unwrap_or(NONE);
+        let mut source = Source { ppn, after, mover: NONE };
+        while self.keeps_order() {
+            let Node { job: Job::MoveWithin, waits: 1.., first_page, block: before, number, .. } =
+                self.nodes[source.after]
+            else {
+                break;
+            };
+            let is_waiting = (1..number).contains(&self.nodes[before].number);
+            let ppn = self.nodes.page(first_page).base.expect("a page moves from somewhere");
+            source = Source { ppn, after: if is_waiting { before } else { NONE }, mover: source.after };
+        }
+        source
     }
 
     /// A program follows a read that has its time already.
@@ -386,6 +471,7 @@ impl Queued {
         self.outstanding += u32::from(job.is_operation());
         self.is_watchful += u32::from(job.is_operation());
         self.erases += u32::from(job == Job::Erase);
+        self.moves += u32::from(job.is_gc());
         let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
         let node = Node {
             job,
@@ -522,10 +608,19 @@ impl Queued {
     /// Reads a page.
     pub fn read(&mut self, job: Job, order: &Order, page: Page) -> u32 {
         self.need_tables();
-        let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
-        let before = [self.writer[page.ppn.0 as usize], NONE, NONE];
-        let at = self.operation(job, die, order, &page, before);
-        if !self.erase_before_reads {
+        let Source { ppn, after, mover } = self.source_of(page.ppn);
+        let page = Page { ppn, ..page };
+        let (die, block) = (self.die_of(ppn), self.block(ppn));
+        if mover != NONE {
+            // It shares no operation: what another page waits for may wait for the move.
+            self.dies[die as usize].open.node = NONE;
+        }
+        let at = self.operation(job, die, order, &page, [after, NONE, NONE]);
+        if mover != NONE {
+            self.dies[die as usize].open.node = NONE;
+            // The erase of the block waits for the move.
+            self.nodes.link(at, mover);
+        } else if !self.erase_before_reads {
             let erase = self.foresee(block);
             self.nodes.link(at, erase);
         }
@@ -543,8 +638,14 @@ impl Queued {
         // What a part is laid over must be there.
         let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
         let base = base.map_or(NONE, |base| self.writer[base.0 as usize]);
-        let before = [self.tail[block as usize], after.max(base), erase];
+        let before = match self.changes.get(plane) {
+            None => [self.tail[block as usize], after.max(base), erase],
+            Some(changes) => [changes.last, after.max(base), NONE],
+        };
         let at = self.operation(job, die, order, &page, before);
+        if let Some(changes) = self.changes.get_mut(plane) {
+            (changes.last, changes.count) = (at, changes.count + 1);
+        }
         if is_first && self.together > 1 {
             self.follow_erases(plane, erase, at);
         }
@@ -586,6 +687,7 @@ impl Queued {
         if writer != NONE {
             self.nodes.link(writer, at);
         }
+        self.nodes[at].block = writer;
         at
     }
 
@@ -699,12 +801,15 @@ impl Queued {
             self.nodes.link(tail, at);
         }
         let safe_at = std::mem::take(&mut self.safe_at[index]);
+        self.changes.get_mut(plane).iter_mut().for_each(|changes| changes.count += 1);
         if self.erase_too_early {
             return;
         }
         let erase = std::mem::replace(&mut self.last_erase[plane], at);
-        if erase != NONE {
-            self.nodes.link(erase, at);
+        let last =
+            self.changes.get_mut(plane).map_or(NONE, |changes| std::mem::replace(&mut changes.last, at));
+        for sooner in [erase, last].into_iter().filter(|&sooner| sooner != NONE) {
+            self.nodes.link(sooner, at);
         }
         let node = &mut self.nodes[at];
         node.ready = node.ready.later(Instant(safe_at));
@@ -852,23 +957,24 @@ impl Queued {
             fair.ends(time.end);
         }
         if job.is_gc() {
+            self.moves -= 1;
             let gc = &mut self.dies[die as usize].gc;
             gc.total += time.end.since(time.start);
             gc.end = time.end;
         }
         if job == Job::Erase {
             self.erases -= 1;
-            self.was_erased(block, at);
+            self.was_erased(block, at, time.end);
         }
         let mut page = first_page;
         while page != NONE && job.changes_flash() {
             let Page { ppn, next, .. } = *self.nodes.page(page);
             page = next;
             if job == Job::Erase {
-                self.was_erased(self.block(ppn), at);
+                self.was_erased(self.block(ppn), at, time.end);
                 continue;
             }
-            self.passed(self.block(ppn), at);
+            self.passed(self.block(ppn), at, time.end);
             let writer = &mut self.writer[ppn.0 as usize];
             if *writer == at {
                 *writer = NONE;
@@ -884,9 +990,9 @@ impl Queued {
         self.nodes.remove(at);
     }
 
-    /// A block's erase no longer waits.
-    fn was_erased(&mut self, block: u32, at: u32) {
-        self.passed(block, at);
+    /// A block's erase no longer waits, and is complete at `end`.
+    fn was_erased(&mut self, block: u32, at: u32, end: Instant) {
+        self.passed(block, at, end);
         let plane = self.layout().plane_of_block(BlockId(block)) as usize;
         let erase = &mut self.last_erase[plane];
         if *erase == at {
@@ -894,8 +1000,16 @@ impl Queued {
         }
     }
 
-    /// A block's operation no longer waits.
-    fn passed(&mut self, block: u32, at: u32) {
+    /// A block's operation no longer waits, and is complete at `end`.
+    fn passed(&mut self, block: u32, at: u32, end: Instant) {
+        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+        if let Some(changes) = self.changes.get_mut(plane) {
+            changes.until = changes.until.later(end);
+            changes.count -= 1;
+            if changes.last == at {
+                changes.last = NONE;
+            }
+        }
         let tail = &mut self.tail[block as usize];
         if *tail == at {
             *tail = NONE;

@@ -22,6 +22,8 @@ pub(crate) enum Job {
     Program,
     /// A record of the trim journal.
     Record,
+    /// The mark of a trim in a log-block map.
+    Mark,
     /// Garbage collection reads a page.
     MoveRead,
     /// Garbage collection writes it.

@@ -59,9 +59,13 @@ impl Suspending {
     /// Times that an operation of this kind may be suspended.
     pub fn most(&self, job: Job) -> u32 {
         match job {
-            Job::Program | Job::Record | Job::MoveProgram | Job::MapProgram | Job::Gathered | Job::Anchor => {
-                self.programs
-            }
+            Job::Program
+            | Job::Record
+            | Job::Mark
+            | Job::MoveProgram
+            | Job::MapProgram
+            | Job::Gathered
+            | Job::Anchor => self.programs,
             Job::Erase => self.erases,
             _ => 0,
         }

@@ -12,18 +12,20 @@ use nandu_ftl::mapping::Mapping;
 use nandu_ftl::{Lpn, Ppn};
 
 impl Buffer {
-    /// The oldest page, when it is to be programmed now.
+    /// The oldest page of a lane, when it is to be programmed now.
     #[inline]
     fn due(&self, now: Instant) -> Option<u32> {
-        let at = self.slots.oldest()?;
-        if self.slots.in_flight() >= self.plan.at_once {
-            return None;
-        }
-        let oldest = self.slots.slot(at);
-        let is_due = self.slots.waiting() > self.plan.keep
-            || oldest.came + self.plan.keep_for <= now
-            || self.is_asked_for(oldest);
-        is_due.then_some(at)
+        (0..self.plan.lanes).find_map(|lane| {
+            let at = self.slots.oldest(lane)?;
+            if self.slots.in_flight(lane) >= self.plan.at_once {
+                return None;
+            }
+            let oldest = self.slots.slot(at);
+            let is_due = self.slots.waiting() > self.plan.keep
+                || oldest.came + self.plan.keep_for <= now
+                || self.is_asked_for(oldest);
+            is_due.then_some(at)
+        })
     }
 
     /// Whether somebody waits for pages to leave.
@@ -44,10 +46,11 @@ impl Buffer {
         if waits {
             return self.slots.first_end();
         }
-        let oldest = self.slots.slot(self.slots.oldest()?);
+        let oldest = (0..self.plan.lanes).filter_map(|lane| self.slots.oldest(lane));
+        let oldest = oldest.map(|at| self.slots.slot(at)).min_by_key(|slot| slot.ticket)?;
         let due = oldest.came + self.plan.keep_for;
         // All that may be programmed at a time are: the first of them comes before the next.
-        let is_full = self.slots.in_flight() >= self.plan.at_once;
+        let is_full = self.slots.in_flight(oldest.lane) >= self.plan.at_once;
         if is_full { self.slots.first_end().map(|end| end.later(due)) } else { Some(due) }
     }
 }
@@ -187,6 +190,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Sets the timer for the next look.
     pub(in super::super) fn arm_buffer(&mut self, cx: &mut Cx<'_>) {
+        if self.map.log_blocks().is_some() {
+            self.tell_pressure(cx);
+        }
         let buffer = self.buffer();
         let Some(at) = buffer.look_at() else { return };
         if buffer.armed.is_none_or(|armed| armed > at) {

@@ -13,15 +13,36 @@ use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, SECTOR, UnitState,
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::Mapping;
 
-/// The out-of-band key of a slot: the page, the first sector that is held and the number of them.
-fn key(lpn: u32, first: u32, count: u32) -> u64 {
-    u64::from(lpn) | u64::from(first) << 32 | u64::from(count) << 40
+/// The out-of-band key of a slot: the page, the first sector that is held and the number of them. In a log-block drive a bit says of
+/// a record that it is the drive's own.
+#[derive(Clone, Copy)]
+struct Key {
+    own: u64,
+    shift: u32,
+}
+
+const PLAIN: Key = Key { own: 0, shift: 32 };
+const OF_LOG_BLOCKS: Key = Key { own: 1 << 33, shift: 40 };
+
+impl Key {
+    fn encode(self, lpn: u32, first: u32, count: u32) -> u64 {
+        u64::from(lpn) | self.own | u64::from(first) << self.shift | u64::from(count) << (self.shift + 8)
+    }
+
+    fn decode(self, key: u64) -> (u32, u32, u32) {
+        let byte = |shift| (key >> shift) as u32 & 0xFF;
+        (key as u32, byte(self.shift), byte(self.shift + 8))
+    }
 }
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn dump_unit(&mut self, at: u32) -> Option<u64> {
         let (base, stride) = self.buffer().plan.dump?;
         Some(base + u64::from(at) * u64::from(stride))
+    }
+
+    fn dump_key(&self) -> Key {
+        if self.map.log_blocks().is_some() { OF_LOG_BLOCKS } else { PLAIN }
     }
 
     /// Saves what is in a slot now.
@@ -36,7 +57,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let window = Window { start: cx.now, end: cx.now };
         medium.erase(unit, 1, window);
         let overlay = Some(Overlay { first: 0, count, payload });
-        let oob = Oob { key: key(slot.lpn, first, count), seq: slot.ticket };
+        let oob = Oob { key: self.dump_key().encode(slot.lpn, first, count), seq: slot.ticket };
         medium.program(cx.pool, &Program { unit, base: None, overlay, oob, window });
     }
 
@@ -62,7 +83,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         saved.sort_unstable();
         for (ticket, at, unit, key) in saved {
-            let (lpn, first, count) = (key as u32, (key >> 32) as u32 & 0xFF, (key >> 40) as u32);
+            let (lpn, first, count) = self.dump_key().decode(key);
             if !self.is_somebodys(lpn, lpn + 1) {
                 // It was given up before its program was complete.
                 self.forget_dump(at, cx.now, cx);
@@ -74,7 +95,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             assert!(readable, "a unit that is programmed is readable");
             let held = Held::keep(cx.pool, payload, first, count);
             cx.pool.release(payload);
-            self.buffer().slots.restore(at, ticket, lpn, held, cx.now);
+            let lane = self.lane_of(lpn);
+            self.buffer().slots.restore(at, ticket, lpn, lane, held, cx.now);
             self.serial = self.serial.wrapping_add(1);
             self.program_slot(at, cx);
         }

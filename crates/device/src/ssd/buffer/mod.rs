@@ -10,11 +10,15 @@
 //! - *Flush*: everything that came before it is programmed, then trims are put on record. A write with FUA ends when its own pages
 //!   are programmed.
 //! - *Trim*: a page that waits is dropped, unless a flush waits for it: then it is programmed first, like one of which a part
-//!   is trimmed.
+//!   is trimmed, and like all with a log-block map, where a flush puts no trims on record.
 //!
 //! *Power cuts*: the buffer is lost, what was programmed counts by its sequence number as without a buffer. The drive
 //! promises no order between writes that were not flushed. With `power_loss_protection` what is acknowledged is durable; see
 //! `dump`.
+//!
+//! *Lanes.* A log-block map has a plane for each page, and a plane that merges takes nothing: there each plane has a lane of its own,
+//! with its oldest page and so many programs at a time. While writes wait for room because planes merge, the drive tells those
+//! above (`GcPressure`). Other maps put pages where there is room; they have one lane.
 //!
 //! *A page of two parts.* A slot holds one stretch of sectors. When a newer write would leave a gap, the older part is programmed at
 //! once and the newer one takes a slot of its own.
@@ -117,7 +121,10 @@ pub(super) struct Plan {
     /// Pages that may stay unwritten.
     pub keep: u32,
     pub keep_for: Span,
+    /// Of each lane.
     pub at_once: u32,
+    /// Planes that pages belong to; 1 where they belong to none.
+    pub lanes: u32,
     /// The sectors of a page, as [`Held`] has them.
     pub all: u128,
     pub link: Link,
@@ -138,12 +145,14 @@ pub(super) struct Buffer {
     armed: Option<Instant>,
     /// The session ends when the buffer is empty.
     closing: bool,
+    /// The drive has said that merges hold it up.
+    is_pressed: bool,
     count: Counts,
 }
 
 impl Buffer {
     pub fn new(plan: Plan) -> Buffer {
-        let mut slots = Slots::new(plan.capacity, plan.logical);
+        let mut slots = Slots::new(plan.capacity, plan.logical, plan.lanes);
         slots.loses_some = plan.planted.slot_lost;
         Buffer {
             slots,
@@ -153,6 +162,7 @@ impl Buffer {
             barriers: VecDeque::new(),
             armed: None,
             closing: false,
+            is_pressed: false,
             count: Counts::default(),
         }
     }
@@ -164,6 +174,16 @@ impl Buffer {
     /// Whether a write that comes now waits for nobody.
     pub fn has_room(&self) -> bool {
         self.held.is_empty() && self.slots.has_room()
+    }
+
+    /// What the drive has to say of itself now: under pressure from when a write waits for room while planes merge until
+    /// half of the buffer is free.
+    pub fn pressure(&mut self, merges: bool) -> Option<bool> {
+        let pressed = match self.is_pressed {
+            true => self.slots.used() > self.plan.capacity / 2,
+            false => merges && !self.held.is_empty(),
+        };
+        (std::mem::replace(&mut self.is_pressed, pressed) != pressed).then_some(pressed)
     }
 
     /// Units of the medium for what capacitors save.
@@ -309,6 +329,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     if let Some(at) = found {
                         self.program_slot(at, cx);
                     }
+                    let lane = self.lane_of(lpn);
                     let buffer = self.buffer();
                     if !buffer.slots.has_room() {
                         return false;
@@ -317,7 +338,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                         true => Held::keep_page(cx.pool, data, buffer.plan.all),
                         false => Held::keep(cx.pool, data, part.first, part.count),
                     };
-                    buffer.slots.take(lpn, held, cx.now, cause)
+                    buffer.slots.take(lpn, lane, held, cx.now, cause)
                 }
             };
             self.dump(at, cx);
@@ -330,6 +351,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             write.next += 1;
         }
         true
+    }
+
+    /// The plane that a page belongs to, if it belongs to one.
+    #[inline(always)]
+    fn lane_of(&self, lpn: u32) -> u32 {
+        self.map.log_blocks().map_or(0, |map| map.homes().home(lpn).0)
     }
 
     /// The slot in which a page waits.
@@ -414,11 +441,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             // The trim may be undone by a power cut until it is on record, the pages may not: they go first.
             return self.wait_for_buffer(id, cx);
         }
+        let may_drop = self.buffer().barriers.is_empty() && self.map.log_blocks().is_none();
         for lpn in pages.first..pages.end {
             let is_whole = self.host.part(&pages, lpn).is_none();
             if let Some(at) = self.waiting_slot(lpn) {
                 let buffer = self.buffer();
-                if is_whole && buffer.barriers.is_empty() {
+                if is_whole && may_drop {
                     buffer.count.pages_trimmed += 1;
                     let gone = buffer.slots.drop_waiting(at);
                     cx.pool.release(gone.payload);

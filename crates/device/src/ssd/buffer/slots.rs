@@ -4,7 +4,7 @@
 //! that is complete. A page that waits takes newer writes in; to one that leaves nothing can be added, so a newer write takes a
 //! slot of its own. The index knows the newest slot of each logical page.
 //!
-//! Waiting slots form a list in the order in which they came. Leaving ones stand in the order of their ends: nearly all of them
+//! Waiting slots form a list in the order in which they came, one for each lane. Leaving ones stand in the order of their ends: nearly all of them
 //! take equally long, so a new one belongs at the tail. Nothing is allocated after the start. RAM: 4 bytes for each logical page,
 //! 112 for each slot.
 
@@ -30,6 +30,7 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub lpn: u32,
+    pub lane: u32,
     pub state: State,
     pub held: Held,
     /// Its place in the order in which pages came. What replaces it does not change that.
@@ -54,8 +55,18 @@ pub(super) struct Gone {
     pub waiter: ReqId,
 }
 
+/// The slots of a lane.
+#[derive(Clone, Copy)]
+struct Lane {
+    oldest: u32,
+    newest: u32,
+    /// Those that are being programmed.
+    in_flight: u32,
+}
+
 const EMPTY: Slot = Slot {
     lpn: 0,
+    lane: 0,
     state: State::Free,
     held: Held::NOTHING,
     ticket: 0,
@@ -73,8 +84,7 @@ pub(super) struct Slots {
     /// The newest slot of each logical page, plus one.
     index: Vec<u32>,
     free: u32,
-    oldest: u32,
-    newest: u32,
+    lanes: Vec<Lane>,
     waiting: u32,
     issued: u32,
     leaving: VecDeque<(Instant, u32)>,
@@ -85,14 +95,13 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub fn new(capacity: u32, logical: u32) -> Slots {
+    pub fn new(capacity: u32, logical: u32, lanes: u32) -> Slots {
         let slot = |at| Slot { after: if at + 1 == capacity { NONE } else { at + 1 }, ..EMPTY };
         Slots {
             slots: (0..capacity).map(slot).collect(),
             index: vec![0; logical as usize],
             free: 0,
-            oldest: NONE,
-            newest: NONE,
+            lanes: vec![Lane { oldest: NONE, newest: NONE, in_flight: 0 }; lanes as usize],
             waiting: 0,
             issued: 0,
             leaving: VecDeque::with_capacity(capacity as usize),
@@ -110,13 +119,14 @@ impl Slots {
         self.waiting
     }
 
-    /// Pages that are being programmed.
-    pub fn in_flight(&self) -> u32 {
-        self.issued + self.leaving.len() as u32
+    /// Pages of a lane that are being programmed.
+    #[inline]
+    pub fn in_flight(&self, lane: u32) -> u32 {
+        self.lanes[lane as usize].in_flight
     }
 
     pub fn used(&self) -> u32 {
-        self.waiting + self.in_flight()
+        self.waiting + self.issued + self.leaving.len() as u32
     }
 
     pub fn has_room(&self) -> bool {
@@ -143,27 +153,30 @@ impl Slots {
         self.index[first as usize..end as usize].iter().any(|&slot| slot != 0)
     }
 
-    /// The slot that has waited longest.
-    pub fn oldest(&self) -> Option<u32> {
-        (self.oldest != NONE).then_some(self.oldest)
+    /// The slot of a lane that has waited longest.
+    #[inline]
+    pub fn oldest(&self, lane: u32) -> Option<u32> {
+        Some(self.lanes[lane as usize].oldest).filter(|&oldest| oldest != NONE)
     }
 
     /// Puts a page into a free slot, of which there is one.
     #[inline]
-    pub fn take(&mut self, lpn: u32, held: Held, came: Instant, cause: TenantId) -> u32 {
+    pub fn take(&mut self, lpn: u32, lane: u32, held: Held, came: Instant, cause: TenantId) -> u32 {
         let at = self.free;
         self.ticket += 1;
-        self.put(at, lpn, held, came, cause);
+        self.put(at, lpn, lane, held, came, cause);
         at
     }
 
-    fn put(&mut self, at: u32, lpn: u32, held: Held, came: Instant, cause: TenantId) {
+    fn put(&mut self, at: u32, lpn: u32, lane: u32, held: Held, came: Instant, cause: TenantId) {
         let older = self.find(lpn).unwrap_or(NONE);
+        let ends = &mut self.lanes[lane as usize];
         let slot = &mut self.slots[at as usize];
         debug_assert!(slot.state == State::Free);
         self.free = slot.after;
         *slot = Slot {
             lpn,
+            lane,
             state: State::Waiting,
             held,
             ticket: self.ticket,
@@ -171,14 +184,14 @@ impl Slots {
             cause,
             waiter: ReqId::NONE,
             older,
-            before: self.newest,
+            before: ends.newest,
             after: NONE,
         };
-        match self.newest {
-            NONE => self.oldest = at,
+        match ends.newest {
+            NONE => ends.oldest = at,
             newest => self.slots[newest as usize].after = at,
         }
-        self.newest = at;
+        ends.newest = at;
         self.waiting += 1;
         self.index[lpn as usize] = at + 1;
     }
@@ -188,19 +201,22 @@ impl Slots {
     pub fn issue(&mut self, at: u32) {
         self.unlink(at);
         self.issued += 1;
-        self.slots[at as usize].state = State::Issued;
+        let slot = &mut self.slots[at as usize];
+        slot.state = State::Issued;
+        self.lanes[slot.lane as usize].in_flight += 1;
     }
 
     #[inline]
     fn unlink(&mut self, at: u32) {
-        let Slot { before, after, state, .. } = self.slots[at as usize];
+        let Slot { before, after, state, lane, .. } = self.slots[at as usize];
         debug_assert!(state == State::Waiting);
+        let ends = &mut self.lanes[lane as usize];
         match before {
-            NONE => self.oldest = after,
+            NONE => ends.oldest = after,
             before => self.slots[before as usize].after = after,
         }
         match after {
-            NONE => self.newest = before,
+            NONE => ends.newest = before,
             after => self.slots[after as usize].before = before,
         }
         self.waiting -= 1;
@@ -243,6 +259,8 @@ impl Slots {
             return None;
         }
         self.leaving.pop_front();
+        let lane = self.slots[at as usize].lane;
+        self.lanes[lane as usize].in_flight -= 1;
         Some(self.give_back(at))
     }
 
@@ -275,7 +293,7 @@ impl Slots {
     }
 
     /// Takes a certain slot, which is free, for a page that was in it when the power was cut.
-    pub fn restore(&mut self, at: u32, ticket: u64, lpn: u32, held: Held, now: Instant) {
+    pub fn restore(&mut self, at: u32, ticket: u64, lpn: u32, lane: u32, held: Held, now: Instant) {
         let mut place = self.free;
         if place == at {
             self.free = self.slots[at as usize].after;
@@ -288,7 +306,7 @@ impl Slots {
         self.slots[at as usize].after = self.free;
         self.free = at;
         self.ticket = ticket;
-        self.put(at, lpn, held, now, TenantId::SYSTEM);
+        self.put(at, lpn, lane, held, now, TenantId::SYSTEM);
     }
 
     /// Whether lists, index and numbers agree.
@@ -303,22 +321,24 @@ impl Slots {
             }] += 1;
         }
         let mut listed = 0;
-        let (mut at, mut last) = (self.oldest, 0);
-        while at != NONE {
-            let slot = &self.slots[at as usize];
-            if slot.state != State::Waiting || slot.ticket < last {
-                let what = format!("slot {at} stands among those that wait, as {:?}", slot.state);
-                return Err(Violation { invariant: "buffer", what });
+        for (number, lane) in (0..).zip(&self.lanes) {
+            let (mut at, mut last) = (lane.oldest, 0);
+            while at != NONE {
+                let slot = &self.slots[at as usize];
+                if slot.state != State::Waiting || slot.ticket < last || slot.lane != number {
+                    let what = format!("slot {at} stands among those that wait, as {:?}", slot.state);
+                    return Err(Violation { invariant: "buffer", what });
+                }
+                (listed, last, at) = (listed + 1, slot.ticket, slot.after);
             }
-            (listed, last, at) = (listed + 1, slot.ticket, slot.after);
         }
-        let mut free = 0;
-        at = self.free;
+        let (mut free, mut at) = (0, self.free);
         while at != NONE {
             (free, at) = (free + 1, self.slots[at as usize].after);
         }
         let known = [free, listed, self.issued, self.leaving.len() as u32];
-        if count != known || self.waiting != listed {
+        let in_flight: u32 = self.lanes.iter().map(|lane| lane.in_flight).sum();
+        if count != known || self.waiting != listed || in_flight != count[2] + count[3] {
             let what = format!(
                 "of free, waiting, issued and leaving slots there are {count:?}, and {known:?} are known"
             );
@@ -355,7 +375,7 @@ mod tests {
     fn slots_agree_with_a_list_that_is_searched() {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
-            let (mut slots, mut slow) = (Slots::new(6, 12), Slow::default());
+            let (mut slots, mut slow) = (Slots::new(6, 12, 1), Slow::default());
             let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
             let mut now = Instant::ZERO;
             for turn in 0..300 {
@@ -376,13 +396,13 @@ mod tests {
                     0 | 1 if slots.has_room() => {
                         let waits = slots.find(lpn).filter(|&at| slots.slot(at).state == State::Waiting);
                         if waits.is_none() {
-                            slots.take(lpn, Held::NOTHING, now, TenantId::SYSTEM);
+                            slots.take(lpn, 0, Held::NOTHING, now, TenantId::SYSTEM);
                             slow.waiting.push((slots.ticket, lpn));
                             newest.insert(lpn, slots.ticket);
                         }
                     }
                     2 => {
-                        if let Some(at) = slots.oldest() {
+                        if let Some(at) = slots.oldest(0) {
                             let (ticket, lpn) = slow.waiting.remove(0);
                             slots.issue(at);
                             let slot = *slots.slot(at);

@@ -1,6 +1,6 @@
 //! The faults that can be planted in a flash drive.
 
-use crate::log_ssd::PLANTS as LOG_PLANTS;
+use super::log_drive::PLANTS as LOG_PLANTS;
 use nandu_base::Plant;
 
 /// Faults that can be planted.
@@ -180,5 +180,4 @@ pub(super) const PLANTS: &[Plant] = &[
     LOG_PLANTS[4],
     LOG_PLANTS[5],
     LOG_PLANTS[6],
-    LOG_PLANTS[7],
 ];

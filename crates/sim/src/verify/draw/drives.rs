@@ -61,7 +61,8 @@ impl Draft<'_> {
     /// A drive so small and so full that clearing blocks is hard work.
     pub(super) fn ssd(&mut self, least: u64) -> String {
         // A generator of its own: what else a seed draws stays as it was.
-        let is_log = self.drive == Drive::Any && self.rng.fork(9).below(8) == 0;
+        let may_log = matches!(self.drive, Drive::Any | Drive::Combined | Drive::Shared);
+        let is_log = may_log && self.rng.fork(9).below(8) == 0;
         if self.drive == Drive::LogBlock || is_log {
             let rng = Rng::new(self.rng.bits());
             return self.log_ssd(least, rng);
@@ -263,6 +264,7 @@ impl Draft<'_> {
         let is_drawn = match self.drive {
             Drive::Buffered | Drive::Protected => true,
             Drive::Any | Drive::Slc | Drive::Units | Drive::Tenants | Drive::Combined => rng.below(3) == 0,
+            Drive::LogBlock => rng.below(2) == 0,
             _ => false,
         };
         if !is_drawn {
@@ -328,6 +330,7 @@ impl Draft<'_> {
         let wears_out = match self.drive {
             Drive::Worn => true,
             Drive::Slc | Drive::Combined => rng.below(3) == 0,
+            Drive::LogBlock => rng.below(4) == 0,
             _ => false,
         };
         if wears_out {
@@ -349,7 +352,7 @@ impl Draft<'_> {
         let logical = least_blocks + rng.below(8) + 1;
         let logs = rng.between(1, 4);
         // Pieces that are dealt out unevenly may take one or two blocks more on the first plane.
-        let blocks = (logical + logs + 5 + rng.below(3)).max(7);
+        let blocks = (logical + logs + 5 + rng.below(5)).max(7);
         let name = self.begin("ssd");
         self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
         for (key, value) in [
@@ -374,12 +377,22 @@ impl Draft<'_> {
             }
         };
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
-        if rng.below(2) == 0 {
-            let (size, link) = (page * rng.between(1, 40), 1u64 << rng.between(20, 30));
-            self.put("write_buffer", format!("{{ size = {size}, link_bytes_per_second = {link} }}"));
+        let mut gc = format!("copyback = {}", rng.below(2) == 0);
+        if rng.below(3) == 0 {
+            let (target, after) = (rng.between(1, 4), *rng.pick(&[20, 500, 20_000]));
+            let _ = write!(gc, ", background = {target}, idle_after = \"{after} us\"");
         }
-        let copyback = rng.below(2) == 0;
-        self.put("gc", format!("{{ kind = \"greedy\", copyback = {copyback} }}"));
+        self.put("gc", format!("{{ kind = \"greedy\", {gc} }}"));
+        self.wear();
+        if rng.below(2) == 0 || self.drive == Drive::Shared {
+            let reads_ahead = *rng.pick(&[0, 1, 3, 16, 1000]);
+            let more = match self.drive {
+                Drive::Shared => format!(", scheduler = {{ {} }}", rng.pick(&OF_A_DIE)),
+                _ => self.suspension(),
+            };
+            self.put("die_scheduler", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
+        }
+        self.write_buffer(page);
         name
     }
 

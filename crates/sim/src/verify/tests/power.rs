@@ -46,7 +46,7 @@ fn every_log_block_map_survives_power_cuts() {
 #[test]
 fn faults_of_merges_and_buffers_are_found_with_every_log_block_map() {
     for (name, stack) in LOG_STACKS {
-        for plant in ["ssd.log-erase-too-early", "ssd.log-oldest-wins", "ssd.buffer-ignored-by-flush"] {
+        for plant in ["ssd.log-erase-too-early", "ssd.log-oldest-wins", "ssd.buffer-forgotten-by-flush"] {
             let report = run(stack, 300, Some(plant));
             assert!(!report.failures.is_empty(), "{plant} is never found with {name}");
         }

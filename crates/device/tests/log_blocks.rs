@@ -55,10 +55,6 @@ fn a_write_to_a_full_random_log_waits_for_the_merges_of_its_victim() {
     assert_eq!(counter(&bed, "merges_full"), 8);
     assert_eq!(counter(&bed, "gc_pages_moved"), 64);
     assert_eq!(counter(&bed, "erase_count"), 9);
-    assert_eq!(counter(&bed, "writes_held"), 1);
-    // What is issued last stands on the die already when the write is let on.
-    let held = counter(&bed, "write_held_longest_ns");
-    assert!(held < merges.0 && held + 8 * (copy + ERASE).0 > merges.0, "{held} ns of {merges}");
 }
 
 #[test]
@@ -83,10 +79,9 @@ fn reads_go_on_while_a_plane_merges() {
     assert!(latency(write) > Span::from_ms(30), "{}", latency(write));
     // The other plane is idle: reads of one page take turns on nothing.
     assert!(other.iter().all(|&read| latency(read) == READ + transfer));
-    // On the plane itself a read waits for the steps that were issued, not for the merge.
-    let steps = (READ + transfer * 2 + PROGRAM + ERASE) * 8;
+    // On the plane itself a read waits for a step, and for the move of its page if that is the next one; not for the merge.
     let longest = same.iter().map(|&read| latency(read)).max().unwrap();
-    assert!(longest > READ + transfer && longest < steps, "{longest}");
+    assert!(longest > READ + transfer && longest < ERASE * 2, "{longest}");
 }
 
 #[test]
@@ -112,11 +107,7 @@ fn a_buffered_write_ends_at_the_speed_of_the_link_and_a_flush_when_it_is_program
     let mut bed = bed(BUFFERED);
     let link = Span::from_us(10);
     assert_eq!(page_write(&mut bed, 3), link);
-    assert_eq!(
-        bed.go(Op::Read, 3 * PAGE, PAGE).latency.0 / 1000,
-        25 + 51 + 251 - 10,
-        "its program is under way"
-    );
+    assert_eq!(bed.go(Op::Read, 3 * PAGE, PAGE).latency, link, "its program is under way");
     assert_eq!(page_write(&mut bed, 3), link);
     assert_eq!(page_write(&mut bed, 3), link);
     // The first is being programmed; the third takes the place of the second.
@@ -171,10 +162,10 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     let fast = "spare_factor = \"5/14\"\nmapping = { kind = \"fast\" }\n";
     let why = refused(&format!("{fast}write_buffer = {{ size = \"1 KiB\" }}"));
     assert!(why.contains("too small"), "{why}");
-    let why = refused(&format!("{fast}write_buffer = {{ size = \"1 MiB\", keep = 0.5 }}"));
-    assert!(why.contains("only `size`"), "{why}");
-    let why = refused(&format!("{fast}die_scheduler = {{ kind = \"queued\" }}"));
-    assert!(why.contains("`fcfs`"), "{why}");
+    let why = refused(&format!("{fast}gc = {{ separate = false }}"));
+    assert!(why.contains("a merge fills a block of its own"), "{why}");
+    let why = refused(&format!("{fast}streams = {{ kind = \"hot-cold\" }}"));
+    assert!(why.contains("says itself which pages share blocks"), "{why}");
     let why = refused(&format!("{fast}checkpoint = 3"));
     assert!(why.contains("checkpoints"), "{why}");
     let why = refused("spare_factor = \"5/14\"\nmapping = { kind = \"fast\", interleave = 0 }");

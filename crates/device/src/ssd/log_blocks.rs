@@ -1,0 +1,314 @@
+//! A drive with a log-block map: the pages that its map takes, the merges before them, and trims as marks.
+//!
+//! The map ([`nandu_ftl::log_block`]) says where a page goes. When there is no place for it, a merge comes first: its copies and erases
+//! are issued together with the page, each behind the one before in its plane (`keep_order` of [`crate::nand::queued`]). So the
+//! page waits for the whole merge, and so does what is written to its plane after it; reads, and other planes, go on: a copy that
+//! waits for another holds no die, a read that comes meanwhile finds its die free after one copy at most, and a page that has not
+//! moved yet is read where it lies. That is where the
+//! freezes of such drives come from: nothing here is drawn or scripted.
+//!
+//! *Bound.* One page sets off the merges of one log block: at most as many copies as a block has pages, times the logical blocks that
+//! have pages in it, which are as many as it has pages (FAST) or one. An operation that waits takes 350 bytes.
+//!
+//! *Trims* are marks in the log: a page that names unmapped pages of one logical block. A trim ends when its marks are programmed, so
+//! it is durable, and there is no journal.
+//!
+//! *Power cuts*: what changes a plane is done in the order of issue, so a cut finds a plane as the map left it some operations ago; see
+//! [`nandu_ftl::log_block::recover`] and `recover` here.
+//!
+//! Wear, and merges while the drive is idle, are in `upkeep`. What counts erases is the table of blocks, as with every map; which blocks are free and what they hold is the map's.
+
+mod recover;
+mod upkeep;
+
+use super::Ssd;
+use super::host::Part;
+use super::pieces::Pieces;
+use crate::nand::queued::{After, Job, NONE, Order, Page};
+use nandu_base::{
+    ByteLen, ByteOffset, Counter, Cx, DeviceEvent, Instant, Overlay, Payload, ReqId, Span, Step as Answer,
+    TenantId, Violation, Work,
+};
+use nandu_ftl::Lpn;
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::log_block::{LogMap, Step, Tag, Taken, Unmapped};
+use nandu_ftl::mapping::Mapping;
+
+/// The first word of a mark.
+const MARK_MAGIC: u32 = 0x4E4C_4D31; // "NLM1"
+
+/// The bytes of a mark: pages `first..end` of the plane were unmapped.
+fn encode_mark(first: u32, end: u32, page: &mut [u8]) {
+    for (bytes, word) in page.chunks_exact_mut(4).zip([MARK_MAGIC, first, end]) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Reads the bytes of a mark. `None` when they are none.
+fn decode_mark(page: &[u8]) -> Option<(u32, u32)> {
+    let word = |at: usize| Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?));
+    (word(0)? == MARK_MAGIC).then_some((word(4)?, word(8)?))
+}
+
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    #[inline(always)]
+    fn log(&self) -> &LogMap {
+        self.map.log_blocks().expect("only asked of a drive with a log-block map")
+    }
+
+    #[inline(always)]
+    fn log_mut(&mut self) -> &mut LogMap {
+        self.map.log_blocks_mut().expect("only asked of a drive with a log-block map")
+    }
+
+    /// Writes one page or part of one, behind the merges that it needs.
+    pub(super) fn write_logged(
+        &mut self,
+        lpn: Lpn,
+        part: Option<Part>,
+        data: Payload,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) {
+        let (plane, local) = self.log().homes().home(lpn.0);
+        let taken = loop {
+            self.merge(plane, pieces.cause, cx);
+            if let Some(taken) = self.log_mut().plane_mut(plane).take(local) {
+                break taken;
+            }
+        };
+        let older = taken.old.map(|old| self.log().ppn(plane, old));
+        let base = older.filter(|_| part.is_some());
+        let mut after = pieces.after;
+        if let Some(old) = base.filter(|_| self.host.merges) {
+            self.count.pages_premerged += 1;
+            let order = pieces.order(after, NONE, self.serial);
+            let read = self.queue.read(Job::PreRead, &order, Page::read(old, lpn.0));
+            after = After::node(read, pieces.now);
+        }
+        self.count.host_pages_written += 1;
+        let Part { first, count } = self.host.sectors(part);
+        let overlay = Some(Overlay { first, count, payload: data });
+        let answer = self.answer_of(pieces);
+        let order = pieces.order(after, answer, self.serial);
+        let page = Page { base, overlay, ..self.page_of(plane, &taken) };
+        self.queue.program(Job::Program, &order, page, NONE, older);
+    }
+
+    /// The program of a page that the map has taken.
+    fn page_of(&mut self, plane: u32, taken: &Taken) -> Page {
+        self.seq += 1;
+        let ppn = self.log().ppn(plane, taken.spot);
+        Page { key: taken.tag.word(), seq: self.seq, ..Page::read(ppn, 0) }
+    }
+
+    /// Issues the merge that has begun in a plane, if one has, and what follows it.
+    fn merge(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        if self.log().plane(plane).is_merging() {
+            self.issue_merge(plane, cause, cx);
+            self.level_logged(plane, cause, cx);
+        }
+    }
+
+    fn issue_merge(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        while let Some(step) = self.log_mut().plane_mut(plane).step() {
+            self.issue_step(plane, step, cause, Work::Gc, cx);
+        }
+    }
+
+    fn issue_step(&mut self, plane: u32, step: Step, cause: TenantId, work: Work, cx: &mut Cx<'_>) {
+        let (now, serial) = (cx.now, self.serial);
+        let order = Order { now, after: After::at(now), map_at: now, work, cause, answer: NONE, serial };
+        match step {
+            Step::Copy { from, mut to } => {
+                to.tag.is_last |= self.planted.merge_counts_early
+                    && self.log().plane(plane).region().position(to.spot) == 0;
+                let from = self.log().ppn(plane, from);
+                let page = Page { base: Some(from), ..self.page_of(plane, &to) };
+                self.count.pages_moved += 1;
+                self.queue.move_within(&order, page, from);
+            }
+            Step::Filler(to) => {
+                let page = self.page_of(plane, &to);
+                self.queue.program(Job::MoveProgram, &order, page, NONE, None);
+            }
+            Step::Erase(number) => {
+                let block = self.log().block(plane, number);
+                self.count.erases += 1;
+                self.erases_ever += 1;
+                if !(self.planted.wear_falls && self.count.erases.is_multiple_of(4)) {
+                    self.blocks.wore(block);
+                }
+                self.queue.erase_all(std::iter::once(block), false, &order);
+                self.note_erased(plane, number);
+            }
+        }
+    }
+
+    /// Unmaps whole pages; parts of pages become zeros.
+    pub(super) fn trim_logged(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Answer {
+        let request = &cx.requests[id];
+        let (cause, now) = (request.cause, cx.now);
+        let pages = self.host.pages(request.offset, request.len);
+        self.serial = self.serial.wrapping_add(1);
+        let mut pieces = Pieces::of_request(id, now, cause, Work::Write);
+        let (mut first, mut end) = (pages.first, pages.end);
+        for lpn in [pages.first, pages.end - 1] {
+            let part = self.host.part(&pages, lpn);
+            if part.is_none() || lpn < first || lpn >= end {
+                continue;
+            }
+            (first, end) = if lpn == pages.first { (lpn + 1, end) } else { (first, lpn) };
+            if self.map.get(Lpn(lpn)).is_some() {
+                self.write_logged(Lpn(lpn), part, Payload::NONE, &mut pieces, cx);
+            } else {
+                self.wait_for_plane(self.log().homes().home(lpn).0, &mut pieces);
+            }
+        }
+        for turn in 0..self.log().homes().order.len() as u32 {
+            let (plane, range) = self.log().homes().on_plane(turn, first, first.max(end));
+            let pages = self.blocks.layout().pages;
+            let mut first = range.start;
+            while first < range.end {
+                let end = range.end.min((first / pages + 1) * pages);
+                self.unmap_pages(plane, first, end, &mut pieces, cx);
+                first = end;
+            }
+        }
+        let step = self.finish_pieces(id, pieces, cx);
+        // It may wait for nothing but a moment, and then nobody else serves it.
+        self.serve(cx);
+        step
+    }
+
+    /// Unmaps pages of one logical block of a plane.
+    fn unmap_pages(&mut self, plane: u32, first: u32, end: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+        loop {
+            self.merge(plane, pieces.cause, cx);
+            match self.log_mut().plane_mut(plane).unmap(first, end) {
+                None => {}
+                Some(Unmapped::Nothing) => return self.wait_for_plane(plane, pieces),
+                Some(Unmapped::Merge) => {
+                    self.merge(plane, pieces.cause, cx);
+                    return self.wait_for_plane(plane, pieces);
+                }
+                Some(Unmapped::Mark(taken)) => return self.mark(plane, &taken, first, end, pieces, cx),
+            }
+        }
+    }
+
+    /// A trim of what is not mapped, or is merged away, ends when what has unmapped it is complete: at the latest with all that
+    /// changes the plane.
+    fn wait_for_plane(&mut self, plane: u32, pieces: &mut Pieces) {
+        if self.queue.is_changing(plane, pieces.now) {
+            let answer = self.answer_of(pieces);
+            self.queue.after_changes(plane, answer);
+        }
+    }
+
+    /// Programs the mark of a trim.
+    fn mark(
+        &mut self,
+        plane: u32,
+        taken: &Taken,
+        first: u32,
+        end: u32,
+        pieces: &mut Pieces,
+        cx: &mut Cx<'_>,
+    ) {
+        let lost = self.planted.lost_mark;
+        let taken = Taken { tag: Tag { is_filler: lost, is_mark: !lost, ..taken.tag }, ..*taken };
+        let overlay = cx.medium.is_some().then(|| {
+            let page = ByteLen(1 << self.host.page_bits);
+            let payload = cx.pool.allocate_metadata(page);
+            encode_mark(first, end, cx.pool.bytes_mut(payload, page));
+            Overlay { first: 0, count: self.host.page_sectors, payload }
+        });
+        let answer = self.answer_of(pieces);
+        let order = Order { work: Work::Journal, ..pieces.order(pieces.after, answer, self.serial) };
+        let page = Page { overlay, ..self.page_of(plane, &taken) };
+        self.queue.program(Job::Mark, &order, page, NONE, None);
+    }
+
+    /// Maps every logical page, as if the drive had been written once from start to end.
+    pub(super) fn fill_logged(&mut self) {
+        for lpn in 0..self.host.logical {
+            let (plane, local) = self.log().homes().home(lpn);
+            let taken = self.log_mut().plane_mut(plane).take(local);
+            assert!(taken.is_some(), "an empty drive takes its pages in order without a merge");
+        }
+        self.seq = u64::from(self.host.logical);
+    }
+
+    /// How long a write waits for what its plane has to do, about.
+    pub(super) fn logged_before(&self, offset: ByteOffset, now: Instant) -> Span {
+        let (plane, _) = self.log().homes().home((offset.0 >> self.host.page_bits) as u32);
+        let free_at = self.lanes.free_at(plane >> self.host.plane_bits);
+        let timing = self.lanes.timing();
+        free_at.since(now.min(free_at))
+            + (timing.read + timing.program) * u64::from(self.queue.changes_of(plane))
+    }
+
+    /// Says so when writes wait for room in the buffer while planes merge, and when that is over: half of the buffer is free.
+    pub(super) fn tell_pressure(&mut self, cx: &mut Cx<'_>) {
+        let merges = self.queue.any_move_waits();
+        if let Some(on) = self.buffer.as_mut().and_then(|buffer| buffer.pressure(merges)) {
+            cx.event(DeviceEvent::GcPressure(on));
+        }
+    }
+
+    /// Pages that were programmed beside the host's and those that moved: marks of trims and fillers.
+    pub(super) fn programmed_by_map(&self) -> u64 {
+        self.map.log_blocks().map_or(0, |map| map.regions().map(|r| r.count.fillers + r.count.marks).sum())
+    }
+
+    /// The figures of merges.
+    pub(super) fn log_counters(&self, out: &mut Vec<Counter>) {
+        let Some(map) = self.map.log_blocks() else { return };
+        let count = map.merged();
+        let pages = u64::from(self.blocks.layout().pages);
+        let mut put = |name, value| out.push(Counter { name, value });
+        put("merges_switch", count.switches);
+        put("merges_partial", count.partials);
+        put("merges_full", count.fulls);
+        put("filler_pages", count.fillers);
+        put("trim_mark_pages", count.marks);
+        put("log_blocks_open", map.logs());
+        put("log_blocks_closed", count.logs_closed);
+        put("log_pages_used", count.log_pages_used);
+        put("log_pages_closed", count.logs_closed * pages);
+    }
+
+    /// I-5 and I-16 of a drive whose blocks its map looks after.
+    pub(super) fn check_logged(&self) -> Result<(), Violation> {
+        self.map.check().map_err(|what| Violation { invariant: "I-5", what })?;
+        let map = self.log();
+        for (plane, region) in (0..).zip(map.regions()) {
+            let is_used =
+                |&block: &u32| self.blocks.is_bad(map.block(plane, block)) && region.written(block) > 0;
+            if let Some(block) = (0..self.blocks.layout().blocks).find(is_used) {
+                let what = format!("block {block} of plane {plane} is bad and holds pages");
+                return Err(Violation { invariant: "I-16", what });
+            }
+        }
+        let wear: u64 = self.blocks.layout().all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
+        if wear != self.erases_ever {
+            let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);
+            return Err(Violation { invariant: "I-16", what });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_reads_back_as_it_was_written() {
+        let mut page = vec![0; 512];
+        encode_mark(70_000, 70_031, &mut page);
+        assert_eq!(decode_mark(&page), Some((70_000, 70_031)));
+        assert_eq!(decode_mark(&[0; 512]), None);
+    }
+}

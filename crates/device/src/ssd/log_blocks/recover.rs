@@ -1,0 +1,98 @@
+//! The start of a drive with a log-block map after a power cut.
+//!
+//! A start reads the out-of-band record of every programmed page, all dies at once, finds what each block is (see
+//! [`nandu_ftl::log_block::recover`]) and erases what a merge had left behind. A cut during the start finds the same again:
+//! only blocks are erased that nothing depends on, in an order that keeps it so.
+
+use super::super::recover::Figures;
+use super::{Ssd, decode_mark};
+use nandu_base::{ByteLen, Cx, Instant, Oob, Resource, TenantId, UnitState, Work};
+use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::log_block::recover::{Block, Mark, Page, rebuild};
+use nandu_ftl::log_block::{Step, Tag};
+use nandu_ftl::mapping::Mapping;
+
+impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
+    /// Rebuilds everything from the medium; returns when the start is complete.
+    pub(in super::super) fn recover_logged(&mut self, cx: &mut Cx<'_>) -> Instant {
+        let layout = *self.blocks.layout();
+        self.recovery = Figures::default();
+        self.map.reset();
+        self.blocks = self.blocks.for_recovery();
+        (self.seq, self.erases_ever) = (0, 0);
+        let mut doomed = Vec::new();
+        for plane in 0..layout.planes {
+            let (blocks, marks) = self.scan_plane(plane, cx);
+            let pages = blocks.iter().map(|block| block.pages.len() as u64).sum();
+            self.recovery.note(plane >> self.host.plane_bits, pages);
+            let oldest_wins = self.planted.oldest_wins;
+            let map = self.log_mut().plane_mut(plane);
+            let dedicated = map.logs_are_dedicated();
+            let found = rebuild(map.region_mut(), &blocks, &marks, dedicated, oldest_wins);
+            map.adopt(&found);
+            self.seq = self.seq.max(found.seq);
+            doomed.extend(found.doomed.iter().map(|&block| (plane, block)));
+        }
+        let mut end = cx.now;
+        for (die, pages) in (0..).zip(self.recovery.pages().to_vec()) {
+            let (done, span) = self.lanes.scan(die, cx.now, pages);
+            cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
+            end = end.later(done);
+        }
+        for (plane, block) in doomed {
+            self.log_mut().plane_mut(plane).region_mut().erase(block);
+            self.issue_step(plane, Step::Erase(block), TenantId::SYSTEM, Work::Recovery, cx);
+        }
+        (0..layout.planes).for_each(|plane| self.note_all_erased(plane));
+        self.serve(cx);
+        end = end.later(self.last_change);
+        self.recovery.took(end.since(cx.now));
+        end
+    }
+
+    /// Reads the records of a plane, and the marks among its pages; notes how its blocks are worn.
+    fn scan_plane(&mut self, plane: u32, cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
+        let layout = *self.blocks.layout();
+        let (mut blocks, mut marks) = (Vec::new(), Vec::new());
+        for (number, block) in (0..).zip(layout.plane_blocks(plane)) {
+            let first = layout.first_page(block).0 - layout.first_page(layout.first_block(plane)).0;
+            let medium = cx.medium.as_deref().expect("recovery reads the medium");
+            let erases = medium.erases(self.stripes.unit(layout.first_page(block)));
+            self.blocks.restore_wear(block, erases);
+            self.erases_ever += u64::from(erases);
+            if self.blocks.is_bad(block) {
+                self.log_mut().plane_mut(plane).region_mut().retire(number);
+                continue;
+            }
+            let mut pages = Vec::new();
+            for spot in first..first + layout.pages {
+                let medium = cx.medium.as_deref().expect("recovery reads the medium");
+                match medium.state(self.stripes.unit(self.log().ppn(plane, spot))) {
+                    UnitState::Erased => break,
+                    UnitState::Torn => pages.push(Page::Torn),
+                    UnitState::Programmed(Oob { key, seq }) => {
+                        let tag = Tag::from_word(key);
+                        if tag.is_mark {
+                            marks.push(self.read_mark(plane, spot, seq, cx));
+                        }
+                        pages.push(Page::Tagged(tag, seq));
+                    }
+                }
+            }
+            blocks.push(Block { block: number, pages });
+        }
+        (blocks, marks)
+    }
+
+    fn read_mark(&self, plane: u32, spot: u32, seq: u64, cx: &mut Cx<'_>) -> Mark {
+        let page = ByteLen(1 << self.host.page_bits);
+        let payload = cx.pool.allocate_metadata(page);
+        let unit = self.stripes.unit(self.log().ppn(plane, spot));
+        let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
+        let readable = medium.read(cx.pool, unit, 0, self.host.page_sectors, payload);
+        let range = decode_mark(cx.pool.bytes(payload, page)).filter(|_| readable);
+        cx.pool.release(payload);
+        let (first, end) = range.expect("a page with the tag of a mark holds a mark");
+        Mark { block: spot / self.blocks.layout().block_stride(), seq, pages: (first..end).collect() }
+    }
+}
