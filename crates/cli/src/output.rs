@@ -346,3 +346,25 @@ mod tests {
         assert!(check_writable(Path::new("./-")).is_ok());
     }
 }
+
+/// Columns of a terminal that sentences and a status keep to.
+pub const WIDTH: usize = 100;
+
+/// Lines of at most [`WIDTH`] columns, broken between words, the later ones indented.
+pub fn wrapped(text: &str) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > WIDTH {
+            out += "\n    ";
+            column = 4;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out += word;
+        column += length;
+    }
+    out.push('\n');
+    out
+}

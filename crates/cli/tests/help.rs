@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 23] = [
+const COMMANDS: [&[&str]; 24] = [
     &[],
     &["demo"],
     &["run"],
@@ -17,6 +17,7 @@ const COMMANDS: [&[&str]; 23] = [
     &["advise"],
     &["verify"],
     &["reproduce"],
+    &["examine"],
     &["probe"],
     &["serve"],
     &["ctl"],
@@ -80,7 +81,7 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 14] = [
+const NOT_RUN: [&str; 15] = [
     "nandu verify",
     "my.toml",
     "a.toml",
@@ -90,6 +91,7 @@ const NOT_RUN: [&str; 14] = [
     "hm_0.csv",
     "nandu serve",
     "nandu ctl",
+    "nandu examine",
     "nandu stop",
     "completions bash >",
     "schema >",

@@ -9,6 +9,7 @@ pub mod backend;
 pub mod clock;
 pub mod ctl;
 pub mod drive;
+pub mod examine;
 mod listen;
 pub mod nbd;
 pub mod probe;

@@ -8,8 +8,9 @@ use common::client::Client;
 use common::process::{Process, be_a_server};
 use common::stacks::{hdd, ssd};
 use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
-use common::{Served, options};
+use common::{Served, options, wait_for};
 use nandu_base::Rng;
+use nandu_live::examine::{What, examine};
 use std::path::Path;
 
 /// Not a test of its own: what [`Process`] runs.
@@ -147,7 +148,15 @@ fn a_store_that_does_not_fit_is_refused_and_left_alone() {
     (second.unix, second.control) = (vec![dir.path().join("second.sock")], None);
     let error = Served::try_start(second).err().expect("it is locked").to_string();
     assert!(error.contains("another process has locked it"), "{error}");
+    let looked_at = || examine(&store).expect("it can be read");
+    assert!(looked_at().in_use);
     held.stop();
+    // A process that another test begins has the lock for a moment too.
+    let looked_at = wait_for("the lock to go", || Some(looked_at()).filter(|one| !one.in_use));
+    match looked_at.what {
+        Some(What::Drive(said)) => assert!(said.starts_with("flash of"), "{said}"),
+        other => panic!("{other:?}"),
+    }
     std::fs::write(&store, b"somebody's letters").expect("a file");
     for create in [false, true] {
         assert!(refusal(&stack, dir.path(), create).contains("holds no drive of Nandu"));

@@ -12,6 +12,7 @@ use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, version_of, write_randomly};
 use common::{Served, options};
 use nandu_base::Rng;
+use nandu_live::examine::{examine, sets};
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -304,6 +305,15 @@ fn a_member_that_does_not_belong_there_is_refused() {
                 }
             }
             let before = MEMBERS.map(|member| std::fs::read(now.join(member)).expect("a member"));
+            let looked_at = MEMBERS.map(|member| examine(&now.join(member)).expect("it can be read"));
+            let starts: Vec<_> =
+                sets(&looked_at).iter().map(|set| (set.found.len(), set.start.clone())).collect();
+            match (what, starts.as_slice()) {
+                ("older", [(3, Err(why))]) => assert!(why.contains("missed 2 openings"), "{why}"),
+                ("other", [(_, Err(_)), (_, Err(_))]) => {}
+                ("blank", [(2, Err(why))]) => assert!(why.contains("is not there"), "{why}"),
+                (_, other) => panic!("{member}, {what}: {other:?}"),
+            }
             for create in [false, true] {
                 let mut options = options(&small(), &now);
                 options.create = create;
@@ -320,6 +330,8 @@ fn a_member_that_does_not_belong_there_is_refused() {
             let after = MEMBERS.map(|member| std::fs::read(now.join(member)).expect("a member"));
             assert!(before == after, "{member}, {what}: something was changed");
             put(member, new);
+            let looked_at = MEMBERS.map(|member| examine(&now.join(member)).expect("it can be read"));
+            assert_eq!(sets(&looked_at)[0].start.as_deref(), Ok("starts with all 3"));
             assert_eq!(found(), vec![3; 96], "{member}, {what}: the right one was put back");
         }
     }

@@ -4,6 +4,7 @@ mod common;
 
 use common::client::Client;
 use common::{Served, options, wait_for};
+use nandu_live::examine::{examine, sets};
 use nandu_live::{ServeOptions, ctl};
 use std::path::Path;
 
@@ -75,6 +76,12 @@ fn flipped_bits_of_any_one_leg_are_read_right_and_mended() {
         client.flush();
         client.disconnect();
         server.stop();
+        // Below checksums a leg ends earlier, and its records are found there.
+        let paths = legs.iter().map(|leg| dir.path().join(format!("{leg}.img")));
+        let looked_at: Vec<_> = paths.map(|path| examine(&path).expect("it can be read")).collect();
+        assert!(looked_at.iter().all(|one| one.checksums.is_some_and(|(_, data)| data.0 < LEG)));
+        let set = &sets(&looked_at)[0];
+        assert!((set.found.len(), set.start.is_ok()) == (legs.len(), true), "{set:?}");
         for leg in legs {
             let file = dir.path().join(format!("{leg}.img"));
             let turned = rot(&file, BLOCKS * BLOCK as u64);

@@ -5,6 +5,7 @@ mod common;
 
 use common::client::Client;
 use common::{Served, options, wait_for};
+use nandu_live::examine::{examine, sets};
 use nandu_live::{ServeError, ServeOptions, ctl};
 use std::path::{Path, PathBuf};
 
@@ -81,7 +82,36 @@ impl Set<'_> {
         ServeOptions { create, alone, ..options(&self.kind.stack(), self.dir.path()) }
     }
 
+    /// What `nandu examine` says that a start would do with the members that are there; none where they are of several sets or none.
+    fn foretold(&self) -> Option<Result<String, String>> {
+        let paths = self.kind.files.iter().map(|file| self.path(file)).filter(|path| path.exists());
+        let found: Vec<_> = paths.map(|path| examine(&path).expect("it can be read")).collect();
+        match sets(&found).as_slice() {
+            [set] => Some(set.start.clone()),
+            _ => None,
+        }
+    }
+
     fn refusal(&self, alone: bool) -> String {
+        let why = self.refused(alone);
+        // A member that is blank or something else is of no set, so nothing is said of it.
+        if let (false, Some(foretold)) = (alone, self.foretold())
+            && !why.contains("is blank")
+            && !why.contains("holds something")
+        {
+            let foretold = foretold.expect_err("a start is refused");
+            // Here members are called by their paths, there by the names of the stack file.
+            let named = self
+                .kind
+                .files
+                .iter()
+                .fold(foretold, |text, file| text.replace(&self.path(file).display().to_string(), file));
+            assert!(why.contains(&named.replace("member 1", "a").replace("member 2", "b")), "{named}\n{why}");
+        }
+        why
+    }
+
+    fn refused(&self, alone: bool) -> String {
         match Served::try_start(self.options(false, alone)) {
             Err(error @ ServeError::Open { .. }) => error.to_string(),
             Err(error) => panic!("{error}"),
@@ -91,6 +121,10 @@ impl Set<'_> {
 
     /// One session: every block gets this version, flushed, and the end is clean.
     fn session(&self, create: bool, version: u8) {
+        if !create {
+            let start = self.foretold().expect("they are of one set").expect("they start");
+            assert!(start.starts_with("starts with both") || start == "starts with all 3", "{start}");
+        }
         let server = Served::start(self.options(create, false));
         let mut client = Client::connect(&server.socket, "data");
         for block in 0..BLOCKS {

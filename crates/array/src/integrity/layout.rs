@@ -157,6 +157,22 @@ impl Layout {
     }
 }
 
+/// What the first sector of a superblock says, where it is one: the bytes of a block, and those that the host has.
+pub fn recognise(found: &[u8]) -> Option<(ByteLen, ByteLen)> {
+    let sum = u32::from_le_bytes(found.get(CHECKED..CHECKED + 4)?.try_into().ok()?);
+    if &found[..8] != MAGIC || sum != crc32c::crc32c(&found[..CHECKED]) {
+        return None;
+    }
+    let number =
+        |n: usize| u64::from_le_bytes(found[12 + 8 * n..20 + 8 * n].try_into().expect("eight bytes"));
+    Some((ByteLen(number(0)), ByteLen(number(0).checked_mul(number(3))?)))
+}
+
+/// Where the superblock begins on a device of `bytes` that takes requests of 4 KiB or less.
+pub fn superblock_at(bytes: ByteLen) -> Option<u64> {
+    (bytes.0 - bytes.0 % SECTOR).checked_sub(2 * 4096)
+}
+
 /// One copy of the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copy {

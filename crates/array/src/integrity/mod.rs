@@ -37,6 +37,7 @@ mod part;
 mod round;
 
 pub use config::{IntegrityConfig, kind};
+pub use layout::{recognise, superblock_at};
 
 use crate::locks::{Locks, Pass};
 use config::Planted;

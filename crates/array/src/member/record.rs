@@ -18,6 +18,17 @@ pub const HISTORY: usize = 8;
 /// Most members of a set: one bit each.
 pub const MEMBERS: usize = 64;
 
+const BLOCK: u64 = 4096;
+/// Bytes from the lower slot to the end of the upper one.
+pub const SLOTS: u64 = (64 << 10) + BLOCK;
+
+/// Where the two slots lie on a member of `bytes`, the lower one first; `None` where it has no room for them. The upper one is the last
+/// whole block of 4 KiB, so that they are found without knowing anything else.
+pub fn slots(bytes: u64) -> Option<[u64; 2]> {
+    let upper = (bytes / BLOCK * BLOCK).checked_sub(BLOCK)?;
+    Some([upper.checked_sub(SLOTS - BLOCK)?, upper])
+}
+
 /// Names one stretch of time in which the set of members did not change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Gen {

@@ -5,6 +5,7 @@
 //! for each page). Data begins at offset 0. All numbers are little-endian. The same layout serves `mirror` and
 //! `hetero-mirror`. The superblock is that of all arrays ([`crate::member::record`]).
 
+use crate::member;
 use crate::member::record::{Reader, Writer};
 use nandu_base::{ByteLen, ByteOffset};
 
@@ -16,8 +17,6 @@ pub const PAGE: u64 = 4096;
 pub const REGIONS_PER_PAGE: u32 = 16_256;
 /// 64-bit words of bits in one page.
 pub const WORDS_PER_PAGE: usize = 508;
-/// From superblock slot 0 to slot 1.
-const SLOT_DISTANCE: u64 = 64 << 10;
 const MAGIC: [u8; 8] = *b"NanduHM\x01";
 const MAP_MAGIC: u32 = 0x504D_4D48;
 const LOST_MAGIC: u32 = 0x4C4D_4D48;
@@ -46,18 +45,17 @@ impl Layout {
     /// The layout of a leg of `leg` bytes with regions of `1 << region_shift` bytes; `None` when the leg is too small.
     pub fn of(leg: ByteLen, region_shift: u8) -> Option<Layout> {
         let end = leg.0 / PAGE * PAGE;
-        let slot1 = end.checked_sub(PAGE)?;
-        let slot0 = slot1.checked_sub(SLOT_DISTANCE)?;
-        let lost = slot0.checked_sub(2 * PAGE)?;
+        let slots = member::record::slots(leg.0)?;
+        let lost = slots[0].checked_sub(2 * PAGE)?;
         let regions = end.div_ceil(1 << region_shift);
         let pages = u32::try_from(regions.div_ceil(u64::from(REGIONS_PER_PAGE))).ok()?;
         let map = lost.checked_sub(u64::from(pages) * 2 * PAGE)?;
-        (map >= PAGE).then_some(Layout { leg, data: ByteLen(map), pages, map, lost, slots: [slot0, slot1] })
+        (map >= PAGE).then_some(Layout { leg, data: ByteLen(map), pages, map, lost, slots })
     }
 
     /// The smallest leg that holds one block of data.
     pub fn smallest() -> ByteLen {
-        ByteLen(PAGE * 6 + SLOT_DISTANCE)
+        ByteLen(PAGE * 5 + member::record::SLOTS)
     }
 
     /// A slot of a map page.

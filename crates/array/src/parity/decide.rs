@@ -84,7 +84,7 @@ impl Parity {
         }
         let mut aside = 0;
         if let Some(old) = old_legs(&found).filter(|_| !self.planted.stale_leg_believed) {
-            let why = self.say_old(&found, old);
+            let why = say_old(&found, &|l| self.legs[l].name.clone(), old);
             let (is_one, stays) = (old.count_ones() == 1, (mask(&found) & !old).count_ones() as usize);
             if stays + 1 < legs || !is_one {
                 return Err(refused(why, "put the legs that were used last in their places"));
@@ -108,27 +108,6 @@ impl Parity {
             return Ok(Step::Agree);
         }
         Ok(self.exclude(cx))
-    }
-
-    /// Which legs are old, and how far, in words.
-    fn say_old(&self, found: &[Option<Superblock>], old: u16) -> String {
-        let newest = newest(found).expect("an old leg is older than another");
-        let by = &self.legs[usize::from(newest.head.leg)].name;
-        let each = |l: usize| {
-            let name = &self.legs[l].name;
-            let place = found[l].map_or(Standing::Unrelated, |sb| standing(&sb.head, &newest.head).0);
-            match place {
-                Standing::Behind(1) => {
-                    format!("leg `{name}` is old: `{by}` has seen one change of the set since")
-                }
-                Standing::Behind(n) => {
-                    format!("leg `{name}` is old: `{by}` has seen {n} changes of the set since")
-                }
-                _ => format!("leg `{name}` is old: it was replaced, left behind, or is a copy from long ago"),
-            }
-        };
-        let all: Vec<String> = bits(old).map(each).collect();
-        all.join("; ")
     }
 
     /// The superblock that is right: see the module's page.
@@ -188,6 +167,27 @@ impl Parity {
     }
 }
 
+/// Which legs are old, and how far, in words. `name` says how each is called.
+pub fn say_old(found: &[Option<Superblock>], name: &dyn Fn(usize) -> String, old: u16) -> String {
+    let newest = newest(found).expect("an old leg is older than another");
+    let by = name(usize::from(newest.head.leg));
+    let each = |l: usize| {
+        let place = found[l].map_or(Standing::Unrelated, |sb| standing(&sb.head, &newest.head).0);
+        let name = name(l);
+        match place {
+            Standing::Behind(1) => {
+                format!("leg `{name}` is old: `{by}` has seen one change of the set since")
+            }
+            Standing::Behind(n) => {
+                format!("leg `{name}` is old: `{by}` has seen {n} changes of the set since")
+            }
+            _ => format!("leg `{name}` is old: it was replaced, left behind, or is a copy from long ago"),
+        }
+    };
+    let all: Vec<String> = bits(old).map(each).collect();
+    all.join("; ")
+}
+
 /// The record that came last: of one generation that of an opening is earlier than others.
 fn newest(found: &[Option<Superblock>]) -> Option<Superblock> {
     found.iter().flatten().copied().max_by_key(order)
@@ -198,7 +198,7 @@ fn order(sb: &Superblock) -> (u64, bool, u64) {
 }
 
 /// Whether the record of a leg can be that of a current member of the array as `sb` tells it.
-fn fits(of: &Superblock, sb: &Superblock) -> bool {
+pub fn fits(of: &Superblock, sb: &Superblock) -> bool {
     standing(&of.head, &sb.head).0 <= Standing::Before
 }
 

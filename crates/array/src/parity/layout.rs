@@ -20,7 +20,6 @@ use serde::Deserialize;
 
 /// Bytes in one record.
 pub const PAGE: u64 = 4096;
-const SLOT_DISTANCE: u64 = 64 << 10;
 const MAGIC: [u8; 8] = *b"NanduPA\x02";
 const MAGIC_1: [u8; 8] = *b"NanduPA\x01";
 /// Bound on epochs: they are the upper part of the numbers of journal entries.
@@ -140,18 +139,16 @@ pub struct LegLayout {
 impl LegLayout {
     /// The layout of a leg of `leg` bytes with `slots` journal entries of `piece` bytes; `None` when it is too small.
     pub fn of(leg: ByteLen, slots: u64, piece: u64, chunk: u64) -> Option<LegLayout> {
-        let end = leg.0 / PAGE * PAGE;
-        let second = end.checked_sub(PAGE)?;
-        let first = second.checked_sub(SLOT_DISTANCE)?;
+        let superblocks = member::record::slots(leg.0)?;
         let slot = PAGE + piece;
-        let journal = first.checked_sub(slots * slot)?;
+        let journal = superblocks[0].checked_sub(slots * slot)?;
         let data = journal / chunk * chunk;
-        (data > 0).then_some(LegLayout { leg, data, journal, slot, superblocks: [first, second] })
+        (data > 0).then_some(LegLayout { leg, data, journal, slot, superblocks })
     }
 
     /// The smallest leg that holds one chunk.
     pub fn smallest(slots: u64, piece: u64, chunk: u64) -> ByteLen {
-        ByteLen(chunk + slots * (PAGE + piece) + SLOT_DISTANCE + PAGE)
+        ByteLen(chunk + slots * (PAGE + piece) + member::record::SLOTS)
     }
 
     /// Where a slot of the journal begins.

@@ -85,6 +85,11 @@ pub enum Command {
     /// Ask a running server, and tell it what to do
     #[command(after_help = CTL_EXAMPLES)]
     Ctl(CtlArgs),
+    /// Say what lies on files and devices: which set, which member, how it stands, and what a start would do
+    #[command(
+        after_help = "Examples:\n  nandu examine a.img b.img\n  nandu examine /dev/sdb /dev/sdc --json\n\nFiles and devices are only read. What is said of a start is without --create and --alone. Members are called by their files here; `nandu ctl` knows them by the names of the stack file."
+    )]
+    Examine(ExamineArgs),
     /// End a running server cleanly and wait for that
     #[command(after_help = "Example:\n  nandu stop /run/nandu.ctl")]
     Stop(StopArgs),
@@ -474,6 +479,17 @@ pub struct ProbeArgs {
     /// Seed of the offsets of small reads
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nandu examine`.
+#[derive(Args, Debug)]
+pub struct ExamineArgs {
+    /// Files or block devices that stacks use: of one set all that are there
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Print JSON with stable field names
     #[arg(long)]
     pub json: bool,

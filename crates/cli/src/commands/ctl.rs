@@ -5,7 +5,7 @@
 use crate::args::{CtlArgs, CtlVerb, ScrubWord, StopArgs};
 use crate::failure::Failure;
 use crate::format::{count, size, time};
-use crate::output;
+use crate::output::{self, wrapped};
 use crate::table::Table;
 use nandu_live::ctl::{Command, CtlError, Session};
 use serde_json::Value;
@@ -14,8 +14,6 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-/// Columns of a terminal that a status keeps to.
-const WIDTH: usize = 100;
 /// Longest name that is shown in full.
 const NAME: usize = 16;
 
@@ -142,7 +140,7 @@ fn short(n: u64) -> String {
     format!("{} {unit}", count(n / scale))
 }
 
-/// The whole status, within [`WIDTH`] columns unless the name of an export is longer.
+/// The whole status, within [`WIDTH`](output::WIDTH) columns unless the name of an export is longer.
 fn status(answer: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let mut out = String::new();
@@ -205,28 +203,10 @@ fn absent(device: &str, member: &Value, devices: &Value) -> String {
     wrapped(&format!("{device}: {leg} is {}{since}{why}{errno}{remedy}", word(&member["use"])))
 }
 
-/// Lines of at most [`WIDTH`] columns, broken between words, the later ones indented.
-fn wrapped(text: &str) -> String {
-    let (mut out, mut column) = (String::new(), 0);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            out += "\n    ";
-            column = 4;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out += word;
-        column += length;
-    }
-    out.push('\n');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::WIDTH;
     use serde_json::json;
 
     fn leg(state: &str) -> Value {

@@ -7,6 +7,7 @@ mod completions;
 mod ctl;
 mod demo;
 mod diff;
+mod examine;
 mod list;
 mod mrc;
 mod probe;
@@ -37,6 +38,7 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Reproduce(args) => reproduce::reproduce(&args, talk),
         Command::List(args) => list::list(&args),
         Command::Check(args) => check::check(&args),
+        Command::Examine(args) => examine::examine(&args),
         Command::Schema => schema::schema(),
         Command::Trace(command) => trace::trace(&command, talk),
         Command::Completions { shell } => completions::completions(shell),

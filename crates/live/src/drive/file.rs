@@ -344,6 +344,11 @@ fn label(drive: &Drive) -> Vec<u8> {
     page
 }
 
+/// What the label says that begins at this page, in words. `None`: it is none.
+pub fn said_by_label(page: &[u8]) -> Option<String> {
+    read_label(page).map(|(version, drive)| format!("{drive} (version {version})"))
+}
+
 /// What a label says. `None`: it is none.
 fn read_label(page: &[u8]) -> Option<(u32, Drive)> {
     let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));

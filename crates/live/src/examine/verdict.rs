@@ -1,0 +1,170 @@
+//! What a start would do with the members that were found of a set.
+
+use super::{Examined, What};
+use nandu_array::member::{Standing, standing};
+use nandu_array::{mirror, parity};
+use nandu_base::OpenHow;
+use nandu_hybrid::generation::decide;
+use nandu_hybrid::record::Super;
+use std::collections::BTreeMap;
+
+/// A set of which members were found.
+#[derive(Debug)]
+pub struct Set {
+    /// The kind of its machine.
+    pub kind: &'static str,
+    /// Its name, in hexadecimal.
+    pub id: String,
+    /// Its members.
+    pub members: u32,
+    /// Those that were found, by their place in what was examined.
+    pub found: Vec<usize>,
+    /// What a start without `--create` and `--alone` would do with them alone, or why it would not begin and what would help.
+    pub start: Result<String, String>,
+}
+
+/// The sets that `all` belong to, each once.
+pub fn sets(all: &[Examined]) -> Vec<Set> {
+    let mut by_set: BTreeMap<(&'static str, String), Vec<usize>> = BTreeMap::new();
+    for (at, one) in all.iter().enumerate() {
+        if let Some((what, id)) = one.what.as_ref().and_then(|what| Some((what, what.set()?))) {
+            by_set.entry((what.kind(), id)).or_default().push(at);
+        }
+    }
+    let set = |((kind, id), found): ((&'static str, String), Vec<usize>)| {
+        let members = found.iter().filter_map(|&at| all[at].what.as_ref()?.member());
+        let members = members.map(|(_, of)| of).max().unwrap_or(0);
+        let start = start(all, &found, members as usize);
+        Set { kind, id, members, found, start }
+    };
+    by_set.into_iter().map(set).collect()
+}
+
+fn start(all: &[Examined], found: &[usize], members: usize) -> Result<String, String> {
+    let place =
+        |at: &usize| all[*at].what.as_ref().and_then(What::member).map(|(place, _)| place as usize - 1);
+    let mut at_place: Vec<Option<usize>> = vec![None; members];
+    for at in found {
+        let slot = place(at).and_then(|place| at_place.get_mut(place));
+        let slot = slot.ok_or_else(|| format!("`{}` is no member that the set has", all[*at].path))?;
+        if let Some(other) = slot.replace(*at) {
+            let (one, other) = (&all[other].path, &all[*at].path);
+            let why = format!("`{one}` and `{other}` are the same member: one is a copy of the other");
+            return Err(format!("{why}; name the one that was used last"));
+        }
+    }
+    let name = |leg: usize| {
+        at_place
+            .get(leg)
+            .copied()
+            .flatten()
+            .map_or_else(|| format!("member {}", leg + 1), |at| all[at].path.clone())
+    };
+    let what = |leg: usize| at_place[leg].and_then(|at| all[at].what.as_ref());
+    match found.first().and_then(|&at| all[at].what.as_ref()) {
+        Some(What::Mirror(_)) => {
+            let leg = |leg: usize| match what(leg) {
+                Some(What::Mirror(sb)) => mirror::decide::Found::Valid(*sb),
+                _ => mirror::decide::Found::Absent,
+            };
+            mirror_start(&[leg(0), leg(1)], &[name(0), name(1)])
+        }
+        Some(What::Parity(_)) => {
+            let leg = |leg: usize| match what(leg) {
+                Some(What::Parity(sb)) => Some(**sb),
+                _ => None,
+            };
+            parity_start(&(0..members).map(leg).collect::<Vec<_>>(), &name)
+        }
+        _ => {
+            let member = |member: usize| match what(member) {
+                Some(What::Hybrid(sb)) => Some(*sb),
+                _ => None,
+            };
+            hybrid_start(&(0..members).map(member).collect::<Vec<_>>(), &name)
+        }
+    }
+}
+
+fn mirror_start(found: &[mirror::decide::Found; 2], names: &[String; 2]) -> Result<String, String> {
+    use mirror::decide::{Found, Lacks, Start, decide, returns};
+    match decide(found, names, OpenHow::default()).map_err(|error| error.to_string())? {
+        Start::Pair(leader) => Ok(format!("starts with both; `{}` leads", names[leader])),
+        Start::Solo(y) => {
+            let Found::Valid(leader) = &found[y] else { unreachable!("it has a record that says so") };
+            let other = &names[1 - y];
+            let what = match returns(&found[1 - y], leader, false, false) {
+                _ if found[1 - y] == Found::Absent => "is not there".into(),
+                Ok(Lacks::Dirty) => "gets what it has missed".into(),
+                Ok(Lacks::All) => "is copied over in full".into(),
+                Err(why) => format!("is left out: {why}"),
+            };
+            Ok(format!("starts with `{}` alone; `{other}` {what}", names[y]))
+        }
+        Start::Alone(_) | Start::Fresh => unreachable!("only where it was asked for"),
+    }
+}
+
+fn parity_start(
+    found: &[Option<parity::layout::Superblock>],
+    name: &dyn Fn(usize) -> String,
+) -> Result<String, String> {
+    let legs = found.len();
+    let present = found.iter().flatten().count();
+    if let Some(old) = parity::decide::old_legs(found) {
+        let why = parity::decide::say_old(found, name, old);
+        let can_go = old.count_ones() == 1 && present == legs;
+        let remedy = match can_go {
+            true => {
+                "put the leg that was used last in its place; or start with alone, and the others go on without it"
+            }
+            false => "put the legs that were used last in their places",
+        };
+        return Err(format!("{why}; {remedy}"));
+    }
+    let Some(sb) = parity::decide::believe(found) else {
+        let why = format!("too few current legs: {present} of {legs} are there, one may be missing");
+        return Err(format!("{why}; add the legs that were used last"));
+    };
+    let is_full = |l: usize| {
+        sb.upto[l] == sb.data
+            && found[l].is_some_and(|own| standing(&own.head, &sb.head).0 <= Standing::Before)
+    };
+    let apart: Vec<usize> = (0..legs).filter(|&l| !is_full(l)).collect();
+    let has_journal = sb.shape[4] != 0;
+    if !apart.is_empty() && !has_journal && !sb.head.clean {
+        let why = "the array has not ended in order, it has no journal, and a leg is missing or not rebuilt";
+        return Err(format!("{why}; add the leg, or start with alone and check the data"));
+    }
+    let each = |&l: &usize| match found[l] {
+        Some(_) => format!("`{}` is rebuilt", name(l)),
+        None => format!("`{}` is not there", name(l)),
+    };
+    Ok(match apart.is_empty() {
+        true => format!("starts with all {legs}"),
+        false => format!(
+            "starts with {} of {legs}; {}",
+            legs - apart.len(),
+            apart.iter().map(each).collect::<Vec<_>>().join(", ")
+        ),
+    })
+}
+
+fn hybrid_start(found: &[Option<Super>], name: &dyn Fn(usize) -> String) -> Result<String, String> {
+    let missing: Vec<String> = (0..found.len()).filter(|&m| found[m].is_none()).map(name).collect();
+    if !missing.is_empty() {
+        return Err(format!("{} is not there; a hybrid disk needs all its members", missing.join(" and ")));
+    }
+    let claims: Vec<_> = found.iter().flatten().map(|sb| sb.claim).collect();
+    match decide(&claims) {
+        Ok(_) => Ok(format!("starts with all {}", found.len())),
+        Err(stale) => {
+            let behind = match stale.behind {
+                0 | 1 => "one opening".to_string(),
+                n => format!("{n} openings"),
+            };
+            let why = format!("`{}` is old: it has missed {behind} of the set", name(stale.member));
+            Err(format!("{why}; put the member that was used last in its place"))
+        }
+    }
+}
