@@ -94,12 +94,26 @@ fn switch(file: &str, number: u32) -> String {
     format!("{base}::mutant::on({number})")
 }
 
+/// Makes `at` a link as the checkout has it.
+fn link(at: &Path, to: &Path) -> Result<(), String> {
+    if fs::read_link(at).is_ok_and(|old| old == to) {
+        return Ok(());
+    }
+    let fail = |error: std::io::Error| format!("{}: {error}", at.display());
+    fs::create_dir_all(at.parent().expect("a file has a folder")).map_err(fail)?;
+    std::os::unix::fs::symlink(to, at).map_err(fail)
+}
+
 /// Copies the checkout with these bugs. Returns by file the lines of each edit, for what the compiler says of it.
 pub fn write(edits: &[Edit]) -> Result<Places, String> {
     let list = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
     let list = list.map_err(|error| format!("git: {error}"))?;
     let mut lines = BTreeMap::new();
     for file in String::from_utf8_lossy(&list.stdout).split('\0').filter(|f| !f.is_empty()) {
+        if let Ok(to) = fs::read_link(root().join(file)) {
+            link(&place().join(file), &to)?;
+            continue;
+        }
         let Ok(bytes) = fs::read(root().join(file)) else { continue };
         let mut mine: Vec<&Edit> = edits.iter().filter(|edit| edit.file == file).collect();
         mine.sort_by_key(|edit| edit.start);
