@@ -205,7 +205,7 @@ mod tests {
         w.u64(0);
         w.put(&[20, 9]);
         [12, 13, 14].into_iter().for_each(|n| w.u64(n));
-        crate::member::record::seal(&mut block);
+        member::record::seal(&mut block);
         block
     }
 
@@ -229,7 +229,7 @@ mod tests {
             bytes.resize(PAGE as usize, 7);
             for version in [b"NanduHM\x01\x01\x00", b"NanduHM\x01\x02\x00"] {
                 bytes[..10].copy_from_slice(version);
-                crate::member::record::seal(&mut bytes);
+                member::record::seal(&mut bytes);
                 let _ = decode_superblock(&bytes);
             }
             let _ = decode_page(0, 0, &bytes);
