@@ -392,7 +392,7 @@ impl BlockTable {
         self.safe_at[block.0 as usize] = Instant::ZERO;
         self.erases[block.0 as usize] += 1;
         if let Some(modes) = &mut self.modes {
-            modes.erased(block, self.layout.plane_of_block(block));
+            modes.erased(block, self.pool_of[block.0 as usize]);
         }
         if !self.retire(block, least_free) {
             self.push_free(block);

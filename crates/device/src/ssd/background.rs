@@ -93,7 +93,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             if !self.is_worth_clearing(plane) {
                 continue;
             }
-            let at = self.idle_step(plane, TenantId::SYSTEM, cx);
+            let at = self.idle_step(plane, self.payer_of_idle_step(plane), cx);
             next = Some(next.map_or(at, |next| next.min(at)));
         }
         next

@@ -108,7 +108,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn choose_victim_that_gains(&mut self, plane: u32, least: u32) -> bool {
         let own = match (&self.tenants, &self.streams) {
             (None, None) if self.slc.is_none() => None,
-            (Some(_), _) => Some(self.invalid_of_tenant(plane)),
+            (Some(_), _) => {
+                let mut invalid = self.invalid_of_tenant(plane);
+                if self.blocks.planes[plane as usize].free > 1 {
+                    self.hide_slc(plane, &mut invalid);
+                }
+                Some(invalid)
+            }
             (None, _) => Some(self.invalid_of_full(plane)),
         };
         let is_debtor = self.is_debtor(plane);

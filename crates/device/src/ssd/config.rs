@@ -309,10 +309,9 @@ impl SsdConfig {
         let paging = Paging::new(area, &map, self.mapping.waits_for_write(), keeper);
         let mut blocks = BlockTable::with_wear(layout, size.wear);
         blocks.set_rooms(size.reserved, size.needed);
-        if let Some((rules, _)) = slc_mode {
-            blocks.allow_slc(SlcRules { pages: rules.pages * units.width(), ..rules });
-        }
-        let slc = self.slc_cache(&layout, size.slc, cx);
+        let plain_slc = || vec![size.slc; layout.planes as usize];
+        let slc_blocks = tenancy.as_ref().map_or_else(plain_slc, |tenancy| tenancy.slc_blocks.clone());
+        let slc = self.slc_cache(slc_blocks, cx);
         let tenants = tenancy.map(|Tenancy { tenants, shares, needed, .. }| {
             if shares.is_empty() {
                 blocks.set_owners(tenants.owners.clone(), &needed);
@@ -321,6 +320,9 @@ impl SsdConfig {
             }
             Box::new(tenants)
         });
+        if let Some((rules, _)) = slc_mode {
+            blocks.allow_slc(SlcRules { pages: rules.pages * units.width(), ..rules });
+        }
         let stripes = Stripes::new(units, host.plane_bits);
         blocks.set_streams(self.more_streams());
         let streams = self.streams(page_bytes).map(Box::new);

@@ -19,6 +19,10 @@
 //! another. *When free blocks run short*, collection takes blocks of the dynamic part like any others, and they gain most; those
 //! of the static part are passed over.
 //!
+//! *Tenants* that are kept apart have a cache each: the static part of a tenant's is the cache's as its units are to all units, one at least; its dynamic
+//! part follows from what it may still fill. Who writes into it folds it, and what is folded while the drive is idle is charged to the one that wrote last to the tenant's
+//! range. Who owes units opens none in SLC mode, and its static part is collected like any others: so the bound of lending holds as it is.
+//!
 //! *Power cuts*: the record of each page says that it was programmed in SLC mode ([`Oob::SLC`]), and a start gives every block the mode
 //! that its pages have; all of a block must agree. A block of the cache that was open is closed. If no page of a block can be read, it is
 //! taken as one of the chip's own mode, in which nothing readable contradicts that.
@@ -40,8 +44,6 @@ use nandu_ftl::{BlockId, Cursor, Ppn};
 /// What was settled from the options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Blocks of each plane that are the cache's.
-    pub fixed: u32,
     /// Share of the blocks that could still be filled which it may borrow.
     pub borrows: Ratio,
     /// Whether the host's pages wait for room in it.
@@ -79,20 +81,28 @@ struct Counts {
 #[derive(Clone, Debug)]
 pub(super) struct SlcCache {
     plan: Plan,
-    /// Whether each plane is being folded because the drive is idle.
+    /// Blocks of each pool that are the cache's.
+    fixed: Vec<u32>,
+    /// Whether each pool is being folded because the drive is idle.
     folding: Vec<bool>,
     count: Counts,
     planted: Planted,
 }
 
 impl SlcCache {
-    pub fn new(plan: Plan, planes: u32, cx: &BuildContext<'_>) -> SlcCache {
+    /// A cache with so many blocks of each pool for its own.
+    pub fn new(plan: Plan, fixed: Vec<u32>, cx: &BuildContext<'_>) -> SlcCache {
         let planted = Planted {
             fold_erased_early: cx.planted("ssd.fold-erased-early"),
             mode_not_recorded: cx.planted("ssd.slc-mode-not-recorded"),
             mode_forgotten: cx.planted("ssd.slc-mode-forgotten"),
         };
-        SlcCache { plan, folding: vec![false; planes as usize], count: Counts::default(), planted }
+        SlcCache { plan, folding: vec![false; fixed.len()], fixed, count: Counts::default(), planted }
+    }
+
+    /// A pool has so many blocks for the cache from here on.
+    pub fn set_fixed(&mut self, pool: u32, blocks: u32) {
+        self.fixed[pool as usize] = blocks;
     }
 
     pub fn reset_counters(&mut self) {
@@ -120,103 +130,111 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.lanes.slc_timing().map_or(self.lanes.timing().program, |timing| timing.program)
     }
 
-    /// Blocks of a plane that the cache may have now.
-    fn slc_limit(&self, plane: u32) -> u32 {
+    /// Blocks of a pool that the cache may have now.
+    fn slc_limit(&self, pool: u32) -> u32 {
         let Some(slc) = &self.slc else { return 0 };
-        let p = &self.blocks.planes[plane as usize];
+        if self.is_debtor(pool) {
+            return 0;
+        }
+        let p = &self.blocks.planes[pool as usize];
         let unused = p.valid_max.saturating_sub(p.valid) / self.blocks.layout().pages;
-        slc.plan.fixed + slc.plan.borrows.of(u64::from(unused)) as u32
+        slc.fixed[pool as usize] + slc.plan.borrows.of(u64::from(unused)) as u32
     }
 
     /// Whether the next block of the host is opened in SLC mode.
-    fn opens_in_slc(&self, plane: u32) -> bool {
+    fn opens_in_slc(&self, pool: u32) -> bool {
         let Some(slc) = &self.slc else { return false };
-        let (count, free) = (self.blocks.slc_blocks(plane), self.blocks.planes[plane as usize].free);
+        let (count, free) = (self.blocks.slc_blocks(pool), self.blocks.planes[pool as usize].free);
         // One more than when collection begins: this block is about to be taken.
         let borrows = free > self.host.gc_start.max(self.host.urgent) + 1;
-        count < slc.plan.fixed || count < self.slc_limit(plane) && borrows
+        let limit = self.slc_limit(pool);
+        count < slc.fixed[pool as usize].min(limit) || count < limit && borrows
     }
 
     /// Before a block is opened for the host: folds until there is room for another, where the host waits for that.
-    pub(super) fn make_slc_room(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn make_slc_room(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let waits = self.slc.as_ref().is_some_and(|slc| slc.plan.folds_when_full);
         if !waits {
             return;
         }
-        while self.blocks.slc_blocks(plane) >= self.slc_limit(plane) && self.slc_limit(plane) > 0 {
-            if !self.blocks.planes[plane as usize].clearing && !self.begin_fold(plane, None) {
+        while self.blocks.slc_blocks(pool) >= self.slc_limit(pool) && self.slc_limit(pool) > 0 {
+            if !self.blocks.planes[pool as usize].clearing && !self.begin_fold(pool, None) {
                 return;
             }
             if let Some(slc) = &mut self.slc {
                 slc.count.folds_waited += 1;
             }
-            self.clear_whole_block(plane, cause, cx);
+            self.clear_whole_block(pool, cause, cx);
         }
     }
 
     /// Opens an erased block for the host's pages, in the mode that is right.
-    pub(super) fn open_for_host(&mut self, plane: u32) -> Option<Cursor> {
-        if self.slc.is_none() || !self.opens_in_slc(plane) {
-            return self.blocks.open_free(plane, self.seq + 1);
+    pub(super) fn open_for_host(&mut self, pool: u32) -> Option<Cursor> {
+        if self.slc.is_none() || !self.opens_in_slc(pool) {
+            return self.blocks.open_free(pool, self.seq + 1);
         }
-        let cursor = self.blocks.open_free_in_slc(plane, self.seq + 1)?;
+        let cursor = self.blocks.open_free_in_slc(pool, self.seq + 1)?;
         let opened = cursor.block(self.blocks.layout());
         let Some(slc) = &self.slc else { return Some(cursor) };
-        let is_last = self.blocks.slc_blocks(plane) >= self.slc_limit(plane);
+        let is_last = self.blocks.slc_blocks(pool) >= self.slc_limit(pool);
         if slc.plan.folds_when_full && slc.plan.is_paced && is_last {
-            let is_clearing = self.blocks.planes[plane as usize].clearing;
-            if !is_clearing && self.begin_fold(plane, Some(opened)) {
+            let is_clearing = self.blocks.planes[pool as usize].clearing;
+            if !is_clearing && self.begin_fold(pool, Some(opened)) {
                 // As many pages move after each page of the host's as fold the block while the new one fills.
-                self.pace_fold(plane, self.blocks.slc_rules().map_or(1, |rules| rules.pages));
+                self.pace_fold(pool, self.blocks.slc_rules().map_or(1, |rules| rules.pages));
             }
         }
         Some(cursor)
     }
 
     /// Begins to fold the oldest block of the cache that is not being written and not `opened`; false when there is none.
-    pub(super) fn begin_fold(&mut self, plane: u32, opened: Option<BlockId>) -> bool {
+    pub(super) fn begin_fold(&mut self, pool: u32, opened: Option<BlockId>) -> bool {
         let layout = *self.blocks.layout();
-        let host = Some(self.blocks.planes[plane as usize].host).filter(|host| !host.is_full());
+        let host = Some(self.blocks.planes[pool as usize].host).filter(|host| !host.is_full());
         let host = host.map(|host| host.block(&layout));
         let is_open = |block| {
-            let is_stream = || self.blocks.open_streams(plane).any(|open| open == block);
+            let is_stream = || self.blocks.open_streams(pool).any(|open| open == block);
             Some(block) == host || Some(block) == opened || is_stream()
         };
-        let Some(oldest) = self.blocks.oldest_slc(plane, is_open) else { return false };
-        self.begin_clearing(plane, oldest);
+        let Some(oldest) = self.blocks.oldest_slc(pool, is_open) else { return false };
+        if self.tenants.is_some() {
+            // One that is full is open no more, and not to be counted as held when it is erased.
+            self.blocks.close(oldest);
+        }
+        self.begin_clearing(pool, oldest);
         true
     }
 
-    /// The invalid pages of a plane's blocks as collection may see them: none in blocks of the static part.
-    pub(super) fn hide_slc(&self, plane: u32, invalid: &mut [u16]) {
+    /// The invalid pages of a pool's blocks as collection may see them: none in blocks of the static part.
+    pub(super) fn hide_slc(&self, pool: u32, invalid: &mut [u16]) {
         let Some(slc) = &self.slc else { return };
-        if self.blocks.slc_blocks(plane) > slc.plan.fixed {
+        if self.blocks.slc_blocks(pool) > slc.fixed[pool as usize] || self.is_debtor(pool) {
             return;
         }
-        let blocks = self.blocks.layout().plane_blocks(plane);
+        let blocks = self.blocks.layout().plane_blocks(self.blocks.plane_of_pool(pool));
         let slc = invalid.iter_mut().zip(blocks).filter(|(_, block)| self.blocks.is_slc(*block));
         slc.for_each(|(invalid, _)| *invalid = 0);
     }
 
-    /// Whether an idle drive has something to fold in a plane; it is chosen then.
-    pub(super) fn is_worth_folding(&mut self, plane: u32) -> bool {
-        let (used, limit) = (self.blocks.slc_blocks(plane), self.slc_limit(plane));
-        let is_clearing = self.blocks.planes[plane as usize].clearing;
+    /// Whether an idle drive has something to fold in a pool; it is chosen then.
+    pub(super) fn is_worth_folding(&mut self, pool: u32) -> bool {
+        let (used, limit) = (self.blocks.slc_blocks(pool), self.slc_limit(pool));
+        let is_clearing = self.blocks.planes[pool as usize].clearing;
         let Some(slc) = &mut self.slc else { return false };
         if !slc.plan.folds_idle {
             return false;
         }
         let share = |of: Ratio| of.of(u64::from(limit.max(used))) as u32;
         let (from, to) = (share(slc.plan.fold_from), share(slc.plan.fold_to));
-        let folding = &mut slc.folding[plane as usize];
+        let folding = &mut slc.folding[pool as usize];
         *folding = if *folding { used > to } else { used > from };
         if !*folding {
             return false;
         }
         // What is being cleared already stands in the way.
-        let is_busy = is_clearing || self.begin_fold(plane, None);
+        let is_busy = is_clearing || self.begin_fold(pool, None);
         if let Some(slc) = &mut self.slc {
-            slc.folding[plane as usize] = is_busy;
+            slc.folding[pool as usize] = is_busy;
         }
         is_busy
     }
@@ -333,8 +351,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn slc_counters(&self, out: &mut Vec<Counter>) {
         let Some(slc) = &self.slc else { return };
         let c = &slc.count;
-        let planes = 0..self.blocks.layout().planes;
-        let sum = |of: &dyn Fn(u32) -> u32| planes.clone().map(|plane| u64::from(of(plane))).sum();
+        let pools = 0..self.blocks.planes.len() as u32;
+        let sum = |of: &dyn Fn(u32) -> u32| pools.clone().map(|pool| u64::from(of(pool))).sum();
         let mut put = |name, value| out.push(Counter { name, value });
         put("slc_pages_written", c.pages_written);
         put("slc_pages_read", c.pages_read);
@@ -342,8 +360,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         put("slc_blocks_folded", c.blocks_folded);
         put("slc_folds_waited_for", c.folds_waited);
         put("slc_fold_ns", c.fold_time.0);
-        put("slc_blocks", sum(&|plane| self.blocks.slc_blocks(plane)));
-        put("slc_blocks_allowed", sum(&|plane| self.slc_limit(plane)));
+        put("slc_blocks", sum(&|pool| self.blocks.slc_blocks(pool)));
+        put("slc_blocks_allowed", sum(&|pool| self.slc_limit(pool)));
     }
 
     /// After a scan has found pages of a block with these marks of SLC mode and without: gives it its mode.

@@ -251,6 +251,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
     }
 
+    /// Who pays for a step in an idle pool: for what folds the cache of a tenant, who wrote last to its range.
+    pub(super) fn payer_of_idle_step(&self, pool: u32) -> TenantId {
+        match self.tenants.as_deref().filter(|_| self.slc.is_some()) {
+            Some(tenants) => tenants.writers[tenants.of_pool(pool)],
+            None => TenantId::SYSTEM,
+        }
+    }
+
     /// Whether all these logical pages are some tenant's, or the drive has no tenants.
     pub(super) fn is_somebodys(&self, first: u32, end: u32) -> bool {
         self.tenants.as_deref().is_none_or(|tenants| tenants.table.are_live(first, end))

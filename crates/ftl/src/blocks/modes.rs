@@ -30,38 +30,41 @@ pub struct SlcRules {
 pub(super) struct Modes {
     rules: SlcRules,
     is_slc: Vec<bool>,
-    /// Blocks in SLC mode, by plane.
+    /// Blocks in SLC mode, by pool.
     count: Vec<u32>,
     /// Erases that ended SLC mode, by block.
     erases: Vec<u32>,
 }
 
 impl Modes {
-    fn new(layout: &Layout, rules: SlcRules) -> Modes {
+    fn new(layout: &Layout, rules: SlcRules, pools: usize) -> Modes {
         assert!(
             rules.pages > 0 && rules.endurance > 0,
             "a block in SLC mode holds a page and stands a cycle"
         );
         let blocks = layout.block_end() as usize;
-        Modes {
-            rules,
-            is_slc: vec![false; blocks],
-            count: vec![0; layout.planes as usize],
-            erases: vec![0; blocks],
-        }
+        Modes { rules, is_slc: vec![false; blocks], count: vec![0; pools], erases: vec![0; blocks] }
     }
 
-    fn set(&mut self, block: BlockId, plane: u32) {
+    fn set(&mut self, block: BlockId, pool: u32) {
         let is_slc = &mut self.is_slc[block.0 as usize];
-        self.count[plane as usize] += u32::from(!*is_slc);
+        self.count[pool as usize] += u32::from(!*is_slc);
         *is_slc = true;
     }
 
-    /// The block is erased.
-    pub fn erased(&mut self, block: BlockId, plane: u32) {
+    /// The block, of this pool, is erased.
+    pub fn erased(&mut self, block: BlockId, pool: u32) {
         if std::mem::take(&mut self.is_slc[block.0 as usize]) {
-            self.count[plane as usize] -= 1;
+            self.count[pool as usize] -= 1;
             self.erases[block.0 as usize] += 1;
+        }
+    }
+
+    /// The block turns out to belong to another pool.
+    pub fn goes(&mut self, block: BlockId, from: u32, to: u32) {
+        if self.is_slc[block.0 as usize] {
+            self.count[from as usize] -= 1;
+            self.count[to as usize] += 1;
         }
     }
 
@@ -74,10 +77,10 @@ impl Modes {
 }
 
 impl BlockTable {
-    /// Blocks may be in SLC mode from now on; none is.
+    /// Blocks may be in SLC mode from now on; none is. Pools are settled before.
     pub fn allow_slc(&mut self, rules: SlcRules) {
         assert!(rules.pages <= self.layout.pages, "a block holds no more pages in SLC mode");
-        self.modes = Some(Box::new(Modes::new(&self.layout, rules)));
+        self.modes = Some(Box::new(Modes::new(&self.layout, rules, self.planes.len())));
     }
 
     /// The rules of SLC mode, where blocks may be in it.
@@ -87,7 +90,8 @@ impl BlockTable {
 
     /// The same with no block in SLC mode and no erase counted.
     pub(super) fn blank_modes(&self) -> Option<Box<Modes>> {
-        self.modes.as_ref().map(|modes| Box::new(Modes::new(&self.layout, modes.rules)))
+        let modes = self.modes.as_deref()?;
+        Some(Box::new(Modes::new(&self.layout, modes.rules, modes.count.len())))
     }
 
     /// Whether a block is in SLC mode.
@@ -96,9 +100,9 @@ impl BlockTable {
         self.modes.as_ref().is_some_and(|modes| modes.is_slc[block.0 as usize])
     }
 
-    /// Blocks of a plane that are in SLC mode, open ones included.
-    pub fn slc_blocks(&self, plane: u32) -> u32 {
-        self.modes.as_ref().map_or(0, |modes| modes.count[plane as usize])
+    /// Blocks of a pool that are in SLC mode, open ones included.
+    pub fn slc_blocks(&self, pool: u32) -> u32 {
+        self.modes.as_ref().map_or(0, |modes| modes.count[pool as usize])
     }
 
     /// Erases of a block that ended SLC mode.
@@ -111,12 +115,12 @@ impl BlockTable {
         self.modes.as_ref().map_or(0, |modes| modes.erases.iter().map(|&n| u64::from(n)).sum())
     }
 
-    /// Opens an erased block of a plane for the host's pages, in SLC mode; as [`open_free`](BlockTable::open_free).
-    pub fn open_free_in_slc(&mut self, plane: u32, seq: u64) -> Option<Cursor> {
+    /// Opens an erased block of a pool for the host's pages, in SLC mode; as [`open_free`](BlockTable::open_free).
+    pub fn open_free_in_slc(&mut self, pool: u32, seq: u64) -> Option<Cursor> {
         let pages = self.slc_rules()?.pages;
-        let block = self.open_free(plane, seq)?.block(&self.layout);
+        let block = self.open_free(pool, seq)?.block(&self.layout);
         if let Some(modes) = &mut self.modes {
-            modes.set(block, plane);
+            modes.set(block, pool);
         }
         let first = self.layout.first_page(block).0;
         self.waste(Cursor::over(first + pages, first + self.layout.pages));
@@ -126,9 +130,9 @@ impl BlockTable {
     /// Says, after a scan and before [`restore_block`](BlockTable::restore_block), that a block is in SLC mode: what is not
     /// written of it cannot be used.
     pub fn restore_slc(&mut self, block: BlockId) {
-        let plane = self.layout.plane_of_block(block);
+        let pool = self.pool_of_block(block);
         if let Some(modes) = &mut self.modes {
-            modes.set(block, plane);
+            modes.set(block, pool);
         }
         let first = self.layout.first_page(block).0 as usize;
         let pages = &mut self.owners[first..first + self.layout.pages as usize];
@@ -142,25 +146,26 @@ impl BlockTable {
         }
     }
 
-    /// The block of a plane that has been in SLC mode longest, but for those that `is_open` names.
-    pub fn oldest_slc(&self, plane: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+    /// The block of a pool that has been in SLC mode longest, but for those that `is_open` names.
+    pub fn oldest_slc(&self, pool: u32, is_open: impl Fn(BlockId) -> bool) -> Option<BlockId> {
         let modes = self.modes.as_ref()?;
-        if modes.count[plane as usize] == 0 {
+        if modes.count[pool as usize] == 0 {
             return None;
         }
-        let full = self.layout.plane_blocks(plane).filter(|&block| self.is_slc(block) && !is_open(block));
+        let own = self.layout.plane_blocks(self.plane_of_pool(pool));
+        let own = own.filter(|&block| self.is_slc(block) && self.pool_of_block(block) == pool);
+        let full = own.filter(|&block| !is_open(block));
         full.min_by_key(|&block| self.oldest[block.0 as usize])
     }
 
     /// What is wrong with the modes, if anything: the counters, a free block in SLC mode, or a page beyond those of the mode.
     pub fn broken_modes(&self) -> Option<String> {
         let modes = self.modes.as_ref()?;
-        for plane in 0..self.layout.planes {
-            let slc = self.layout.plane_blocks(plane).filter(|&block| self.is_slc(block)).count() as u32;
-            if slc != modes.count[plane as usize] {
-                let counted = modes.count[plane as usize];
-                return Some(format!("plane {plane} has {slc} blocks in SLC mode but counts {counted}"));
-            }
+        let mut slc = vec![0; modes.count.len()];
+        let all = self.layout.all_blocks().filter(|&block| self.is_slc(block));
+        all.for_each(|block| slc[self.pool_of_block(block) as usize] += 1);
+        if slc != modes.count {
+            return Some(format!("pools have {slc:?} blocks in SLC mode but count {:?}", modes.count));
         }
         if let Some(block) = self.free_blocks().find(|&block| self.is_slc(block)) {
             return Some(format!("free block {block:?} is in SLC mode"));

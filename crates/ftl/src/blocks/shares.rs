@@ -102,6 +102,9 @@ impl BlockTable {
     /// Says which pool a block belongs to: when it is opened, or after a scan.
     pub fn restore_owner(&mut self, block: BlockId, pool: u32) {
         let before = std::mem::replace(&mut self.pool_of[block.0 as usize], pool);
+        if let Some(modes) = &mut self.modes {
+            modes.goes(block, before, pool);
+        }
         if !self.owned.is_empty() {
             let at = block.0 - self.layout.first_block(self.layout.plane_of_block(block)).0;
             let (words, word, bit) = (self.words(), at as usize / 64, 1 << (at % 64));

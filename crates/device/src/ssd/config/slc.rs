@@ -1,6 +1,6 @@
 //! The option `slc_cache`: blocks in SLC mode in front of the chip's own mode. See `crate::ssd::slc`.
 
-use super::{IsolationConfig, SsdConfig};
+use super::SsdConfig;
 use crate::nand::lanes::Timing;
 use crate::nand::{Profile, SlcFigures};
 use crate::ssd::gc::Pace;
@@ -121,11 +121,6 @@ impl SsdConfig {
         if self.mapping.log_block().is_some() {
             return refuse("a drive with a log-block map has blocks of one mode".into());
         }
-        if self.isolation != IsolationConfig::None {
-            return refuse(
-                "with `isolation` each tenant would need a cache of its own: take `streams`".into(),
-            );
-        }
         if !self.gc.separate {
             return refuse("moved pages never go to SLC mode: `gc.separate` must be true".into());
         }
@@ -169,16 +164,10 @@ impl SsdConfig {
         }
     }
 
-    /// The cache of a drive with `fixed` blocks of each plane for it.
-    pub(super) fn slc_cache(
-        &self,
-        layout: &Layout,
-        fixed: u32,
-        cx: &BuildContext<'_>,
-    ) -> Option<Box<SlcCache>> {
+    /// The cache of a drive with so many blocks of each pool for it.
+    pub(super) fn slc_cache(&self, fixed: Vec<u32>, cx: &BuildContext<'_>) -> Option<Box<SlcCache>> {
         let cache = self.slc_cache?;
         let plan = Plan {
-            fixed,
             borrows: cache.dynamic,
             folds_when_full: cache.when_full == WhenFull::Fold,
             folds_idle: cache.fold_idle,
@@ -186,6 +175,6 @@ impl SsdConfig {
             fold_to: cache.fold_to,
             is_paced: self.gc.pace == Pace::Incremental,
         };
-        Some(Box::new(SlcCache::new(plan, layout.planes, cx)))
+        Some(Box::new(SlcCache::new(plan, fixed, cx)))
     }
 }

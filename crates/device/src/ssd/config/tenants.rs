@@ -114,6 +114,8 @@ pub(super) struct Tenancy {
     pub needed: Vec<u64>,
     /// Blocks of each pool for the translation pages of its tenant.
     pub map_blocks: Vec<u32>,
+    /// Blocks of each pool that a cache in SLC mode always has.
+    pub slc_blocks: Vec<u32>,
 }
 
 impl Tenancy {
@@ -279,6 +281,7 @@ impl SsdConfig {
             trigger: self.tenant_trigger,
             gc_start: self.gc.start,
             streams: self.more_streams(),
+            slc: size.slc,
         };
         let map = self.mapping.needs(page);
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
@@ -310,11 +313,13 @@ impl SsdConfig {
                     .iter()
                     .map(|&owner| if usize::from(owner) < sizes.len() { area(owner.into()) } else { 0 });
                 let map_blocks = map_blocks.collect();
+                let owners_count = owners.len();
                 let mine = |tenant: usize| turns.only(|group| usize::from(owners[group as usize]) == tenant);
                 let turns = (0..sizes.len()).map(mine).collect();
                 let starts = vec![self.gc.paced_from(); sizes.len()];
                 let tenants = Tenants::new(table, turns, starts, Box::new(Vssd), Vec::new(), owners);
-                Tenancy { tenants, shares: Vec::new(), needed, map_blocks }
+                let slc_blocks = vec![size.slc; owners_count];
+                Tenancy { tenants, shares: Vec::new(), needed, map_blocks, slc_blocks }
             }
             _ => {
                 let space = Space {
@@ -344,6 +349,8 @@ impl SsdConfig {
                     |tenant| dealing.room(shares[tenant]),
                     |tenant| map_blocks[tenant],
                 )?;
+                let slc_blocks: Vec<u32> = units.iter().map(|&units| dealing.slc_of(units)).collect();
+                let slc_blocks = (0..layout.planes).flat_map(|_| slc_blocks.clone()).collect();
                 let books = Books::new(units, |units| policy.contribution(units));
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
@@ -352,7 +359,7 @@ impl SsdConfig {
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.tenant_slots.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();
-                Tenancy { tenants, shares, needed, map_blocks }
+                Tenancy { tenants, shares, needed, map_blocks, slc_blocks }
             }
         };
         let places = tenancy.tenants.len();

@@ -51,6 +51,8 @@ pub(in crate::ssd) struct Dealing {
     pub gc_start: u32,
     /// Open units for the host's pages beside the first one.
     pub streams: u32,
+    /// Units of each group that a cache in SLC mode always has.
+    pub slc: u32,
 }
 
 impl Dealing {
@@ -61,7 +63,13 @@ impl Dealing {
 
     /// What a tenant with so many units has in each group.
     pub fn share_of_units(&self, units: u32) -> Share {
-        Share { blocks: units, reserved: self.start_of(units).max(self.gc_start) + 3 + self.streams }
+        let own = self.start_of(units).max(self.gc_start) + 3 + self.streams;
+        Share { blocks: units, reserved: own + self.slc_of(units) }
+    }
+
+    /// Of so many units those that a cache in SLC mode always has: their part, one at least where there is any.
+    pub fn slc_of(&self, units: u32) -> u32 {
+        part_of(self.slc, units, self.units).max(self.slc.min(1)).min(units)
     }
 
     /// What a tenant of so many pages has in each group.
@@ -263,6 +271,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             tenants.books[group as usize].set_allocated(tenant, share.blocks, contribution);
             let pool = tenants.pool(group, tenant);
             self.blocks.give_erased(pool, i64::from(share.blocks) - i64::from(before));
+            self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
         }
         self.tenants_mut().starts[tenant] = dealing.start_of(share.blocks);
         self.blocks.change_share(tenant as u32, share);
@@ -312,7 +321,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let books = Books::new(units, |units| tenants.policy.contribution(units));
         tenants.books.fill(books);
         tenants.table = table;
-        (0..).zip(shares).for_each(|(tenant, share)| self.blocks.change_share(tenant, share));
+        for (tenant, share) in shares.into_iter().enumerate() {
+            self.blocks.change_share(tenant as u32, share);
+            for group in 0..dealing.groups {
+                let pool = self.tenants_mut().pool(group, tenant);
+                self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
+            }
+        }
     }
 
     /// Forgets what lies in pages that are going.

@@ -21,6 +21,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         cause: TenantId,
         cx: &mut Cx<'_>,
     ) {
+        self.make_slc_room(pool, cause, cx);
         // Each turn gains a page at least, here or with who owes a unit.
         for _ in 0..self.blocks.layout().real_pages() {
             self.fill_up(pool, cx);
@@ -28,7 +29,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 return;
             }
             if self.blocks.planes[pool as usize].free > self.host.urgent && self.may_open(pool) {
-                let cursor = self.blocks.open_free(pool, self.seq + 1).expect("there is an erased unit");
+                let cursor = self.open_for_host(pool).expect("there is an erased unit");
                 self.note_opened(cursor);
                 *self.blocks.open_of(pool, stream) = cursor;
                 self.look_ahead(pool);

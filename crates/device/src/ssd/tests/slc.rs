@@ -32,6 +32,45 @@ fn drives_with_a_cache_agree_with_the_model() {
     }
 }
 
+/// Two tenants of 400 pages, 27 units of each plane; of eight static ones each has three, which hold nine pages.
+const SHARED: &str =
+    "tenants = [{ name = \"a\", size = \"800 KiB\" }, { name = \"b\", size = \"800 KiB\" }]\n";
+
+fn shared(options: &str) -> String {
+    with(&format!("{SHARED}{options}")).replace("blocks = 18", "blocks = 60")
+}
+
+#[test]
+fn caches_of_tenants_agree_with_the_model() {
+    for options in [
+        "isolation = { kind = \"vssd\" }\nslc_cache = { dynamic = 0.5, when_full = \"fold\" }\n",
+        "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1 }\nslc_cache = { static = \"96 KiB\", dynamic = 1 }\n",
+        "isolation = { kind = \"channel\" }\nslc_cache = { static = \"48 KiB\", dynamic = 0, when_full = \"fold\" }\n",
+    ] {
+        for seed in 0..6 {
+            if let Err(what) = random_run(&shared(options), seed, None, 500) {
+                panic!("{options}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tenant_fills_its_own_cache_and_leaves_its_neighbours_alone() {
+    let options = "isolation = { kind = \"vssd\" }\nslc_cache = { static = \"192 KiB\", dynamic = 0 }\n";
+    let mut bench = Bench::new(&shared(options), None, Precondition::Empty);
+    assert_eq!(counter(&bench, "slc_blocks_allowed"), 2 * 4 * 3);
+    for (first, written) in [(0, 36), (400, 72)] {
+        for page in first..first + 100 {
+            bench.now += Span(5_000_000);
+            let (id, _) = bench.issue(Op::Write, page * 4, 4, Payload::NONE, Flags::NONE);
+            bench.end(id);
+        }
+        assert_eq!(counter(&bench, "slc_pages_written"), written, "what does not fit goes through");
+    }
+    bench.machine.check().unwrap();
+}
+
 /// A page takes this long over the channel.
 const TRANSFER: Span = Span(12_301);
 const LARGE: &str = "profile = \"tlc-2019\"\nblocks = 64\npages_per_block = 12\nspare_factor = 0.3\n";

@@ -5,11 +5,11 @@ use nandu_base::Rng;
 use std::fmt::Write;
 
 /// A cache in SLC mode, and what it needs.
-struct SlcDraft {
-    profile: &'static str,
+pub(super) struct SlcDraft {
+    pub profile: &'static str,
     /// Blocks of each plane.
-    blocks: u64,
-    options: String,
+    pub blocks: u64,
+    pub options: String,
 }
 
 /// Schedulers of a die, in turns of a few operations.
@@ -287,7 +287,7 @@ impl Draft<'_> {
 
     /// A cache in SLC mode on a drive that may have one, whose blocks of all planes take `row` bytes, with `pages` pages each. A generator of its own: what else
     /// a seed draws stays as it was.
-    fn slc_cache(&mut self, may_be: bool, row: u64, pages: u64) -> Option<SlcDraft> {
+    pub(super) fn slc_cache(&mut self, may_be: bool, row: u64, pages: u64) -> Option<SlcDraft> {
         let mut rng = self.rng.fork(15);
         let is_drawn = match self.drive {
             Drive::Slc => true,

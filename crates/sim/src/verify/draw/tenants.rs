@@ -40,6 +40,10 @@ impl Draft<'_> {
             }
             _ => None,
         };
+        self.drive = if drive == Drive::Combined { drive } else { Drive::Tenants };
+        let slc = self.slc_cache(drive == Drive::Combined, page * row, pages);
+        self.drive = Drive::Tenants;
+        let of_slc = slc.as_ref().map_or(0, |slc| slc.blocks);
         let of_map = |size: u64| match mapping {
             // One block for what CFTL gathers.
             Some(_) => 3 + (2 * (size.div_ceil(page / 4) + 1)).div_ceil(row),
@@ -48,6 +52,7 @@ impl Draft<'_> {
         let units = |&size: &u64| {
             let records = 2 * (size / (2 * extents) + 2) + 16 * (tenants + 2 * u64::from(is_dealt));
             let needed = of_map(size)
+                + of_slc
                 + start
                 + 4
                 + u64::from(has_streams)
@@ -57,7 +62,8 @@ impl Draft<'_> {
         let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
         let raw = blocks * row;
         let name = self.begin("ssd");
-        self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
+        let profile = *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]);
+        self.put_text("profile", slc.as_ref().map_or(profile, |slc| slc.profile));
         for (key, value) in [
             ("channels", channels),
             ("dies", dies),
@@ -108,6 +114,9 @@ impl Draft<'_> {
         }
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
+        if let Some(slc) = slc.filter(|_| !self.text.contains("separate = false")) {
+            self.put("slc_cache", &slc.options);
+        }
         let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
         let mut wear = format!("order = \"{order}\", spread = {spread}, every = {}", rng.between(1, 4));
         wear += &wear_of_tenants(rng.fork(23), is_dealt);
