@@ -41,6 +41,17 @@ struct MapPool {
     quota: u32,
 }
 
+impl MapPool {
+    /// Counts `by` valid pages more in a block of its own; false when it has no such block.
+    #[inline]
+    fn count(&mut self, block: BlockId, by: i32) -> bool {
+        let Some(found) = self.used.iter_mut().rev().find(|b| b.id == block) else { return false };
+        found.valid = found.valid.wrapping_add_signed(by);
+        self.valid = self.valid.wrapping_add_signed(by);
+        true
+    }
+}
+
 /// The pools of one owner, which take translation pages in turn.
 #[derive(Clone, Debug)]
 struct Turn {
@@ -139,7 +150,8 @@ impl MapArea {
             p.used.push(MapBlock { id, valid: 0 });
         }
         let ppn = p.open.take();
-        self.count(ppn, 1);
+        let counted = p.count(self.layout.block(ppn), 1);
+        debug_assert!(counted, "the open block is in use");
         ppn
     }
 
@@ -152,14 +164,8 @@ impl MapArea {
     fn count(&mut self, ppn: Ppn, by: i32) {
         let block = self.layout.block(ppn);
         let around = self.around(block);
-        for p in &mut self.pools[around] {
-            if let Some(found) = p.used.iter_mut().rev().find(|b| b.id == block) {
-                found.valid = found.valid.wrapping_add_signed(by);
-                p.valid = p.valid.wrapping_add_signed(by);
-                return;
-            }
-        }
-        unreachable!("a translation page lies in a block of the map");
+        let counted = self.pools[around].iter_mut().any(|p| p.count(block, by));
+        assert!(counted, "a translation page lies in a block of the map");
     }
 
     /// The translation page at `ppn` has a newer version.
