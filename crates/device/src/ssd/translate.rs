@@ -166,10 +166,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let (mut usage, mut payer) = (Usage::default(), cause);
         // Everything that waits now, once that is asked for.
         let mut changes = NONE;
+        let is_shared = self.tenants.is_some();
         // None of them asks for another.
         while let Some(&op) = self.paging.ops.list().get(next) {
             next += 1;
-            if let (true, MapOp::Read(tp) | MapOp::Write(tp)) = (self.tenants.is_some(), op) {
+            if let (true, MapOp::Read(tp) | MapOp::Write(tp)) = (is_shared, op) {
                 std::mem::take(&mut usage).charge(cx, payer, Work::Map);
                 payer = self.payer_of(tp, cause);
             }

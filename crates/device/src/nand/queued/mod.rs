@@ -608,7 +608,11 @@ impl Queued {
     /// Reads a page.
     pub fn read(&mut self, job: Job, order: &Order, page: Page) -> u32 {
         self.need_tables();
-        let Source { ppn, after, mover } = self.source_of(page.ppn);
+        let mut source = Source { ppn: page.ppn, after: self.writer[page.ppn.0 as usize], mover: NONE };
+        if self.keeps_order() {
+            source = self.source_of(page.ppn);
+        }
+        let Source { ppn, after, mover } = source;
         let page = Page { ppn, ..page };
         let (die, block) = (self.die_of(ppn), self.block(ppn));
         if mover != NONE {
@@ -1000,15 +1004,22 @@ impl Queued {
         }
     }
 
+    /// What changes a plane that keeps its order no longer waits.
+    #[inline(never)]
+    fn changed(&mut self, block: u32, at: u32, end: Instant) {
+        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+        let changes = &mut self.changes[plane];
+        changes.until = changes.until.later(end);
+        changes.count -= 1;
+        if changes.last == at {
+            changes.last = NONE;
+        }
+    }
+
     /// A block's operation no longer waits, and is complete at `end`.
     fn passed(&mut self, block: u32, at: u32, end: Instant) {
-        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
-        if let Some(changes) = self.changes.get_mut(plane) {
-            changes.until = changes.until.later(end);
-            changes.count -= 1;
-            if changes.last == at {
-                changes.last = NONE;
-            }
+        if self.keeps_order() {
+            self.changed(block, at, end);
         }
         let tail = &mut self.tail[block as usize];
         if *tail == at {

@@ -13,19 +13,37 @@ use nandu_ftl::{Lpn, Ppn};
 
 impl Buffer {
     /// The oldest page of a lane, when it is to be programmed now.
-    #[inline]
+    #[inline(always)]
     fn due(&self, now: Instant) -> Option<u32> {
-        (0..self.plan.lanes).find_map(|lane| {
-            let at = self.slots.oldest(lane)?;
-            if self.slots.in_flight(lane) >= self.plan.at_once {
-                return None;
-            }
-            let oldest = self.slots.slot(at);
-            let is_due = self.slots.waiting() > self.plan.keep
-                || oldest.came + self.plan.keep_for <= now
-                || self.is_asked_for(oldest);
-            is_due.then_some(at)
-        })
+        self.due_of(0, now).or_else(|| if self.plan.lanes == 1 { None } else { self.due_of_others(now) })
+    }
+
+    #[inline(never)]
+    fn due_of_others(&self, now: Instant) -> Option<u32> {
+        (1..self.plan.lanes).find_map(|lane| self.due_of(lane, now))
+    }
+
+    #[inline(always)]
+    fn due_of(&self, lane: u32, now: Instant) -> Option<u32> {
+        let at = self.slots.oldest(lane)?;
+        if self.slots.in_flight(lane) >= self.plan.at_once {
+            return None;
+        }
+        let oldest = self.slots.slot(at);
+        let is_due = self.slots.waiting() > self.plan.keep
+            || oldest.came + self.plan.keep_for <= now
+            || self.is_asked_for(oldest);
+        is_due.then_some(at)
+    }
+
+    /// The page of all lanes that has waited longest.
+    #[inline(always)]
+    fn oldest(&self) -> Option<&Slot> {
+        let of = |lane| self.slots.oldest(lane).map(|at| self.slots.slot(at));
+        match self.plan.lanes {
+            1 => of(0),
+            lanes => (0..lanes).filter_map(of).min_by_key(|slot| slot.ticket),
+        }
     }
 
     /// Whether somebody waits for pages to leave.
@@ -46,8 +64,7 @@ impl Buffer {
         if waits {
             return self.slots.first_end();
         }
-        let oldest = (0..self.plan.lanes).filter_map(|lane| self.slots.oldest(lane));
-        let oldest = oldest.map(|at| self.slots.slot(at)).min_by_key(|slot| slot.ticket)?;
+        let oldest = self.oldest()?;
         let due = oldest.came + self.plan.keep_for;
         // All that may be programmed at a time are: the first of them comes before the next.
         let is_full = self.slots.in_flight(oldest.lane) >= self.plan.at_once;

@@ -60,9 +60,11 @@ pub(super) struct Gone {
 struct Lane {
     oldest: u32,
     newest: u32,
-    /// Those that are being programmed.
+    /// Those that are being programmed; of an only lane it is not counted, for all are.
     in_flight: u32,
 }
+
+const NOBODY: Lane = Lane { oldest: NONE, newest: NONE, in_flight: 0 };
 
 const EMPTY: Slot = Slot {
     lpn: 0,
@@ -84,7 +86,9 @@ pub(super) struct Slots {
     /// The newest slot of each logical page, plus one.
     index: Vec<u32>,
     free: u32,
-    lanes: Vec<Lane>,
+    /// Lane 0, which most drives have alone, and the others.
+    first: Lane,
+    others: Vec<Lane>,
     waiting: u32,
     issued: u32,
     leaving: VecDeque<(Instant, u32)>,
@@ -101,7 +105,8 @@ impl Slots {
             slots: (0..capacity).map(slot).collect(),
             index: vec![0; logical as usize],
             free: 0,
-            lanes: vec![Lane { oldest: NONE, newest: NONE, in_flight: 0 }; lanes as usize],
+            first: NOBODY,
+            others: vec![NOBODY; lanes as usize - 1],
             waiting: 0,
             issued: 0,
             leaving: VecDeque::with_capacity(capacity as usize),
@@ -119,10 +124,28 @@ impl Slots {
         self.waiting
     }
 
+    /// How many lanes there are.
+    pub fn lanes(&self) -> u32 {
+        1 + self.others.len() as u32
+    }
+
+    #[inline(always)]
+    fn lane(&self, lane: u32) -> &Lane {
+        if lane == 0 { &self.first } else { &self.others[lane as usize - 1] }
+    }
+
+    #[inline(always)]
+    fn lane_mut(&mut self, lane: u32) -> &mut Lane {
+        if lane == 0 { &mut self.first } else { &mut self.others[lane as usize - 1] }
+    }
+
     /// Pages of a lane that are being programmed.
-    #[inline]
+    #[inline(always)]
     pub fn in_flight(&self, lane: u32) -> u32 {
-        self.lanes[lane as usize].in_flight
+        match self.others.is_empty() {
+            true => self.issued + self.leaving.len() as u32,
+            false => self.lane(lane).in_flight,
+        }
     }
 
     pub fn used(&self) -> u32 {
@@ -154,9 +177,9 @@ impl Slots {
     }
 
     /// The slot of a lane that has waited longest.
-    #[inline]
+    #[inline(always)]
     pub fn oldest(&self, lane: u32) -> Option<u32> {
-        Some(self.lanes[lane as usize].oldest).filter(|&oldest| oldest != NONE)
+        Some(self.lane(lane).oldest).filter(|&oldest| oldest != NONE)
     }
 
     /// Puts a page into a free slot, of which there is one.
@@ -170,7 +193,7 @@ impl Slots {
 
     fn put(&mut self, at: u32, lpn: u32, lane: u32, held: Held, came: Instant, cause: TenantId) {
         let older = self.find(lpn).unwrap_or(NONE);
-        let ends = &mut self.lanes[lane as usize];
+        let newest = self.lane(lane).newest;
         let slot = &mut self.slots[at as usize];
         debug_assert!(slot.state == State::Free);
         self.free = slot.after;
@@ -184,39 +207,44 @@ impl Slots {
             cause,
             waiter: ReqId::NONE,
             older,
-            before: ends.newest,
+            before: newest,
             after: NONE,
         };
-        match ends.newest {
-            NONE => ends.oldest = at,
-            newest => self.slots[newest as usize].after = at,
+        if newest != NONE {
+            self.slots[newest as usize].after = at;
         }
+        let ends = self.lane_mut(lane);
         ends.newest = at;
+        if newest == NONE {
+            ends.oldest = at;
+        }
         self.waiting += 1;
         self.index[lpn as usize] = at + 1;
     }
 
     /// The page in a waiting slot is given to the dies.
-    #[inline]
+    #[inline(always)]
     pub fn issue(&mut self, at: u32) {
         self.unlink(at);
         self.issued += 1;
         let slot = &mut self.slots[at as usize];
         slot.state = State::Issued;
-        self.lanes[slot.lane as usize].in_flight += 1;
+        if !self.others.is_empty() {
+            let lane = slot.lane;
+            self.lane_mut(lane).in_flight += 1;
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlink(&mut self, at: u32) {
         let Slot { before, after, state, lane, .. } = self.slots[at as usize];
         debug_assert!(state == State::Waiting);
-        let ends = &mut self.lanes[lane as usize];
         match before {
-            NONE => ends.oldest = after,
+            NONE => self.lane_mut(lane).oldest = after,
             before => self.slots[before as usize].after = after,
         }
         match after {
-            NONE => ends.newest = before,
+            NONE => self.lane_mut(lane).newest = before,
             after => self.slots[after as usize].before = before,
         }
         self.waiting -= 1;
@@ -252,15 +280,17 @@ impl Slots {
     }
 
     /// Frees a slot whose page is complete by `now`; what was in it.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&mut self, now: Instant) -> Option<Gone> {
         let &(end, at) = self.leaving.front()?;
         if end > now {
             return None;
         }
         self.leaving.pop_front();
-        let lane = self.slots[at as usize].lane;
-        self.lanes[lane as usize].in_flight -= 1;
+        if !self.others.is_empty() {
+            let lane = self.slots[at as usize].lane;
+            self.lane_mut(lane).in_flight -= 1;
+        }
         Some(self.give_back(at))
     }
 
@@ -321,8 +351,8 @@ impl Slots {
             }] += 1;
         }
         let mut listed = 0;
-        for (number, lane) in (0..).zip(&self.lanes) {
-            let (mut at, mut last) = (lane.oldest, 0);
+        for number in 0..self.lanes() {
+            let (mut at, mut last) = (self.lane(number).oldest, 0);
             while at != NONE {
                 let slot = &self.slots[at as usize];
                 if slot.state != State::Waiting || slot.ticket < last || slot.lane != number {
@@ -337,7 +367,7 @@ impl Slots {
             (free, at) = (free + 1, self.slots[at as usize].after);
         }
         let known = [free, listed, self.issued, self.leaving.len() as u32];
-        let in_flight: u32 = self.lanes.iter().map(|lane| lane.in_flight).sum();
+        let in_flight: u32 = (0..self.lanes()).map(|lane| self.in_flight(lane)).sum();
         if count != known || self.waiting != listed || in_flight != count[2] + count[3] {
             let what = format!(
                 "of free, waiting, issued and leaving slots there are {count:?}, and {known:?} are known"
