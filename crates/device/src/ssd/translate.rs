@@ -170,7 +170,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         // None of them asks for another.
         while let Some(&op) = self.paging.ops.list().get(next) {
             next += 1;
-            if let (true, MapOp::Read(tp) | MapOp::Write(tp)) = (is_shared, op) {
+            if is_shared && let MapOp::Read(tp) | MapOp::Write(tp) = op {
                 std::mem::take(&mut usage).charge(cx, payer, Work::Map);
                 payer = self.payer_of(tp, cause);
             }

@@ -471,7 +471,9 @@ impl Queued {
         self.outstanding += u32::from(job.is_operation());
         self.is_watchful += u32::from(job.is_operation());
         self.erases += u32::from(job == Job::Erase);
-        self.moves += u32::from(job.is_gc());
+        if self.keeps_order() {
+            self.moves += u32::from(job.is_gc());
+        }
         let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
         let node = Node {
             job,
@@ -961,28 +963,30 @@ impl Queued {
             fair.ends(time.end);
         }
         if job.is_gc() {
-            self.moves -= 1;
             let gc = &mut self.dies[die as usize].gc;
             gc.total += time.end.since(time.start);
             gc.end = time.end;
         }
         if job == Job::Erase {
             self.erases -= 1;
-            self.was_erased(block, at, time.end);
+            self.was_erased(block, at);
         }
         let mut page = first_page;
         while page != NONE && job.changes_flash() {
             let Page { ppn, next, .. } = *self.nodes.page(page);
             page = next;
             if job == Job::Erase {
-                self.was_erased(self.block(ppn), at, time.end);
+                self.was_erased(self.block(ppn), at);
                 continue;
             }
-            self.passed(self.block(ppn), at, time.end);
+            self.passed(self.block(ppn), at);
             let writer = &mut self.writer[ppn.0 as usize];
             if *writer == at {
                 *writer = NONE;
             }
+        }
+        if self.keeps_order() {
+            self.served_in_order(at, time.end);
         }
         if job == Job::Record {
             self.records.retain(|&record| record != at);
@@ -994,18 +998,22 @@ impl Queued {
         self.nodes.remove(at);
     }
 
-    /// A block's erase no longer waits, and is complete at `end`.
-    fn was_erased(&mut self, block: u32, at: u32, end: Instant) {
-        self.passed(block, at, end);
-        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
-        let erase = &mut self.last_erase[plane];
-        if *erase == at {
-            *erase = NONE;
+    /// What changes a plane that keeps its order no longer waits, and is complete at `end`.
+    #[inline(never)]
+    fn served_in_order(&mut self, at: u32, end: Instant) {
+        let Node { job, block, first_page, .. } = self.nodes[at];
+        self.moves -= u32::from(job.is_gc());
+        if job == Job::Erase {
+            self.changed(block, at, end);
+        }
+        let mut page = first_page;
+        while page != NONE && job.changes_flash() {
+            let Page { ppn, next, .. } = *self.nodes.page(page);
+            page = next;
+            self.changed(self.block(ppn), at, end);
         }
     }
 
-    /// What changes a plane that keeps its order no longer waits.
-    #[inline(never)]
     fn changed(&mut self, block: u32, at: u32, end: Instant) {
         let plane = self.layout().plane_of_block(BlockId(block)) as usize;
         let changes = &mut self.changes[plane];
@@ -1016,11 +1024,18 @@ impl Queued {
         }
     }
 
-    /// A block's operation no longer waits, and is complete at `end`.
-    fn passed(&mut self, block: u32, at: u32, end: Instant) {
-        if self.keeps_order() {
-            self.changed(block, at, end);
+    /// A block's erase no longer waits.
+    fn was_erased(&mut self, block: u32, at: u32) {
+        self.passed(block, at);
+        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
+        let erase = &mut self.last_erase[plane];
+        if *erase == at {
+            *erase = NONE;
         }
+    }
+
+    /// A block's operation no longer waits.
+    fn passed(&mut self, block: u32, at: u32) {
         let tail = &mut self.tail[block as usize];
         if *tail == at {
             *tail = NONE;

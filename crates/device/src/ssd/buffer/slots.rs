@@ -183,7 +183,7 @@ impl Slots {
     }
 
     /// Puts a page into a free slot, of which there is one.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, lpn: u32, lane: u32, held: Held, came: Instant, cause: TenantId) -> u32 {
         let at = self.free;
         self.ticket += 1;
@@ -191,6 +191,7 @@ impl Slots {
         at
     }
 
+    #[inline(always)]
     fn put(&mut self, at: u32, lpn: u32, lane: u32, held: Held, came: Instant, cause: TenantId) {
         let older = self.find(lpn).unwrap_or(NONE);
         let newest = self.lane(lane).newest;
