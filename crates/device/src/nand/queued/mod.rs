@@ -129,7 +129,7 @@ pub(crate) struct Queued {
     pub prices_at_issue: bool,
     /// Erases that wait.
     erases: u32,
-    /// Operations of garbage collection that wait, erases among them.
+    /// Pages that move and blocks that are erased, of planes that keep their order, while their operations wait.
     moves: u32,
     /// What operations cost, where tenants have shares.
     costs: Option<Costs>,
@@ -471,9 +471,6 @@ impl Queued {
         self.outstanding += u32::from(job.is_operation());
         self.is_watchful += u32::from(job.is_operation());
         self.erases += u32::from(job == Job::Erase);
-        if self.keeps_order() {
-            self.moves += u32::from(job.is_gc());
-        }
         let gc_before = if job.is_operation() { self.gc_until(die, now) } else { Span::ZERO };
         let node = Node {
             job,
@@ -651,6 +648,7 @@ impl Queued {
         let at = self.operation(job, die, order, &page, before);
         if let Some(changes) = self.changes.get_mut(plane) {
             (changes.last, changes.count) = (at, changes.count + 1);
+            self.moves += u32::from(job.is_gc());
         }
         if is_first && self.together > 1 {
             self.follow_erases(plane, erase, at);
@@ -807,7 +805,10 @@ impl Queued {
             self.nodes.link(tail, at);
         }
         let safe_at = std::mem::take(&mut self.safe_at[index]);
-        self.changes.get_mut(plane).iter_mut().for_each(|changes| changes.count += 1);
+        if let Some(changes) = self.changes.get_mut(plane) {
+            changes.count += 1;
+            self.moves += 1;
+        }
         if self.erase_too_early {
             return;
         }
@@ -1002,15 +1003,16 @@ impl Queued {
     #[inline(never)]
     fn served_in_order(&mut self, at: u32, end: Instant) {
         let Node { job, block, first_page, .. } = self.nodes[at];
-        self.moves -= u32::from(job.is_gc());
         if job == Job::Erase {
             self.changed(block, at, end);
+            self.moves -= 1;
         }
         let mut page = first_page;
         while page != NONE && job.changes_flash() {
             let Page { ppn, next, .. } = *self.nodes.page(page);
             page = next;
             self.changed(self.block(ppn), at, end);
+            self.moves -= u32::from(job.is_gc());
         }
     }
 
