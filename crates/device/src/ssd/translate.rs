@@ -219,7 +219,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         after: After,
         cause: TenantId,
         usage: &mut Usage,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> After {
         let ppn =
             self.map.translation_page(tp).expect("a map asks only for translation pages that were written");
@@ -236,12 +236,23 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 
     #[inline(never)]
-    fn read_map_page_later(&mut self, tp: Tp, ppn: Ppn, after: After, cause: TenantId, cx: &Cx<'_>) -> After {
+    fn read_map_page_later(
+        &mut self,
+        tp: Tp,
+        ppn: Ppn,
+        after: After,
+        cause: TenantId,
+        cx: &mut Cx<'_>,
+    ) -> After {
         let order = self.map_order(after, cause, cx);
         let page = Page::read(self.stripes.units.place(ppn), tp.0);
         let node = self.queue.read(Job::MapRead, &order, page);
         self.paging.coming[tp.0 as usize] = node;
         self.paging.fetching += 1;
+        // Whatever else is issued while the drive stands still is served at once, this read with it: nobody may keep its node.
+        if self.settle_if_alone(cx) {
+            return After::at(self.paging.comes_at[tp.0 as usize]);
+        }
         After::node(node, cx.now)
     }
 

@@ -269,6 +269,7 @@ impl Nodes {
 
     /// `later` waits for `sooner`.
     pub fn link(&mut self, sooner: u32, later: u32) {
+        debug_assert!(self[sooner].waits > 0 || self[sooner].number > 0, "what is waited for is still there");
         let link = Link { to: later, next: self[sooner].links };
         let at = match self.free_link {
             NONE => {

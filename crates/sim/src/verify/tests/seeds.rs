@@ -637,6 +637,12 @@ fn what_a_tenant_gives_up_leaves_the_write_buffer() {
     hold(Family::Ssd(Drive::Dealing), &[16, 275, 328]);
 }
 
+/// At a start the pages that capacitors had kept were programmed behind a read of the map that was over: the wait for it never ended.
+#[test]
+fn what_capacitors_kept_is_programmed_behind_reads_of_the_map() {
+    hold(Family::Ssd(Drive::PagedTenants), &[9964]);
+}
+
 /// Runs this seed on a stack with power cuts.
 pub(super) fn hold_file(stack: &str, seed: u64) {
     hold_shape(Shape::File(stack.into()), seed);
