@@ -25,6 +25,8 @@ use std::path::Path;
 
 /// Bytes of a record that is looked at.
 const RECORD: usize = 4096;
+/// Most members of a `hybrid`: two rings and the disk. A record that says more is none of ours, whatever its checksum.
+const HYBRID_MEMBERS: u32 = 3;
 /// Pages of a `hybrid`.
 const PAGES: [u64; 5] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
 
@@ -194,7 +196,8 @@ impl Image {
         for page in PAGES {
             let last = (end / page * page).checked_sub(2 * page);
             for at in [Some(0), Some(page), last, last.map(|at| at + page)] {
-                supers.extend(look(at, page as usize)?.and_then(|bytes| Super::decode(&bytes)));
+                let found = look(at, page as usize)?.and_then(|bytes| Super::decode(&bytes));
+                supers.extend(found.filter(|sb| sb.members <= HYBRID_MEMBERS && sb.member < sb.members));
             }
         }
         what = what.or_else(|| supers.into_iter().max_by_key(|sb| sb.seq).map(What::Hybrid));
@@ -209,4 +212,23 @@ fn member_of(page: &[u8]) -> Option<(u64, What)> {
     let parity =
         || parity::layout::Superblock::decode(page).map(|sb| (sb.head.seq, What::Parity(Box::new(sb))));
     mirror.or_else(parity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_with_more_members_than_a_hybrid_has_is_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("ring");
+        let found = |members: u32| {
+            let mut page = vec![0; 4096];
+            Super { members, page: 4096, seq: 1, ..Super::default() }.encode(&mut page);
+            page.resize(1 << 20, 0);
+            std::fs::write(&path, page).expect("it is ours");
+            sets(&[examine(&path).expect("it can be read")]).len()
+        };
+        assert_eq!([1, 3, 4, u32::MAX].map(found), [1, 1, 0, 0]);
+    }
 }
