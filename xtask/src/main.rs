@@ -4,6 +4,7 @@
 
 mod advise;
 mod bench;
+mod decisions;
 mod docs;
 mod fuzz;
 mod json;
