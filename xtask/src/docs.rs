@@ -5,10 +5,14 @@
 //! the root of the checkout, in the order of the file; `nandu` and `cargo run --release --` are the program as it is released.
 //! Commands that fetch, build or test the project itself are not run again.
 //!
+//! A page of `docs/tutorial` is followed as a newcomer follows it, in an empty folder: a block whose first line names a file after its language
+//! (as `toml mine.toml`) is saved under that name before the commands run. Where a tool that it uses is not installed, the page is passed over
+//! from there on, and says so.
+//!
 //! `--update` puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
 //! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
-use crate::steps::{End, release_build, released, root, run};
+use crate::steps::{End, has, release_build, released, root, run, target_dir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -16,10 +20,15 @@ use std::process::{Command, ExitCode};
 /// Beginnings of commands that are left out.
 const NOT_RUN: &[&str] = &["git clone", "cd ", "cargo xtask", "cargo build", "cargo install"];
 
+/// Programs of others that tutorials use; `cargo xtask test` installs what is not in every Linux.
+const TOOLS: &[&str] = &["nbdcopy", "nbdinfo", "qemu-img", "mkfs.ext4"];
+
 /// What stands for any lines.
 const DOTS: &str = "...";
 
 struct Example {
+    /// Where it runs.
+    folder: PathBuf,
     /// Number of its line in the file, from 0.
     at: usize,
     place: String,
@@ -104,7 +113,7 @@ fn update(files: &[PathBuf]) -> End {
         let mut renewed = Vec::new();
         for example in runnable(&text, file) {
             println!("   {}: {}", example.place, example.line);
-            match printed(&example.line) {
+            match printed(&example) {
                 Ok(now) => renewed.push((example, now)),
                 Err(why) => {
                     println!("{why}");
@@ -166,10 +175,47 @@ fn markdown_files() -> Vec<PathBuf> {
     files
 }
 
-/// The examples of a document that are run.
+/// The examples of a document that are run. The folder of a tutorial is made anew, with the files that the page says to save.
 fn runnable(text: &str, file: &Path) -> Vec<Example> {
     let left_out = |line: &str| NOT_RUN.iter().any(|prefix| line.starts_with(prefix));
-    examples(text, &shown(file)).into_iter().filter(|e| !left_out(&e.line)).collect()
+    let mut out: Vec<Example> =
+        examples(text, &shown(file)).into_iter().filter(|e| !left_out(&e.line)).collect();
+    if file.starts_with(root().join("docs/tutorial")) {
+        let folder = target_dir().join("tutorial").join(file.file_stem().unwrap_or_default());
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("target/tutorial can be written");
+        for (name, content) in saved(text) {
+            fs::write(folder.join(name), content).expect("target/tutorial can be written");
+        }
+        out.iter_mut().for_each(|example| example.folder.clone_from(&folder));
+    }
+    let missing = |e: &Example| TOOLS.iter().find(|tool| e.line.contains(*tool) && !has(tool));
+    if let Some((at, tool)) = out.iter().enumerate().find_map(|(at, e)| Some((at, missing(e)?))) {
+        println!("   {}: skipped from here on: {tool} is not installed", out[at].place);
+        // What began before must end: its last command is the one that stops it.
+        let end = out.pop().filter(|last| last.line.starts_with("nandu stop"));
+        out.truncate(at);
+        out.extend(end);
+    }
+    out
+}
+
+/// Files that a page says to save: blocks whose first line names one after the language.
+fn saved(text: &str) -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
+    let (mut inside, mut kept) = (false, false);
+    for line in text.lines() {
+        if let Some(info) = line.strip_prefix("```") {
+            let name = info.split_whitespace().nth(1).filter(|_| !inside);
+            kept = name.is_some();
+            inside = !inside;
+            out.extend(name.map(|name| (name.to_string(), String::new())));
+        } else if let Some((_, content)) = out.last_mut().filter(|_| kept) {
+            content.push_str(line);
+            content.push('\n');
+        }
+    }
+    out
 }
 
 fn examples(text: &str, name: &str) -> Vec<Example> {
@@ -182,7 +228,13 @@ fn examples(text: &str, name: &str) -> Vec<Example> {
             match line.strip_prefix("$ ") {
                 Some(command) => {
                     let place = format!("{name}:{}", at + 1);
-                    out.push(Example { at, place, line: command.into(), expected: Vec::new() });
+                    out.push(Example {
+                        folder: root(),
+                        at,
+                        place,
+                        line: command.into(),
+                        expected: Vec::new(),
+                    });
                     begun = true;
                 }
                 None if begun => out.iter_mut().last().into_iter().for_each(|e| e.expected.push(line.into())),
@@ -194,12 +246,12 @@ fn examples(text: &str, name: &str) -> Vec<Example> {
 }
 
 /// What a command prints; the error says how it failed.
-fn printed(line: &str) -> Result<String, String> {
-    let line = line.replace("cargo run --release --", "nandu");
+fn printed(example: &Example) -> Result<String, String> {
+    let line = example.line.replace("cargo run --release --", "nandu");
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("sh")
         .args(["-c", &line])
-        .current_dir(root())
+        .current_dir(&example.folder)
         .env("PATH", format!("{}:{path}", released().display()))
         .output()
         .map_err(|e| e.to_string())?;
@@ -213,7 +265,7 @@ fn printed(line: &str) -> Result<String, String> {
 }
 
 fn compare(example: &Example) -> Result<(), String> {
-    let text = printed(&example.line)?;
+    let text = printed(example)?;
     let now: Vec<&str> = text.lines().map(str::trim_end).collect();
     let expected = example.expects();
     if expected.is_empty() || matches(&expected, &now) {
@@ -432,6 +484,14 @@ mod tests {
         assert_eq!(targets(text), ["c.md#d", "#h"]);
         let text = "# One\n## What *comes* out, and `why` (C1-1)\n";
         assert_eq!(anchors(text).collect::<Vec<_>>(), ["one", "what-comes-out-and-why-c1-1"]);
+    }
+
+    #[test]
+    fn files_that_a_page_names_are_saved() {
+        let text = "```toml a.toml\nx = 1\n```\n\n```toml\ny = 2\n```\n```console\n$ one\n```\n```text b c\nz\n\n```\n";
+        let kept =
+            [("a.toml", "x = 1\n"), ("b", "z\n\n")].map(|(name, text)| (name.to_string(), text.to_string()));
+        assert_eq!(saved(text), kept);
     }
 
     #[test]
