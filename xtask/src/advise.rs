@@ -3,7 +3,7 @@
 //! On each of six recordings and four generators a grid of 432 variants is measured whole. From what it shows come bounds that a tenth, a third and most
 //! of the variants meet, and one of lifetime; with each of them the search runs as a user would run it, with the budget that it has by itself, from
 //! several seeds. The journals lie in `target/advise-check`: what was measured is not measured again, so a run that was ended goes on. The table goes
-//! into docs/advise.md.
+//! into docs/how-to/choose-a-drive.md.
 
 use crate::json::{Json, parse};
 use crate::steps::{End, release_build, released, root, run, target_dir, traces};
@@ -48,7 +48,7 @@ const BOUNDS: [(usize, bool); 4] = [(10, false), (30, false), (60, false), (60, 
 const SEEDS: [&str; 3] = ["1", "2", "3"];
 /// What the choice may cost more, or miss more where nothing meets the bounds.
 const WITHIN: f64 = 1.02;
-/// The lines of docs/advise.md between which the table stands.
+/// The lines of docs/how-to/choose-a-drive.md between which the table stands.
 const MARKS: [&str; 2] = ["<!-- cargo xtask advise-check -->", "<!-- end -->"];
 
 /// Does what the command line asks.
@@ -99,11 +99,11 @@ fn all() -> Result<usize, String> {
         missed += wrong;
     }
     if whole {
-        let page = root().join("docs/advise.md");
+        let page = root().join("docs/how-to/choose-a-drive.md");
         let text = std::fs::read_to_string(&page).map_err(|e| e.to_string())?;
         let inside =
             text.split_once(MARKS[0]).and_then(|(head, rest)| Some((head, rest.split_once(MARKS[1])?.1)));
-        let (head, tail) = inside.ok_or("docs/advise.md has no place for the table")?;
+        let (head, tail) = inside.ok_or("docs/how-to/choose-a-drive.md has no place for the table")?;
         std::fs::write(&page, format!("{head}{}\n{table}{}{tail}", MARKS[0], MARKS[1]))
             .map_err(|e| e.to_string())?;
     }

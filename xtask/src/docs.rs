@@ -9,10 +9,11 @@
 //! (as `toml mine.toml`) is saved under that name before the commands run. Where a tool that it uses is not installed, the page is passed over
 //! from there on, and says so.
 //!
-//! `--update` puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
+//! `--update` makes the pages of [`reference`] anew, and puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
 //! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
-use crate::steps::{End, has, release_build, released, root, run, target_dir};
+use crate::reference;
+use crate::steps::{End, alone, has, release_build, released, root, run, target_dir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -42,10 +43,11 @@ impl Example {
     }
 }
 
-/// `cargo xtask docs [--update] [--no-build] [FILE...]`: the documented commands alone, of all files or of those named.
+/// `cargo xtask docs [--update] [--no-build] [--reference | FILE...]`: the documented commands, of all files or of those named, and the pages of
+/// [`reference`]; or these alone.
 pub fn only(words: &[&str]) -> Result<ExitCode, String> {
     let (options, named): (Vec<&str>, Vec<&str>) = words.iter().partition(|w| w.starts_with('-'));
-    if let Some(other) = options.iter().find(|o| !["--update", "--no-build"].contains(*o)) {
+    if let Some(other) = options.iter().find(|o| !["--update", "--no-build", "--reference"].contains(*o)) {
         return Err((*other).into());
     }
     let mut files = markdown_files();
@@ -60,23 +62,20 @@ pub fn only(words: &[&str]) -> Result<ExitCode, String> {
         true => End::Passed,
         false => run(release_build()),
     };
-    let end = match built {
-        End::Passed if options.contains(&"--update") => update(&files),
-        End::Passed => check_files(&files),
-        other => other,
-    };
-    match end {
-        End::Passed => Ok(ExitCode::SUCCESS),
-        End::Failed(why) | End::Skipped(why) => {
-            eprintln!("cargo xtask docs: {why}");
-            Ok(ExitCode::FAILURE)
-        }
-    }
+    let update_wanted = options.contains(&"--update");
+    let pages = if update_wanted { reference::update } else { reference::check };
+    let commands = || if update_wanted { update(&files) } else { check_files(&files) };
+    let end = built.and(|| match (options.contains(&"--reference"), named.is_empty()) {
+        (true, _) => pages(),
+        (false, true) => commands().and(pages),
+        (false, false) => commands(),
+    });
+    Ok(alone("docs", || end))
 }
 
-/// Runs every documented command.
+/// Runs every documented command, and compares the pages that are made from the registry and the parser.
 pub fn check() -> End {
-    check_files(&markdown_files())
+    check_files(&markdown_files()).and(reference::check)
 }
 
 fn check_files(files: &[PathBuf]) -> End {
@@ -380,12 +379,39 @@ fn difference(was: &str, is: &str) -> Option<u32> {
     (2 * common >= all).then(|| ((all - common.min(all)) * WHOLE / all.max(1)).max(1))
 }
 
+/// All pages, also those without documented commands.
+pub fn documents() -> Vec<PathBuf> {
+    let mut files = markdown_files();
+    files.extend(["CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    files
+}
+
+/// The text of a page with what its links lead to, outside of code, as `to` says.
+pub fn relinked(text: &str, mut to: impl FnMut(&str) -> String) -> String {
+    let mut inside = false;
+    let mut line = |line: &str| {
+        let fence = line.starts_with("```");
+        inside ^= fence;
+        if inside || fence {
+            return line.to_string();
+        }
+        let mut piece = |(at, piece): (usize, &str)| {
+            let mut parts = piece.split("](").filter(|_| at % 2 == 0);
+            let Some(first) = parts.next() else { return piece.to_string() };
+            let link = |part: &str| match part.split_once(')') {
+                Some((link, rest)) => format!("]({}){rest}", to(link)),
+                None => format!("]({part}"),
+            };
+            first.to_string() + &parts.map(link).collect::<String>()
+        };
+        line.split('`').enumerate().map(&mut piece).collect::<Vec<_>>().join("`")
+    };
+    text.split('\n').map(&mut line).collect::<Vec<_>>().join("\n")
+}
+
 /// Every link to a file of the checkout leads to that file, and to a heading of it where it names one.
 pub fn links() -> End {
-    let root = root();
-    let mut files = markdown_files();
-    files.extend(["CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
-    let wrong: Vec<String> = files.iter().flat_map(|file| broken(file)).collect();
+    let wrong: Vec<String> = documents().iter().flat_map(|file| broken(file)).collect();
     if wrong.is_empty() { End::Passed } else { End::Failed(wrong.join("; ")) }
 }
 
@@ -482,6 +508,8 @@ mod tests {
     fn links_are_those_of_the_prose_and_headings_have_anchors() {
         let text = "a [b](c.md#d) and `[x](y)`\n```sh\n[e](f)\n```\n[g](#h)\n";
         assert_eq!(targets(text), ["c.md#d", "#h"]);
+        let want = "a [b](C.MD#D) and `[x](y)`\n```sh\n[e](f)\n```\n[g](#H)\n";
+        assert_eq!(relinked(text, str::to_uppercase), want);
         let text = "# One\n## What *comes* out, and `why` (C1-1)\n";
         assert_eq!(anchors(text).collect::<Vec<_>>(), ["one", "what-comes-out-and-why-c1-1"]);
     }

@@ -13,11 +13,14 @@ mod outside;
 mod packages;
 mod purity;
 mod python;
+mod reference;
 mod results;
+mod site;
 mod soak;
 mod steps;
 mod test;
 mod tools;
+mod words;
 
 use std::process::ExitCode;
 
@@ -25,14 +28,16 @@ const HELP: &str = "\
 cargo xtask test  [--require tools] [--quick] [--only WORD]
                                                 everything that must hold before a push
 cargo xtask bench [--gate]                      the speed goals, measured
-cargo xtask docs  [--update] [--no-build] [FILE...]
-                                                the documented commands alone
+cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
+                                                the documented commands, and the pages made from the registry, alone
 cargo xtask results [--no-build] [--index] [PAPER...]
-                                                claims of papers, measured anew: RESULTS.md and docs/claims.md
+                                                claims of papers, measured anew: RESULTS.md and docs/experiments/claims.md
 cargo xtask advise-check [--no-build]
-                                                what `nandu advise` finds against measuring every variant: docs/advise.md
+                                                what `nandu advise` finds against measuring every variant: docs/how-to/choose-a-drive.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
+cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
+cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack
@@ -46,9 +51,10 @@ test   installs what it needs (on Debian as root; elsewhere only Python parts, u
 docs   builds the released program, runs the commands that are documented in README.md, docs/ and experiments/, and compares.
        --update          puts what they print now in place of what is printed there; lines of three dots stay
        --no-build        the program is taken as it lies in target/dist
+       --reference       the pages made from the registry and the parser alone
 results  builds the released program, runs both forms of each paper (five minutes of processor time for all), and writes RESULTS.md and
-       full-only.json of the experiment, and the verdicts of docs/claims.md.
-       --index           only docs/claims.md, from the pages as they are
+       full-only.json of the experiment, and the verdicts of docs/experiments/claims.md.
+       --index           only docs/experiments/claims.md, from the pages as they are
 ";
 
 fn main() -> ExitCode {
@@ -68,6 +74,8 @@ fn main() -> ExitCode {
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
+        ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
+        ["words"] => steps::alone("words", words::check),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),
         [] | ["help" | "--help" | "-h"] => {

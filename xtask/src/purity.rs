@@ -86,7 +86,7 @@ fn dependencies(folder: &Path) -> Vec<String> {
 }
 
 /// Sources that are not of tests alone.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -168,8 +168,33 @@ fn group_names(group: &str) -> Vec<String> {
 /// `text` with comments and the inside of strings blank; lines stay.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
     let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    scan(text, |c, is_text| out.push(if is_text { blank(c) } else { c }));
+    out
+}
+
+/// The strings of `text` that are not of tests alone, each with the number of its first line.
+pub fn texts(text: &str) -> Vec<(usize, String)> {
+    // Tests stand at the end of a file, with a line of their own.
+    let text = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut out: Vec<(usize, String)> = Vec::new();
+    let (mut line, mut inside) = (1, false);
+    scan(text, |c, is_text| {
+        if is_text && !inside {
+            out.push((line, String::new()));
+        }
+        inside = is_text;
+        if let Some((_, found)) = out.last_mut().filter(|_| is_text) {
+            found.push(c);
+        }
+        line += usize::from(c == '\n');
+    });
+    out
+}
+
+/// Hands on `text` without comments, character by character, and whether each is inside a string.
+fn scan(text: &str, mut each: impl FnMut(char, bool)) {
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '/' if chars.peek() == Some(&'/') => {
@@ -186,23 +211,22 @@ fn plain(text: &str) -> String {
                     _ => 0,
                 };
                 (0..len).for_each(|_| _ = chars.next());
-                out.push(' ');
+                each(' ', false);
             }
             '"' => {
-                out.push('"');
+                each('"', false);
                 while let Some(c) = chars.next() {
                     match c {
-                        '\\' => out.extend(chars.next().map(blank)),
+                        '\\' => chars.next().into_iter().for_each(|c| each(c, true)),
                         '"' => break,
-                        c => out.push(blank(c)),
+                        c => each(c, true),
                     }
                 }
-                out.push('"');
+                each('"', false);
             }
-            c => out.push(c),
+            c => each(c, false),
         }
     }
-    out
 }
 
 /// `code` with the items that are compiled for tests alone blank; lines stay.
@@ -244,6 +268,12 @@ mod tests {
         let found = reaches_out(text);
         let want = [(1, "std::fs"), (2, "std::time"), (3, "HashMap"), (4, "std::env")];
         assert_eq!(found, want.map(|(line, what)| (line, what.to_string())));
+    }
+
+    #[test]
+    fn strings_are_found_by_their_line() {
+        let text = "// \"no\"\nlet a = \"one \\\"x\\\"\";\nlet c = '\"';\nf(\"two\", \"\");\n#[cfg(test)]\nmod tests {\n    \"three\"\n}\n";
+        assert_eq!(texts(text), [(2, "one \"x\"".to_string()), (4, "two".to_string())]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Each folder of `experiments` whose `expected.json` names a paper has a `RESULTS.md`. It is made of two runs, the full form and the
 //! quick one; a claim on which the quick form by itself would say otherwise goes into `full-only.json`, and the program gives
-//! no verdict on it in the quick form. `docs/claims.md` lists every claim with a sentence by hand; its verdicts and counts are
+//! no verdict on it in the quick form. `docs/experiments/claims.md` lists every claim with a sentence by hand; its verdicts and counts are
 //! taken from the pages. Steps of the test hold the index against the pages, and the pages against the quick form.
 
 use crate::json::{self, Json};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 /// The index of all claims.
-const INDEX: &str = "docs/claims.md";
+const INDEX: &str = "docs/experiments/claims.md";
 
 /// Most lines of the index.
 const LINES: usize = 120;
@@ -480,7 +480,7 @@ fn renewed(index: &str, pages: &[Page]) -> Result<String, String> {
     match missing.first() {
         None => Ok(out),
         Some((n, id, kind)) => Err(format!(
-            "{INDEX} has no row for {id} of {} ({}); a row begins `| [{id}](../experiments/{}/RESULTS.md#{}) |`",
+            "{INDEX} has no row for {id} of {} ({}); a row begins `| [{id}](../../experiments/{}/RESULTS.md#{}) |`",
             pages[*n].folder,
             KINDS[*kind],
             pages[*n].folder,
@@ -504,7 +504,8 @@ enum Entry<'a> {
 
 /// A line that begins with a link into an experiment.
 fn index_row<'a>(line: &str, pages: &'a [Page]) -> Result<Option<Entry<'a>>, String> {
-    let Some((name, rest)) = line.strip_prefix("| [").and_then(|l| l.split_once("](../experiments/")) else {
+    let Some((name, rest)) = line.strip_prefix("| [").and_then(|l| l.split_once("](../../experiments/"))
+    else {
         return Ok(None);
     };
     let target = rest.split(')').next().unwrap_or(rest);
@@ -618,10 +619,10 @@ mod tests {
         assert!(differences(&pages()[0], &record(&other[..3])).is_err());
     }
 
-    const OLD: &str = "# Claims\n\n| [P](../experiments/09-p/README.md) | x | y | why |\n\n\
-        | [C9-1](../experiments/09-p/RESULTS.md#c9-1) | By hand. | - |\n\
-        | [C9-2](../experiments/09-p/RESULTS.md#c9-2) | And this. | - |\n\
-        | [W9-1](../experiments/09-p/RESULTS.md#w9-1) | Ours. | - |\n";
+    const OLD: &str = "# Claims\n\n| [P](../../experiments/09-p/README.md) | x | y | why |\n\n\
+        | [C9-1](../../experiments/09-p/RESULTS.md#c9-1) | By hand. | - |\n\
+        | [C9-2](../../experiments/09-p/RESULTS.md#c9-2) | And this. | - |\n\
+        | [W9-1](../../experiments/09-p/RESULTS.md#w9-1) | Ours. | - |\n";
 
     #[test]
     fn the_index_takes_verdicts_and_keeps_sentences() {
@@ -638,7 +639,7 @@ mod tests {
     fn an_index_that_lacks_a_claim_or_names_none_is_refused() {
         let without = OLD.lines().filter(|l| !l.contains("C9-2")).collect::<Vec<_>>().join("\n");
         assert!(renewed(&without, &pages()).is_err_and(|why| why.contains("no row for C9-2")));
-        let more = format!("{OLD}| [C9-7](../experiments/09-p/RESULTS.md#c9-7) | No. | - |\n");
+        let more = format!("{OLD}| [C9-7](../../experiments/09-p/RESULTS.md#c9-7) | No. | - |\n");
         assert!(renewed(&more, &pages()).is_err_and(|why| why.contains("C9-7 is in no RESULTS.md")));
         let astray = OLD.replace("RESULTS.md#c9-2", "RESULTS.md#c9-1");
         assert!(renewed(&astray, &pages()).is_err());

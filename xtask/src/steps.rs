@@ -14,6 +14,16 @@ pub enum End {
     Skipped(String),
 }
 
+impl End {
+    /// This end, and where it passed that of what comes next.
+    pub fn and(self, next: impl FnOnce() -> End) -> End {
+        match self {
+            End::Passed => next(),
+            other => other,
+        }
+    }
+}
+
 /// Counts of steps so far.
 pub struct Steps {
     passed: u32,
@@ -75,6 +85,17 @@ impl Steps {
         }
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed.len(), self.skipped.len());
         if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// One check by itself, as a command of its own.
+pub fn alone(name: &str, check: impl FnOnce() -> End) -> ExitCode {
+    match check() {
+        End::Passed => ExitCode::SUCCESS,
+        End::Failed(why) | End::Skipped(why) => {
+            eprintln!("cargo xtask {name}: {why}");
+            ExitCode::FAILURE
+        }
     }
 }
 

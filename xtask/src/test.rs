@@ -3,7 +3,7 @@
 use crate::results;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools;
-use crate::{decisions, docs, outside, packages, purity, python};
+use crate::{decisions, docs, outside, packages, purity, python, words};
 use std::process::{Command, ExitCode};
 
 /// How to test.
@@ -54,6 +54,7 @@ pub fn all(options: &Options) -> ExitCode {
     steps.step("index of claims", results::check_index);
     steps.step("links of the documents", docs::links);
     steps.step("records of decisions", decisions::check);
+    steps.step("words", words::check);
     steps.step("purity of machines and policies", purity::check);
     steps.step("licences and manifests of packages", packages::check);
     if options.quick {

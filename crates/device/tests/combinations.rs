@@ -1,7 +1,7 @@
 //! Every option of a flash drive with every other one.
 //!
 //! All pairs of [`FEATURES`] that are not values of one key are built and run, small, until the drive collects. Counters tell that both
-//! features acted. What is refused is what `docs/combinations.md` lists, and no more than [`REFUSED`] pairs.
+//! features acted. What is refused is what `docs/reference/combinations.md` lists, and no more than [`REFUSED`] pairs.
 //!
 //! What is stored is the business of the verified simulation, whose family `ssd-combined` draws the same options.
 
@@ -151,7 +151,7 @@ const FEATURES: &[Feature] = &[
 const REFUSED: usize = 67;
 
 /// The page that says which, by the names of the features here.
-const DOCS: &str = include_str!("../../../docs/combinations.md");
+const DOCS: &str = include_str!("../../../docs/reference/combinations.md");
 
 /// The pairs of a table there: those of the first column with those of the second.
 fn listed() -> BTreeSet<(&'static str, &'static str)> {
@@ -288,7 +288,7 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
             Err(why) => {
                 refused.insert(names);
                 if !listed.contains(&names) {
-                    wrong.push(format!("{names:?} is refused and not listed in docs/combinations.md: {why}"));
+                    wrong.push(format!("{names:?} is refused and not listed in docs/reference/combinations.md: {why}"));
                 }
             }
         }

@@ -23,7 +23,7 @@ pub enum Tiers {
     Inclusive,
 }
 
-/// When a change is acknowledged (W4-1).
+/// When a change is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acknowledge {

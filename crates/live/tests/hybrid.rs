@@ -267,7 +267,7 @@ fn small() -> String {
     stack("", [1, 1, 2], "")
 }
 
-/// The rows of docs/promises.md: a member that is an older copy, of another set, or blank is refused, nothing is changed, and with the right one put
+/// The rows of docs/reference/guarantees.md: a member that is an older copy, of another set, or blank is refused, nothing is changed, and with the right one put
 /// back all is as it was. All members put back to one stop nobody can notice; that is consistent in itself.
 #[test]
 fn a_member_that_does_not_belong_there_is_refused() {

@@ -1,5 +1,5 @@
 //! Members put back from older copies, exchanged, emptied: what a start says, and what is read afterwards. The
-//! table of docs/promises.md, cell by cell, with real files.
+//! table of docs/reference/guarantees.md, cell by cell, with real files.
 
 mod common;
 

@@ -144,7 +144,7 @@ fn tenants_of_a_served_drive_come_grow_and_go_and_survive_kill_9() {
     process.stop();
 }
 
-/// `cargo test -p nandu-live --test served_drive -- --ignored --nocapture` prints the served half of the table of docs/queue.md.
+/// `cargo test -p nandu-live --test served_drive -- --ignored --nocapture` prints the served half of the table of docs/experiments/fair-queueing.md.
 #[test]
 #[ignore = "takes a minute, needs fio, and is a measurement"]
 fn shares_of_a_drive_under_fio() {

@@ -148,7 +148,7 @@ fn limits_are_set_and_lifted_while_requests_wait() {
     served.stop();
 }
 
-/// The stack file of docs/queue.md, with another scheduler.
+/// The stack file of docs/experiments/fair-queueing.md, with another scheduler.
 fn documented(scheduler: &str) -> String {
     let stack = include_str!("../../../stacks/served-tenants.toml");
     let line = "scheduler = { kind = \"drr\" }";
@@ -156,7 +156,7 @@ fn documented(scheduler: &str) -> String {
     stack.replace(line, &format!("scheduler = {{ {scheduler} }}"))
 }
 
-/// `cargo test -p nandu-live --test shares -- --ignored --nocapture` prints the served half of the table of docs/queue.md.
+/// `cargo test -p nandu-live --test shares -- --ignored --nocapture` prints the served half of the table of docs/experiments/fair-queueing.md.
 #[test]
 #[ignore = "takes minutes, needs fio, and is a measurement"]
 fn shares_under_fio() {

@@ -29,7 +29,7 @@
 //! ```
 //!
 //! A policy of your own is one file, and one line that puts it into a [`Registry`]: `builtin().with(...)`. See
-//! [`replacement`], [`victim`], [`scheduler`] and [`format`](mod@format), and `docs/own-policy.md` for a walk through one of them. `main`
+//! [`replacement`], [`victim`], [`scheduler`] and [`format`](mod@format), and `docs/tutorial/own-policy.md` for a walk through one of them. `main`
 //! gives such a registry the whole program: `run`, `compare`, `sweep`, `verify`, `serve`, `list`.
 //!
 //! ```no_run

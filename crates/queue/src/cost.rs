@@ -2,7 +2,7 @@
 //!
 //! - `linear`: a base for the operation and a time for each byte, as FIOS and FlashFQ do (Park and Shen, FAST 2012,
 //!   section 3.3: on flash the cost of a request is close to linear in its length). The defaults are those of the drive in
-//!   docs/benchmark.md for pages of 4 KiB: a read 52 us, a write 412 us, spread over its 64 dies for each further byte.
+//!   docs/experiments/benchmark.md for pages of 4 KiB: a read 52 us, a write 412 us, spread over its 64 dies for each further byte.
 //! - `bytes`: bytes and nothing else, with a floor of one page for a request.
 //!
 //! Costs are nanoseconds of one die. Slices, credits and quanta that a scheduler is given as times are amounts of the same: with

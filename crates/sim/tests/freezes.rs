@@ -1,7 +1,7 @@
 //! Freezes of a nearly full log-block drive under bursts of writes (spec S1-22, D1-4, C1-14): they must come from the
 //! drive's own merges, clustered, and almost never concern reads.
 //!
-//! `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture` prints the table of docs/ssd-freezes.md.
+//! `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture` prints the table of docs/experiments/ssd-freezes.md.
 
 use nandu_base::{Content, Instant, Op, Payload, PayloadPool, Precondition, Request, Span};
 use nandu_sim::metrics::Metrics;
@@ -209,7 +209,7 @@ fn a_fuller_drive_freezes_where_an_emptier_one_does_not() {
     }
 }
 
-/// The table of docs/ssd-freezes.md.
+/// The table of docs/experiments/ssd-freezes.md.
 #[test]
 #[ignore = "a table for people: `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture`"]
 fn table() {
@@ -302,7 +302,7 @@ fn collection_costs_a_tenth_at_60_percent_full_and_half_at_90() {
     }
 }
 
-/// The second table of docs/ssd-freezes.md (spec C1-13).
+/// The second table of docs/experiments/ssd-freezes.md (spec C1-13).
 #[test]
 #[ignore = "a table for people: `cargo test --release -p nandu-sim --test freezes -- --ignored --nocapture`"]
 fn fill_levels() {

@@ -1,4 +1,4 @@
-//! The simulated half of the table "Shares of a served drive" in docs/queue.md, on the stack file that is also served.
+//! The simulated half of the table "Shares of a served drive" in docs/experiments/fair-queueing.md, on the stack file that is also served.
 //!
 //! `cargo test -p nandu-sim --test served_drive -- --nocapture` prints it.
 

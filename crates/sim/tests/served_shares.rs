@@ -1,4 +1,4 @@
-//! The simulated half of the table of docs/queue.md: shares on the stack file that is also served.
+//! The simulated half of the table of docs/experiments/fair-queueing.md: shares on the stack file that is also served.
 //!
 //! `cargo test -p nandu-sim --test served_shares -- --nocapture` prints it.
 

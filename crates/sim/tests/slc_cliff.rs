@@ -1,7 +1,7 @@
 //! The write cliff of a long sequential write to a drive with a cache in SLC mode (`stacks/slc-cache.toml`): where the size of
 //! the cache puts it, and at which rates.
 //!
-//! `cargo test --release -p nandu-sim --test slc_cliff -- --nocapture` prints the table of docs/ssd-controller.md.
+//! `cargo test --release -p nandu-sim --test slc_cliff -- --nocapture` prints the table of docs/explanation/ssd-controller.md.
 
 use nandu_base::{Content, Instant, Payload, PayloadPool, Precondition, Request};
 use nandu_sim::metrics::Metrics;

@@ -23,7 +23,7 @@ struct Count {
     passes: (u64, u64),
 }
 
-/// The drive of docs/benchmark.md below as many machines as a case needs.
+/// The drive of docs/experiments/benchmark.md below as many machines as a case needs.
 const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 8\nchips = 4\nplanes = 2\nblocks = 160\n\
                      spare_factor = 0.2\n";
 

@@ -185,7 +185,7 @@ macro_rules! plants {
 }
 
 plants! {
-    [PLANTS, "Faults that can be planted in any mirror, by the rows of docs/mirror-protocol.md section 7."]
+    [PLANTS, "Faults that can be planted in any mirror, by the rows of docs/explanation/mirror-protocol.md section 7."]
     data_before_intent, "mirror.data-before-intent", "intent_before_data",
         "row 1: data goes to the legs before the region's D is durable";
     clear_after_leader_flush, "mirror.clear-after-leader-flush", "clear_needs_both_flushed",

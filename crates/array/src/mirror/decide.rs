@@ -1,4 +1,4 @@
-//! What to believe at open (docs/mirror-protocol.md section 5), as a pure function of what was found on the legs.
+//! What to believe at open (docs/explanation/mirror-protocol.md section 5), as a pure function of what was found on the legs.
 
 use super::layout::{Gen, State, Superblock};
 use crate::member::{Standing, standing};

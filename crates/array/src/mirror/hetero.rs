@@ -7,7 +7,7 @@ use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// When a write without FUA is acknowledged (O1-1).
+/// When a write without FUA is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AckMode {
@@ -32,7 +32,7 @@ pub enum FlushMode {
     FastLeg,
 }
 
-/// What sets the wait limit (O1-2, W1-7).
+/// What sets the wait limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitLimit {
@@ -44,7 +44,7 @@ pub enum WaitLimit {
     GcHint,
 }
 
-/// How the ratio is read (O1-2).
+/// How the ratio is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitReading {
@@ -54,7 +54,7 @@ pub enum WaitReading {
     Total,
 }
 
-/// In which order a delayed leg catches up (O1-6).
+/// In which order a delayed leg catches up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayQueue {
@@ -74,7 +74,7 @@ pub enum OnLimit {
     Degrade,
 }
 
-/// When the delay queue of the leg that follows is kept (spec 6.3, K4).
+/// When the delay queue of the leg that follows is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoldMode {
@@ -86,7 +86,7 @@ pub enum HoldMode {
     Batches,
 }
 
-/// How many requests the manager has in hand (O1-5).
+/// How many requests the manager has in hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Manager {
@@ -165,7 +165,7 @@ pub struct HeteroConfig {
     #[serde(default)]
     pub critical_backlog: u32,
     /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
-    /// somebody needs the leg. Other than "never" needs `ack = "first"`. Default "never".
+    /// the leg is needed. Other than "never" needs `ack = "first"`. Default "never".
     #[serde(default = "default_hold")]
     pub hold: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.

@@ -1,4 +1,4 @@
-//! A leg rejoins: the steps 0 to 5 of docs/mirror-protocol.md section 4.
+//! A leg rejoins: the steps 0 to 5 of docs/explanation/mirror-protocol.md section 4.
 
 use super::Mirror;
 use super::decide::{Found, Lacks, is_foreign, returns};

@@ -1,7 +1,7 @@
 //! Who is a member: a leg leaves, the other takes Solo. How one rejoins: [`super::join`].
 //!
 //! A procedure is a row of steps; each waits for a condition that [`Mirror::run_proc`] looks at whenever something
-//! changed. One procedure runs at a time. The steps carry the numbers of docs/mirror-protocol.md section 4.
+//! changed. One procedure runs at a time. The steps carry the numbers of docs/explanation/mirror-protocol.md section 4.
 
 use super::close::CloseStep;
 use super::layout::{Gen, State};

@@ -1,6 +1,6 @@
 //! `mirror` and `hetero-mirror`: two legs with the same data.
 //!
-//! **The algorithm** (docs/mirror-protocol.md sections 1 to 5). One leg leads: its content decides after a crash. Before
+//! **The algorithm** (docs/explanation/mirror-protocol.md sections 1 to 5). One leg leads: its content decides after a crash. Before
 //! data of a region goes to any leg, the leader durably says D "the legs may differ here" (R-INTENT); writes that wait
 //! share one map write and flush. A write goes to both members at once. Overlapping writes keep the order of their arrival
 //! on both legs (R-ONE). D is cleared lazily, when nothing is under way in the region and both legs have flushed what they

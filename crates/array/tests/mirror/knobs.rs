@@ -139,7 +139,7 @@ fn burst(depth: u32) -> (usize, u64) {
     (most, w.now.since(before).0)
 }
 
-/// What docs/served-mirror.md says of the knobs.
+/// What docs/experiments/served-mirror.md says of the knobs.
 #[test]
 fn each_knob_changes_what_it_says() {
     let streams = [0, 1, 8].map(stream_mean);

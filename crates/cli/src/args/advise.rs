@@ -15,7 +15,7 @@ Examples:
   nandu advise Financial1.spc.zst hm_0.csv.zst --p99 2ms --life 5y --cost prices.toml --out advice
   nandu advise uniform --limit 4000 --p99 1s --stack small-ssd --axis device.ssd.planes=1,2
 
-Without --stack it chooses among drives, spare flash, map, cache, segments, SLC mode, scheduler and mirror; docs/advise.md says
+Without --stack it chooses among drives, spare flash, map, cache, segments, SLC mode, scheduler and mirror; docs/how-to/choose-a-drive.md says
 which. A search that was killed goes on where it was when it is started again with the same --out.
 
 Exit codes: 0 done, 1 a run failed, 2 the input was wrong, 3 nothing that was tried meets the bounds.";

@@ -506,7 +506,7 @@ pub struct ServeArgs {
     /// Listen at a TCP port; 0 takes a free one
     #[arg(long, short, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Address of the port. NBD knows no password: anything but localhost is open to whoever reaches it
+    /// Address of the port. NBD has no password: anything but localhost is open to whoever reaches it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "port")]
     pub bind: std::net::IpAddr,
     /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket and $port
@@ -536,7 +536,7 @@ pub struct ServeArgs {
     /// Most bytes held for clients: data of requests, replies that are not read, buffers
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = size)]
     pub memory: ByteLen,
-    /// Most connections at once; others are told so and hung up on
+    /// Most connections at once; others are told so and disconnected
     #[arg(long, value_name = "N", default_value = "64", value_parser = connections)]
     pub max_connections: u64,
     /// Most control connections at once
@@ -565,7 +565,7 @@ pub struct ServeArgs {
 /// How much the log of a server has.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogLevel {
-    /// Where somebody has to do something now.
+    /// What an operator has to act on now.
     Error,
     /// And what is not as it should be.
     Warn,

@@ -299,7 +299,7 @@ pub(super) fn cannot_make(path: &Path, error: &std::io::Error) -> LegError {
     let remedy = match error.kind() {
         Kind::NotFound => "make its directory first",
         Kind::PermissionDenied => "give this user the right to make files there",
-        Kind::AlreadyExists => "somebody has made it meanwhile: look at it",
+        Kind::AlreadyExists => "another process created the file; inspect it, then retry",
         _ => "make room on its file system",
     };
     LegError { path: path.display().to_string(), why: error.to_string(), remedy, missing: false }

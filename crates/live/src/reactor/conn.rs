@@ -26,9 +26,9 @@ pub struct Caps {
     pub requests: usize,
     /// Bytes of their data. One longer request is served alone. Default 64 MiB.
     pub bytes: ByteLen,
-    /// Connections at once; others are told so and hung up on. Default 64.
+    /// Connections at once; others are told so and disconnected. Default 64.
     pub connections: usize,
-    /// Control connections at once; others are told so and hung up on. Default 16.
+    /// Control connections at once; others are told so and disconnected. Default 16.
     pub controls: usize,
     /// Bytes that all connections together hold: data of requests, replies that are not sent, and their own buffers. At least
     /// [`Caps::least_memory`]. Default 1 GiB.

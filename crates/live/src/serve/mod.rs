@@ -7,7 +7,7 @@
 //!
 //! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
 //! any more, new requests get `ESHUTDOWN`, what is under way is answered, then the machines are closed parents first,
-//! which makes everything durable. SIGHUP changes nothing. A second signal ends it at once, as a crash would: see `docs/promises.md`.
+//! which makes everything durable. SIGHUP changes nothing. A second signal ends it at once, as a crash would: see `docs/reference/guarantees.md`.
 
 mod error;
 mod media;

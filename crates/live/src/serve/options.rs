@@ -17,7 +17,7 @@ pub struct ServeOptions {
     pub stack: Stack,
     /// Unix sockets for NBD clients. One that a dead server left is replaced.
     pub unix: Vec<PathBuf>,
-    /// A TCP address for NBD clients; port 0 takes a free one. The protocol knows no password: anything but localhost
+    /// A TCP address for NBD clients; port 0 takes a free one. The protocol has no password: anything but localhost
     /// is open to whoever reaches it.
     pub tcp: Option<SocketAddr>,
     /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
@@ -248,7 +248,7 @@ impl fmt::Display for Report {
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
             Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
             Report::Ready { uris } => f.write_str(&uris.join("\n")),
-            Report::News(News::Leg(leg, LegNews::Faulty(0))) => write!(f, "{leg}: faulty, as told"),
+            Report::News(News::Leg(leg, LegNews::Faulty(0))) => write!(f, "{leg}: failed by operator"),
             Report::News(News::Leg(leg, LegNews::Faulty(errno))) => {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(
@@ -277,7 +277,7 @@ impl fmt::Display for Report {
             Report::News(News::HungUp(what)) => write!(f, "a client: {what}"),
             Report::Exposed { address } => write!(
                 f,
-                "{address}: NBD knows no password: whoever reaches this address can read and write everything"
+                "{address}: NBD has no password: whoever reaches this address can read and write everything"
             ),
             Report::Stands { held, span } => {
                 write!(f, "WATCHDOG: {} has held the server for {span}; no client is served", place(held))

@@ -89,7 +89,7 @@ impl Turns {
             let next = (1..=players)
                 .map(|step| (self.last + step) % players)
                 .find(|&player| wants(player))
-                .expect("somebody waits");
+                .expect("a tenant waits");
             (self.slice, self.last) = (slice(next), next);
             let over = std::mem::take(&mut self.over[next]);
             if self.by == By::Cost && over >= self.slice.0 {

@@ -106,7 +106,7 @@ impl SsdConfig {
             return refuse("streams", why);
         }
         if self.isolation != IsolationConfig::None {
-            return refuse("isolation", "a drive with a log-block map knows no tenants");
+            return refuse("isolation", "a drive with a log-block map cannot keep tenants apart");
         }
         self.check_slc()?;
         if self.unit != Unit::Plane {

@@ -81,7 +81,7 @@ pub enum GiveBack {
     /// When the lender runs low.
     #[default]
     OnDemand,
-    /// When the lender has nothing left to clear, or changes its size: the paper knows no way back.
+    /// When the lender has nothing left to clear, or changes its size: the paper has no way back.
     Never,
 }
 

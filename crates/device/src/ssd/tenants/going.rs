@@ -215,7 +215,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if self.may_give(pool) {
             let tenants = self.tenants_mut();
             let (group, debtor) = (pool as usize / tenants.len(), tenants.of_pool(pool));
-            let lender = tenants.books[group].largest_creditor(debtor).expect("it owes somebody");
+            let lender = tenants.books[group].largest_creditor(debtor).expect("it owes a tenant");
             let to = tenants.pool(group as u32, lender);
             tenants.inherited[pool as usize] = tenants.inherited[pool as usize].saturating_sub(1);
             self.give(pool, to);

@@ -17,7 +17,7 @@
 //! The tolerance is 2 %, set before anything was measured. What the drive keeps free (two blocks and half of one of 4,096) is
 //! not taken out of the raw space; it accounts for up to 0.6 % at rho = 0.88.
 //!
-//! The long version, with the table of docs/write-amplification.md: `cargo test -p nandu-device --lib theory -- --ignored --nocapture`
+//! The long version, with the table of docs/experiments/write-amplification.md: `cargo test -p nandu-device --lib theory -- --ignored --nocapture`
 
 use super::*;
 
