@@ -382,7 +382,9 @@ fn difference(was: &str, is: &str) -> Option<u32> {
 /// All pages, also those without documented commands.
 pub fn documents() -> Vec<PathBuf> {
     let mut files = markdown_files();
-    files.extend(["CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name)));
+    files.extend(
+        ["CHANGELOG.md", "CONTRIBUTING.md", "examples/own-policies/README.md"].map(|name| root().join(name)),
+    );
     files
 }
 

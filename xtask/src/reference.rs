@@ -150,12 +150,21 @@ fn options(described: &Json, heading: &str) -> Result<String, String> {
     let mut text = table(&columns.iter().copied().filter(|c| of_some || *c != "for").collect::<Vec<_>>());
     for option in options {
         let key = code(option.get("option").text());
-        let (default, of) = (code(option.get("default").text()), option.get("of").text());
+        let (default, of) = (code(&typed(option)), option.get("of").text());
         let cells = [&key, option.get("takes").text(), &default, of, option.get("summary").text()];
         text +=
             &row(cells.into_iter().enumerate().filter(|(at, _)| of_some || *at != 3).map(|(_, cell)| cell));
     }
     Ok(text + "\n")
+}
+
+/// The default of an option as one types it.
+fn typed(option: &Json) -> String {
+    let default = option.get("default").text();
+    match default.parse() {
+        Ok(bytes) if option.get("takes").text() == "size" => size(bytes),
+        _ => time(default),
+    }
 }
 
 /// Every command with its help, `nandu` first.
@@ -219,25 +228,27 @@ fn loads(lists: &Json) -> String {
 /// Parameters of a generator with their defaults, as one types them.
 fn parameters(generator: &Json) -> String {
     let Json::Object(parameters) = generator.get("parameters") else { return String::new() };
-    let typed = |key: &String, value: &Json| {
+    let shown = |key: &String, value: &Json| {
         let is_size =
             generator.get("schema").get("properties").get(key).get("$ref").text().ends_with("/Size");
-        match value {
+        let text = match value {
             Json::Number(bytes) if is_size => size(*bytes as u64),
             Json::Number(number) => number.to_string(),
             _ => time(value.text()),
-        }
+        };
+        text.replace(' ', "")
     };
     let pairs: Vec<String> =
-        parameters.iter().map(|(key, value)| format!("`{key}={}`", typed(key, value))).collect();
+        parameters.iter().map(|(key, value)| format!("`{key}={}`", shown(key, value))).collect();
     pairs.join(", ")
 }
 
 /// A size in the largest unit that it is a whole number of.
 fn size(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0);
-    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
+    let binary = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let decimal = [(1_000_000_000, "GB"), (1_000_000, "MB")];
+    let unit = binary.iter().chain(&decimal).find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
 /// A time in the largest unit that it is a whole number of; any other text as it is.
@@ -245,7 +256,7 @@ fn time(text: &str) -> String {
     let Some(ns) = text.strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok()) else { return text.into() };
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.iter().find(|(unit, _)| ns > 0 && ns % unit == 0);
-    unit.map_or_else(|| format!("{ns}ns"), |(unit, name)| format!("{}{name}", ns / unit))
+    unit.map_or_else(|| format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
 fn profiles(lists: &Json) -> String {
@@ -323,8 +334,11 @@ mod tests {
 
     #[test]
     fn defaults_are_as_one_types_them() {
-        assert_eq!([size(3 << 20), size(1000), size(0)], ["3MiB", "1000B", "0B"]);
-        assert_eq!([time("8200000 ns"), time("3000000000 ns"), time("1/4")], ["8200us", "3s", "1/4"]);
+        assert_eq!(
+            [size(3 << 20), size(500_000_000), size(1000), size(0)],
+            ["3 MiB", "500 MB", "1000 B", "0 B"]
+        );
+        assert_eq!([time("8200000 ns"), time("3000000000 ns"), time("1/4")], ["8200 us", "3 s", "1/4"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// What makes the HTML.
-const BUILDER: &str = "zensical==0.1.1";
+const BUILDER: &str = "zensical==0.0.73";
 
 /// Its settings, but for the order of the pages.
 const SETTINGS: &str = "\

@@ -3,10 +3,8 @@
 //! A row is an option with its type or values, its default, and what it is. Options of policies stand under the
 //! option that takes them, as `mapping.ram`, with the policies that have them.
 
-use crate::format::size;
 use crate::registry;
 use crate::table::Table;
-use nandu_base::Span;
 use serde_json::{Value, json};
 
 /// Columns of the text of an option before it is cut.
@@ -133,22 +131,13 @@ fn option(key: &str, of: &str, value: &Value, schema: &Value) -> Described {
         key: key.into(),
         of: of.into(),
         takes: takes(value, schema),
-        default: default(&value["default"], value, schema),
-        text: text.replace('\n', " "),
-    }
-}
-
-/// A default as one would type it: sizes and times with their unit.
-fn default(value: &Value, described: &Value, schema: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => match text.strip_suffix(" ns").and_then(|ns| ns.parse().ok()) {
-            Some(ns) => Span(ns).to_string(),
-            None => text.clone(),
+        default: match &value["default"] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or("table").to_string(),
+            other => other.to_string(),
         },
-        Value::Number(bytes) if takes(described, schema) == "size" => size(bytes.as_u64().unwrap_or_default()),
-        Value::Object(map) => map.get("kind").and_then(Value::as_str).unwrap_or("table").to_string(),
-        other => other.to_string(),
+        text: text.replace('\n', " "),
     }
 }
 
@@ -243,7 +232,7 @@ mod tests {
             assert!(!of(&name).is_empty(), "{name}");
         }
         let ssd = as_text("ssd");
-        for words in ["spare_factor", "mapping.ram", "page | dftl", "number", "Channels, 1 to 64", "5 ms", "128 KiB"] {
+        for words in ["spare_factor", "mapping.ram", "page | dftl", "number", "Channels, 1 to 64"] {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
         assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("ram"));
