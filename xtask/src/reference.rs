@@ -251,12 +251,12 @@ fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// A time in the largest unit that it is a whole number of; any other text as it is.
+/// A time in the largest unit that it reaches; any other text as it is.
 fn time(text: &str) -> String {
-    let Some(ns) = text.strip_suffix(" ns").and_then(|ns| ns.parse::<u64>().ok()) else { return text.into() };
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let unit = units.iter().find(|(unit, _)| ns > 0 && ns % unit == 0);
-    unit.map_or_else(|| format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
+    let Some(ns) = text.strip_suffix(" ns").and_then(|ns| ns.parse::<f64>().ok()) else { return text.into() };
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+    let unit = units.iter().find(|(unit, _)| ns >= *unit);
+    unit.map_or_else(|| text.into(), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
 fn profiles(lists: &Json) -> String {
@@ -338,7 +338,7 @@ mod tests {
             [size(3 << 20), size(500_000_000), size(1000), size(0)],
             ["3 MiB", "500 MB", "1000 B", "0 B"]
         );
-        assert_eq!([time("8200000 ns"), time("3000000000 ns"), time("1/4")], ["8200 us", "3 s", "1/4"]);
+        assert_eq!([time("8200000 ns"), time("3000000000 ns"), time("1/4")], ["8.2 ms", "3 s", "1/4"]);
     }
 
     #[test]
