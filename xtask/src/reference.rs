@@ -88,7 +88,7 @@ fn row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-fn table<'a>(columns: &[&'a str]) -> String {
+fn table(columns: &[&str]) -> String {
     row(columns.iter().copied()) + &row(columns.iter().map(|_| "---"))
 }
 
@@ -247,7 +247,7 @@ fn parameters(generator: &Json) -> String {
 fn size(bytes: u64) -> String {
     let binary = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let decimal = [(1_000_000_000, "GB"), (1_000_000, "MB")];
-    let unit = binary.iter().chain(&decimal).find(|(unit, _)| bytes > 0 && bytes % unit == 0);
+    let unit = binary.iter().chain(&decimal).find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 

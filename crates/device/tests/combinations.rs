@@ -288,7 +288,9 @@ fn every_feature_goes_with_every_other_or_is_listed_as_refused() {
             Err(why) => {
                 refused.insert(names);
                 if !listed.contains(&names) {
-                    wrong.push(format!("{names:?} is refused and not listed in docs/reference/combinations.md: {why}"));
+                    wrong.push(format!(
+                        "{names:?} is refused and not listed in docs/reference/combinations.md: {why}"
+                    ));
                 }
             }
         }
