@@ -14,6 +14,7 @@ mod packages;
 mod purity;
 mod python;
 mod reference;
+mod release;
 mod results;
 mod site;
 mod soak;
@@ -36,6 +37,7 @@ cargo xtask advise-check [--no-build]
                                                 what `nandu advise` finds against measuring every variant: docs/how-to/choose-a-drive.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found
+cargo xtask release [--only WORD]               a version as it would be published: target/published
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
 cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         ["docs", words @ ..] => docs::only(words).unwrap_or_else(|word| usage(&word)),
         ["results", words @ ..] => results::results(words).unwrap_or_else(|word| usage(&word)),
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
+        ["release", words @ ..] => release::release(words).unwrap_or_else(|word| usage(&word)),
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
         ["words"] => steps::alone("words", words::check),
         ["bench"] => bench::bench(false),

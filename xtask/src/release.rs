@@ -1,0 +1,333 @@
+//! `cargo xtask release`: a version as it would be published, in `target/published`.
+//!
+//! Each part is a step of its own, so that `--only WORD` takes some: the crates as `cargo publish` would send them, the program installed from the
+//! checkout, a static binary, a Debian package, a wheel for Python, the list of what the binary is made of (CycloneDX), the licences of all of it, and a
+//! check that the binary depends on the sources alone: it is built twice, in folders and with cargo homes of their own, and both have the same bytes.
+//!
+//! Most of it takes minutes of building, so nothing of it belongs to the tests. What is not committed is not published: builds that leave this
+//! machine are made of a clone.
+
+use crate::json::{Json, parse};
+use crate::steps::{End, Steps, command, has, root, run, target_dir};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Where a binary runs that needs no library of the system.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// What builds the wheel.
+const BUILDER: &str = "maturin==1.16.0";
+
+/// `cargo xtask release [--only WORD]`.
+pub fn release(words: &[&str]) -> Result<ExitCode, String> {
+    let only = match words {
+        [] => None,
+        ["--only", word] => Some(word.to_string()),
+        [.., other] => return Err((*other).into()),
+    };
+    let out = target_dir().join("published");
+    if let Err(error) = fs::create_dir_all(&out) {
+        return Err(format!("{}: {error}", out.display()));
+    }
+    let mut steps = Steps::new(false, only);
+    steps.step("nothing is left uncommitted", committed);
+    steps.step("crates", || crates(&out));
+    steps.step("licences of dependencies", || ended(licences(&out)));
+    steps.step("list of what the binary is made of", || ended(materials(&out)));
+    steps.step("installed from the checkout", || installed(&out));
+    steps.step("wheel", || wheel(&out));
+    steps.step("static binary", || static_binary(&out));
+    steps.step("Debian package", || ended(debian(&out)));
+    steps.step("same bytes from two builds", || same_bytes(&out));
+    println!("{}", out.display());
+    Ok(steps.close())
+}
+
+fn ended(result: Result<(), String>) -> End {
+    result.map_or_else(End::Failed, |()| End::Passed)
+}
+
+/// What a command prints; its error where it fails.
+fn said(mut command: Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{name}: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+fn committed() -> End {
+    match said(command("git status --porcelain")) {
+        Ok(left) if left.is_empty() => End::Passed,
+        Ok(left) => End::Failed(format!("not committed:\n{left}")),
+        Err(why) => End::Failed(why),
+    }
+}
+
+fn version() -> Result<String, String> {
+    let text = fs::read_to_string(root().join("Cargo.toml")).map_err(|e| format!("Cargo.toml: {e}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("version = \""));
+    line.and_then(|rest| rest.strip_suffix('"')).map(String::from).ok_or("Cargo.toml names no version".into())
+}
+
+fn copied(from: &Path, to: &Path) -> Result<(), String> {
+    let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::copy(from, to)).map(|_| ()).map_err(|e| format!("{}: {e}", from.display()))
+}
+
+fn written(path: &Path, text: &str) -> Result<(), String> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::write(path, text)).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Every crate is packed, and built from its package alone.
+fn crates(out: &Path) -> End {
+    let packed = run(command("cargo package --workspace --exclude xtask --locked --quiet"));
+    packed.and(|| {
+        ended((|| {
+            let folder = target_dir().join("package");
+            let version = version()?;
+            for entry in fs::read_dir(&folder).map_err(|e| e.to_string())?.flatten() {
+                if entry.file_name().to_string_lossy().ends_with(&format!("-{version}.crate")) {
+                    copied(&entry.path(), &out.join("crates").join(entry.file_name()))?;
+                }
+            }
+            Ok(())
+        })())
+    })
+}
+
+/// `cargo install` as the README has it, and the program runs.
+fn installed(out: &Path) -> End {
+    let place = out.join("installed");
+    let mut install = command("cargo install --path crates/cli --locked --quiet --force --root");
+    install.arg(&place).env("CARGO_TARGET_DIR", target_dir());
+    run(install).and(|| {
+        let mut nandu = Command::new(place.join("bin/nandu"));
+        nandu.args(["check", "page-map"]);
+        run(nandu)
+    })
+}
+
+fn wheel(out: &Path) -> End {
+    if !has("python3") {
+        return End::Skipped("python3 is not installed".into());
+    }
+    let venv = target_dir().join("wheel/tools");
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv"]).arg(&venv);
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", BUILDER]);
+    let mut build = Command::new(venv.join("bin/maturin"));
+    build.args(["build", "--quiet", "--locked", "--release", "--out"]).arg(out).current_dir(root());
+    run(make).and(|| run(pip)).and(|| run(build))
+}
+
+fn static_binary(out: &Path) -> End {
+    let targets = said(command("rustup target list --installed")).unwrap_or_default();
+    if !targets.lines().any(|line| line == STATIC) {
+        return End::Skipped(format!("`rustup target add {STATIC}` has not been run"));
+    }
+    if !has("musl-gcc") {
+        return End::Skipped("musl-gcc is not installed (Debian: musl-tools)".into());
+    }
+    let mut build = command("cargo build --quiet --locked --profile dist --package nandu-cli --target");
+    build.arg(STATIC).env("CARGO_TARGET_DIR", target_dir());
+    run(build).and(|| ended(copied(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu"))))
+}
+
+/// The static binary with stack files, completions and licences, for `dpkg -i`.
+fn debian(out: &Path) -> Result<(), String> {
+    let (version, binary) = (version()?, out.join("nandu"));
+    if !binary.is_file() || !has("dpkg-deb") {
+        return Err("the static binary and dpkg-deb are needed".into());
+    }
+    let tree = target_dir().join("debian");
+    let _ = fs::remove_dir_all(&tree);
+    copied(&binary, &tree.join("usr/bin/nandu"))?;
+    for entry in fs::read_dir(root().join("stacks")).map_err(|e| e.to_string())?.flatten() {
+        if entry.path().is_file() {
+            copied(&entry.path(), &tree.join("usr/share/nandu/stacks").join(entry.file_name()))?;
+        }
+    }
+    let places = [
+        ("bash", "bash-completion/completions/nandu"),
+        ("zsh", "zsh/vendor-completions/_nandu"),
+        ("fish", "fish/vendor_completions.d/nandu.fish"),
+    ];
+    for (shell, place) in places {
+        let mut complete = Command::new(&binary);
+        complete.args(["completions", shell]);
+        written(&tree.join("usr/share").join(place), &said(complete)?)?;
+    }
+    let documents = tree.join("usr/share/doc/nandu");
+    copied(&root().join("CHANGELOG.md"), &documents.join("CHANGELOG.md"))?;
+    let mut copyright = String::new();
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        copyright += &fs::read_to_string(root().join(file)).map_err(|e| format!("{file}: {e}"))?;
+        copyright.push('\n');
+    }
+    written(&documents.join("copyright"), &copyright)?;
+    copied(&out.join("LICENCES.txt"), &documents.join("LICENCES.txt"))?;
+    let control = format!(
+        "Package: nandu\nVersion: {version}\nArchitecture: amd64\nMaintainer: The Nandu authors <nandu@localhost>\nSection: admin\nPriority: optional\n\
+         Description: flash storage you can simulate, compare and mount\n Describes storage stacks in short files, races them on traces, and serves them over NBD.\n"
+    );
+    written(&tree.join("DEBIAN/control"), &control)?;
+    let mut build = command("dpkg-deb --root-owner-group --build");
+    // Times of files are that of the commit, so that the package has the same bytes each time.
+    build.env("SOURCE_DATE_EPOCH", said(command("git log -1 --format=%ct"))?.trim());
+    build.arg(&tree).arg(out.join(format!("nandu_{version}_amd64.deb")));
+    match run(build) {
+        End::Passed => Ok(()),
+        End::Failed(why) | End::Skipped(why) => Err(why),
+    }
+}
+
+/// Packages that the binary is made of, as `cargo metadata` has them.
+fn parts() -> Result<Vec<Json>, String> {
+    let tree = said(command(
+        "cargo tree --package nandu-cli --edges normal,build --prefix none --format {p} --locked --offline",
+    ))?;
+    let names = |line: &str| {
+        let mut words = line.split_whitespace();
+        Some(format!("{} {}", words.next()?, words.next()?.strip_prefix('v')?))
+    };
+    let used: std::collections::BTreeSet<String> = tree.lines().filter_map(names).collect();
+    let metadata = parse(&said(command("cargo metadata --format-version 1 --offline --locked"))?)?;
+    let full = |package: &Json| format!("{} {}", package.get("name").text(), package.get("version").text());
+    let mut parts: Vec<Json> = metadata
+        .get("packages")
+        .list()
+        .iter()
+        .filter(|package| used.contains(&full(package)))
+        .cloned()
+        .collect();
+    parts.sort_by_key(full);
+    Ok(parts)
+}
+
+/// The licence of each package, with the texts that it comes with.
+fn licences(out: &Path) -> Result<(), String> {
+    let mut text = String::from("What the program nandu is made of, and under which licences.\n");
+    for part in parts()?.iter().filter(|part| *part.get("source") != Json::Null) {
+        text += &format!(
+            "\n{}\n{} {}: {}\n",
+            "=".repeat(80),
+            part.get("name").text(),
+            part.get("version").text(),
+            part.get("license").text()
+        );
+        let folder =
+            Path::new(part.get("manifest_path").text()).parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        files.sort();
+        for file in files.iter().filter(|file| is_licence(file)) {
+            let own = fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            text += &format!(
+                "\n--- {}\n\n{}",
+                file.file_name().unwrap_or_default().to_string_lossy(),
+                String::from_utf8_lossy(&own)
+            );
+        }
+    }
+    written(&out.join("LICENCES.txt"), &text)
+}
+
+fn is_licence(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+    file.is_file()
+        && ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE", "COPYRIGHT"]
+            .iter()
+            .any(|word| name.starts_with(word))
+}
+
+/// The list of packages in the form of CycloneDX, with the checksums of the lock file.
+fn materials(out: &Path) -> Result<(), String> {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
+    let parts: Vec<String> = parts()?.iter().map(|part| component(part, &lock)).collect();
+    let version = version()?;
+    let text = format!(
+        "{{\n\"bomFormat\": \"CycloneDX\",\n\"specVersion\": \"1.5\",\n\"version\": 1,\n\"metadata\": {{\"component\": {{\"type\": \"application\", \"name\": \"nandu\", \
+         \"version\": \"{version}\"}}}},\n\"components\": [\n{}\n]\n}}\n",
+        parts.join(",\n")
+    );
+    parse(&text)?;
+    written(&out.join("nandu.cdx.json"), &text)
+}
+
+fn component(part: &Json, lock: &str) -> String {
+    let (name, version) = (part.get("name").text(), part.get("version").text());
+    let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
+    let checksum = lock.split_once(&entry).and_then(|(_, rest)| {
+        rest.split("\n\n")
+            .next()?
+            .lines()
+            .find_map(|line| line.strip_prefix("checksum = \"")?.strip_suffix('"'))
+    });
+    let hashes = checksum.map_or_else(String::new, |sum| {
+        format!(", \"hashes\": [{{\"alg\": \"SHA-256\", \"content\": \"{sum}\"}}]")
+    });
+    // Some packages still write a slash for `OR`.
+    let licence = part.get("license").text().replace('/', " OR ").replace("  ", " ");
+    format!(
+        "{{\"type\": \"library\", \"name\": \"{name}\", \"version\": \"{version}\", \"purl\": \"pkg:cargo/{name}@{version}\", \
+         \"licenses\": [{{\"expression\": \"{licence}\"}}]{hashes}}}"
+    )
+}
+
+/// Two builds of the last commit, in folders of unlike depth, each with a cargo home of its own.
+fn same_bytes(out: &Path) -> End {
+    let place = target_dir().join("same-bytes");
+    let _ = fs::remove_dir_all(&place);
+    let mut sums = Vec::new();
+    for folder in ["a", "another/folder/deeper"] {
+        let (clone, home) = (place.join(folder).join("nandu"), place.join(folder).join("cargo"));
+        let mut git = command("git clone --quiet --depth 1");
+        git.arg(format!("file://{}", root().display())).arg(&clone);
+        let mut build = command("cargo build --quiet --locked --profile dist --package nandu-cli");
+        let maps = [format!("{}=/nandu", clone.display()), format!("{}=/cargo", home.display())];
+        let flags: Vec<String> = maps.iter().map(|map| format!("--remap-path-prefix={map}")).collect();
+        let c_flags: Vec<String> = maps.iter().map(|map| format!("-ffile-prefix-map={map}")).collect();
+        build.current_dir(&clone).env("CARGO_HOME", &home).env("CARGO_TARGET_DIR", clone.join("target"));
+        build.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("CFLAGS", c_flags.join(" "));
+        if let End::Failed(why) = run(git).and(|| run(build)) {
+            return End::Failed(why);
+        }
+        let mut sum = Command::new("sha256sum");
+        sum.arg(clone.join("target/dist/nandu"));
+        match said(sum) {
+            Ok(text) => sums.push(text.split_whitespace().next().unwrap_or_default().to_string()),
+            Err(why) => return End::Failed(why),
+        }
+    }
+    match sums.as_slice() {
+        [one, two] if one == two => ended(written(&out.join("nandu.sha256"), &format!("{one}  nandu\n"))),
+        _ => End::Failed(format!("the builds differ: {}", sums.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_its_checksum_and_a_licence_in_the_form_of_today() {
+        let part =
+            parse(r#"{"name": "a", "version": "1.2", "license": "MIT/Apache-2.0"}"#).expect("it is JSON");
+        let lock = "[[package]]\nname = \"a\"\nversion = \"1.2\"\nsource = \"x\"\nchecksum = \"ab\"\n\n[[package]]\nname = \"b\"\nversion = \"1\"\nchecksum = \"cd\"\n";
+        let text = component(&part, lock);
+        let read = parse(&text).expect("it is JSON");
+        assert_eq!(read.get("hashes").list()[0].get("content").text(), "ab");
+        assert_eq!(read.get("licenses").list()[0].get("expression").text(), "MIT OR Apache-2.0");
+        assert!(!component(&part, "").contains("hashes"));
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_workspace() {
+        assert!(version().expect("it is there").split('.').count() == 3);
+    }
+}
