@@ -199,19 +199,38 @@ fn runnable(text: &str, file: &Path) -> Vec<Example> {
     out
 }
 
-/// Files that a page says to save: blocks whose first line names one after the language.
+/// The code of the tutorial on policies is that of the example, which is built and tested.
+pub fn own_policy() -> End {
+    let (page, file) = ("docs/tutorial/own-policy.md", "examples/own-policies/src/newest.rs");
+    let code = saved(&read(&root().join(page))).into_iter().find(|(name, _)| name == "src/newest.rs");
+    match code {
+        Some((_, code)) if code == read(&root().join(file)) => End::Passed,
+        _ => End::Failed(format!("the code of {page} is not that of {file}")),
+    }
+}
+
+/// Files that a page says to save: blocks whose first line names one after the language. A second block of a name is added to the first.
 fn saved(text: &str) -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
-    let (mut inside, mut kept) = (false, false);
+    let (mut inside, mut at) = (false, None);
     for line in text.lines() {
         if let Some(info) = line.strip_prefix("```") {
             let name = info.split_whitespace().nth(1).filter(|_| !inside);
-            kept = name.is_some();
             inside = !inside;
-            out.extend(name.map(|name| (name.to_string(), String::new())));
-        } else if let Some((_, content)) = out.last_mut().filter(|_| kept) {
-            content.push_str(line);
-            content.push('\n');
+            at = name.map(|name| match out.iter().position(|(known, _)| known == name) {
+                Some(at) => {
+                    // What a page adds to a file stands apart from what is there.
+                    out[at].1.push('\n');
+                    at
+                }
+                None => {
+                    out.push((name.to_string(), String::new()));
+                    out.len() - 1
+                }
+            });
+        } else if let Some(at) = at {
+            out[at].1.push_str(line);
+            out[at].1.push('\n');
         }
     }
     out

@@ -9,8 +9,9 @@ use std::process::Command;
 const MANIFEST: &str = "examples/own-policies/Cargo.toml";
 
 /// What is typed, and a word of what is printed.
-const COMMANDS: [(&str, &str); 9] = [
+const COMMANDS: [(&str, &str); 10] = [
     ("list 2q", "Johnson and Shasha"),
+    ("list newest-first", "from 1 to 1000"),
     ("list policies", "lottery"),
     ("run STACK --json", "\"queue\""),
     ("compare a=STACK b=STACK", "read p99"),

@@ -81,7 +81,7 @@ fn staged() -> Result<PathBuf, String> {
     for page in &pages {
         let text = fs::read_to_string(page).map_err(|e| format!("{}: {e}", page.display()))?;
         let text = docs::relinked(&text, |link| relinked(page, link, &mut linked));
-        save(&source.join(below(page)), &text)?;
+        save(&source.join(below(page)), &titled(&text))?;
     }
     for file in linked.into_iter().filter(|file| !pages.contains(file)) {
         let to = source.join(below(&file));
@@ -98,6 +98,15 @@ fn staged() -> Result<PathBuf, String> {
 fn save(path: &Path, text: &str) -> Result<(), String> {
     let written = fs::create_dir_all(parent(path)).and_then(|()| fs::write(path, text));
     written.map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Blocks of code that name their file, in the words of what makes the HTML.
+fn titled(text: &str) -> String {
+    let named = |line: &str| {
+        let (language, name) = line.strip_prefix("```")?.split_once(' ')?;
+        Some(format!("```{language} title=\"{name}\""))
+    };
+    text.split('\n').map(|line| named(line).unwrap_or_else(|| line.into())).collect::<Vec<_>>().join("\n")
 }
 
 /// A path from the root of the checkout on.
@@ -306,6 +315,14 @@ fn passed(command: &mut Command) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_has_the_name_of_its_file_as_its_title() {
+        assert_eq!(
+            titled("a b\n```toml a.toml\nx y\n```\n```sh\n"),
+            "a b\n```toml title=\"a.toml\"\nx y\n```\n```sh\n"
+        );
+    }
 
     #[test]
     fn the_order_is_that_of_the_index() {

@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod lab_log;
 pub mod lottery;
+pub mod newest;
 pub mod stride;
 pub mod two_q;
 
@@ -12,6 +13,7 @@ use nandu::Registry;
 pub fn registry() -> Registry {
     nandu::builtin()
         .with(nandu::replacement::policy::<two_q::Config>())
+        .with(nandu::replacement::policy::<newest::Config>())
         .with(nandu::prefetch::policy::<stride::Config>())
         .with(nandu::victim::policy::<cat::Config>())
         .with(nandu::scheduler::policy::<lottery::Config>())
