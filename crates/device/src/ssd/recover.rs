@@ -99,7 +99,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
         self.recovery.fell_back = checkpoint.is_some();
-        let known_to = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
         let replayed = checkpoint.and_then(|checkpoint| {
             self.seq = self.seq.max(checkpoint.seq);
             self.replay(&checkpoint, cx)
@@ -127,7 +126,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.claim_map_blocks(&mut map_pages, cx);
             end = end.later(self.recover_map(&map_pages, cx));
         }
-        end = end.later(self.make_room(known_to, cx));
+        end = end.later(self.make_room(cx));
         if M::PAGED && self.recovery.bounded {
             end = end.later(self.record_trims(cx, TenantId::SYSTEM));
         }

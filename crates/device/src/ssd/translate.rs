@@ -80,9 +80,7 @@ impl Paging {
     /// Takes the blocks of the map from an erased drive; false when they are too few.
     pub fn claim(&mut self, blocks: &mut BlockTable) -> bool {
         let anchors = self.keeper.as_ref().map_or(0, |keeper| keeper.anchors.per_plane());
-        let planes = blocks.layout().planes;
-        let mut rows = (0..anchors).flat_map(|_| 0..planes);
-        rows.all(|plane| blocks.open_free(plane, u64::MAX).is_some()) && self.area.claim(blocks)
+        blocks.set_apart(anchors) && self.area.claim(blocks)
     }
 
     /// Whether the block holds checkpoints.

@@ -187,6 +187,7 @@ impl SsdConfig {
             reserved: 0,
             slc: 0,
             map: 0,
+            anchors: 0,
             wear: WearRules { keeps_worn: cx.planted("ssd.worn-block-used"), ..wear },
         };
         let shape = self.mapping.shape(size.logical, profile.page.0, layout.pages)?;

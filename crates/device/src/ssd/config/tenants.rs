@@ -152,11 +152,6 @@ impl SsdConfig {
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
         }
-        if self.checkpoint.is_some() {
-            return refuse(
-                "a checkpoint names pages of several tenants, and its blocks would be nobody's: leave `checkpoint` out, or `isolation`",
-            );
-        }
         if self.tenant_slots.is_some() && self.mapping.is_paged() {
             return refuse(
                 "tenants come and go with `mapping.kind = \"page\"` only: leave `tenant_slots` out, or take a map in RAM",
@@ -269,8 +264,8 @@ impl SsdConfig {
             layout.plane_blocks(plane).filter(is_bad).count() as u32
         };
         let bad: Vec<u32> = (0..layout.planes).map(bad).collect();
-        // As many in every group, so that all have their part in each.
-        let units = layout.blocks - bad.iter().copied().max().unwrap_or(0);
+        // As many in every group, so that all have their part in each. Checkpoints are nobody's.
+        let units = layout.blocks - size.anchors - bad.iter().copied().max().unwrap_or(0);
         let dealing = Dealing {
             page,
             logical: size.logical,
@@ -300,7 +295,7 @@ impl SsdConfig {
                 let area = |tenant: usize| map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
                 // In every plane as many as in those of the tenant that needs most.
                 let most = (0..sizes.len()).map(area).max().unwrap_or(0);
-                size.reserved = size.reserved - size.map + most + u32::from(self.mapping.gathers());
+                size.reserved = size.reserved - size.map + most;
                 size.map = most;
                 let rooms = |tenant: usize| {
                     let own = owners.iter().zip(&bad).filter(|(owner, _)| usize::from(**owner) == tenant);

@@ -453,7 +453,7 @@ impl Draft<'_> {
 }
 
 /// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.
-fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
+pub(super) fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
     let (entries, extents) = (page / 4, (page - 8) / 16);
     let ram = (3 * (page + 12)).max(200);
     let words = 7 + logical.div_ceil(entries) + 2 * (logical / (2 * extents) + 2) + 16 + ram / 2;
