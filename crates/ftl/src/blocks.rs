@@ -379,6 +379,11 @@ impl BlockTable {
         Some(Cursor::over(first, first + self.layout.pages))
     }
 
+    /// A block that was opened and has no page is an erased one of its pool again.
+    pub fn close_unwritten(&mut self, block: BlockId) {
+        self.push_free(block);
+    }
+
     fn push_free(&mut self, block: BlockId) {
         self.link_free(block);
         self.planes[self.pool_of[block.0 as usize] as usize].free += 1;

@@ -88,12 +88,17 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     self.paging.gatherer.count.blocks += 1;
                     self.end_gathering(Some(open.first), cause, cx);
                 }
-                Gather::Page(_) | Gather::Broken => {
-                    self.paging.gatherer.count.given_up += 1;
-                    self.blocks.waste(open.cursor);
-                    self.end_gathering(None, cause, cx);
-                }
+                Gather::Page(_) | Gather::Broken => self.give_gathering_up(cause, cx),
             }
+        }
+    }
+
+    /// Ends the gathering that is under way, if one is.
+    pub(super) fn give_gathering_up(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+        if let Some(open) = self.paging.gatherer.under_way {
+            self.paging.gatherer.count.given_up += 1;
+            self.blocks.waste(open.cursor);
+            self.end_gathering(None, cause, cx);
         }
     }
 

@@ -654,8 +654,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Gc);
         self.count.pages_moved += 1;
-        self.map.set(lpn, to);
         self.blocks.invalidate(from, end);
+        if M::PAGED {
+            self.relocate_paged(lpn, from, to, cause, cx);
+        } else {
+            self.map.set(lpn, to);
+        }
     }
 
     /// The page at `old` has a newer version, complete at `when`.

@@ -2,7 +2,6 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
-use crate::ssd::mapping::MapNeeds;
 use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::blocks::Share;
@@ -152,11 +151,6 @@ impl SsdConfig {
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
         }
-        if self.tenant_slots.is_some() && self.mapping.is_paged() {
-            return refuse(
-                "tenants come and go with `mapping.kind = \"page\"` only: leave `tenant_slots` out, or take a map in RAM",
-            );
-        }
         if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
             return refuse(
                 "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `tenant_slots`",
@@ -277,8 +271,8 @@ impl SsdConfig {
             gc_start: self.gc.start,
             streams: self.more_streams(),
             slc: size.slc,
+            map: self.mapping.needs(page),
         };
-        let map = self.mapping.needs(page);
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
         let journal =
             |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
@@ -292,7 +286,7 @@ impl SsdConfig {
                     let own = owners.iter().filter(|owner| usize::from(**owner) == tenant);
                     own.count() as u64 * u64::from(layout.pages)
                 };
-                let area = |tenant: usize| map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
+                let area = |tenant: usize| dealing.map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
                 // In every plane as many as in those of the tenant that needs most.
                 let most = (0..sizes.len()).map(area).max().unwrap_or(0);
                 size.reserved = size.reserved - size.map + most;
@@ -328,17 +322,9 @@ impl SsdConfig {
                 let units = self.policy(layout.pages, 0).shares(&space);
                 let starts: Vec<u32> = units.iter().map(|&units| dealing.start_of(units)).collect();
                 let policy = self.policy(layout.pages, starts.iter().copied().max().unwrap_or(0));
-                let row = u64::from(layout.planes) * u64::from(layout.pages);
-                let of_map = |blocks: fn(&MapNeeds, u64, u32) -> u32| {
-                    space.sizes.iter().map(|&pages| map.map_or(0, |map| blocks(&map, row, pages))).collect()
-                };
-                let (map_blocks, all_of_map): (Vec<u32>, Vec<u32>) =
-                    (of_map(MapNeeds::area), of_map(MapNeeds::blocks));
-                let share = |(&units, map): (&u32, u32)| {
-                    let share = dealing.share_of_units(units);
-                    Share { reserved: share.reserved + map, ..share }
-                };
-                let shares: Vec<Share> = units.iter().zip(all_of_map).map(share).collect();
+                let map_blocks: Vec<u32> = space.sizes.iter().map(|&pages| dealing.map_of(pages)).collect();
+                let share = |(&units, &pages): (&u32, &u32)| dealing.share_of(units, pages);
+                let shares: Vec<Share> = units.iter().zip(&space.sizes).map(share).collect();
                 size.room = self.check_rooms(
                     &needed,
                     |tenant| dealing.room(shares[tenant]),
@@ -350,7 +336,8 @@ impl SsdConfig {
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
-                let floor = |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(row) as u32;
+                let floor =
+                    |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(dealing.row()) as u32;
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.tenant_slots.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();

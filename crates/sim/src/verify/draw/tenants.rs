@@ -31,9 +31,9 @@ impl Draft<'_> {
         // Generators of their own, here and below: what else a seed draws stays as it was.
         let has_streams = rng.fork(26).below(4) == 0;
         let mapping = match drive {
-            Drive::PagedTenants | Drive::Combined => {
+            Drive::PagedTenants | Drive::Combined | Drive::Dealing => {
                 let before = std::mem::replace(self.rng, rng.fork(27));
-                self.drive = if drive == Drive::Combined { Drive::Any } else { drive };
+                self.drive = if drive == Drive::PagedTenants { drive } else { Drive::Any };
                 let mapping = self.mapping(page);
                 self.drive = Drive::Tenants;
                 *self.rng = before;
@@ -64,8 +64,8 @@ impl Draft<'_> {
         };
         let mut blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
         if checkpoint.is_some() {
-            // Records of all tenants.
-            let more = (2 * 16 * tenants).div_ceil(page / 4).div_ceil(row);
+            // Records of all tenants, and pages of the directory.
+            let more = (2 * 17 * (tenants + 2 * u64::from(is_dealt))).div_ceil(page / 4).div_ceil(row);
             blocks += checkpoint_blocks(logical, page, pages, row / pages) + more;
         }
         let raw = blocks * row;
