@@ -44,7 +44,7 @@ pub enum MapConfig {
     },
     /// BAST: block map with log blocks, each for the overwrites of one logical block.
     Bast {
-        /// Log blocks of each plane; by default all blocks that are spare.
+        /// Log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
         log_blocks: Option<u32>,
         /// Whether blocks that no data needs serve as log blocks too.
         #[serde(default)]
@@ -55,7 +55,7 @@ pub enum MapConfig {
     },
     /// FAST: block map with log blocks that all logical blocks share, and one for sequential writes.
     Fast {
-        /// Random log blocks of each plane; by default all blocks that are spare.
+        /// Random log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
         log_blocks: Option<u32>,
         /// Whether there is a log block for sequential writes.
         #[serde(default = "yes")]

@@ -228,11 +228,11 @@ impl SsdConfig {
     }
 
     /// Logical pages of each tenant.
-    fn ranges(&self, size: &Size, page: u64) -> Result<Vec<u32>, BuildError> {
+    pub(super) fn ranges(&self, logical: u32, page: u64) -> Result<Vec<u32>, BuildError> {
         let pages: Vec<u64> = self.tenants.iter().map(|tenant| tenant.size.0.div_ceil(page)).collect();
         let sum: u64 = pages.iter().sum();
-        if sum > u64::from(size.logical) {
-            let why = format!("they need {sum} pages of {} that the drive has for its hosts", size.logical);
+        if sum > u64::from(logical) {
+            let why = format!("they need {sum} pages of {logical} that the drive has for its hosts");
             return Err(BuildError::at("tenants", why));
         }
         Ok(pages.into_iter().map(|pages| pages as u32).collect())
@@ -250,7 +250,7 @@ impl SsdConfig {
         if self.isolation == IsolationConfig::None {
             return Ok(None);
         }
-        let mut sizes = self.ranges(size, page)?;
+        let mut sizes = self.ranges(size.logical, page)?;
         sizes.resize(sizes.len().max(self.tenant_slots.unwrap_or(0) as usize), 0);
         let table = Table::new(&sizes, sizes.len());
         let bad = |plane| {
@@ -375,7 +375,7 @@ impl SsdConfig {
     }
 
     /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.
-    fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
+    pub(super) fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
             IsolationConfig::SharedSpace { beta, beta_most, limit, keep, most_valid, give_back, .. } => {
@@ -427,7 +427,12 @@ impl SsdConfig {
     }
 
     /// The owner of each group of planes where tenants have channels or dies of their own. Those that are left belong to nobody.
-    fn owners(&self, sizes: &[u32], logical: u32, geometry: Geometry) -> Result<Vec<u16>, BuildError> {
+    pub(super) fn owners(
+        &self,
+        sizes: &[u32],
+        logical: u32,
+        geometry: Geometry,
+    ) -> Result<Vec<u16>, BuildError> {
         let is_channel = self.isolation == IsolationConfig::Channel;
         let all = if is_channel { geometry.channels } else { geometry.all_dies() };
         let part = |&size: &u32| (u64::from(all) * u64::from(size) / u64::from(logical.max(1))).max(1) as u32;
