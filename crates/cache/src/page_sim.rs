@@ -17,6 +17,8 @@ pub struct Access {
     pub blocks: u32,
     /// By a write, which prefetches nothing.
     pub write: bool,
+    /// The first follows the last block that was met before; the others follow each other.
+    pub sequential: bool,
 }
 
 /// Takes accesses, some at a time.
@@ -121,13 +123,11 @@ fn meet_all<const ONE: bool, P: Replacement, M: LineMap>(
     directory: &mut Directory<P, M>,
     accesses: Accesses<'_>,
 ) {
-    let mut end = u64::MAX;
     let mut meet = |block: &[Access]| {
         for access in block {
             let cause = if access.write { Cause::Write } else { Cause::Read };
-            let mut sequential = access.first == end;
-            end = access.first + u64::from(access.blocks);
-            for block in access.first..end {
+            let mut sequential = access.sequential;
+            for block in access.first..access.first + u64::from(access.blocks) {
                 let arrival = Arrival { sequential, ..Arrival::by(cause) };
                 if ONE {
                     directory.demand_block(block, arrival);

@@ -223,6 +223,12 @@ impl Record {
         Record::new(self.time().0, self.op(), self.fua(), offset_sectors, len_sectors, stream)
     }
 
+    /// The same request in the first stream.
+    #[inline]
+    pub const fn in_one_stream(self) -> Record {
+        Record { time_stream: self.time_stream & !STREAM_MASK, ..self }
+    }
+
     /// The 16 bytes in the order the content hash reads them: both words, little-endian.
     #[inline]
     pub fn to_bytes(self) -> [u8; 16] {

@@ -277,15 +277,12 @@ impl Requests {
     }
 
     /// The same requests as those of one stream: for a load whose streams lie in one space, each in its place.
-    ///
-    /// # Panics
-    /// When they do not: an offset is beyond what a record of one stream holds.
     pub fn joined(self) -> Requests {
         let names = vec!["0".to_string()];
         match self {
             Requests::Held(trace) => {
                 let trace = Arc::unwrap_or_clone(trace);
-                let records = trace.records.into_iter().map(in_one_stream).collect();
+                let records = trace.records.into_iter().map(Record::in_one_stream).collect();
                 let joined = Trace::from_records(records, names, trace.meta).expect("there is one stream");
                 Trace { service: trace.service, ..joined }.into()
             }
@@ -334,10 +331,6 @@ impl Streamed {
     }
 }
 
-fn in_one_stream(record: Record) -> Record {
-    record.moved(record.offset_sectors(), record.len_sectors(), 0).expect("any extent fits a stream")
-}
-
 /// Requests as those of one stream.
 #[derive(Debug)]
 struct Joined(Requests);
@@ -354,7 +347,7 @@ impl Feed for Joining<'_> {
     fn fill(&mut self, out: &mut Vec<Record>, most: usize) {
         let had = out.len();
         self.0.fill(out, most);
-        out[had..].iter_mut().for_each(|record| *record = in_one_stream(*record));
+        out[had..].iter_mut().for_each(|record| *record = record.in_one_stream());
     }
 }
 
@@ -417,8 +410,8 @@ impl Iterator for Records<'_> {
     #[inline]
     fn next(&mut self) -> Option<Record> {
         if self.next == self.blocks.block.len() {
-            self.blocks.next_block()?;
             self.next = 0;
+            self.blocks.next_block()?;
         }
         self.next += 1;
         Some(self.blocks.block[self.next - 1])

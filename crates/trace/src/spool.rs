@@ -73,7 +73,7 @@ impl Read for FromStart<'_> {
 
 /// Requests that were put aside, in order of time.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub struct Spool {
     file: File,
     len: u64,
     /// Arrival of the last of them.
@@ -86,7 +86,10 @@ const RECORD: usize = size_of::<Record>();
 
 impl Spool {
     /// A new one in the folder for temporary files.
-    pub(crate) fn new() -> io::Result<Spool> {
+    ///
+    /// # Errors
+    /// No file can be made there.
+    pub fn new() -> io::Result<Spool> {
         let file = unnamed(&std::env::temp_dir())?;
         Ok(Spool { file, len: 0, last: Span::ZERO, bytes: Vec::new() })
     }
@@ -101,7 +104,10 @@ impl Spool {
     }
 
     /// Puts `records`, which are in order, behind those that are there.
-    pub(crate) fn put(&mut self, records: &[Record]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn put(&mut self, records: &[Record]) -> io::Result<()> {
         let Some(last) = records.last() else { return Ok(()) };
         self.last = Span(last.time().0);
         for block in records.chunks(1 << 14) {

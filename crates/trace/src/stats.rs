@@ -222,10 +222,7 @@ fn reuse(requests: &Requests, touched: &crate::pages::PageIndex) -> Option<Reuse
     let mut accesses = 0;
     for r in requests.iter().filter(|r| !r.is_empty()) {
         let (first, end) = page_range(r);
-        let rank = touched.rank(r);
-        for page in rank..rank + (end - first) {
-            stack.access(page);
-        }
+        stack.access(touched.rank(r), end - first);
         accesses += end - first;
     }
     Some(Reuse {

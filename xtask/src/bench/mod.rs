@@ -107,12 +107,16 @@ const MAPS: &[(&str, &str)] = &[
 const ALL_ON: &str = "gc = { kind = \"greedy\", pace = \"incremental\", background = 6 }\n\
                       wear = { order = \"least-worn\", spread = 4, every = 64 }\n\
                       write_buffer = { size = \"16 MiB\", link_bytes_per_second = 3_000_000_000 }\n";
+/// Sizes beside that of 50,000 blocks.
+const TWENTY: &str =
+    "1,2,5,10,20,50,100,200,500,1000,2000,5000,10000,20000,100000,200000,500000,1000000,2000000";
 /// Caches without a device: policy, what else the command line says. Pages of 4 KiB, memory for 50,000 of them.
 const CACHES: &[(&str, &str, &[&str])] = &[
     ("cache-lru", "lru", &[]),
     ("cache-lru-hashed", "lru", &["--hashed"]),
     ("cache-lru-segments", "lru", &["--segment", "32KiB"]),
     ("cache-culling", "adaptive-culling", &["--segment", "32KiB"]),
+    ("curve-lru", "lru", &["--sizes", TWENTY]),
 ];
 
 /// Pages of a request, in tenths.

@@ -49,7 +49,7 @@ pub struct MrcArgs {
     /// Bring the whole segment of a block that is read and not there. Policies by segment take 32 KiB without it
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<ByteLen>,
-    /// Estimate the curve of LRU from this share of the blocks, with its standard error: 1/100, 1%
+    /// Estimate the curves from this share of the blocks, with their standard error: 1/100, 1%
     #[arg(long, value_name = "SHARE", value_parser = sample)]
     pub sample: Option<Ratio>,
     /// Find blocks by a hashed table and not by number

@@ -43,9 +43,8 @@ fn text(args: &MrcArgs, points: &[Point]) -> String {
         table.row([count(row[0].blocks), size(row[0].bytes)].into_iter().chain(ratios));
     }
     let accesses = points.first().map_or(0, |p| p.accesses);
-    let sample = points.iter().find_map(|p| Some((p.sampled_accesses?, &p.policy)));
-    let sample = sample.map_or_else(String::new, |(sampled, policy)| {
-        format!("; {policy} from a sample of {} accesses, +- is the standard error", count(sampled))
+    let sample = points.iter().find_map(|p| p.sampled_accesses).map_or_else(String::new, |sampled| {
+        format!("; from a sample of {} of them, +- is the standard error", count(sampled))
     });
     format!(
         "{table}\nmiss ratios of {} accesses to blocks of 4 KiB, reads and writes alike{sample}\n",

@@ -1,30 +1,34 @@
 //! Curves of miss ratios, page by page, without a device.
 //!
-//! LRU takes one pass for all sizes ([`lru`]); any other policy of the registry is simulated for each size.
+//! LRU takes one pass for all sizes, by stack distance ([`nandu_trace::reuse`]); any other policy of the registry is simulated for each size.
+//! Either is done with all blocks, or with a part of them ([`sample`]).
 
-mod lru;
+mod sample;
 
 use crate::failure::Failure;
 use crate::parallel;
 use nandu_base::units::{parse_ratio, parse_size};
-use nandu_base::{ByteLen, Op, Ratio, Registry, SECTOR};
+use nandu_base::{BuildError, ByteLen, Op, Ratio, Registry, SECTOR};
+use nandu_cache::directory::Tally;
 use nandu_cache::page_sim::{Access, Accesses, Lookup, PageCache, PageResult, Take, simulate};
 use nandu_cache::replacement::{AnyReplacement, LineOf, ReplacementConfig};
 use nandu_trace::fit::Fit;
 use nandu_trace::pages::{PageIndex, PageSet, page_range};
 use nandu_trace::record::MAX_END_SECTORS;
 use nandu_trace::requests::BLOCK as REQUESTS;
+use nandu_trace::reuse::StackDistance;
 use nandu_trace::{Record, Requests};
+use sample::{Estimate, Sample};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
 /// Sizes of a curve when none are given.
 const SIZES: u32 = 20;
-/// Footprints up to this many blocks (4 TiB) have stack distances.
-const STACK_BLOCKS: u64 = 1 << 30;
+/// Footprints up to this many blocks (2 TiB) have stack distances, also of a sample whose groups are uneven.
+const STACK_BLOCKS: u64 = 1 << 29;
 /// Devices up to this many blocks (16 TiB) are found by table, larger ones by hash.
 const FLAT_BLOCKS: u64 = 1 << 32;
 /// Blocks of a segment for the policies that need one.
@@ -82,7 +86,7 @@ pub struct Asked {
     pub sizes: Vec<CacheSize>,
     /// The whole segment of a block is brought that is read and not there.
     pub segment: Option<ByteLen>,
-    /// The share of the blocks from which the curve of LRU is estimated.
+    /// The share of the blocks from which the curves are estimated.
     pub sample: Option<Ratio>,
     /// Blocks are found by a hashed table and not by number.
     pub hashed: bool,
@@ -117,7 +121,7 @@ impl Curves {
 }
 
 /// One point of a curve.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Point {
     /// The policy.
     pub policy: String,
@@ -183,16 +187,14 @@ pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Fai
         true => default_sizes(footprint),
         false => asked.sizes.iter().map(|s| s.0).collect::<BTreeSet<u64>>().into_iter().collect(),
     };
-    let is_lru = |policy: &Policy| policy.0.name() == "lru";
+    let line = |policy: &Policy| match policy.options().line() == LineOf::Segment || asked.segment.is_some() {
+        true => segment,
+        false => 1,
+    };
     // One pass for all sizes takes about as long as four caches of one size.
     let pays = sizes.len() > 4 || asked.sample.is_some();
-    let at_once =
-        |policy: &Policy| pays && is_lru(policy) && asked.segment.is_none() && footprint <= STACK_BLOCKS;
-    if asked.sample.is_some() && !asked.policies.iter().any(at_once) {
-        return Err(Failure::input(
-            "--sample: only LRU is sampled, and not by segments; name it with --policy lru",
-        ));
-    }
+    let is_lru = |policy: &Policy| policy.name() == "lru" && asked.segment.is_none();
+    let at_once = |policy: &Policy| pays && is_lru(policy) && footprint <= STACK_BLOCKS;
     let cases: Vec<Case<'_>> = asked
         .policies
         .iter()
@@ -201,50 +203,66 @@ pub fn curves(trace: Requests, shown: &str, asked: &Asked) -> Result<Curves, Fai
             false => sizes.iter().map(|&size| Case::One(policy, size)).collect(),
         })
         .collect();
+    let lines: BTreeSet<u64> = asked.policies.iter().map(line).collect();
+    let mut samples = BTreeMap::new();
+    for (rate, line) in asked.sample.iter().flat_map(|rate| lines.iter().map(move |line| (*rate, *line))) {
+        let sample = Sample::of(rate, line, accesses(&trace));
+        let unwritten = |error| Failure::failed(format!("the sample, in a temporary file: {error}"));
+        samples.insert(line, sample.map_err(unwritten)?);
+    }
     let lookup = match asked.hashed || blocks > FLAT_BLOCKS {
         true => Lookup::Hashed,
         false => Lookup::Flat(blocks),
     };
     let (trace, repeat) = (&trace, asked.repeat);
-    let runs = || {
-        let run = |r: Record| {
-            let ((first, end), rank) = (page_range(r), index.rank(r));
-            (rank, rank + (end - first))
-        };
-        (0..repeat).flat_map(move |_| met(trace).map(run))
-    };
     let once = |take: &mut Take<'_>| {
-        let (mut reader, mut block, mut accesses) = (trace.reader(), Vec::new(), Vec::new());
+        let (mut accesses, mut block) = (accesses(trace), Vec::with_capacity(REQUESTS));
         loop {
             block.clear();
-            accesses.clear();
-            reader.fill(&mut block, REQUESTS);
+            block.extend(accesses.by_ref().take(REQUESTS));
             if block.is_empty() {
                 break;
             }
-            accesses.extend(block.iter().copied().filter_map(access));
-            take(&accesses);
+            take(&block);
         }
     };
     let done = parallel::map(&cases, asked.threads, |case| match *case {
         Case::Curve(policy) => {
-            let curve = match asked.sample {
-                Some(rate) => lru::sampled(&sizes, footprint, rate, runs()),
-                None => lru::exact(&sizes, footprint, runs()),
+            let at = |i: usize| Point { policy: policy.name().into(), ..Point::of_size(sizes[i], 1) };
+            let points: Vec<Point> = match samples.get(&1) {
+                Some(sample) => {
+                    let estimates = sample.lru(&sizes, repeat).expect("there are not too many blocks");
+                    estimates.iter().enumerate().map(|(i, e)| at(i).estimated(e, sample, repeat)).collect()
+                }
+                None => {
+                    let (accesses, misses) = lru_misses(&sizes, trace, &index, repeat);
+                    misses
+                        .into_iter()
+                        .enumerate()
+                        .map(|(i, misses)| at(i).missing(misses, accesses))
+                        .collect()
+                }
             };
-            let curve = curve.expect("there are not too many blocks");
-            Ok((0..sizes.len()).map(|i| of_curve(policy, &curve, sizes[i], i, asked.sample)).collect())
+            Ok(points)
         }
         Case::One(policy, capacity) => {
-            let by_segment = policy.options().line() == LineOf::Segment;
-            let segment = if by_segment || asked.segment.is_some() { segment } else { 1 };
-            let cache = PageCache { replacement: policy.0.clone(), capacity, segment, lookup };
-            simulate(&cache, Accesses { once: &once, times: repeat })
-                .map(|result| vec![point(policy, &cache, &result)])
+            let segment = line(policy);
+            let at = Point { policy: policy.name().into(), ..Point::of_size(capacity, segment) };
+            let point = match samples.get(&segment) {
+                Some(sample) => {
+                    let (estimate, tally) = sample.simulate(&policy.0, capacity, repeat)?;
+                    at.counted(&tally, |n| sample.whole(n)).estimated(&estimate, sample, repeat)
+                }
+                None => {
+                    let cache = PageCache { replacement: policy.0.clone(), capacity, segment, lookup };
+                    at.simulated(&simulate(&cache, Accesses { once: &once, times: repeat })?)
+                }
+            };
+            Ok(vec![point])
         }
     });
     let done: Vec<Vec<Point>> =
-        done.into_iter().collect::<Result<_, _>>().map_err(|e| Failure::input(e.to_string()))?;
+        done.into_iter().collect::<Result<_, BuildError>>().map_err(|e| Failure::input(e.to_string()))?;
     let mut points: Vec<Point> = done.into_iter().flatten().collect();
     // By size, and for each size in the order in which policies were named.
     let place = |point: &Point| asked.policies.iter().position(|policy| policy.0.name() == point.policy);
@@ -272,17 +290,6 @@ pub fn segment(text: &str) -> Result<ByteLen, String> {
     parse_size(text).map_err(|e| e.to_string())
 }
 
-/// Blocks that a request meets; trims and flushes meet none.
-fn access(record: Record) -> Option<Access> {
-    let write = match record.op() {
-        Op::Read => false,
-        Op::Write => true,
-        _ => return None,
-    };
-    let (first, end) = page_range(record);
-    Some(Access { first, blocks: (end - first) as u32, write })
-}
-
 /// Blocks of the device, and those of them that are met.
 fn extent(trace: &Requests) -> (u64, PageIndex) {
     let (mut set, mut end) = (PageSet::new(), 0);
@@ -293,9 +300,32 @@ fn extent(trace: &Requests) -> (u64, PageIndex) {
     (end, set.index())
 }
 
-/// The requests that meet blocks.
+/// The requests that meet blocks, which trims and flushes do not. Their streams lie in one space.
 fn met(trace: &Requests) -> impl Iterator<Item = Record> {
-    trace.iter().filter(|r| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty())
+    let meets = |r: &Record| matches!(r.op(), Op::Read | Op::Write) && !r.is_empty();
+    trace.iter().filter(meets).map(Record::in_one_stream)
+}
+
+/// The blocks that they meet.
+fn accesses(trace: &Requests) -> impl Iterator<Item = Access> {
+    let mut before = u64::MAX;
+    met(trace).map(move |record| {
+        let (first, end) = page_range(record);
+        let sequential = first == std::mem::replace(&mut before, end);
+        Access { first, blocks: (end - first) as u32, write: record.op() == Op::Write, sequential }
+    })
+}
+
+/// Accesses, and those that miss in LRU caches of `sizes`, which rise.
+fn lru_misses(sizes: &[u64], trace: &Requests, index: &PageIndex, repeat: u32) -> (u64, Vec<u64>) {
+    let mut stack = StackDistance::new(index.len()).expect("there are not too many blocks");
+    let mut accesses = 0;
+    for record in (0..repeat).flat_map(|_| met(trace)) {
+        let (first, end) = page_range(record);
+        accesses += end - first;
+        stack.access(index.rank(record), end - first);
+    }
+    (accesses, stack.hits(sizes).into_iter().map(|hits| accesses - hits).collect())
 }
 
 fn segment_blocks(segment: ByteLen) -> Result<u64, Failure> {
@@ -319,47 +349,123 @@ fn default_sizes(footprint: u64) -> Vec<u64> {
     sizes
 }
 
-fn point(policy: &Policy, cache: &PageCache, result: &PageResult) -> Point {
-    let tally = &result.tally;
-    Point {
-        policy: policy.0.name().into(),
-        blocks: cache.capacity,
-        bytes: cache.capacity * BLOCK,
-        segment_bytes: cache.segment * BLOCK,
-        accesses: result.accesses(),
-        cache_hits: tally.cache_hits,
-        prefetch_hits: tally.prefetch_hits,
-        misses: tally.misses,
-        miss_ratio: result.miss_ratio(),
-        prefetched_blocks: tally.prefetched,
-        culled_blocks: tally.culled,
-        evicted_unused_blocks: tally.evicted_unused,
-        list_operations: Some(tally.list_operations),
-        metadata_bytes: Some(result.metadata_bytes),
-        sampled_accesses: None,
-        standard_error: None,
+impl Point {
+    /// Of a cache of so many blocks, which come by `segment`; nothing is known of it.
+    fn of_size(blocks: u64, segment: u64) -> Point {
+        let (bytes, segment_bytes) = (blocks * BLOCK, segment * BLOCK);
+        Point { blocks, bytes, segment_bytes, ..Point::default() }
+    }
+
+    /// So many of the accesses miss, and nothing was brought ahead.
+    fn missing(self, misses: u64, accesses: u64) -> Point {
+        let miss_ratio = misses as f64 / accesses.max(1) as f64;
+        Point { accesses, misses, cache_hits: accesses - misses, miss_ratio, ..self }
+    }
+
+    /// What was counted, each figure through `whole`.
+    fn counted(self, tally: &Tally, whole: impl Fn(u64) -> u64) -> Point {
+        Point {
+            prefetch_hits: whole(tally.prefetch_hits),
+            prefetched_blocks: whole(tally.prefetched),
+            culled_blocks: whole(tally.culled),
+            evicted_unused_blocks: whole(tally.evicted_unused),
+            ..self
+        }
+    }
+
+    fn simulated(self, result: &PageResult) -> Point {
+        let tally = &result.tally;
+        Point {
+            accesses: result.accesses(),
+            cache_hits: tally.cache_hits,
+            misses: tally.misses,
+            miss_ratio: result.miss_ratio(),
+            list_operations: Some(tally.list_operations),
+            metadata_bytes: Some(result.metadata_bytes),
+            ..self.counted(tally, |n| n)
+        }
+    }
+
+    /// As a sample has it, which was met `times`.
+    fn estimated(self, estimate: &Estimate, sample: &Sample, times: u32) -> Point {
+        let accesses = sample.all * u64::from(times);
+        let misses = (estimate.ratio * accesses as f64).round() as u64;
+        let cache_hits = (accesses - misses).saturating_sub(self.prefetch_hits);
+        Point {
+            accesses,
+            misses,
+            cache_hits,
+            miss_ratio: estimate.ratio,
+            sampled_accesses: Some(sample.accesses * u64::from(times)),
+            standard_error: Some(estimate.error),
+            ..self
+        }
     }
 }
 
-/// The point of a curve at the size numbered `i`.
-fn of_curve(policy: &Policy, curve: &lru::Curve, blocks: u64, i: usize, sample: Option<Ratio>) -> Point {
-    let (ratio, error) = curve.ratios[i];
-    Point {
-        policy: policy.0.name().into(),
-        blocks,
-        bytes: blocks * BLOCK,
-        segment_bytes: BLOCK,
-        accesses: curve.accesses,
-        cache_hits: curve.accesses - curve.misses[i],
-        prefetch_hits: 0,
-        misses: curve.misses[i],
-        miss_ratio: ratio,
-        prefetched_blocks: 0,
-        culled_blocks: 0,
-        evicted_unused_blocks: 0,
-        list_operations: None,
-        metadata_bytes: None,
-        sampled_accesses: sample.map(|_| curve.sampled),
-        standard_error: sample.map(|_| error),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Rng;
+    use nandu_trace::{Meta, Trace};
+
+    const POLICIES: [&str; 6] = ["lru", "arc", "s3-fifo", "sieve", "lirs", "adaptive-culling"];
+
+    /// Requests of up to four blocks of which low numbers are met far more often, in two streams.
+    fn trace(seed: u64, requests: u64) -> Requests {
+        let mut rng = Rng::new(seed);
+        let one = |i: u64| {
+            let block = rng.below(1 << 7) * rng.below(1 << 8);
+            let op = if rng.below(3) > 0 { Op::Read } else { Op::Write };
+            Record::new(i, op, false, block * 8, 8 * (1 + rng.below(4)), (i % 2) as u16).expect("in bounds")
+        };
+        let names = vec!["a".into(), "b".into()];
+        Trace::from_records((0..requests).map(one).collect(), names, Meta::default()).expect("a trace").into()
+    }
+
+    fn points(trace: &Requests, sizes: &[&str], sample: Option<Ratio>) -> Vec<Point> {
+        let registry = nandu_stack::builtin::builtin();
+        let asked = Asked {
+            policies: POLICIES.iter().map(|name| Policy::of(name, &registry).expect("a policy")).collect(),
+            sizes: sizes.iter().map(|size| size.parse().expect("a size")).collect(),
+            segment: None,
+            sample,
+            hashed: false,
+            repeat: 2,
+            threads: 2,
+        };
+        curves(trace.clone(), "t", &asked).expect("curves").points
+    }
+
+    #[test]
+    fn a_sample_of_everything_is_the_whole() {
+        let (trace, sizes) = (trace(1, 3000), ["10", "100", "1000", "20000", "40000"]);
+        let exact = points(&trace, &sizes, None);
+        for (want, got) in exact.iter().zip(points(&trace, &sizes, Some(Ratio::new(1, 1)))) {
+            let figures = |p: &Point| (p.misses, p.accesses, p.cache_hits, p.prefetch_hits, p.culled_blocks);
+            assert_eq!(figures(want), figures(&got), "{} of {}", want.policy, want.blocks);
+            assert_eq!(got.sampled_accesses, Some(want.accesses));
+        }
+    }
+
+    #[test]
+    fn a_sample_is_as_wrong_as_it_says() {
+        let sizes = ["600", "2000", "6000", "16000"];
+        let (mut within, mut all, mut errors) = (0, 0, 0.0);
+        for seed in 1..=5 {
+            let trace = trace(seed, 30_000);
+            let exact = points(&trace, &sizes, None);
+            for (exact, some) in exact.iter().zip(points(&trace, &sizes, Some(Ratio::new(1, 8)))) {
+                let (want, got) = (exact.miss_ratio, some.miss_ratio);
+                let error = some.standard_error.expect("an error");
+                assert!((want - got).abs() < 0.15, "seed {seed}, {}: {want}, {got} +- {error}", some.policy);
+                within += u32::from((want - got).abs() <= 3.0 * error);
+                (all, errors) = (all + 1, errors + error);
+                let sampled = some.sampled_accesses.expect("a number");
+                assert!(sampled < exact.accesses / 4 && sampled > exact.accesses / 16);
+            }
+        }
+        assert!(within * 10 >= all * 9, "{within} of {all} within three standard errors");
+        assert!(errors / f64::from(all) < 0.05 && errors > 0.0, "mean error {}", errors / f64::from(all));
     }
 }
