@@ -53,15 +53,19 @@ const MARKS: [&str; 2] = ["<!-- cargo xtask advise-check -->", "<!-- end -->"];
 
 /// Does what the command line asks.
 pub fn check(words: &[&str]) -> Result<ExitCode, String> {
-    let build = match words {
-        [] => true,
-        ["--no-build"] => false,
-        [word, ..] => return Err((*word).into()),
+    let (build, words) = match words {
+        ["--no-build", words @ ..] => (false, words),
+        words => (true, words),
+    };
+    let only = match words {
+        [] => None,
+        ["--only", load] if LOADS.iter().any(|(name, _)| name == load) => Some(*load),
+        [.., word] => return Err((*word).into()),
     };
     if build && !matches!(run(release_build()), End::Passed) {
         return Ok(ExitCode::FAILURE);
     }
-    match all() {
+    match all(only) {
         Ok(0) => Ok(ExitCode::SUCCESS),
         Ok(missed) => {
             println!("{missed} searches found something more than 2 % dearer");
@@ -74,8 +78,8 @@ pub fn check(words: &[&str]) -> Result<ExitCode, String> {
     }
 }
 
-/// Measures all loads and writes the table; how many searches missed.
-fn all() -> Result<usize, String> {
+/// Measures all loads and writes the table, or shows what one of them gives; how many searches missed.
+fn all(only: Option<&str>) -> Result<usize, String> {
     let folder = target_dir().join("advise-check");
     std::fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
     for (name, text) in [("stack.toml", STACK), ("prices.toml", PRICES)] {
@@ -83,8 +87,8 @@ fn all() -> Result<usize, String> {
     }
     let mut table = "| load | variants | searches | the same choice | within 2 % | dearest | runs, of all |\n|---|---|---|---|---|---|---|\n"
         .to_string();
-    let (mut missed, mut whole) = (0, true);
-    for (name, file) in LOADS {
+    let (mut missed, mut whole) = (0, only.is_none());
+    for (name, file) in LOADS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         let path = traces().join(file);
         if !file.is_empty() && !path.is_file() {
             println!("{name}: {} is not there", path.display());

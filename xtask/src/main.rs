@@ -11,7 +11,6 @@ mod json;
 mod mutants;
 mod outside;
 mod packages;
-mod programs;
 mod purity;
 mod python;
 mod reference;
@@ -34,7 +33,7 @@ cargo xtask docs  [--update] [--no-build] [--reference | FILE...]
                                                 the documented commands, and the pages made from the registry, alone
 cargo xtask results [--no-build] [--index] [PAPER...]
                                                 claims of papers, measured anew: RESULTS.md and docs/experiments/claims.md
-cargo xtask advise-check [--no-build]
+cargo xtask advise-check [--no-build] [--only LOAD]
                                                 what `nandu advise` finds against measuring every variant: docs/how-to/choose-a-drive.md
 cargo xtask mutants [--planted] [--only N] [--seeds N] [--seed N] [--count N] [--minutes N]
                                                 bugs planted in the sources, and which of them are found

@@ -70,13 +70,11 @@ impl SeekTable {
     /// The same for a drive of which only the first `used` cylinders are in use.
     pub fn of_part(curve: &SeekCurve, cylinders: u32, used: u32) -> Result<SeekTable, BuildError> {
         check(curve)?;
-        let (mut next, mut root_16) = (0, 0);
+        let (mut next, mut three) = (0, ThreePoint::of(curve, cylinders));
         let mut time = |distance: u32| match curve {
             _ if distance == 0 => 0,
             SeekCurve::Constant { time } => time.0 as i128,
-            SeekCurve::ThreePoint { single, average, full } => {
-                three_point(distance, cylinders, [single.0, average.0, full.0], &mut root_16)
-            }
+            SeekCurve::ThreePoint { .. } => three.time(distance),
             SeekCurve::Hpl { line_from, root, root_factor, line, line_factor, first } => {
                 match first.get(distance as usize - 1) {
                     Some(time) => time.0 as i128,
@@ -120,18 +118,42 @@ impl SeekTable {
     }
 }
 
-/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full. `root` is the root at a smaller distance, in
-/// units of 2^-16, from where it is counted up.
-fn three_point(distance: u32, cylinders: u32, [single, average, full]: [u64; 3], root: &mut u64) -> i128 {
-    let [single, average, full] = [single, average, full].map(i128::from);
-    let (steps, stroke) = (u64::from(distance - 1), u64::from(cylinders.max(2)));
-    let a = -10 * single + 15 * average - 5 * full;
-    let b = 7 * single - 15 * average + 8 * full;
-    let square = (steps << 32) / stroke;
-    while (*root + 1) * (*root + 1) <= square {
-        *root += 1;
+/// `a sqrt(d-1) + b (d-1) + c` through single, average (at a third of the stroke) and full. Factors are three times as large.
+#[derive(Default)]
+struct ThreePoint {
+    a: i64,
+    b: i64,
+    c: i64,
+    stroke: u64,
+    /// The root of the share of the stroke at a smaller distance, in units of 2^-16: from there it is counted up.
+    root: u64,
+}
+
+impl ThreePoint {
+    /// Of a curve of this kind; what it is of another nobody asks.
+    fn of(curve: &SeekCurve, cylinders: u32) -> ThreePoint {
+        let SeekCurve::ThreePoint { single, average, full } = curve else { return ThreePoint::default() };
+        let [single, average, full] = [single, average, full].map(|time| time.0 as i64);
+        ThreePoint {
+            a: -10 * single + 15 * average - 5 * full,
+            b: 7 * single - 15 * average + 8 * full,
+            c: single,
+            stroke: u64::from(cylinders.max(2)),
+            root: 0,
+        }
     }
-    single + part((a * i128::from(*root)) >> 16, 3) + part(b * i128::from(steps), 3 * stroke)
+
+    fn time(&mut self, distance: u32) -> i128 {
+        let steps = u64::from(distance - 1);
+        let square = (steps << 32) / self.stroke;
+        while (self.root + 1) * (self.root + 1) <= square {
+            self.root += 1;
+        }
+        // Times are below 2^32 and the root is at most 2^16.
+        let by_root = ((self.a * self.root as i64) >> 16) / 3;
+        let by_distance = part(i128::from(self.b) * i128::from(steps), 3 * self.stroke);
+        i128::from(self.c + by_root) + by_distance
+    }
 }
 
 /// `value / by`, towards zero: in 64 bits where both fit, for that is ten times as cheap.
@@ -162,6 +184,9 @@ fn check(curve: &SeekCurve) -> Result<(), BuildError> {
         SeekCurve::ThreePoint { single, average, full } if !(single <= average && average <= full) => {
             bad(format!("{single}, {average} and {full} are not single <= average <= full"))
         }
+        SeekCurve::ThreePoint { full, .. } if full.0 > u64::from(u32::MAX) => {
+            bad(format!("{full} for the full stroke; a seek takes at most 4294967295 ns"))
+        }
         _ => Ok(()),
     }
 }
@@ -191,6 +216,8 @@ mod tests {
         let table = SeekTable::new(&curve, 60_000).unwrap();
         assert_eq!(table.time(1), 2_000_000);
         assert!(table.time(59_999).abs_diff(22_000_000) < 3_000);
+        let long = SeekCurve::ThreePoint { single: ms(2), average: ms(12), full: ms(5000) };
+        assert!(SeekTable::new(&long, 60_000).is_err());
         // The mean over all pairs is close to the time of a third of the stroke; Lee makes it exact for large drives.
         assert!(table.mean().0.abs_diff(12_000_000) < 200_000, "{}", table.mean());
     }
