@@ -74,7 +74,7 @@ fn regions(lifetime: &LifetimeResult) -> Table {
         "erases",
         "a block",
         "most/mean",
-        "most worn lasts",
+        "most worn",
         "if even",
         "host writes",
     ];

@@ -6,16 +6,17 @@
 use crate::failure::Failure;
 use crate::format::visible;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `text` to stdout, control characters made visible. A reader that has gone away (`| head`) is no failure.
+/// Writes `text` to stdout for people, in [`WIDTH`] columns and with control characters made visible.
 pub fn print(text: &str) -> Result<(), Failure> {
-    print_as_it_is(&visible(text))
+    print_as_it_is(&wrapped(&visible(text)))
 }
 
-/// Writes `text` to stdout, for programs and not for eyes.
+/// Writes `text` to stdout, for programs and not for eyes. A reader that has gone away (`| head`) is no failure.
 pub fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -248,6 +249,43 @@ impl Drop for Part {
     }
 }
 
+/// Columns of a terminal that results keep to.
+pub const WIDTH: usize = 100;
+
+/// `text` in lines of at most `first` columns, and `later` from the second on, broken between words. Blanks at its start stay.
+pub fn broken(text: &str, first: usize, later: usize) -> Vec<&str> {
+    let (mut lines, mut rest, mut room) = (Vec::new(), text, first);
+    while rest.chars().count() > room {
+        let blanks = rest.char_indices().enumerate().filter(|(_, (_, c))| *c == ' ');
+        let mut ends =
+            blanks.map(|(column, (at, _))| (column, at)).filter(|(_, at)| !rest[..*at].trim().is_empty());
+        // Behind the last word for which there is room; a word that is too long stands over.
+        let Some(next) = ends.next() else { break };
+        let (_, at) = ends.take_while(|(column, _)| *column <= room).last().unwrap_or(next);
+        lines.push(rest[..at].trim_end());
+        (rest, room) = (rest[at..].trim_start(), later);
+    }
+    lines.push(rest);
+    lines
+}
+
+/// Lines of at most [`WIDTH`] columns, broken between words, the later ones of each indented.
+pub fn wrapped(text: &str) -> Cow<'_, str> {
+    if text.lines().all(|line| line.len() <= WIDTH) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for line in text.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        let indent = line.len() - line.trim_start().len() + 4;
+        out.push_str(
+            &broken(line, WIDTH, WIDTH.saturating_sub(indent)).join(&format!("\n{}", " ".repeat(indent))),
+        );
+        out.push_str(end);
+    }
+    out.into()
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
@@ -345,26 +383,19 @@ mod tests {
         assert!(check_writable(Path::new("-")).unwrap_err().message.contains("/dev/stdout"));
         assert!(check_writable(Path::new("./-")).is_ok());
     }
-}
 
-/// Columns of a terminal that sentences and a status keep to.
-pub const WIDTH: usize = 100;
-
-/// Lines of at most [`WIDTH`] columns, broken between words, the later ones indented.
-pub fn wrapped(text: &str) -> String {
-    let (mut out, mut column) = (String::new(), 0);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            out += "\n    ";
-            column = 4;
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out += word;
-        column += length;
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(broken("a bc def", 4, 4), ["a bc", "def"]);
+        assert_eq!(broken("a bc def", 100, 4), ["a bc def"]);
+        assert_eq!(broken("abcdefgh ij k", 4, 4), ["abcdefgh", "ij k"]);
+        assert_eq!(broken("  abcdefgh", 4, 4), ["  abcdefgh"]);
+        assert_eq!(broken("", 4, 4), [""]);
+        assert_eq!(broken("größer als das", 10, 4), ["größer als", "das"]);
+        let text = format!("short\n  {}\n\nend\n", "word ".repeat(30).trim_end());
+        let lines: Vec<String> = wrapped(&text).lines().map(str::to_string).collect();
+        assert_eq!((lines[0].as_str(), lines[3].as_str(), lines[4].as_str()), ("short", "", "end"));
+        assert!(lines[1].starts_with("  word") && lines[2].starts_with("      word"));
+        assert!(lines.iter().all(|line| line.len() <= WIDTH));
     }
-    out.push('\n');
-    out
 }

@@ -179,6 +179,7 @@ fn the_demo_is_quick_and_writes_its_page() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("nandu-demo.html") && ran.out.contains("faster mean than ssd"), "{}", ran.out);
     assert!(ran.out.contains("saturated: latencies measure the queue"), "{}", ran.out);
+    narrow(&ran.out, &["demo"]);
     assert_eq!(support::files(folder.path()), ["nandu-demo.html"]);
 }
 
@@ -467,4 +468,70 @@ fn a_trace_comes_from_standard_input_and_columns_are_described() {
     let ran = with_input(&["trace", "info", "-", "--columns", "time:us,op,offset:pints,size"], &text);
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(ran.status.code() == Some(2) && said.contains("`offset:pints`"), "{said}");
+}
+
+/// What `args` print for people is within 100 columns; a word that is longer, as a path, stays whole.
+fn narrow(text: &str, args: &[&str]) {
+    for line in text.lines() {
+        let longest = line.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        assert!(line.chars().count() <= 100 || longest > 80, "{}: {line}", args.join(" "));
+    }
+}
+
+#[test]
+fn nothing_is_wider_than_a_hundred_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let sweep = at("s.toml");
+    let text = r#"
+stack = "small-ssd"
+goal = ["minimise p99"]
+metric = ["mean", "read_p99", "write_p99", "p99.9", "max", "waf", "lifetime", "energy", "iops", "erases", "ssd.erases_per_block"]
+load = { trace = "mixed-zipf", gen = { requests = 2000 }, extend = 0 }
+
+[[axis]]
+name = "spare"
+knob = "device.ssd.spare_factor"
+values = [0.10, 0.20]
+"#;
+    std::fs::write(&sweep, text).expect("a sweep file");
+    let load = ["--trace", "mixed-zipf", "--gen", "requests=2000", "--extend", "0"];
+    let lists = ["list", "list ssd", "list hybrid", "list cache", "list dftl"]
+        .map(|words| words.split(' ').collect());
+    let runs = [
+        [&["run", "culling-tier", "--slowest", "3"][..], &load].concat(),
+        [&["run", "fair-queue", "--export", "reader"][..], &load].concat(),
+        [&["compare", "culling-tier", "raid5", "hybrid", "page-map"][..], &load].concat(),
+        vec!["check", "raid5", "hybrid", "shared-space", "culling-tier"],
+        vec!["sweep", &sweep],
+        vec!["sweep", &sweep, "--dry-run"],
+        vec![
+            "trace",
+            "info",
+            "mixed-zipf",
+            "uniform",
+            "financial1",
+            "websearch1",
+            "--gen",
+            "requests=500",
+            "--streams",
+        ],
+        vec![
+            "trace",
+            "mrc",
+            "uniform",
+            "--gen",
+            "requests=500",
+            "--sizes",
+            "100",
+            "--sample",
+            "1/2",
+            "--policy",
+            "lru,arc,s3-fifo,sieve,lirs,lecar,adaptive-culling",
+        ],
+        vec!["verify", "ssd", "--seeds", "3"],
+    ];
+    for args in Vec::from(lists).into_iter().chain(runs) {
+        narrow(&good(&args), &args);
+    }
 }

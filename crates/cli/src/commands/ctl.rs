@@ -5,7 +5,7 @@
 use crate::args::{CtlArgs, CtlVerb, ScrubWord, StopArgs};
 use crate::failure::Failure;
 use crate::format::{count, size, time};
-use crate::output::{self, wrapped};
+use crate::output;
 use crate::table::Table;
 use nandu_live::ctl::{Command, CtlError, Session};
 use serde_json::Value;
@@ -97,7 +97,7 @@ fn watch(args: &CtlArgs, every: Duration, times: Option<u64>) -> Result<(), Fail
             output::print("\n")?;
         }
         match args.json {
-            true => output::print(&format!("{answer}\n"))?,
+            true => output::print_as_it_is(&format!("{answer}\n"))?,
             false => output::print(&status(&answer))?,
         }
         shown += 1;
@@ -200,13 +200,13 @@ fn absent(device: &str, member: &Value, devices: &Value) -> String {
         (false, true) => format!("; when it is in order: `nandu ctl SOCKET add {leg}`"),
         _ => String::new(),
     };
-    wrapped(&format!("{device}: {leg} is {}{since}{why}{errno}{remedy}", word(&member["use"])))
+    format!("{device}: {leg} is {}{since}{why}{errno}{remedy}\n", word(&member["use"]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::WIDTH;
+    use crate::output::{WIDTH, wrapped};
     use serde_json::json;
 
     fn leg(state: &str) -> Value {
@@ -234,6 +234,7 @@ mod tests {
             "devices": { "a": leg("active"), "b": leg("returning"), "the-mirror-of-the-house": mirror },
         });
         let text = status(&answer);
+        let text = wrapped(&text);
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
         }

@@ -6,7 +6,7 @@
 
 use crate::args::DiffArgs;
 use crate::failure::Failure;
-use crate::format::{count, energy, plural, size, thousandths, time, times, words};
+use crate::format::{count, energy, plural, short_hash, size, thousandths, time, times, words};
 use crate::output::{self, Kind};
 use crate::report::{page, svg::escape, tables};
 use crate::table::Table;
@@ -182,6 +182,7 @@ fn name(item: &Value) -> String {
 fn shown(path: &str, leaf: Option<&Leaf>) -> String {
     match leaf {
         None => "-".into(),
+        Some(Leaf::Word(hash)) if path.ends_with("hash") => short_hash(hash).into(),
         Some(Leaf::Word(word)) => word.clone(),
         Some(Leaf::Number(n)) => {
             let whole = n.round().max(0.0) as u64;
@@ -246,8 +247,8 @@ fn text(origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -
 
 fn page_of(args: &DiffArgs, origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -> String {
     let title = format!("nandu diff {} {}", args.before.display(), args.after.display());
-    let rows = |changes: &[Change]| -> Vec<(bool, Vec<String>)> {
-        changes.iter().map(|change| (false, cells(change).to_vec())).collect()
+    let rows = |changes: &[Change], columns: usize| -> Vec<(bool, Vec<String>)> {
+        changes.iter().map(|change| (false, cells(change)[..columns].to_vec())).collect()
     };
     let heads = ["figure", "before", "after", "change"];
     let mut body = format!(
@@ -256,11 +257,11 @@ fn page_of(args: &DiffArgs, origins: &[Change], figures: &[Change], (total, same
         plural(total as u64, "figure"),
         count(same as u64)
     );
-    for (heading, changes, words) in
-        [("Where they come from", origins, &[0, 1, 2][..]), ("Figures", figures, &[0])]
+    for (heading, changes, words, columns) in
+        [("Where they come from", origins, &[0, 1, 2][..], 3), ("Figures", figures, &[0], 4)]
     {
         if !changes.is_empty() {
-            let table = tables::table(&heads, words, rows(changes));
+            let table = tables::table(&heads[..columns], words, rows(changes, columns));
             body += &format!("<section>\n<h2>{heading}</h2>\n{table}</section>\n");
         }
     }

@@ -3,7 +3,7 @@
 use crate::args::ExamineArgs;
 use crate::failure::Failure;
 use crate::format::size;
-use crate::output::{self, wrapped};
+use crate::output;
 use crate::table::Table;
 use nandu_live::examine::{Examined, Set, What, examine as look, sets};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn text(found: &[Examined], sets: &[Set]) -> String {
             Ok(start) => start.clone(),
             Err(why) => format!("does not start: {why}"),
         };
-        let _ = write!(out, "\n{}", wrapped(&format!("{} {}, {of}: {start}", set.kind, &set.id[..8])));
+        let _ = writeln!(out, "\n{} {}, {of}: {start}", set.kind, &set.id[..8]);
     }
     out
 }

@@ -180,7 +180,7 @@ fn classes(result: &RunResult) -> Vec<(&'static str, &Latency)> {
 
 fn latencies(result: &RunResult) -> Table {
     let mut table = Table::new([
-        "<latency", "requests", "min", "mean", "stddev", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max",
+        "<latency", "requests", "min", "mean", "stddev", "p50", "p90", "p99", "p99.9", "p99.99", "max",
     ]);
     for (name, l) in classes(result) {
         let times = [
@@ -189,7 +189,6 @@ fn latencies(result: &RunResult) -> Table {
             l.stddev_ns,
             l.p50_ns,
             l.p90_ns,
-            l.p95_ns,
             l.p99_ns,
             l.p99_9_ns,
             l.p99_99_ns,
@@ -323,7 +322,7 @@ fn counters(result: &RunResult) -> String {
             continue;
         }
         let _ = writeln!(out, "\n{}:", layer.name);
-        for line in wrap(&used, 106) {
+        for line in wrap(&used, output::WIDTH - 2) {
             let _ = writeln!(out, "  {line}");
         }
     }

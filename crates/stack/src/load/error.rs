@@ -100,6 +100,18 @@ pub enum Reason {
         /// The keys that the table knows.
         known: Vec<String>,
     },
+    /// A key to be left out that is not there.
+    #[error("`{key}` is not set in {place}, so it cannot be left out{}", hint(.nearest, .set))]
+    NotSet {
+        /// The key.
+        key: String,
+        /// The table it would stand in.
+        place: String,
+        /// What was perhaps meant.
+        nearest: Option<String>,
+        /// The keys that are set there.
+        set: Vec<String>,
+    },
     /// A key that must be there.
     #[error("{place} needs `{key}`")]
     MissingKey {

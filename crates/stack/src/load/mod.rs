@@ -108,11 +108,11 @@ impl StackFile {
         let keys = self.keys(path);
         let reason = if keys.iter().any(|key| key.is_empty()) || keys.len() > 64 {
             Reason::BadName { name: path.into() }
-        } else if let Err((depth, known)) = self.root.remove(&keys) {
+        } else if let Err((depth, set)) = self.root.remove(&keys) {
             let place =
                 if depth == 0 { "the stack file".into() } else { format!("`{}`", keys[..depth].join(".")) };
-            let nearest = nearest(keys[depth], known.iter().map(String::as_str)).map(str::to_string);
-            Reason::UnknownKey { key: keys[depth].into(), place, nearest, known }
+            let nearest = nearest(keys[depth], set.iter().map(String::as_str)).map(str::to_string);
+            Reason::NotSet { key: keys[depth].into(), place, nearest, set }
         } else {
             return Ok(self);
         };

@@ -96,9 +96,9 @@ mod tests {
         let wrong = |path: &str| file.clone().without(path).map(|_| ()).unwrap_err().to_string();
         assert_eq!(
             wrong("device.slk"),
-            "--set device.slk=: unknown key `slk` in `device`; did you mean `slc`?"
+            "--set device.slk=: `slk` is not set in `device`, so it cannot be left out; did you mean `slc`?"
         );
         assert!(wrong("").contains("cannot be a name"));
-        assert!(wrong("device.slc.bits.deep").contains("unknown key `deep`"));
+        assert!(wrong("device.slc.bits.deep").contains("`deep` is not set in"));
     }
 }

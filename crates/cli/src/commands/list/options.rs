@@ -7,9 +7,6 @@ use crate::registry;
 use crate::table::Table;
 use serde_json::{Value, json};
 
-/// Columns of the text of an option before it is cut.
-const WIDTH: usize = 60;
-
 /// One option.
 pub struct Described {
     /// Its path below the device or policy.
@@ -196,14 +193,16 @@ pub fn as_text(name: &str) -> String {
             return format!("{heading}\n\nno options\n");
         }
         let is_machine = heading.starts_with("machine ");
-        let mut table = Table::new(["<option", "<takes", "<default", "<of", "<what it is"]);
+        let mut table = Table::new(["<option", "<takes", "<what it is"]);
         for o in options {
-            let cut = |text: String, most: usize| match text.char_indices().nth(most) {
-                Some((at, _)) => format!("{}...", &text[..at]),
-                None => text,
-            };
-            let text = if is_machine { cut(first(&o.text), WIDTH) } else { o.text };
-            table.row([o.key, cut(o.takes, 40), o.default, cut(o.of, 24), text]);
+            let mut text = if is_machine { first(&o.text) } else { o.text };
+            let mut aside = Vec::new();
+            aside.extend((!o.default.is_empty()).then(|| format!("default {}", o.default)));
+            aside.extend((!o.of.is_empty()).then(|| format!("with {}", o.of)));
+            if !aside.is_empty() {
+                text = format!("{text} ({})", aside.join("; "));
+            }
+            table.row([o.key, o.takes, text]);
         }
         format!("{heading}\n\n{table}")
     };
