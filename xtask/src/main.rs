@@ -11,6 +11,7 @@ mod json;
 mod mutants;
 mod outside;
 mod packages;
+mod programs;
 mod purity;
 mod python;
 mod reference;

@@ -1,7 +1,8 @@
 //! Steps of a long check: each is named, timed and counted, and a skip says why.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// How a step ended.
@@ -23,6 +24,9 @@ impl End {
         }
     }
 }
+
+/// A step that needs nothing of others: its name, and the check.
+pub type Step = (&'static str, fn() -> End);
 
 /// Counts of steps so far.
 pub struct Steps {
@@ -50,24 +54,45 @@ impl Steps {
         let begun = Instant::now();
         let end = check();
         let seconds = begun.elapsed().as_secs();
-        match end {
-            End::Passed => {
-                self.passed += 1;
-                println!("== {name}: passed in {seconds} s");
-            }
-            End::Failed(why) => {
-                println!("== {name}: FAILED after {seconds} s: {why}");
-                self.failed.push(format!("{name}: {why}"));
-            }
+        match &end {
+            End::Passed => println!("== {name}: passed in {seconds} s"),
+            End::Failed(why) => println!("== {name}: FAILED after {seconds} s: {why}"),
             End::Skipped(why) if self.require_tools => {
                 println!("== {name}: FAILED: {why}, and --require tools was given");
-                self.failed.push(format!("{name}: {why}"));
             }
-            End::Skipped(why) => {
-                println!("== {name}: skipped: {why}");
-                self.skipped.push(format!("{name}: {why}"));
-            }
+            End::Skipped(why) => println!("== {name}: skipped: {why}"),
         }
+        self.count(name, end);
+    }
+
+    fn count(&mut self, name: &str, end: End) {
+        match end {
+            End::Passed => self.passed += 1,
+            End::Skipped(why) if !self.require_tools => self.skipped.push(format!("{name}: {why}")),
+            End::Failed(why) | End::Skipped(why) => self.failed.push(format!("{name}: {why}")),
+        }
+    }
+
+    /// Takes steps that need nothing of each other, as many at a time as there are processors: each in a process of its own, whose
+    /// words are printed when it ends.
+    pub fn side_by_side(&mut self, steps: &[Step]) {
+        if self.only.is_some() {
+            return steps.iter().for_each(|(name, check)| self.step(name, check));
+        }
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        let require_tools = self.require_tools;
+        let waiting = Mutex::new(steps.iter());
+        let ended = Mutex::new(self);
+        let work = || {
+            let next = || waiting.lock().expect("nobody panics with it").next();
+            while let Some(&(name, _)) = next() {
+                let (said, end) = apart(name, require_tools);
+                let mut steps = ended.lock().expect("nobody panics with it");
+                println!("{said}");
+                steps.count(name, end);
+            }
+        };
+        std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
     }
 
     /// Whether the step of this name is taken.
@@ -97,6 +122,38 @@ pub fn alone(name: &str, check: impl FnOnce() -> End) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Takes one step in a process of its own: what it says, and how it ended.
+fn apart(name: &str, require_tools: bool) -> (String, End) {
+    let mut xtask = match std::env::current_exe() {
+        Ok(program) => Command::new(program),
+        Err(error) => return (String::new(), End::Failed(error.to_string())),
+    };
+    xtask
+        .args(["test", "--only", name])
+        .args(require_tools.then_some(["--require", "tools"]).into_iter().flatten());
+    let output = match xtask.current_dir(root()).stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => return (String::new(), End::Failed(error.to_string())),
+    };
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    // What it says last is how it ended, which is said again for all steps together.
+    let why = |word: &str| {
+        text.lines().find_map(|line| {
+            Some(line.strip_prefix(word)?.strip_prefix(name)?.strip_prefix(": ")?.to_string())
+        })
+    };
+    let end = match (why("FAILED: "), why("skipped: ")) {
+        (Some(why), _) => End::Failed(why),
+        (None, Some(why)) => End::Skipped(why),
+        (None, None) if output.status.success() => End::Passed,
+        (None, None) => End::Failed(format!("it ended with {}", output.status)),
+    };
+    let counts = |line: &&str| {
+        !["FAILED: ", "skipped: ", "1 passed", "0 passed"].iter().any(|word| line.starts_with(word))
+    };
+    (text.lines().filter(counts).collect::<Vec<_>>().join("\n"), end)
 }
 
 /// The root of the checkout.

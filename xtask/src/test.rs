@@ -3,7 +3,7 @@
 use crate::results;
 use crate::steps::{End, Steps, command, has, release_build, released, root, run, target_dir};
 use crate::tools;
-use crate::{decisions, docs, outside, packages, purity, python, words};
+use crate::{decisions, docs, outside, packages, programs, purity, python, words};
 use std::process::{Command, ExitCode};
 
 /// How to test.
@@ -71,23 +71,7 @@ pub fn all(options: &Options) -> ExitCode {
     steps.step("lints", || run(command("cargo clippy --workspace --all-targets --quiet -- -D warnings")));
     // Its last part is one thread's work: it goes on beside the tests.
     let mut dist = steps.takes(RELEASED).then(|| release_build().spawn());
-    steps.step("tests", || {
-        // The Python module is tested from Python.
-        let mut tests = command("cargo test --workspace --exclude nandu-python --quiet --no-fail-fast");
-        // Some tests wait for a server or a clock of its own: others run meanwhile.
-        let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-        tests.env("RUST_TEST_THREADS", threads.to_string());
-        if options.require_tools {
-            // Tests that skip for want of a tool read this and fail instead.
-            tests.env("NANDU_REQUIRE_TOOLS", "1");
-        }
-        run(tests)
-    });
-    steps.step("public docs", || {
-        let mut doc = command("cargo doc --workspace --no-deps --quiet");
-        doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
-        run(doc)
-    });
+    steps.step("tests", || programs::check(options.require_tools));
     steps.step(RELEASED, || {
         let build = dist.take().expect("it was begun for this step");
         match build.and_then(|mut build| build.wait()) {
@@ -96,17 +80,20 @@ pub fn all(options: &Options) -> ExitCode {
             Err(error) => End::Failed(error.to_string()),
         }
     });
-    steps.step("policies from outside", outside::check);
+    steps.side_by_side(&[
+        ("policies from outside", outside::check),
+        ("instruction counts", gates),
+        ("planted faults", plants),
+        ("quick forms of the papers", results::check_quick),
+        ("documented commands", docs::check),
+        ("public docs", public_docs),
+        ("seeds of the verified simulation", seeds),
+        ("stack files against the schema", schema),
+    ]);
     // All crates are built again for it.
     if options.only.is_some() {
         steps.step("package for python", python::check);
     }
-    steps.step("documented commands", docs::check);
-    steps.step("quick forms of the papers", results::check_quick);
-    steps.step("stack files against the schema", schema);
-    steps.step("seeds of the verified simulation", seeds);
-    steps.step("planted faults", plants);
-    steps.step("instruction counts", gates);
     steps.close()
 }
 
@@ -114,6 +101,12 @@ fn nandu() -> Command {
     let mut command = Command::new(released().join("nandu"));
     command.current_dir(root());
     command
+}
+
+fn public_docs() -> End {
+    let mut doc = command("cargo doc --workspace --no-deps --quiet");
+    doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
+    run(doc)
 }
 
 /// An independent validator holds every stack file against the schema that editors use.

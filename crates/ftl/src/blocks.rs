@@ -89,6 +89,8 @@ pub struct BlockTable {
     /// The pool of each block: its plane, or the tenant's part of it that opened the block.
     pool_of: Vec<u32>,
     pools_per_plane: u32,
+    /// Blocks at the start of each plane that are nobody's.
+    apart: u32,
     /// The blocks of each pool, a bit for each of its plane; empty where tenants have no blocks of their own.
     owned: Vec<u64>,
     /// What each tenant has in each plane; empty where tenants have no blocks of their own.
@@ -127,6 +129,7 @@ impl BlockTable {
             wear: Wear::new(&layout, rules),
             pool_of: vec![0; blocks],
             pools_per_plane: 1,
+            apart: 0,
             owned: Vec::new(),
             shares: Vec::new(),
             streams: Vec::new(),
@@ -347,12 +350,38 @@ impl BlockTable {
         self.open(plane, seq, Choice::MostWorn)
     }
 
+    /// Takes the first blocks of each plane of an erased drive away from whoever has its planes; false when they are too few.
+    pub fn set_apart(&mut self, blocks: u32) -> bool {
+        self.apart = blocks;
+        for plane in 0..self.layout.planes {
+            for _ in 0..blocks {
+                let list = &mut self.free[plane as usize];
+                let block = list.head;
+                if block == NONE {
+                    return false;
+                }
+                list.head = self.next_free[block as usize];
+                if list.head == NONE {
+                    list.tail = NONE;
+                }
+                self.oldest[block as usize] = u64::MAX;
+                self.planes[plane as usize].free -= u32::from(self.shares.is_empty());
+            }
+        }
+        true
+    }
+
     fn open(&mut self, plane: u32, seq: u64, choice: Choice) -> Option<Cursor> {
         let block = self.take_free(plane, choice)?;
         self.restore_owner(BlockId(block), plane);
         self.oldest[block as usize] = seq;
         let first = self.layout.first_page(BlockId(block)).0;
         Some(Cursor::over(first, first + self.layout.pages))
+    }
+
+    /// A block that was opened and has no page is an erased one of its pool again.
+    pub fn close_unwritten(&mut self, block: BlockId) {
+        self.push_free(block);
     }
 
     fn push_free(&mut self, block: BlockId) {

@@ -122,13 +122,24 @@ impl Anchors {
         let mut stale = Vec::new();
         if self.used[self.current] + pages > self.pages() {
             self.current = 1 - self.current;
-            let blocks = self.used[self.current].div_ceil(self.layout.pages);
-            stale.extend((0..blocks).map(|index| self.block(self.current, index)));
-            self.used[self.current] = 0;
+            stale = self.empty(self.current);
         }
         let first = self.used[self.current];
         self.used[self.current] += pages;
         (self.current, first, stale)
+    }
+
+    /// Gives all checkpoints up; returns the blocks to erase, those of the newest one last.
+    pub fn give_up(&mut self) -> Vec<BlockId> {
+        let mut stale = self.empty(1 - self.current);
+        stale.extend(self.empty(self.current));
+        stale
+    }
+
+    /// Nothing of a half is used any more; returns its blocks that were.
+    fn empty(&mut self, half: usize) -> Vec<BlockId> {
+        let blocks = std::mem::take(&mut self.used[half]).div_ceil(self.layout.pages);
+        (0..blocks).map(|index| self.block(half, index)).collect()
     }
 
     /// Takes over what a start has found: the pages used in each half, and the half of the newest valid checkpoint. Without
@@ -145,6 +156,23 @@ impl Anchors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checkpoints_are_given_up_the_newest_last() {
+        let layout = Layout::new(2, 8, 4).unwrap();
+        let mut anchors = Anchors::new(layout, 16, 4);
+        let blocks =
+            |half: usize| (0..anchors.half).map(|index| anchors.block(half, index)).collect::<Vec<_>>();
+        let (old, new) = (blocks(0), blocks(1));
+        assert!(anchors.give_up().is_empty());
+        let (first, _, _) = anchors.take(4);
+        let (second, _, stale) = anchors.take(4);
+        assert_eq!((first, second, stale), (0, 1, vec![]));
+        assert_eq!(anchors.give_up(), [old, new].concat());
+        // Nothing of either is used any more.
+        assert!(anchors.give_up().is_empty());
+        assert_eq!(anchors.take(4).1, 0);
+    }
 
     #[test]
     fn a_checkpoint_reads_back_as_it_was_written() {

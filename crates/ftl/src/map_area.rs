@@ -117,6 +117,20 @@ impl MapArea {
         p.quota - (p.used.len() + p.erased.len()).min(p.quota as usize) as u32
     }
 
+    /// Says how many blocks a pool has from here on: at least as many as it has now. Those that are missing are to be claimed.
+    pub fn set_quota(&mut self, pool: u32, quota: u32) {
+        self.pools[pool as usize].quota = quota;
+    }
+
+    /// A pool gives all its blocks up, whatever is in them: the erased ones at once; returns the others, which are to be erased.
+    pub fn give_up(&mut self, pool: u32, blocks: &mut BlockTable) -> Vec<BlockId> {
+        let p = &mut self.pools[pool as usize];
+        p.erased.drain(..).for_each(|block| blocks.close_unwritten(block));
+        p.used.iter_mut().for_each(|block| block.valid = 0);
+        (p.quota, p.valid) = (0, 0);
+        p.used.iter().map(|block| block.id).collect()
+    }
+
     /// The pool for the next translation page of an owner.
     pub fn choose(&mut self, owner: usize) -> u32 {
         let turn = &mut self.turns[owner];

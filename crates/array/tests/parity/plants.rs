@@ -8,12 +8,16 @@ use nandu_array::parity::{PLANTS, STORY_PLANTS};
 /// Seeds that may pass before a fault must have shown itself.
 const PATIENCE: u64 = 60;
 
+/// The seed to begin with, where the search takes longest; all others follow it.
+const BEGIN: &[(&str, u64)] = &[("parity.degraded-read-unlocked", 33), ("parity.no-flush-at-open", 38)];
+
 #[test]
 fn every_planted_fault_is_found() {
     let only = std::env::var("NANDU_PARITY_PLANT").ok();
     let names = PLANTS.iter().map(|plant| plant.name).filter(|name| only.as_ref().is_none_or(|o| o == name));
     all_found(names.collect(), |name| {
-        (0..PATIENCE).find_map(|seed| {
+        let begin = BEGIN.iter().find(|(late, _)| *late == name).map_or(0, |(_, seed)| *seed);
+        (begin..PATIENCE).chain(0..begin).find_map(|seed| {
             let life = |mix| live(setup(seed).plant(name), mix, 150).err();
             let wrong =
                 life(ALL).or_else(|| life(LOOKED_AFTER)).or_else(|| crate::cuts::finds(name, seed))?;

@@ -14,7 +14,7 @@ use nandu_base::{ByteLen, Cx, Instant, Oob, Overlay, Program, TenantId, Window, 
 use nandu_ftl::checkpoint::{Anchors, Checkpoint};
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::mapping::{MapShape, Mapping, Tp};
-use nandu_ftl::trim_journal::{RECORDS_MAX, TrimJournal};
+use nandu_ftl::trim_journal::TrimJournal;
 use nandu_ftl::{BlockId, Layout, Lpn, Ppn};
 
 /// Keys from here on name the pages of a checkpoint, in order.
@@ -48,8 +48,8 @@ impl Keeper {
     /// Checkpoints after `blocks` blocks each, of a map with `ram` bytes of cache.
     pub fn new(layout: &Layout, shape: &MapShape, ram: u64, blocks: u32) -> Keeper {
         let per_page = shape.entries() as u32;
-        let extents = TrimJournal::extents_per_record(4 * shape.entries()) as u32;
-        let records = 2 * (shape.pages / (2 * extents) + 2) + RECORDS_MAX as u32;
+        let records =
+            TrimJournal::pages_max(shape.pages.into(), 4 * shape.entries(), shape.owners() as usize) as u32;
         let entries = (ram / 4).min(u64::from(shape.pages)) as u32;
         let words = Checkpoint::words(shape.translation_pages(), records, entries);
         Keeper {
@@ -118,6 +118,20 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         keeper.count.taken += 1;
         keeper.count.pages += pages as u64;
         self.paging.keeper = Some(keeper);
+    }
+
+    /// Erases all checkpoints before anything else begins, for a start that has to erase what one may name: the next one scans everything.
+    #[cold]
+    pub(super) fn give_checkpoints_up(&mut self, cx: &mut Cx<'_>) {
+        let Some(mut keeper) = self.paging.keeper.take() else { return };
+        let before = self.queue.all_changes(cx.now);
+        for block in keeper.anchors.give_up() {
+            self.erase_anchor(block, before, &mut keeper, TenantId::SYSTEM, cx);
+        }
+        keeper.last = 0;
+        self.paging.keeper = Some(keeper);
+        self.serve_what_waits(cx);
+        self.lanes.fence(self.last_change);
     }
 
     /// The checkpoint of now, as words. It takes a sequence number for itself.

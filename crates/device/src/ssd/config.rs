@@ -29,6 +29,7 @@ use nandu_base::{
     BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Limits, Machine, Precondition, Ratio, Registry,
     Rng, SECTOR, Span, TimerKey,
 };
+use nandu_ftl::log_block::LogMap;
 use nandu_ftl::mapping::{MapShape, Mapping, PageMap};
 use nandu_ftl::placement::{Axis, Order};
 use nandu_ftl::{BlockTable, Layout, MapArea, SlcRules, Units};
@@ -313,9 +314,8 @@ impl SsdConfig {
         let slc_blocks = tenancy.as_ref().map_or_else(plain_slc, |tenancy| tenancy.slc_blocks.clone());
         let slc = self.slc_cache(slc_blocks, cx);
         let tenants = tenancy.map(|Tenancy { tenants, shares, needed, .. }| {
-            if shares.is_empty() {
-                blocks.set_owners(tenants.owners.clone(), &needed);
-            } else {
+            blocks.set_owners(tenants.owners.clone(), &needed);
+            if !shares.is_empty() {
                 blocks.set_shares(shares);
             }
             Box::new(tenants)
@@ -334,6 +334,7 @@ impl SsdConfig {
         let idle = self.idle(&layout, first_timer);
         let buffer = self.buffer(
             stripes.units.chips(),
+            map.log_blocks().map_or(1, LogMap::pools),
             shape.pages,
             page_bytes,
             first_timer + u32::from(idle.is_some()),
@@ -365,10 +366,11 @@ impl SsdConfig {
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
     }
 
-    /// The write buffer of a drive of these chips; its timer is `timer`.
+    /// The write buffer of a drive of these chips with so many lanes; its timer is `timer`.
     fn buffer(
         &self,
         chips: &Layout,
+        lanes: u32,
         logical: u32,
         page: u64,
         timer: u32,
@@ -377,13 +379,12 @@ impl SsdConfig {
         let Some(config) = self.buffer_config() else { return Ok(None) };
         let capacity = config.pages(ByteLen(page), logical)?;
         let is_log = self.mapping.log_block().is_some();
-        let lanes = if is_log { chips.planes } else { 1 };
         Ok(Some(Box::new(Buffer::new(buffer::Plan {
             capacity,
             logical,
             keep: config.keep.unwrap_or(Ratio::new(u64::from(!is_log), 2)).of(u64::from(capacity)) as u32,
             keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
-            at_once: config.at_once.unwrap_or(chips.planes / lanes),
+            at_once: config.at_once.unwrap_or((chips.planes / lanes).max(1)),
             lanes,
             all: crate::write_buffer::ones((page / SECTOR) as u32),
             link: Link::new(config.link_bytes_per_second),

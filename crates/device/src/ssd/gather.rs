@@ -66,16 +66,30 @@ impl Gatherer {
 }
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
-    /// After a request: copies as many pages as may be.
+    /// After a request for page `lpn`: copies as many pages as may be.
     #[inline]
-    pub(super) fn gather_some(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+    pub(super) fn gather_some(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) {
         if M::GATHERS && (self.paging.gatherer.under_way.is_some() || self.map.wants_gathered().is_some()) {
-            self.gather_pages(cause, cx);
+            self.gather_pages(lpn, cause, cx);
         }
     }
 
+    /// Whether a request for this page may be followed by copies. Where tenants are kept apart a block is gathered after requests for the range that
+    /// it lies in: nobody pays, or moves pages, for what another one reads.
+    fn may_gather_after(&self, lpn: Lpn) -> bool {
+        let Some(tenants) = self.tenants.as_deref() else { return true };
+        let of_block = match &self.paging.gatherer.under_way {
+            Some(open) => Some(tenants.of_pool(open.pool)),
+            None => self.map.wants_gathered().map(|first| tenants.of(first)),
+        };
+        of_block == Some(tenants.of(lpn))
+    }
+
     #[inline(never)]
-    fn gather_pages(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+    fn gather_pages(&mut self, lpn: Lpn, cause: TenantId, cx: &mut Cx<'_>) {
+        if !self.may_gather_after(lpn) {
+            return;
+        }
         if self.paging.gatherer.under_way.is_none() {
             self.paging.gatherer.under_way = self.start_gathering(cause, cx);
         }
@@ -88,12 +102,17 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                     self.paging.gatherer.count.blocks += 1;
                     self.end_gathering(Some(open.first), cause, cx);
                 }
-                Gather::Page(_) | Gather::Broken => {
-                    self.paging.gatherer.count.given_up += 1;
-                    self.blocks.waste(open.cursor);
-                    self.end_gathering(None, cause, cx);
-                }
+                Gather::Page(_) | Gather::Broken => self.give_gathering_up(cause, cx),
             }
+        }
+    }
+
+    /// Ends the gathering that is under way, if one is.
+    pub(super) fn give_gathering_up(&mut self, cause: TenantId, cx: &mut Cx<'_>) {
+        if let Some(open) = self.paging.gatherer.under_way {
+            self.paging.gatherer.count.given_up += 1;
+            self.blocks.waste(open.cursor);
+            self.end_gathering(None, cause, cx);
         }
     }
 

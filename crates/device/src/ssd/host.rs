@@ -209,7 +209,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             lpn += 1;
         }
         self.count.host_pages_read += sensed;
-        self.gather_some(cause, cx);
+        self.gather_some(Lpn(pages.first), cause, cx);
         match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
             Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
             None => {
@@ -315,7 +315,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 None => self.write_whole::<false>(id, &pages, (whose, cause), &mut pieces, cx),
                 Some(_) => self.write_whole::<true>(id, &pages, (whose, cause), &mut pieces, cx),
             };
-            self.gather_some(cause, cx);
+            self.gather_some(Lpn(pages.first), cause, cx);
             return match pieces.filter(|pieces| !M::PAGED || pieces.is_opened()) {
                 Some(pieces) => self.finish_all(id, pieces, slowest, usage, cx),
                 None => {
@@ -330,7 +330,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             // Nobody has these pages.
             return cx.fail(id, ErrorKind::NoSpace);
         }
-        self.gather_some(cause, cx);
+        self.gather_some(Lpn(pages.first), cause, cx);
         self.finish_pieces(id, pieces, cx)
     }
 
@@ -654,8 +654,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.lanes.work_for(outer);
         usage.charge(cx, cause, Work::Gc);
         self.count.pages_moved += 1;
-        self.map.set(lpn, to);
         self.blocks.invalidate(from, end);
+        if M::PAGED {
+            self.relocate_paged(lpn, from, to, cause, cx);
+        } else {
+            self.map.set(lpn, to);
+        }
     }
 
     /// The page at `old` has a newer version, complete at `when`.

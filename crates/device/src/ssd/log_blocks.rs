@@ -1,8 +1,8 @@
 //! A drive with a log-block map: the pages that its map takes, the merges before them, and trims as marks.
 //!
 //! The map ([`nandu_ftl::log_block`]) says where a page goes. When there is no place for it, a merge comes first: its copies and erases
-//! are issued together with the page, each behind the one before in its plane (`keep_order` of [`crate::nand::queued`]). So the
-//! page waits for the whole merge, and so does what is written to its plane after it; reads, and other planes, go on: a copy that
+//! are issued together with the page, each behind the one before in its pool (`keep_order` of [`crate::nand::queued`]). So the
+//! page waits for the whole merge, and so does what is written to its pool after it; reads, and other pools, go on: a copy that
 //! waits for another holds no die, a read that comes meanwhile finds its die free after one copy at most, and a page that has not
 //! moved yet is read where it lies. That is where the
 //! freezes of such drives come from: nothing here is drawn or scripted.
@@ -10,10 +10,12 @@
 //! *Bound.* One page sets off the merges of one log block: at most as many copies as a block has pages, times the logical blocks that
 //! have pages in it, which are as many as it has pages (FAST) or one. An operation that waits takes 350 bytes.
 //!
+//! *Tenants* that are kept apart have log blocks and merges of their own, in planes or parts of planes that are their own; what a tenant's writes merge is its own pages.
+//!
 //! *Trims* are marks in the log: a page that names unmapped pages of one logical block. A trim ends when its marks are programmed, so
 //! it is durable, and there is no journal.
 //!
-//! *Power cuts*: what changes a plane is done in the order of issue, so a cut finds a plane as the map left it some operations ago; see
+//! *Power cuts*: what changes a pool is done in the order of issue, so a cut finds a pool as the map left it some operations ago; see
 //! [`nandu_ftl::log_block::recover`] and `recover` here.
 //!
 //! Wear, and merges while the drive is idle, are in `upkeep`. What counts erases is the table of blocks, as with every map; which blocks are free and what they hold is the map's.
@@ -37,7 +39,7 @@ use nandu_ftl::mapping::Mapping;
 /// The first word of a mark.
 const MARK_MAGIC: u32 = 0x4E4C_4D31; // "NLM1"
 
-/// The bytes of a mark: pages `first..end` of the plane were unmapped.
+/// The bytes of a mark: pages `first..end` of the pool were unmapped.
 fn encode_mark(first: u32, end: u32, page: &mut [u8]) {
     for (bytes, word) in page.chunks_exact_mut(4).zip([MARK_MAGIC, first, end]) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -61,6 +63,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.map.log_blocks_mut().expect("only asked of a drive with a log-block map")
     }
 
+    /// The die that a pool lies in.
+    fn die_of_pool(&self, pool: u32) -> u32 {
+        self.log().plane_of(pool) >> self.host.plane_bits
+    }
+
     /// Writes one page or part of one, behind the merges that it needs.
     pub(super) fn write_logged(
         &mut self,
@@ -70,14 +77,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         pieces: &mut Pieces,
         cx: &mut Cx<'_>,
     ) {
-        let (plane, local) = self.log().homes().home(lpn.0);
+        let (pool, local) = self.log().home(lpn.0);
         let taken = loop {
-            self.merge(plane, pieces.cause, cx);
-            if let Some(taken) = self.log_mut().plane_mut(plane).take(local) {
+            self.merge(pool, pieces.cause, cx);
+            if let Some(taken) = self.log_mut().pool_mut(pool).take(local) {
                 break taken;
             }
         };
-        let older = taken.old.map(|old| self.log().ppn(plane, old));
+        let older = taken.old.map(|old| self.log().ppn(pool, old));
         let base = older.filter(|_| part.is_some());
         let mut after = pieces.after;
         if let Some(old) = base.filter(|_| self.host.merges) {
@@ -87,60 +94,65 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             after = After::node(read, pieces.now);
         }
         self.count.host_pages_written += 1;
+        if self.tenants.is_some() {
+            self.count_written(lpn);
+        }
         let Part { first, count } = self.host.sectors(part);
         let overlay = Some(Overlay { first, count, payload: data });
         let answer = self.answer_of(pieces);
         let order = pieces.order(after, answer, self.serial);
-        let page = Page { base, overlay, ..self.page_of(plane, &taken) };
+        let page = Page { base, overlay, ..self.page_of(pool, &taken) };
         self.queue.program(Job::Program, &order, page, NONE, older);
     }
 
     /// The program of a page that the map has taken.
-    fn page_of(&mut self, plane: u32, taken: &Taken) -> Page {
+    fn page_of(&mut self, pool: u32, taken: &Taken) -> Page {
         self.seq += 1;
-        let ppn = self.log().ppn(plane, taken.spot);
+        let ppn = self.log().ppn(pool, taken.spot);
         Page { key: taken.tag.word(), seq: self.seq, ..Page::read(ppn, 0) }
     }
 
-    /// Issues the merge that has begun in a plane, if one has, and what follows it.
-    fn merge(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        if self.log().plane(plane).is_merging() {
-            self.issue_merge(plane, cause, cx);
-            self.level_logged(plane, cause, cx);
+    /// Issues the merge that has begun in a pool, if one has, and what follows it.
+    fn merge(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        if self.log().pool(pool).is_merging() {
+            self.issue_merge(pool, cause, cx);
+            self.level_logged(pool, cause, cx);
         }
     }
 
-    fn issue_merge(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
-        while let Some(step) = self.log_mut().plane_mut(plane).step() {
-            self.issue_step(plane, step, cause, Work::Gc, cx);
+    fn issue_merge(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
+        while let Some(step) = self.log_mut().pool_mut(pool).step() {
+            self.issue_step(pool, step, cause, Work::Gc, cx);
         }
     }
 
-    fn issue_step(&mut self, plane: u32, step: Step, cause: TenantId, work: Work, cx: &mut Cx<'_>) {
+    fn issue_step(&mut self, pool: u32, step: Step, cause: TenantId, work: Work, cx: &mut Cx<'_>) {
         let (now, serial) = (cx.now, self.serial);
         let order = Order { now, after: After::at(now), map_at: now, work, cause, answer: NONE, serial };
         match step {
             Step::Copy { from, mut to } => {
-                to.tag.is_last |= self.planted.merge_counts_early
-                    && self.log().plane(plane).region().position(to.spot) == 0;
-                let from = self.log().ppn(plane, from);
-                let page = Page { base: Some(from), ..self.page_of(plane, &to) };
+                to.tag.is_last |=
+                    self.planted.merge_counts_early && self.log().pool(pool).region().position(to.spot) == 0;
+                let from = self.log().ppn(pool, from);
+                let page = Page { base: Some(from), ..self.page_of(pool, &to) };
                 self.count.pages_moved += 1;
+                self.count_of_pool(pool, |count| count.moved += 1);
                 self.queue.move_within(&order, page, from);
             }
             Step::Filler(to) => {
-                let page = self.page_of(plane, &to);
+                let page = self.page_of(pool, &to);
                 self.queue.program(Job::MoveProgram, &order, page, NONE, None);
             }
             Step::Erase(number) => {
-                let block = self.log().block(plane, number);
+                let block = self.log().block(pool, number);
                 self.count.erases += 1;
                 self.erases_ever += 1;
+                self.count_of_pool(pool, |count| count.erases += 1);
                 if !(self.planted.wear_falls && self.count.erases.is_multiple_of(4)) {
                     self.blocks.wore(block);
                 }
                 self.queue.erase_all(std::iter::once(block), false, &order);
-                self.note_erased(plane, number);
+                self.note_erased(pool, number);
             }
         }
     }
@@ -162,16 +174,16 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             if self.map.get(Lpn(lpn)).is_some() {
                 self.write_logged(Lpn(lpn), part, Payload::NONE, &mut pieces, cx);
             } else {
-                self.wait_for_plane(self.log().homes().home(lpn).0, &mut pieces);
+                self.wait_for_pool(self.log().home(lpn).0, &mut pieces);
             }
         }
-        for turn in 0..self.log().homes().order.len() as u32 {
-            let (plane, range) = self.log().homes().on_plane(turn, first, first.max(end));
+        for turn in 0..self.log().turns() {
+            let (pool, range) = self.log().in_pool(turn, first, first.max(end));
             let pages = self.blocks.layout().pages;
             let mut first = range.start;
             while first < range.end {
                 let end = range.end.min((first / pages + 1) * pages);
-                self.unmap_pages(plane, first, end, &mut pieces, cx);
+                self.unmap_pages(pool, first, end, &mut pieces, cx);
                 first = end;
             }
         }
@@ -181,41 +193,33 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         step
     }
 
-    /// Unmaps pages of one logical block of a plane.
-    fn unmap_pages(&mut self, plane: u32, first: u32, end: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
+    /// Unmaps pages of one logical block of a pool.
+    fn unmap_pages(&mut self, pool: u32, first: u32, end: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
         loop {
-            self.merge(plane, pieces.cause, cx);
-            match self.log_mut().plane_mut(plane).unmap(first, end) {
+            self.merge(pool, pieces.cause, cx);
+            match self.log_mut().pool_mut(pool).unmap(first, end) {
                 None => {}
-                Some(Unmapped::Nothing) => return self.wait_for_plane(plane, pieces),
+                Some(Unmapped::Nothing) => return self.wait_for_pool(pool, pieces),
                 Some(Unmapped::Merge) => {
-                    self.merge(plane, pieces.cause, cx);
-                    return self.wait_for_plane(plane, pieces);
+                    self.merge(pool, pieces.cause, cx);
+                    return self.wait_for_pool(pool, pieces);
                 }
-                Some(Unmapped::Mark(taken)) => return self.mark(plane, &taken, first, end, pieces, cx),
+                Some(Unmapped::Mark(taken)) => return self.mark(pool, &taken, first, end, pieces, cx),
             }
         }
     }
 
     /// A trim of what is not mapped, or is merged away, ends when what has unmapped it is complete: at the latest with all that
-    /// changes the plane.
-    fn wait_for_plane(&mut self, plane: u32, pieces: &mut Pieces) {
-        if self.queue.is_changing(plane, pieces.now) {
+    /// changes the pool.
+    fn wait_for_pool(&mut self, pool: u32, pieces: &mut Pieces) {
+        if self.queue.is_changing(pool, pieces.now) {
             let answer = self.answer_of(pieces);
-            self.queue.after_changes(plane, answer);
+            self.queue.after_changes(pool, answer);
         }
     }
 
     /// Programs the mark of a trim.
-    fn mark(
-        &mut self,
-        plane: u32,
-        taken: &Taken,
-        first: u32,
-        end: u32,
-        pieces: &mut Pieces,
-        cx: &mut Cx<'_>,
-    ) {
+    fn mark(&mut self, pool: u32, taken: &Taken, first: u32, end: u32, pieces: &mut Pieces, cx: &mut Cx<'_>) {
         let lost = self.planted.lost_mark;
         let taken = Taken { tag: Tag { is_filler: lost, is_mark: !lost, ..taken.tag }, ..*taken };
         let overlay = cx.medium.is_some().then(|| {
@@ -226,30 +230,30 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         });
         let answer = self.answer_of(pieces);
         let order = Order { work: Work::Journal, ..pieces.order(pieces.after, answer, self.serial) };
-        let page = Page { overlay, ..self.page_of(plane, &taken) };
+        let page = Page { overlay, ..self.page_of(pool, &taken) };
         self.queue.program(Job::Mark, &order, page, NONE, None);
     }
 
     /// Maps every logical page, as if the drive had been written once from start to end.
     pub(super) fn fill_logged(&mut self) {
         for lpn in 0..self.host.logical {
-            let (plane, local) = self.log().homes().home(lpn);
-            let taken = self.log_mut().plane_mut(plane).take(local);
+            let (pool, local) = self.log().home(lpn);
+            let taken = self.log_mut().pool_mut(pool).take(local);
             assert!(taken.is_some(), "an empty drive takes its pages in order without a merge");
         }
         self.seq = u64::from(self.host.logical);
     }
 
-    /// How long a write waits for what its plane has to do, about.
+    /// How long a write waits for what its pool has to do, about.
     pub(super) fn logged_before(&self, offset: ByteOffset, now: Instant) -> Span {
-        let (plane, _) = self.log().homes().home((offset.0 >> self.host.page_bits) as u32);
-        let free_at = self.lanes.free_at(plane >> self.host.plane_bits);
+        let (pool, _) = self.log().home((offset.0 >> self.host.page_bits) as u32);
+        let free_at = self.lanes.free_at(self.die_of_pool(pool));
         let timing = self.lanes.timing();
         free_at.since(now.min(free_at))
-            + (timing.read + timing.program) * u64::from(self.queue.changes_of(plane))
+            + (timing.read + timing.program) * u64::from(self.queue.changes_of(pool))
     }
 
-    /// Says so when writes wait for room in the buffer while planes merge, and when that is over: half of the buffer is free.
+    /// Says so when writes wait for room in the buffer while pools merge, and when that is over: half of the buffer is free.
     pub(super) fn tell_pressure(&mut self, cx: &mut Cx<'_>) {
         let merges = self.queue.any_move_waits();
         if let Some(on) = self.buffer.as_mut().and_then(|buffer| buffer.pressure(merges)) {
@@ -283,14 +287,15 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     pub(super) fn check_logged(&self) -> Result<(), Violation> {
         self.map.check().map_err(|what| Violation { invariant: "I-5", what })?;
         let map = self.log();
-        for (plane, region) in (0..).zip(map.regions()) {
+        for (pool, region) in (0..).zip(map.regions()) {
             let is_used =
-                |&block: &u32| self.blocks.is_bad(map.block(plane, block)) && region.written(block) > 0;
-            if let Some(block) = (0..self.blocks.layout().blocks).find(is_used) {
-                let what = format!("block {block} of plane {plane} is bad and holds pages");
+                |&block: &u32| self.blocks.is_bad(map.block(pool, block)) && region.written(block) > 0;
+            if let Some(block) = (0..region.shape().blocks).find(is_used) {
+                let what = format!("block {block} of pool {pool} is bad and holds pages");
                 return Err(Violation { invariant: "I-16", what });
             }
         }
+        self.check_logged_tenants()?;
         let wear: u64 = self.blocks.layout().all_blocks().map(|b| u64::from(self.blocks.erases(b))).sum();
         if wear != self.erases_ever {
             let what = format!("the blocks count {wear} erases, {} were done", self.erases_ever);

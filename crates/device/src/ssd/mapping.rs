@@ -44,7 +44,7 @@ pub enum MapConfig {
     },
     /// BAST: block map with log blocks, each for the overwrites of one logical block.
     Bast {
-        /// Log blocks of each plane; by default all blocks that are spare.
+        /// Log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
         log_blocks: Option<u32>,
         /// Whether blocks that no data needs serve as log blocks too.
         #[serde(default)]
@@ -55,7 +55,7 @@ pub enum MapConfig {
     },
     /// FAST: block map with log blocks that all logical blocks share, and one for sequential writes.
     Fast {
-        /// Random log blocks of each plane; by default all blocks that are spare.
+        /// Random log blocks of each plane, or of each tenant's part of it; by default all blocks that are spare.
         log_blocks: Option<u32>,
         /// Whether there is a log block for sequential writes.
         #[serde(default = "yes")]
@@ -283,7 +283,7 @@ impl MapConfig {
 
 /// What a map on the flash takes of the blocks of whoever's pages it maps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MapNeeds {
+pub(in crate::ssd) struct MapNeeds {
     /// Entries of a translation page.
     entries: u32,
     /// Blocks of each pool for logical blocks that are gathered.
@@ -293,7 +293,7 @@ pub(super) struct MapNeeds {
 impl MapNeeds {
     /// Blocks of each pool for the translation pages of so many logical pages, wherever they begin, where a block of each pool has `row` pages together.
     pub fn area(&self, row: u64, pages: u32) -> u32 {
-        MapArea::quota(row, pages.div_ceil(self.entries) + 1)
+        if pages == 0 { 0 } else { MapArea::quota(row, pages.div_ceil(self.entries) + 1) }
     }
 
     /// All blocks of each pool.

@@ -597,9 +597,7 @@ impl<M: Mapping, G: GcPolicy> Machine for Ssd<M, G> {
             pages_per_block: layout.pages,
             valid: match self.map.log_blocks() {
                 None => self.blocks.valid_pages(),
-                Some(log) => {
-                    log.regions().flat_map(|r| (0..layout.blocks).map(|block| r.valid(block))).collect()
-                }
+                Some(log) => log.valid_pages(),
             },
             erases: layout.all_blocks().map(|block| self.blocks.erases(block)).collect(),
         })

@@ -99,7 +99,6 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.seq = 0;
         let checkpoint = if M::PAGED { self.find_checkpoint(cx) } else { None };
         self.recovery.fell_back = checkpoint.is_some();
-        let known_to = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.seq);
         let replayed = checkpoint.and_then(|checkpoint| {
             self.seq = self.seq.max(checkpoint.seq);
             self.replay(&checkpoint, cx)
@@ -127,7 +126,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             self.claim_map_blocks(&mut map_pages, cx);
             end = end.later(self.recover_map(&map_pages, cx));
         }
-        end = end.later(self.make_room(known_to, cx));
+        end = end.later(self.make_room(cx));
         if M::PAGED && self.recovery.bounded {
             end = end.later(self.record_trims(cx, TenantId::SYSTEM));
         }
@@ -187,7 +186,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
         }
         for (lpn, (seq, at)) in (0..).map(Lpn).zip(newest) {
-            let here = self.map.get(lpn);
+            let (here, at) = (self.map.get(lpn), at.filter(|_| self.is_somebodys(lpn.0, lpn.0 + 1)));
             assert!(
                 here == at,
                 "{lpn:?} is at {here:?} by the checkpoint, at {at:?} (number {seq}) by its record"
@@ -319,16 +318,20 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
     }
 
+    /// The number of the program of a page; 0 where it cannot be read.
+    pub(super) fn number_at(&self, ppn: Ppn, cx: &Cx<'_>) -> u64 {
+        match cx.medium.as_deref().expect("recovery reads the medium").state(self.stripes.unit(ppn)) {
+            UnitState::Programmed(oob) => oob.seq,
+            UnitState::Erased | UnitState::Torn => 0,
+        }
+    }
+
     /// Gives up records that nothing depends on: copies that garbage collection left behind, and those that were given up
     /// before the cut but not erased yet. Newest first, a record stays when it hides an old version of a page that no
     /// record before hides; so there are never more than unmapped pages.
     fn keep_needed_records(&mut self, newest: &[u64], cx: &Cx<'_>) {
-        let medium = cx.medium.as_deref().expect("recovery reads the medium");
-        let written = |ppn: Ppn| match medium.state(self.stripes.unit(ppn)) {
-            UnitState::Programmed(oob) => oob.seq,
-            UnitState::Erased | UnitState::Torn => 0,
-        };
-        let mut slots: Vec<(u64, u32)> = self.journal.records().map(|(s, r)| (written(r.ppn), s)).collect();
+        let numbered = |(slot, record): (u32, &Record)| (self.number_at(record.ppn, cx), slot);
+        let mut slots: Vec<(u64, u32)> = self.journal.records().map(numbered).collect();
         slots.sort_unstable_by(|a, b| b.cmp(a));
         let mut hidden = vec![false; newest.len()];
         let mut has_table = false;
@@ -427,6 +430,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 later.push((block, found, erases));
             }
         }
+        if self.tenants.is_some() {
+            // A record that is not kept still says whose the unit is.
+            for (block, found, _) in later.iter_mut().filter(|(_, f, _)| f.lpn.is_none() && f.is_readable) {
+                found.lpn = self.lpn_of_a_record(*block, cx);
+            }
+        }
         self.restore_in_order(later, torn, cx);
         scanned
     }
@@ -465,6 +474,18 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.erase_torn_blocks(torn, cx);
         self.blocks.settle_open();
         self.settle_loans(&held);
+    }
+
+    /// A logical page that some record in a block names.
+    fn lpn_of_a_record(&self, block: BlockId, cx: &mut Cx<'_>) -> Option<Lpn> {
+        let first = self.blocks.layout().first_page(block).0;
+        (first..first + self.blocks.layout().pages).map(Ppn).find_map(|ppn| {
+            let medium = cx.medium.as_deref().expect("recovery reads the medium");
+            let state = without_mode(medium.state(self.stripes.unit(ppn)));
+            let is_record = matches!(state, UnitState::Programmed(oob) if oob.key == JOURNAL_KEY);
+            let extents = is_record.then(|| self.extents_at(ppn, cx))?;
+            extents.first().map(|extent| extent.first)
+        })
     }
 
     /// What a block holds after a scan.

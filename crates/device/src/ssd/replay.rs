@@ -153,7 +153,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         self.take_over_records(checkpoint, &replay, cx);
         let newest: Vec<u64> = replay.newest.iter().map(|&(seq, _)| seq).collect();
         self.apply_trims(&newest);
-        self.keep_latest_records();
+        self.forget_going();
+        self.keep_latest_records(cx);
         self.note_unrecorded_trims(before, &replay);
         self.own_pages(&replay);
         Some(replay.map_pages)
@@ -294,8 +295,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 
     /// Gives up records that nothing can depend on. Which old versions there are is not known, so of the records that name
-    /// an unmapped page, one with the largest number stays.
-    fn keep_latest_records(&mut self) {
+    /// an unmapped page, one with the largest number stays, and of tables of tenants the newest.
+    fn keep_latest_records(&mut self, cx: &Cx<'_>) {
         let mut latest = vec![(0, u32::MAX); self.host.logical as usize];
         for (slot, record) in self.journal.records() {
             for extent in &record.extents {
@@ -307,7 +308,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 }
             }
         }
-        let needed: BTreeSet<u32> = latest.into_iter().map(|(_, slot)| slot).collect();
+        let tables = self.journal.records().filter(|(_, record)| record.is_table);
+        let table = tables.max_by_key(|(_, record)| self.number_at(record.ppn, cx)).map(|(slot, _)| slot);
+        let needed: BTreeSet<u32> = latest.into_iter().map(|(_, slot)| slot).chain(table).collect();
         let slots: Vec<u32> = self.journal.records().map(|(slot, _)| slot).collect();
         for slot in slots.into_iter().filter(|slot| !needed.contains(slot)) {
             self.journal.drop_record(slot);
@@ -326,7 +329,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         for lpn in (0..self.host.logical).map(Lpn) {
             let is_new = replay.map_pages[self.map.tp(lpn).0 as usize].0 > before;
-            if is_new && !recorded[lpn.0 as usize] && self.map.get(lpn).is_none() {
+            let is_unmapped = self.map.get(lpn).is_none() && self.is_somebodys(lpn.0, lpn.0 + 1);
+            if is_new && !recorded[lpn.0 as usize] && is_unmapped {
                 self.journal.trimmed(Extent { first: lpn, count: 1, as_of: self.seq });
             }
         }

@@ -8,7 +8,7 @@
 //! victim was erased since there is an erased block. So the start *gives up copies*: the originals count again, the block is erased, and
 //! clearing begins anew with a whole block of room. It takes the newest block all of whose valid pages have an original in the same
 //! plane. What is an original is not believed but found: the version before, not trimmed since by any record on the drive, with the same
-//! content. Where a checkpoint may name the copies, they stay.
+//! content. Where a checkpoint may name the copies, all checkpoints are erased before.
 //!
 //! For this to hold over any number of cuts the host must not put a page beside the copies while no block is erased. So a start that
 //! finds none closes the host's open blocks and clears until there is one; what the host writes first goes to a block that was
@@ -56,16 +56,15 @@ impl Traces {
 }
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
-    /// Sees to it that each plane has an erased block again; returns when what can be timed ahead is complete. Copies that are older
-    /// than number `known_to` stay.
-    pub(super) fn make_room(&mut self, known_to: u64, cx: &mut Cx<'_>) -> Instant {
+    /// Sees to it that each plane has an erased block again; returns when what can be timed ahead is complete.
+    pub(super) fn make_room(&mut self, cx: &mut Cx<'_>) -> Instant {
         for pool in 0..self.blocks.planes.len() as u32 {
             // Each turn clears a block or gives one up, which the next turns clear into.
             for _ in 0..2 * self.blocks.layout().blocks {
                 if self.blocks.planes[pool as usize].free > 0 || self.blocks.is_worn_out() {
                     break;
                 }
-                if !self.make_some_room(pool, known_to, cx) {
+                if !self.make_some_room(pool, cx) {
                     break;
                 }
             }
@@ -77,7 +76,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     }
 
     /// Clears a block of a pool without an erased one, or gives copies up; false when there is nothing to do.
-    fn make_some_room(&mut self, pool: u32, known_to: u64, cx: &mut Cx<'_>) -> bool {
+    fn make_some_room(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
         if !self.has_victim(pool) {
             return false;
         }
@@ -92,7 +91,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return !has_tenants;
         }
         self.blocks.planes[pool as usize].clearing = false;
-        self.give_copies_up(pool, known_to, cx) || self.borrow_for_room(pool)
+        self.give_copies_up(pool, cx) || self.borrow_for_room(pool)
     }
 
     /// Whether the block that is being cleared, and the trims that go on record before its erase, have room.
@@ -110,7 +109,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
 
     /// Goes back to the originals of a block of copies, and erases it; false when there is none.
     #[cold]
-    fn give_copies_up(&mut self, pool: u32, known_to: u64, cx: &mut Cx<'_>) -> bool {
+    fn give_copies_up(&mut self, pool: u32, cx: &mut Cx<'_>) -> bool {
         let traces = self.traces(cx);
         let plane = self.blocks.plane_of_pool(pool);
         let is_candidate = |block: &BlockId| {
@@ -118,13 +117,15 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 && !self.paging.is_anchor(*block)
                 && !self.paging.area.owns(*block)
                 && self.blocks.pool_of_block(*block) == pool
-                && self.blocks.oldest(*block) > known_to
         };
         let mut blocks: Vec<BlockId> =
             self.blocks.layout().plane_blocks(plane).filter(is_candidate).collect();
         blocks.sort_unstable_by_key(|&block| std::cmp::Reverse(self.blocks.oldest(block)));
         for block in blocks {
             let Some(copies) = self.copies_in(block, &traces, cx) else { continue };
+            if self.paging.keeper.as_ref().is_some_and(|keeper| self.blocks.oldest(block) <= keeper.last) {
+                self.give_checkpoints_up(cx);
+            }
             for (copy, original) in copies {
                 self.go_back(copy, original, cx);
             }

@@ -309,6 +309,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         tenants.counts[tenant].written += 1;
     }
 
+    /// Something happened to the owner of a pool.
+    pub(super) fn count_of_pool(&mut self, pool: u32, count: fn(&mut Counts)) {
+        if let Some(tenants) = self.tenants.as_deref_mut() {
+            let tenant = tenants.of_pool(pool);
+            count(&mut tenants.counts[tenant]);
+        }
+    }
+
     /// A page of the owner of `pool` was moved.
     #[inline]
     pub(super) fn tenant_moved(&mut self, pool: u32) {

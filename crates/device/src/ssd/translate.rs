@@ -80,9 +80,7 @@ impl Paging {
     /// Takes the blocks of the map from an erased drive; false when they are too few.
     pub fn claim(&mut self, blocks: &mut BlockTable) -> bool {
         let anchors = self.keeper.as_ref().map_or(0, |keeper| keeper.anchors.per_plane());
-        let planes = blocks.layout().planes;
-        let mut rows = (0..anchors).flat_map(|_| 0..planes);
-        rows.all(|plane| blocks.open_free(plane, u64::MAX).is_some()) && self.area.claim(blocks)
+        blocks.set_apart(anchors) && self.area.claim(blocks)
     }
 
     /// Whether the block holds checkpoints.
@@ -342,11 +340,18 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             }
         }
         usage.charge(cx, cause, Work::Map);
+        self.lanes.work_for(outer);
+        self.erase_map_block(block, cause, cx);
+    }
+
+    /// Erases a block of the map without valid pages.
+    pub(super) fn erase_map_block(&mut self, block: BlockId, cause: TenantId, cx: &mut Cx<'_>) {
+        let outer = self.lanes.work_for(Work::Map);
         let earliest = self.blocks.safe_at(block);
         let end = self.erase_blocks(block, After::at(earliest), cause, Work::Map, cx);
         self.lanes.work_for(outer);
         self.paging.area.erased(block, &mut self.blocks);
-        self.blocks.keep_until(Ppn(first), end);
+        self.blocks.keep_until(self.blocks.layout().first_page(block), end);
         self.tenants_map_block_erased(block);
         self.attention |= self.blocks.has_ended();
         self.paging.count.blocks_cleared += 1;

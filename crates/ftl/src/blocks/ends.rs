@@ -40,6 +40,11 @@ impl BlockTable {
         self.wear.worn_out = true;
     }
 
+    /// An owner takes no more writes.
+    pub fn end_owner(&mut self, owner: usize) {
+        self.wear.ends.get_mut(owner).into_iter().for_each(|end| end.1 = true);
+    }
+
     /// Whether a block that is not bad has come to its number of erases.
     pub fn is_at_its_end(&self, block: BlockId) -> bool {
         self.wear.rules.endurance > 0

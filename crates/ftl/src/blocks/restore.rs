@@ -9,6 +9,7 @@ impl BlockTable {
     pub fn for_recovery(&self) -> BlockTable {
         let mut table = BlockTable::with_wear(self.layout, self.wear.rules);
         table.wear.owners_as(&self.wear);
+        table.apart = self.apart;
         if !self.shares.is_empty() {
             table.set_shares(self.shares.clone());
         }

@@ -56,10 +56,10 @@ impl BlockTable {
         self.planes.iter_mut().skip(tenant as usize).step_by(pools).for_each(|p| p.valid_max = valid_max);
     }
 
-    /// Blocks of the plane of a pool that can be used.
+    /// Blocks of the plane of a pool that can be used and that somebody may have.
     pub fn good_blocks(&self, pool: u32) -> u32 {
         let blocks = self.layout.plane_blocks(self.plane_of_pool(pool));
-        blocks.filter(|&block| !self.is_bad(block)).count() as u32
+        blocks.skip(self.apart as usize).filter(|&block| !self.is_bad(block)).count() as u32
     }
 
     /// A pool has so many erased blocks more, which nobody had, or fewer, which nobody has from here on.

@@ -1,9 +1,12 @@
-//! A drive's log-block map: one [`LogBlocks`] for each plane, and which page belongs to which of them.
+//! A drive's log-block map: one [`LogBlocks`] for each pool, and which page belongs to which of them.
+//!
+//! A pool is a plane, or the part of a plane that a tenant has where tenants are kept apart: then its blocks follow each other in the plane, and
+//! the range of each tenant is dealt out to its own pools. So a tenant's log blocks are its own, and so are the merges that they cost.
 //!
 //! To the controller it is a [`Mapping`] that tells where a page lies and chooses the page for its next version itself. Merges
-//! stay inside a plane, so a copy needs no other die and no two merges meet.
+//! stay inside a pool, so a copy needs no other die and no two merges meet.
 //!
-//! Cost: one division a page, and what the map of the plane takes.
+//! Cost: one division a page, with tenants a search among their ranges, and what the map of the pool takes.
 
 use super::homes::Homes;
 use super::region::Region;
@@ -11,59 +14,147 @@ use super::{Counts, LogBlocks};
 use crate::address::{BlockId, Layout, Lpn, Ppn};
 use crate::mapping::Mapping;
 
+/// The blocks of one pool.
+struct Pool {
+    plane: u32,
+    /// Its first block.
+    first: BlockId,
+    map: Box<dyn LogBlocks>,
+}
+
 /// See the module's page.
 pub struct LogMap {
-    homes: Homes,
+    /// The ranges of all tenants, in their order; one without tenants.
+    homes: Vec<Homes>,
     layout: Layout,
-    planes: Vec<Box<dyn LogBlocks>>,
+    pools: Vec<Pool>,
+    /// A planted fault: two pages of different ranges change their homes.
+    pub swaps: bool,
 }
 
 impl LogMap {
-    /// One map for each plane of `layout`.
-    pub fn new(homes: Homes, layout: Layout, planes: Vec<Box<dyn LogBlocks>>) -> LogMap {
-        LogMap { homes, layout, planes }
+    /// Ranges of pages, and as many maps as there are pools in each plane of `layout`, plane after plane.
+    pub fn new(homes: Vec<Homes>, layout: Layout, maps: Vec<Box<dyn LogBlocks>>) -> LogMap {
+        let per_plane = maps.len() as u32 / layout.planes;
+        let mut pools: Vec<Pool> = Vec::with_capacity(maps.len());
+        for (number, map) in (0..).zip(maps) {
+            let plane: u32 = number / per_plane;
+            let first = match pools.last().filter(|last| last.plane == plane) {
+                Some(last) => last.first.behind(last.map.region().shape().blocks),
+                None => layout.first_block(plane),
+            };
+            pools.push(Pool { plane, first, map });
+        }
+        LogMap { homes, layout, pools, swaps: false }
     }
 
-    /// Which page belongs to which plane.
-    pub fn homes(&self) -> &Homes {
-        &self.homes
+    /// The pool of a page, and its number there.
+    #[inline]
+    pub fn home(&self, lpn: u32) -> (u32, u32) {
+        match &self.homes[..] {
+            [all] => all.home(lpn),
+            many => LogMap::home_among(many, if self.swaps { LogMap::swapped(many, lpn) } else { lpn }),
+        }
     }
 
-    /// The map of a plane.
-    pub fn plane(&self, plane: u32) -> &dyn LogBlocks {
-        &*self.planes[plane as usize]
+    fn home_among(homes: &[Homes], lpn: u32) -> (u32, u32) {
+        homes[homes.partition_point(|homes| homes.end() <= lpn)].home(lpn)
+    }
+
+    /// The last page of the first range for the first one of the second, and the other way round.
+    fn swapped(homes: &[Homes], lpn: u32) -> u32 {
+        let (last, first) = (homes[0].end() - 1, homes[1].first);
+        if lpn == last {
+            first
+        } else if lpn == first {
+            last
+        } else {
+            lpn
+        }
+    }
+
+    /// Turns of all ranges together.
+    pub fn turns(&self) -> u32 {
+        self.homes.iter().map(|homes| homes.order.len() as u32).sum()
+    }
+
+    /// The pool of a turn, and what pages `first..end` are there: one range of its own numbers.
+    pub fn in_pool(&self, mut turn: u32, first: u32, end: u32) -> (u32, std::ops::Range<u32>) {
+        for homes in &self.homes {
+            if (turn as usize) < homes.order.len() {
+                return homes.in_pool(turn, first, end);
+            }
+            turn -= homes.order.len() as u32;
+        }
+        unreachable!("there are so many turns")
+    }
+
+    /// Pools of the drive.
+    pub fn pools(&self) -> u32 {
+        self.pools.len() as u32
+    }
+
+    /// The map of a pool.
+    pub fn pool(&self, pool: u32) -> &dyn LogBlocks {
+        &*self.pools[pool as usize].map
     }
 
     /// The same, to change.
-    pub fn plane_mut(&mut self, plane: u32) -> &mut dyn LogBlocks {
-        &mut *self.planes[plane as usize]
+    pub fn pool_mut(&mut self, pool: u32) -> &mut dyn LogBlocks {
+        &mut *self.pools[pool as usize].map
     }
 
-    /// The physical page that a plane numbers so.
-    #[inline]
-    pub fn ppn(&self, plane: u32, spot: u32) -> Ppn {
-        Ppn(self.layout.first_page(self.layout.first_block(plane)).0 + spot)
+    /// The plane of a pool.
+    pub fn plane_of(&self, pool: u32) -> u32 {
+        self.pools[pool as usize].plane
     }
 
-    /// The block that a plane numbers so.
+    /// The pool of each block, by number; those that nobody has go with the pool before them.
+    pub fn pools_of_blocks(&self) -> Vec<u32> {
+        let mut of = vec![0; self.layout.block_end() as usize];
+        for (number, pool) in (0..).zip(&self.pools) {
+            let blocks = self.layout.plane_blocks(pool.plane).filter(|block| block.0 >= pool.first.0);
+            blocks.for_each(|block| of[block.0 as usize] = number);
+        }
+        of
+    }
+
+    /// Valid pages of each block.
+    pub fn valid_pages(&self) -> Vec<u32> {
+        let of = self.pools_of_blocks();
+        let valid = |block: BlockId| {
+            let pool = &self.pools[of[block.0 as usize] as usize];
+            let (region, at) = (pool.map.region(), block.0 - pool.first.0);
+            if at < region.shape().blocks { region.valid(at) } else { 0 }
+        };
+        self.layout.all_blocks().map(valid).collect()
+    }
+
+    /// The physical page that a pool numbers so.
     #[inline]
-    pub fn block(&self, plane: u32, block: u32) -> BlockId {
-        self.layout.first_block(plane).behind(block)
+    pub fn ppn(&self, pool: u32, spot: u32) -> Ppn {
+        Ppn(self.layout.first_page(self.pools[pool as usize].first).0 + spot)
+    }
+
+    /// The block that a pool numbers so.
+    #[inline]
+    pub fn block(&self, pool: u32, block: u32) -> BlockId {
+        self.pools[pool as usize].first.behind(block)
     }
 
     /// The record of a page that is mapped.
     pub fn record(&self, lpn: Lpn) -> Option<u64> {
-        let (plane, local) = self.homes.home(lpn.0);
-        let region = self.plane(plane).region();
+        let (pool, local) = self.home(lpn.0);
+        let region = self.pool(pool).region();
         region.at(local).map(|spot| region.tag(local, spot).word())
     }
 
-    /// The blocks of each plane.
+    /// The blocks of each pool.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
-        self.planes.iter().map(|map| map.region())
+        self.pools.iter().map(|pool| pool.map.region())
     }
 
-    /// What happened in all planes since the counters were reset.
+    /// What happened in all pools since the counters were reset.
     pub fn merged(&self) -> Counts {
         let mut sum = Counts::default();
         self.regions().for_each(|region| sum.add(&region.count));
@@ -72,7 +163,7 @@ impl LogMap {
 
     /// Log blocks in use.
     pub fn logs(&self) -> u64 {
-        self.planes.iter().map(|map| u64::from(map.logs())).sum()
+        self.pools.iter().map(|pool| u64::from(pool.map.logs())).sum()
     }
 }
 
@@ -81,8 +172,8 @@ impl Mapping for LogMap {
 
     #[inline]
     fn get(&self, lpn: Lpn) -> Option<Ppn> {
-        let (plane, local) = self.homes.home(lpn.0);
-        self.plane(plane).region().at(local).map(|spot| self.ppn(plane, spot))
+        let (pool, local) = self.home(lpn.0);
+        self.pool(pool).region().at(local).map(|spot| self.ppn(pool, spot))
     }
 
     fn set(&mut self, _lpn: Lpn, _ppn: Ppn) -> Option<Ppn> {
@@ -94,7 +185,7 @@ impl Mapping for LogMap {
     }
 
     fn reset(&mut self) {
-        self.planes.iter_mut().for_each(|map| map.region_mut().reset());
+        self.pools.iter_mut().for_each(|pool| pool.map.region_mut().reset());
     }
 
     fn prefetch(&self, _lpn: Lpn) {}
@@ -108,16 +199,16 @@ impl Mapping for LogMap {
     }
 
     fn reset_counts(&mut self) {
-        self.planes.iter_mut().for_each(|map| map.region_mut().count = Counts::default());
+        self.pools.iter_mut().for_each(|pool| pool.map.region_mut().count = Counts::default());
     }
 
     fn ram(&self) -> u64 {
-        self.planes.iter().map(|map| map.map_ram()).sum()
+        self.pools.iter().map(|pool| pool.map.map_ram()).sum()
     }
 
     fn check(&self) -> Result<(), String> {
-        (0..).zip(self.regions()).try_for_each(|(plane, region): (u32, _)| {
-            region.check().map_err(|what| format!("plane {plane}: {what}"))
+        (0..).zip(self.regions()).try_for_each(|(pool, region): (u32, _)| {
+            region.check().map_err(|what| format!("pool {pool}: {what}"))
         })
     }
 }

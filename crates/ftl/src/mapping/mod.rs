@@ -190,6 +190,14 @@ pub trait Mapping: Send {
         0
     }
 
+    /// Logical pages have these owners from here on, the first page of each or `None` where it has none; forgets everything.
+    fn set_owners(&mut self, firsts: &[Option<u32>]) {
+        if let Some(store) = self.store_mut() {
+            store.shape = store.shape.clone().owned(firsts.iter().copied());
+        }
+        self.reset();
+    }
+
     /// The translation pages of a demand-paged scheme, and its figures.
     fn store(&self) -> Option<&Store> {
         None

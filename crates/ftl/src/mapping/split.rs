@@ -69,6 +69,11 @@ impl MapShape {
         1 << self.bits
     }
 
+    /// Owners of its pages; none where all are one's.
+    pub fn owners(&self) -> u32 {
+        self.splits.owners
+    }
+
     /// Translation pages if none were cut.
     pub(super) fn whole_pages(&self) -> u32 {
         (u64::from(self.pages).div_ceil(1 << self.bits)) as u32

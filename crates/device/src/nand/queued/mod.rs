@@ -17,7 +17,8 @@
 //!   records of all trims so far, and where a record itself was given up, for everything issued before;
 //! - an answer: for all operations of its request.
 //!
-//! Where planes keep their order (`keep_order`), as a log-block map needs, all that changes a plane is done in the order of issue.
+//! Where pools keep their order (`keep_order`), as a log-block map needs, all that changes a pool is done in the order of issue; a pool is a plane, or the part
+//! of one that a tenant has.
 //!
 //! Whatever waits is younger than what it waits for, so nothing waits in a circle.
 //!
@@ -129,7 +130,7 @@ pub(crate) struct Queued {
     pub prices_at_issue: bool,
     /// Erases that wait.
     erases: u32,
-    /// Pages that move and blocks that are erased, of planes that keep their order, while their operations wait.
+    /// Pages that move and blocks that are erased, of pools that keep their order, while their operations wait.
     moves: u32,
     /// What operations cost, where tenants have shares.
     costs: Option<Costs>,
@@ -143,10 +144,12 @@ pub(crate) struct Queued {
     writer: Vec<u32>,
     /// The last operation of a block that waits and changes it.
     tail: Vec<u32>,
-    /// The last erase of a plane that waits.
+    /// The last erase of a plane that waits, or of a pool where pools keep their order.
     last_erase: Vec<u32>,
-    /// Of each plane, where all that changes it is done in the order of issue; empty where it is not.
+    /// Of each pool, where all that changes it is done in the order of issue; empty where it is not.
     changes: Vec<Changes>,
+    /// The pool of each block, likewise.
+    pools: Vec<u32>,
     /// The foreseen erase of a block.
     foreseen: Vec<u32>,
     /// When the last operation ends that a foreseen erase had to wait for, in ns.
@@ -201,7 +204,7 @@ impl Queued {
         self.dies = (0..layout.planes >> self.plane_bits).map(|_| Die::default()).collect();
         self.writer = vec![NONE; layout.ppn_end() as usize];
         self.tail = vec![NONE; blocks];
-        self.last_erase = vec![NONE; layout.planes as usize];
+        self.last_erase = vec![NONE; self.changes.len().max(layout.planes as usize)];
         self.foreseen = vec![NONE; blocks];
         self.safe_at = vec![0; blocks];
     }
@@ -231,6 +234,7 @@ impl Queued {
             tail: Vec::new(),
             last_erase: Vec::new(),
             changes: Vec::new(),
+            pools: Vec::new(),
             foreseen: Vec::new(),
             safe_at: Vec::new(),
             records: Vec::new(),
@@ -263,10 +267,24 @@ impl Queued {
         queued
     }
 
-    /// All that changes a plane is done in the order of issue from here on.
-    pub fn keep_order(&mut self) {
+    /// All that changes a pool is done in the order of issue from here on; `pools` has the pool of each block, which lies in one plane.
+    pub fn keep_order(&mut self, pools: Vec<u32>) {
         let none = Changes { last: NONE, count: 0, until: Instant::ZERO };
-        self.changes = vec![none; self.layout().planes as usize];
+        let count = pools.iter().max().map_or(0, |&last| last as usize + 1);
+        self.changes = vec![none; count];
+        self.pools = pools;
+        if !self.last_erase.is_empty() {
+            self.last_erase = vec![NONE; count];
+        }
+    }
+
+    /// The pool of a block where pools keep their order; its plane elsewhere.
+    #[inline]
+    fn pool_of(&self, block: u32) -> usize {
+        match self.pools.is_empty() {
+            true => self.layout().plane_of_block(BlockId(block)) as usize,
+            false => self.pools[block as usize] as usize,
+        }
     }
 
     /// Whether it is.
@@ -279,9 +297,9 @@ impl Queued {
         self.moves > 0
     }
 
-    /// A node also waits for all that changes a plane so far.
-    pub fn after_changes(&mut self, plane: u32, later: u32) {
-        let Changes { last, until, .. } = self.changes[plane as usize];
+    /// A node also waits for all that changes a pool so far.
+    pub fn after_changes(&mut self, pool: u32, later: u32) {
+        let Changes { last, until, .. } = self.changes[pool as usize];
         self.not_before(later, until);
         if last != NONE {
             // What it waits for is not its own: that must not explain it.
@@ -291,15 +309,15 @@ impl Queued {
         }
     }
 
-    /// Whether anything that changes a plane is not complete.
-    pub fn is_changing(&self, plane: u32, now: Instant) -> bool {
-        let Changes { last, until, .. } = self.changes[plane as usize];
+    /// Whether anything that changes a pool is not complete.
+    pub fn is_changing(&self, pool: u32, now: Instant) -> bool {
+        let Changes { last, until, .. } = self.changes[pool as usize];
         last != NONE || until > now
     }
 
-    /// Operations that wait and change a plane.
-    pub fn changes_of(&self, plane: u32) -> u32 {
-        self.changes[plane as usize].count
+    /// Operations that wait and change a pool.
+    pub fn changes_of(&self, pool: u32) -> u32 {
+        self.changes[pool as usize].count
     }
 
     /// Whether operations may have to wait that nothing is known of yet but their page.
@@ -378,8 +396,8 @@ impl Queued {
     pub fn program_waits(&self, ppn: Ppn) -> bool {
         let waits = || {
             let is_first = self.layout().page(ppn) == 0 || self.follows_erases;
-            let plane = self.layout().plane(ppn) as usize;
-            self.tail[self.block(ppn) as usize] != NONE || is_first && self.youngest_erase(plane) != NONE
+            let block = self.block(ppn);
+            self.tail[block as usize] != NONE || is_first && self.youngest_erase(self.pool_of(block)) != NONE
         };
         self.has_lines() || self.outstanding > 0 && waits()
     }
@@ -388,10 +406,9 @@ impl Queued {
     pub fn erase_waits(&self, block: BlockId) -> bool {
         let waits = || {
             let index = block.0 as usize;
-            let plane = self.layout().plane_of_block(block) as usize;
             self.foreseen[index] != NONE
                 || self.tail[index] != NONE
-                || self.youngest_erase(plane) != NONE
+                || self.youngest_erase(self.pool_of(block.0)) != NONE
                 || !self.records.is_empty()
         };
         self.has_lines() || self.outstanding > 0 && waits()
@@ -635,23 +652,23 @@ impl Queued {
     pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
         self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
-        let plane = self.layout().plane(page.ppn) as usize;
+        let pool = self.pool_of(block);
         let is_first = self.layout().page(page.ppn) == 0 || self.follows_erases;
-        let erase = if is_first { self.youngest_erase(plane) } else { NONE };
+        let erase = if is_first { self.youngest_erase(pool) } else { NONE };
         // What a part is laid over must be there.
         let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
         let base = base.map_or(NONE, |base| self.writer[base.0 as usize]);
-        let before = match self.changes.get(plane) {
+        let before = match self.changes.get(pool) {
             None => [self.tail[block as usize], after.max(base), erase],
             Some(changes) => [changes.last, after.max(base), NONE],
         };
         let at = self.operation(job, die, order, &page, before);
-        if let Some(changes) = self.changes.get_mut(plane) {
+        if let Some(changes) = self.changes.get_mut(pool) {
             (changes.last, changes.count) = (at, changes.count + 1);
             self.moves += u32::from(job.is_gc());
         }
         if is_first && self.together > 1 {
-            self.follow_erases(plane, erase, at);
+            self.follow_erases(pool, erase, at);
         }
         if let Some(older) = older {
             let erase = self.foresee(self.block(older));
@@ -799,22 +816,22 @@ impl Queued {
     /// An operation erases a block.
     fn erase(&mut self, block: BlockId, at: u32) {
         let index = block.0 as usize;
-        let plane = self.layout().plane_of_block(block) as usize;
+        let pool = self.pool_of(block.0);
         let tail = std::mem::replace(&mut self.tail[index], at);
         if tail != NONE {
             self.nodes.link(tail, at);
         }
         let safe_at = std::mem::take(&mut self.safe_at[index]);
-        if let Some(changes) = self.changes.get_mut(plane) {
+        if let Some(changes) = self.changes.get_mut(pool) {
             changes.count += 1;
             self.moves += 1;
         }
         if self.erase_too_early {
             return;
         }
-        let erase = std::mem::replace(&mut self.last_erase[plane], at);
+        let erase = std::mem::replace(&mut self.last_erase[pool], at);
         let last =
-            self.changes.get_mut(plane).map_or(NONE, |changes| std::mem::replace(&mut changes.last, at));
+            self.changes.get_mut(pool).map_or(NONE, |changes| std::mem::replace(&mut changes.last, at));
         for sooner in [erase, last].into_iter().filter(|&sooner| sooner != NONE) {
             self.nodes.link(sooner, at);
         }
@@ -999,7 +1016,7 @@ impl Queued {
         self.nodes.remove(at);
     }
 
-    /// What changes a plane that keeps its order no longer waits, and is complete at `end`.
+    /// What changes a pool that keeps its order no longer waits, and is complete at `end`.
     #[inline(never)]
     fn served_in_order(&mut self, at: u32, end: Instant) {
         let Node { job, block, first_page, .. } = self.nodes[at];
@@ -1017,8 +1034,8 @@ impl Queued {
     }
 
     fn changed(&mut self, block: u32, at: u32, end: Instant) {
-        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
-        let changes = &mut self.changes[plane];
+        let pool = self.pool_of(block);
+        let changes = &mut self.changes[pool];
         changes.until = changes.until.later(end);
         changes.count -= 1;
         if changes.last == at {
@@ -1029,8 +1046,8 @@ impl Queued {
     /// A block's erase no longer waits.
     fn was_erased(&mut self, block: u32, at: u32) {
         self.passed(block, at);
-        let plane = self.layout().plane_of_block(BlockId(block)) as usize;
-        let erase = &mut self.last_erase[plane];
+        let pool = self.pool_of(block);
+        let erase = &mut self.last_erase[pool];
         if *erase == at {
             *erase = NONE;
         }

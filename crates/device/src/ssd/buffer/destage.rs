@@ -90,16 +90,16 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     fn program_due(&mut self, cx: &mut Cx<'_>) {
         let Some(mut oldest) = self.buffer().due(cx.now) else { return };
         self.serial = self.serial.wrapping_add(1);
-        let cause = loop {
-            let cause = self.buffer().slots.slot(oldest).cause;
+        let Slot { lpn, cause, .. } = loop {
+            let slot = *self.buffer().slots.slot(oldest);
             self.program_slot(oldest, cx);
             match self.buffer().due(cx.now) {
                 Some(next) => oldest = next,
-                None => break cause,
+                None => break slot,
             }
         };
         if M::PAGED {
-            self.gather_some(cause, cx);
+            self.gather_some(Lpn(lpn), cause, cx);
         }
     }
 

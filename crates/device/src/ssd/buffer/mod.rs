@@ -353,10 +353,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         true
     }
 
-    /// The plane that a page belongs to, if it belongs to one.
+    /// The pool that a page belongs to, if it belongs to one.
     #[inline(always)]
     fn lane_of(&self, lpn: u32) -> u32 {
-        self.map.log_blocks().map_or(0, |map| map.homes().home(lpn).0)
+        self.map.log_blocks().map_or(0, |map| map.home(lpn).0)
     }
 
     /// The slot in which a page waits.

@@ -83,7 +83,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         }
         let link = self.buffer().plan.link.transfer(linked);
         if M::PAGED {
-            self.gather_some(cause, cx);
+            self.gather_some(Lpn(pages.first), cause, cx);
         }
         if pieces.after.node != NONE {
             self.answer_of(&mut pieces);

@@ -1,18 +1,20 @@
 //! From the options of an SSD to one with a log-block map.
 
 use super::streams::StreamsConfig;
-use super::tenants::IsolationConfig;
+use super::tenants::{IsolationConfig, Tenancy};
 use super::unit::Unit;
 use super::{Drive, GcConfig, SsdConfig, check_order};
 use crate::nand::{Geometry, Profile};
 use crate::ssd::config::shape::Size;
+use crate::ssd::tenants::Tenants;
 use nandu_base::{BuildContext, BuildError, Machine, Plant, Precondition};
+use nandu_ftl::blocks::Share;
+use nandu_ftl::isolation::{Books, Space, Table};
 use nandu_ftl::log_block::{Bast, BlockMap, Fast, Homes, LogBlocks, LogMap, Region, Shape};
-use nandu_ftl::placement::RoundRobin;
-use nandu_ftl::{BlockId, WearRules};
+use nandu_ftl::{BlockId, Layout, WearRules};
 
 /// Faults that can be planted in a log-block map and its recovery.
-pub(super) const PLANTS: [Plant; 7] = [
+pub(super) const PLANTS: [Plant; 8] = [
     Plant::new(
         "ssd.log-erase-too-early",
         "I-1",
@@ -37,6 +39,12 @@ pub(super) const PLANTS: [Plant; 7] = [
     .within("ssd-log"),
     Plant::new("ssd.log-wrong-switch", "I-5", "now and then a log block out of order becomes the data block")
         .within("ssd-log"),
+    Plant::new(
+        "ssd.log-tenant-page-misplaced",
+        "I-7",
+        "two tenants have a page in each other's log-block maps",
+    )
+    .within("ssd-log"),
     Plant::new("ssd.log-uncharged-merge", "I-13", "merges are not charged").within("ssd-log"),
 ];
 
@@ -50,14 +58,14 @@ pub(in crate::ssd) enum LogKind {
     },
     /// [`Bast`].
     Bast {
-        /// Log blocks of a plane; all that are spare by default.
+        /// Log blocks of a plane, or of each tenant's part of it; all that are spare by default.
         log_blocks: Option<u32>,
         /// Whether blocks that no data needs are log blocks too.
         borrow: bool,
     },
     /// [`Fast`].
     Fast {
-        /// Random log blocks of a plane; all that are spare by default.
+        /// Random log blocks of a plane, or of each tenant's part of it; all that are spare by default.
         log_blocks: Option<u32>,
         /// Whether there is a sequential log block.
         sequential: bool,
@@ -67,8 +75,8 @@ pub(in crate::ssd) enum LogKind {
 }
 
 impl LogKind {
-    /// The map of one plane.
-    fn of_plane(self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
+    /// The map of one pool.
+    fn of_pool(self, region: Region) -> Result<Box<dyn LogBlocks>, BuildError> {
         let shape = region.shape();
         // One block is for a merge to go to, and one for the host to go on.
         let good = region.good();
@@ -78,7 +86,7 @@ impl LogKind {
             let logs = wanted.unwrap_or(most);
             if logs == 0 || logs > most {
                 let reason = format!(
-                    "{good} good blocks in a plane hold {} logical ones, 2 for merges and {others} for sequential writes: {logs} \
+                    "{good} good blocks in a plane, or a tenant's part of it, hold {} logical ones, 2 for merges and {others} for sequential writes: {logs} \
                      log blocks do not fit, at least 1 and at most {most}; raise `spare_factor` or the number of blocks",
                     shape.logical
                 );
@@ -105,8 +113,16 @@ impl SsdConfig {
             let why = "a log-block map says itself which pages share blocks: streams are for the other maps";
             return refuse("streams", why);
         }
-        if self.isolation != IsolationConfig::None {
-            return refuse("isolation", "a drive with a log-block map cannot keep tenants apart");
+        self.check_tenants()?;
+        if matches!(self.isolation, IsolationConfig::SharedSpace { .. }) {
+            let why = "the blocks that a log-block map has beside its data are all log blocks, and none is lent: take `vssd` or `ops`";
+            return refuse("isolation", why);
+        }
+        if self.tenant_slots.is_some() {
+            return refuse(
+                "tenant_slots",
+                "a log-block map deals pages out to planes when it is made: tenants stay as they are",
+            );
         }
         self.check_slc()?;
         if self.unit != Unit::Plane {
@@ -158,38 +174,119 @@ impl SsdConfig {
             let why = format!("{logical} logical pages are not within 1 to {most}");
             return Err(BuildError::at("spare_factor", why));
         }
-        let sizes = [geometry.channels, geometry.chips, geometry.dies, geometry.planes];
-        let turns = RoundRobin::new(self.placement, sizes, |at| geometry.plane_number(at));
-        let order = (0..u64::from(layout.planes)).map(|turn| turns.nth(turn)).collect();
-        let homes = Homes { logical: logical as u32, unit: interleave, order };
-        let per_plane = Shape {
-            pages: layout.pages,
-            blocks: layout.blocks,
-            logical: homes.most_on_a_plane().div_ceil(layout.pages),
-        };
+        let parts = self.log_parts(&layout, geometry, logical as u32, interleave, profile.page.0)?;
+        let logical = parts.homes.last().map_or(0, Homes::end);
         let wear = self.wear.rules(profile.endurance, 1, cx.name);
-        let region = |plane| {
-            let mut region = Region::new(per_plane);
-            let bad = |&(_, block): &(u32, BlockId)| wear.is_factory_bad(&layout, block);
-            (0..).zip(layout.plane_blocks(plane)).filter(bad).for_each(|(block, _)| region.retire(block));
-            region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
-            region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
-            region
-        };
-        let maps: Result<_, _> = (0..layout.planes).map(|plane| kind.of_plane(region(plane))).collect();
-        let map = LogMap::new(homes, layout, maps?);
+        let maps: Result<Vec<_>, BuildError> = parts
+            .pools(&layout)
+            .into_iter()
+            .map(|(first, shape)| {
+                let mut region = Region::new(shape);
+                let is_bad = |&block: &u32| wear.is_factory_bad(&layout, first.behind(block));
+                (0..shape.blocks).filter(is_bad).for_each(|block| region.retire(block));
+                region.planted.stale_page_wins = cx.planted("ssd.log-stale-page");
+                region.planted.wrong_switch = cx.planted("ssd.log-wrong-switch");
+                kind.of_pool(region)
+            })
+            .collect();
+        let mut map = LogMap::new(parts.homes, layout, maps?);
+        map.swaps = cx.planted("ssd.log-tenant-page-misplaced");
         let mut queue = self.queue(&units, geometry, &profile, cx)?;
-        queue.keep_order();
+        queue.keep_order(map.pools_of_blocks());
         let size = Size {
-            logical: logical as u32,
+            logical,
             needed: 0,
             room: 0,
             reserved: 0,
             slc: 0,
             map: 0,
+            anchors: 0,
             wear: WearRules { keeps_worn: cx.planted("ssd.worn-block-used"), ..wear },
         };
         let shape = self.mapping.shape(size.logical, profile.page.0, layout.pages)?;
-        self.assemble(Drive { profile, geometry, units, shape, size, tenancy: None }, map, queue, cx)
+        self.assemble(Drive { profile, geometry, units, shape, size, tenancy: parts.tenancy }, map, queue, cx)
+    }
+
+    /// Who has which pages and blocks: all of them the host, or each tenant its planes or its part of every plane.
+    fn log_parts(
+        &self,
+        layout: &Layout,
+        geometry: Geometry,
+        logical: u32,
+        interleave: u32,
+        page: u64,
+    ) -> Result<Parts, BuildError> {
+        let turns = Unit::Plane.turns(self.placement, geometry);
+        let planes = || (0..u64::from(layout.planes)).map(|turn| turns.nth(turn));
+        let homes = |first, logical, order| Homes { first, logical, unit: interleave, order };
+        if self.isolation == IsolationConfig::None {
+            let homes = vec![homes(0, logical, planes().collect())];
+            return Ok(Parts { homes, blocks: vec![layout.blocks], tenancy: None });
+        }
+        let sizes = self.ranges(logical, page)?;
+        let table = Table::new(&sizes, sizes.len());
+        let needed = sizes.iter().map(|&pages| u64::from(pages)).collect();
+        let (owners, blocks, books) = match self.isolation {
+            IsolationConfig::Channel | IsolationConfig::Die => {
+                (self.owners(&sizes, logical, geometry)?, vec![layout.blocks], Vec::new())
+            }
+            _ => {
+                let weights = self.tenants.iter().map(|tenant| tenant.weight).collect();
+                let (units, pages, groups) = (layout.blocks, layout.pages, layout.planes);
+                let space = Space { units, pages, groups, logical, weights, sizes: sizes.clone() };
+                let blocks = self.policy(pages, 0).shares(&space);
+                let books = vec![Books::new(blocks.clone(), |_| 0); layout.planes as usize];
+                (Vec::new(), blocks, books)
+            }
+        };
+        let count = sizes.len();
+        let starts = vec![self.gc.paced_from(); count];
+        let tenants = Tenants::new(
+            table,
+            vec![turns.clone(); count],
+            starts,
+            self.policy(layout.pages, 0),
+            books,
+            owners,
+        );
+        let own = |tenant: usize| {
+            let own = planes().filter(|&plane| tenants.has_group(plane, tenant));
+            own.map(|plane| tenants.pool(plane, tenant)).collect()
+        };
+        let ranges = tenants.table.parts().iter().enumerate();
+        let homes = ranges.map(|(tenant, part)| homes(part.first, part.live, own(tenant))).collect();
+        let share = |&blocks: &u32| Share { blocks, reserved: 0 };
+        let shares = if tenants.books.is_empty() { Vec::new() } else { blocks.iter().map(share).collect() };
+        let pools = layout.planes as usize * blocks.len();
+        let (map_blocks, slc_blocks) = (vec![0; pools], vec![0; pools]);
+        let tenancy = Some(Tenancy { tenants, shares, needed, map_blocks, slc_blocks });
+        Ok(Parts { homes, blocks, tenancy })
+    }
+}
+
+/// Who has which pages and blocks of a drive.
+struct Parts {
+    /// The ranges of logical pages.
+    homes: Vec<Homes>,
+    /// Blocks of each pool of a plane.
+    blocks: Vec<u32>,
+    tenancy: Option<Tenancy>,
+}
+
+impl Parts {
+    /// The first block of each pool, and its size.
+    fn pools(&self, layout: &Layout) -> Vec<(BlockId, Shape)> {
+        let mut pools = Vec::new();
+        for plane in 0..layout.planes {
+            let mut first = layout.first_block(plane);
+            for &blocks in &self.blocks {
+                let pool = pools.len() as u32;
+                let homes = self.homes.iter().find(|homes| homes.order.contains(&pool));
+                let logical = homes.map_or(0, |homes| homes.most_in_a_pool().div_ceil(layout.pages));
+                pools.push((first, Shape { pages: layout.pages, blocks, logical }));
+                first = first.behind(blocks);
+            }
+        }
+        pools
     }
 }

@@ -180,4 +180,5 @@ pub(super) const PLANTS: &[Plant] = &[
     LOG_PLANTS[4],
     LOG_PLANTS[5],
     LOG_PLANTS[6],
+    LOG_PLANTS[7],
 ];

@@ -1,6 +1,6 @@
 //! What is settled from the options: the chip, the geometry, the blocks, and how much the drive holds.
 
-use super::{Axis, Order, SsdConfig};
+use super::{Axis, IsolationConfig, Order, SsdConfig};
 use crate::nand::{Geometry, Profile, lanes::Timing};
 use crate::ssd::checkpoint::Keeper;
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
@@ -17,8 +17,10 @@ pub(super) struct Size {
     pub room: u32,
     /// Blocks of each plane that hold no data of the host's.
     pub reserved: u32,
-    /// Of these, the ones of the map.
+    /// Of these, the ones for translation pages.
     pub map: u32,
+    /// Of these, the ones for checkpoints: the first of each plane.
+    pub anchors: u32,
     /// Of these, the ones of a cache in SLC mode.
     pub slc: u32,
     pub wear: WearRules,
@@ -168,12 +170,16 @@ impl SsdConfig {
             );
             return Err(BuildError::at("capacity", reason));
         }
+        let places = match self.isolation {
+            IsolationConfig::None => 0,
+            _ => self.tenants.len().max(self.tenant_slots.unwrap_or(0) as usize),
+        };
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
+        let anchors = self.anchors(layout, &shape.clone().owned((0..places).map(|_| None)));
         let slc = self.slc_fixed(layout, width, chip)?;
-        let anchors = self.anchors(layout, &shape);
+        let map = self.map_area_blocks(layout, &shape);
         let gathers = u32::from(self.mapping.gathers());
-        let map = self.map_area_blocks(layout, &shape) + anchors + gathers;
-        let own = (map + self.more_streams()).saturating_add(slc);
+        let own = (map + anchors + gathers + self.more_streams()).saturating_add(slc);
         if layout.blocks < own.saturating_add(gc_start + 5) {
             let reason = format!(
                 "{} blocks in a plane are too few: the map, streams and an SLC cache need {own} of them, collection {}",
@@ -214,7 +220,7 @@ impl SsdConfig {
             return Err(BuildError::at("spare_factor", reason));
         }
         let room = (most - needed).min(u64::from(u32::MAX)) as u32;
-        Ok(Size { logical: logical as u32, needed, room, reserved, map, slc, wear })
+        Ok(Size { logical: logical as u32, needed, room, reserved, map, anchors, slc, wear })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Size, SsdConfig, Unit};
 use crate::nand::Geometry;
-use crate::ssd::mapping::MapNeeds;
 use crate::ssd::tenants::{Dealing, Planted, Returns, Tenants};
 use nandu_base::{BuildContext, BuildError, ByteLen, Ratio, Span};
 use nandu_ftl::blocks::Share;
@@ -152,16 +151,6 @@ impl SsdConfig {
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
         }
-        if self.checkpoint.is_some() {
-            return refuse(
-                "a checkpoint names pages of several tenants, and its blocks would be nobody's: leave `checkpoint` out, or `isolation`",
-            );
-        }
-        if self.tenant_slots.is_some() && self.mapping.is_paged() {
-            return refuse(
-                "tenants come and go with `mapping.kind = \"page\"` only: leave `tenant_slots` out, or take a map in RAM",
-            );
-        }
         if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
             return refuse(
                 "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `tenant_slots`",
@@ -239,11 +228,11 @@ impl SsdConfig {
     }
 
     /// Logical pages of each tenant.
-    fn ranges(&self, size: &Size, page: u64) -> Result<Vec<u32>, BuildError> {
+    pub(super) fn ranges(&self, logical: u32, page: u64) -> Result<Vec<u32>, BuildError> {
         let pages: Vec<u64> = self.tenants.iter().map(|tenant| tenant.size.0.div_ceil(page)).collect();
         let sum: u64 = pages.iter().sum();
-        if sum > u64::from(size.logical) {
-            let why = format!("they need {sum} pages of {} that the drive has for its hosts", size.logical);
+        if sum > u64::from(logical) {
+            let why = format!("they need {sum} pages of {logical} that the drive has for its hosts");
             return Err(BuildError::at("tenants", why));
         }
         Ok(pages.into_iter().map(|pages| pages as u32).collect())
@@ -261,7 +250,7 @@ impl SsdConfig {
         if self.isolation == IsolationConfig::None {
             return Ok(None);
         }
-        let mut sizes = self.ranges(size, page)?;
+        let mut sizes = self.ranges(size.logical, page)?;
         sizes.resize(sizes.len().max(self.tenant_slots.unwrap_or(0) as usize), 0);
         let table = Table::new(&sizes, sizes.len());
         let bad = |plane| {
@@ -269,8 +258,8 @@ impl SsdConfig {
             layout.plane_blocks(plane).filter(is_bad).count() as u32
         };
         let bad: Vec<u32> = (0..layout.planes).map(bad).collect();
-        // As many in every group, so that all have their part in each.
-        let units = layout.blocks - bad.iter().copied().max().unwrap_or(0);
+        // As many in every group, so that all have their part in each. Checkpoints are nobody's.
+        let units = layout.blocks - size.anchors - bad.iter().copied().max().unwrap_or(0);
         let dealing = Dealing {
             page,
             logical: size.logical,
@@ -282,8 +271,8 @@ impl SsdConfig {
             gc_start: self.gc.start,
             streams: self.more_streams(),
             slc: size.slc,
+            map: self.mapping.needs(page),
         };
-        let map = self.mapping.needs(page);
         let tables = u64::from(self.tenant_slots.is_some()) * 2;
         let journal =
             |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
@@ -297,10 +286,10 @@ impl SsdConfig {
                     let own = owners.iter().filter(|owner| usize::from(**owner) == tenant);
                     own.count() as u64 * u64::from(layout.pages)
                 };
-                let area = |tenant: usize| map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
+                let area = |tenant: usize| dealing.map.map_or(0, |map| map.area(row(tenant), sizes[tenant]));
                 // In every plane as many as in those of the tenant that needs most.
                 let most = (0..sizes.len()).map(area).max().unwrap_or(0);
-                size.reserved = size.reserved - size.map + most + u32::from(self.mapping.gathers());
+                size.reserved = size.reserved - size.map + most;
                 size.map = most;
                 let rooms = |tenant: usize| {
                     let own = owners.iter().zip(&bad).filter(|(owner, _)| usize::from(**owner) == tenant);
@@ -333,17 +322,9 @@ impl SsdConfig {
                 let units = self.policy(layout.pages, 0).shares(&space);
                 let starts: Vec<u32> = units.iter().map(|&units| dealing.start_of(units)).collect();
                 let policy = self.policy(layout.pages, starts.iter().copied().max().unwrap_or(0));
-                let row = u64::from(layout.planes) * u64::from(layout.pages);
-                let of_map = |blocks: fn(&MapNeeds, u64, u32) -> u32| {
-                    space.sizes.iter().map(|&pages| map.map_or(0, |map| blocks(&map, row, pages))).collect()
-                };
-                let (map_blocks, all_of_map): (Vec<u32>, Vec<u32>) =
-                    (of_map(MapNeeds::area), of_map(MapNeeds::blocks));
-                let share = |(&units, map): (&u32, u32)| {
-                    let share = dealing.share_of_units(units);
-                    Share { reserved: share.reserved + map, ..share }
-                };
-                let shares: Vec<Share> = units.iter().zip(all_of_map).map(share).collect();
+                let map_blocks: Vec<u32> = space.sizes.iter().map(|&pages| dealing.map_of(pages)).collect();
+                let share = |(&units, &pages): (&u32, &u32)| dealing.share_of(units, pages);
+                let shares: Vec<Share> = units.iter().zip(&space.sizes).map(share).collect();
                 size.room = self.check_rooms(
                     &needed,
                     |tenant| dealing.room(shares[tenant]),
@@ -355,7 +336,8 @@ impl SsdConfig {
                 let books = vec![books; layout.planes as usize];
                 let turns = vec![turns; shares.len()];
                 let mut tenants = Tenants::new(table, turns, starts, policy, books, Vec::new());
-                let floor = |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(row) as u32;
+                let floor =
+                    |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(dealing.row()) as u32;
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
                 tenants.dealing = self.tenant_slots.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();
@@ -393,7 +375,7 @@ impl SsdConfig {
     }
 
     /// The policy for units of `pages` pages; no tenant begins to clear with more than `most_start` erased ones.
-    fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
+    pub(super) fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
             IsolationConfig::SharedSpace { beta, beta_most, limit, keep, most_valid, give_back, .. } => {
@@ -445,7 +427,12 @@ impl SsdConfig {
     }
 
     /// The owner of each group of planes where tenants have channels or dies of their own. Those that are left belong to nobody.
-    fn owners(&self, sizes: &[u32], logical: u32, geometry: Geometry) -> Result<Vec<u16>, BuildError> {
+    pub(super) fn owners(
+        &self,
+        sizes: &[u32],
+        logical: u32,
+        geometry: Geometry,
+    ) -> Result<Vec<u16>, BuildError> {
         let is_channel = self.isolation == IsolationConfig::Channel;
         let all = if is_channel { geometry.channels } else { geometry.all_dies() };
         let part = |&size: &u32| (u64::from(all) * u64::from(size) / u64::from(logical.max(1))).max(1) as u32;

@@ -15,23 +15,22 @@ use nandu_ftl::mapping::Mapping;
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Rebuilds everything from the medium; returns when the start is complete.
     pub(in super::super) fn recover_logged(&mut self, cx: &mut Cx<'_>) -> Instant {
-        let layout = *self.blocks.layout();
         self.recovery = Figures::default();
         self.map.reset();
         self.blocks = self.blocks.for_recovery();
         (self.seq, self.erases_ever) = (0, 0);
         let mut doomed = Vec::new();
-        for plane in 0..layout.planes {
-            let (blocks, marks) = self.scan_plane(plane, cx);
+        for pool in 0..self.log().pools() {
+            let (blocks, marks) = self.scan_pool(pool, cx);
             let pages = blocks.iter().map(|block| block.pages.len() as u64).sum();
-            self.recovery.note(plane >> self.host.plane_bits, pages);
+            self.recovery.note(self.die_of_pool(pool), pages);
             let oldest_wins = self.planted.oldest_wins;
-            let map = self.log_mut().plane_mut(plane);
+            let map = self.log_mut().pool_mut(pool);
             let dedicated = map.logs_are_dedicated();
             let found = rebuild(map.region_mut(), &blocks, &marks, dedicated, oldest_wins);
             map.adopt(&found);
             self.seq = self.seq.max(found.seq);
-            doomed.extend(found.doomed.iter().map(|&block| (plane, block)));
+            doomed.extend(found.doomed.iter().map(|&block| (pool, block)));
         }
         let mut end = cx.now;
         for (die, pages) in (0..).zip(self.recovery.pages().to_vec()) {
@@ -39,41 +38,42 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             cx.charge(TenantId::SYSTEM, Resource::Die, Work::Recovery, span);
             end = end.later(done);
         }
-        for (plane, block) in doomed {
-            self.log_mut().plane_mut(plane).region_mut().erase(block);
-            self.issue_step(plane, Step::Erase(block), TenantId::SYSTEM, Work::Recovery, cx);
+        for (pool, block) in doomed {
+            self.log_mut().pool_mut(pool).region_mut().erase(block);
+            self.issue_step(pool, Step::Erase(block), TenantId::SYSTEM, Work::Recovery, cx);
         }
-        (0..layout.planes).for_each(|plane| self.note_all_erased(plane));
+        (0..self.log().pools()).for_each(|pool| self.note_all_erased(pool));
         self.serve(cx);
         end = end.later(self.last_change);
         self.recovery.took(end.since(cx.now));
         end
     }
 
-    /// Reads the records of a plane, and the marks among its pages; notes how its blocks are worn.
-    fn scan_plane(&mut self, plane: u32, cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
+    /// Reads the records of a pool, and the marks among its pages; notes how its blocks are worn.
+    fn scan_pool(&mut self, pool: u32, cx: &mut Cx<'_>) -> (Vec<Block>, Vec<Mark>) {
         let layout = *self.blocks.layout();
         let (mut blocks, mut marks) = (Vec::new(), Vec::new());
-        for (number, block) in (0..).zip(layout.plane_blocks(plane)) {
-            let first = layout.first_page(block).0 - layout.first_page(layout.first_block(plane)).0;
+        for number in 0..self.log().pool(pool).region().shape().blocks {
+            let block = self.log().block(pool, number);
+            let first = number * layout.block_stride();
             let medium = cx.medium.as_deref().expect("recovery reads the medium");
             let erases = medium.erases(self.stripes.unit(layout.first_page(block)));
             self.blocks.restore_wear(block, erases);
             self.erases_ever += u64::from(erases);
             if self.blocks.is_bad(block) {
-                self.log_mut().plane_mut(plane).region_mut().retire(number);
+                self.log_mut().pool_mut(pool).region_mut().retire(number);
                 continue;
             }
             let mut pages = Vec::new();
             for spot in first..first + layout.pages {
                 let medium = cx.medium.as_deref().expect("recovery reads the medium");
-                match medium.state(self.stripes.unit(self.log().ppn(plane, spot))) {
+                match medium.state(self.stripes.unit(self.log().ppn(pool, spot))) {
                     UnitState::Erased => break,
                     UnitState::Torn => pages.push(Page::Torn),
                     UnitState::Programmed(Oob { key, seq }) => {
                         let tag = Tag::from_word(key);
                         if tag.is_mark {
-                            marks.push(self.read_mark(plane, spot, seq, cx));
+                            marks.push(self.read_mark(pool, spot, seq, cx));
                         }
                         pages.push(Page::Tagged(tag, seq));
                     }
@@ -84,10 +84,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         (blocks, marks)
     }
 
-    fn read_mark(&self, plane: u32, spot: u32, seq: u64, cx: &mut Cx<'_>) -> Mark {
+    fn read_mark(&self, pool: u32, spot: u32, seq: u64, cx: &mut Cx<'_>) -> Mark {
         let page = ByteLen(1 << self.host.page_bits);
         let payload = cx.pool.allocate_metadata(page);
-        let unit = self.stripes.unit(self.log().ppn(plane, spot));
+        let unit = self.stripes.unit(self.log().ppn(pool, spot));
         let medium = cx.medium.as_deref_mut().expect("recovery reads the medium");
         let readable = medium.read(cx.pool, unit, 0, self.host.page_sectors, payload);
         let range = decode_mark(cx.pool.bytes(payload, page)).filter(|_| readable);

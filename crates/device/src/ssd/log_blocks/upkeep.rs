@@ -1,14 +1,14 @@
 //! What a drive with a log-block map does beside what the host waits for: blocks that are worn out, levelling, merges while idle.
 //!
-//! - *Wear out*: a block that has come to its number of erases is opened no more, if its plane has another erased one and can do
-//!   without it; if it cannot, the drive is at its end. What a block stands, and what follows for a start, is as with every map.
-//! - *Static levelling*: of every so many merges of a plane one may be followed by another: the logical block whose data block is worn
-//!   least, if the most worn block of the plane has been erased more often by more than the spread, is merged into the most worn
+//! - *Wear out*: a block that has come to its number of erases is opened no more, if its pool has another erased one and can do
+//!   without it; if it cannot, the drive is at its end, or the tenant whose pool it is. What a block stands, and what follows for a start, is as with every map.
+//! - *Static levelling*: of every so many merges of a pool one may be followed by another: the logical block whose data block is worn
+//!   least, if the most worn block of the pool has been erased more often by more than the spread, is merged into the most worn
 //!   erased block. What it lay in takes log pages from then on. One with a log block of its own is not cold.
-//! - *While idle*: a plane whose log blocks are nearly all in use gives the oldest up, one copy at a time, while its die has nothing
+//! - *While idle*: a pool whose log blocks are nearly all in use gives the oldest up, one copy at a time, while its die has nothing
 //!   to do. A write that comes waits for the rest of the merge; a read for one copy.
 //!
-//! Own design. Cost: two passes over the plane's blocks for each merge that may be followed by another.
+//! Own design. Cost: two passes over the pool's blocks for each merge that may be followed by another.
 
 use super::Ssd;
 use nandu_base::{Cx, Instant, Span, TenantId, Work};
@@ -18,73 +18,81 @@ use nandu_ftl::mapping::Mapping;
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// A block was erased: it may be worn out, and the erased ones stand in their order.
-    pub(super) fn note_erased(&mut self, plane: u32, block: u32) {
-        let id = self.log().block(plane, block);
+    pub(super) fn note_erased(&mut self, pool: u32, block: u32) {
+        let id = self.log().block(pool, block);
         if self.blocks.is_spent(id) {
-            let map = self.log().plane(plane);
+            let map = self.log().pool(pool);
             let region = map.region();
             if region.good() <= map.blocks_needed() {
-                self.blocks.end();
+                self.end_of_pool(pool);
                 self.attention = true;
             } else if region.free() > map.free_needed() && self.blocks.give_up(id) {
-                self.log_mut().plane_mut(plane).region_mut().retire(block);
+                self.log_mut().pool_mut(pool).region_mut().retire(block);
             }
         }
         if self.blocks.wear_rules().order == FreeOrder::LeastWorn {
             let map = self.map.log_blocks_mut().expect("only asked of a drive with a log-block map");
-            let (first, blocks) = (map.block(plane, 0), &self.blocks);
-            map.plane_mut(plane).region_mut().sort_free(|block| blocks.erases(first.behind(block)));
+            let (first, blocks) = (map.block(pool, 0), &self.blocks);
+            map.pool_mut(pool).region_mut().sort_free(|block| blocks.erases(first.behind(block)));
+        }
+    }
+
+    /// A pool can do with no good block less: its tenant takes no more writes, or the drive where it has no tenants.
+    fn end_of_pool(&mut self, pool: u32) {
+        match self.tenants.as_deref() {
+            Some(tenants) => self.blocks.end_owner(tenants.of_pool(pool)),
+            None => self.blocks.end(),
         }
     }
 
     /// After a start: blocks that had come to their number of erases are found again.
-    pub(super) fn note_all_erased(&mut self, plane: u32) {
-        let erased: Vec<u32> = self.log().plane(plane).region().free_blocks().collect();
-        erased.into_iter().for_each(|block| self.note_erased(plane, block));
+    pub(super) fn note_all_erased(&mut self, pool: u32) {
+        let erased: Vec<u32> = self.log().pool(pool).region().free_blocks().collect();
+        erased.into_iter().for_each(|block| self.note_erased(pool, block));
     }
 
-    /// A plane has merged: moves its coldest logical block if it is the turn of that.
-    pub(super) fn level_logged(&mut self, plane: u32, cause: TenantId, cx: &mut Cx<'_>) {
+    /// A pool has merged: moves its coldest logical block if it is the turn of that.
+    pub(super) fn level_logged(&mut self, pool: u32, cause: TenantId, cx: &mut Cx<'_>) {
         let layout = *self.blocks.layout();
-        self.leveller.gains(plane, layout.pages);
-        let map = self.log().plane(plane);
+        self.leveller.gains(pool, layout.pages);
+        let map = self.log().pool(pool);
         let region = map.region();
-        if region.free() <= map.free_needed() || !self.leveller.is_due(plane, layout.pages) {
+        if region.free() <= map.free_needed() || !self.leveller.is_due(pool, layout.pages) {
             return;
         }
-        let region = self.log().plane(plane).region();
-        let first = self.log().block(plane, 0);
+        let region = self.log().pool(pool).region();
+        let first = self.log().block(pool, 0);
         let erases = |block: u32| self.blocks.erases(first.behind(block));
-        let good = || (0..layout.blocks).filter(|&block| !self.blocks.is_bad(first.behind(block)));
+        let good = || (0..region.shape().blocks).filter(|&block| !self.blocks.is_bad(first.behind(block)));
         let most = good().map(erases).max().unwrap_or(0);
         let cold = good().filter(|&block| most - erases(block) > self.leveller.spread());
         let cold = cold.filter(|&block| region.data_of(block).is_some()).min_by_key(|&block| erases(block));
         let worn = region.free_blocks().max_by_key(|&block| erases(block));
         let (Some(cold), Some(worn)) = (cold.and_then(|block| region.data_of(block)), worn) else { return };
-        let map = self.log_mut().plane_mut(plane);
+        let map = self.log_mut().pool_mut(pool);
         map.region_mut().open_next(worn);
         if map.rewrite(cold) {
             self.leveller.levelled();
-            self.issue_merge(plane, cause, cx);
+            self.issue_merge(pool, cause, cx);
         }
     }
 
-    /// One step in every plane that has too few log blocks left; returns when the next one may come, if any.
+    /// One step in every pool that has too few log blocks left; returns when the next one may come, if any.
     pub(in super::super) fn merge_while_idle(&mut self, target: u32, cx: &mut Cx<'_>) -> Option<Instant> {
         let mut next: Option<Instant> = None;
-        for plane in 0..self.blocks.layout().planes {
-            let map = self.log_mut().plane_mut(plane);
+        for pool in 0..self.log().pools() {
+            let map = self.log_mut().pool_mut(pool);
             if !(map.is_merging() || map.room() < target && map.tidy()) {
                 continue;
             }
-            let die = plane >> self.host.plane_bits;
+            let die = self.die_of_pool(pool);
             let waits = self.queue.has_lines() && self.queue.waiting(die) != (0, 0);
             let mut pause = self.idle_after();
-            if self.lanes.free_at(die) <= cx.now && !waits && !self.queue.is_changing(plane, cx.now) {
+            if self.lanes.free_at(die) <= cx.now && !waits && !self.queue.is_changing(pool, cx.now) {
                 pause = Span(1);
-                if let Some(step) = self.log_mut().plane_mut(plane).step() {
+                if let Some(step) = self.log_mut().pool_mut(pool).step() {
                     self.count.moves_while_idle += 1;
-                    self.issue_step(plane, step, TenantId::SYSTEM, Work::Gc, cx);
+                    self.issue_step(pool, step, TenantId::SYSTEM, Work::Gc, cx);
                     self.serve(cx);
                 }
             }

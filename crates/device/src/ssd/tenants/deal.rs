@@ -22,6 +22,7 @@
 //! Cost: a pass over the units of the tenant, and a pause of all dies of about two programs, more where units are cleared.
 
 use super::{Ssd, Tenants};
+use crate::ssd::mapping::MapNeeds;
 use nandu_base::{ByteLen, ByteOffset, Cx, Deal, DealError, Dealt, Instant, Ratio, TenantId, TenantSpace};
 use nandu_ftl::Lpn;
 use nandu_ftl::blocks::Share;
@@ -53,6 +54,8 @@ pub(in crate::ssd) struct Dealing {
     pub streams: u32,
     /// Units of each group that a cache in SLC mode always has.
     pub slc: u32,
+    /// What a map on the flash takes of the units of a tenant, where there is one.
+    pub map: Option<MapNeeds>,
 }
 
 impl Dealing {
@@ -61,10 +64,21 @@ impl Dealing {
         self.trigger.map_or(self.start, |share| self.start.max(share.of(u64::from(units)) as u32))
     }
 
-    /// What a tenant with so many units has in each group.
-    pub fn share_of_units(&self, units: u32) -> Share {
-        let own = self.start_of(units).max(self.gc_start) + 3 + self.streams;
-        Share { blocks: units, reserved: own + self.slc_of(units) }
+    /// What a tenant of so many pages with so many units has in each group.
+    pub fn share_of(&self, units: u32, pages: u32) -> Share {
+        let own = self.start_of(units).max(self.gc_start) + 3 + self.streams + self.slc_of(units);
+        let map = self.map.map_or(0, |map| map.blocks(self.row(), pages));
+        Share { blocks: units, reserved: own + map }
+    }
+
+    /// Of the units in each group those for the translation pages of a tenant of so many pages.
+    pub fn map_of(&self, pages: u32) -> u32 {
+        self.map.map_or(0, |map| map.area(self.row(), pages))
+    }
+
+    /// Pages of a unit of each group together.
+    pub fn row(&self) -> u64 {
+        u64::from(self.groups) * u64::from(self.pages)
     }
 
     /// Of so many units those that a cache in SLC mode always has: their part, one at least where there is any.
@@ -74,13 +88,12 @@ impl Dealing {
 
     /// What a tenant of so many pages has in each group.
     pub(super) fn share(&self, pages: u32) -> Share {
-        self.share_of_units(part_of(self.units, pages, self.logical))
+        self.share_of(part_of(self.units, pages, self.logical), pages)
     }
 
     /// Valid pages that it may hold.
     pub fn room(&self, share: Share) -> u64 {
-        let units = u64::from(share.blocks.saturating_sub(share.reserved));
-        units * u64::from(self.groups) * u64::from(self.pages)
+        u64::from(share.blocks.saturating_sub(share.reserved)) * self.row()
     }
 
     /// Valid pages that a tenant of so many pages may come to, one of so many: records of trims and two tables with them.
@@ -220,8 +233,19 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return refused(why, "take no more than these, or add another tenant");
         }
         self.check_units(tenant, pages, dealing)?;
+        for group in 0..dealing.groups {
+            let pool = self.tenants_mut().pool(group, tenant);
+            if !self.make_room_for_map(pool, pages, dealing, cx) {
+                let why = "its units have no room for more of its map yet".into();
+                return refused(why, "try again when it has given back or got back what is lent");
+            }
+        }
         self.write_table(tenant, Part { live: pages, ..part }, cx);
         self.set_units(tenant, pages, dealing);
+        for group in 0..dealing.groups {
+            let pool = self.tenants_mut().pool(group, tenant);
+            self.spread(pool, &Part { live: pages, ..part }, cx);
+        }
         Ok(())
     }
 
@@ -271,6 +295,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             tenants.books[group as usize].set_allocated(tenant, share.blocks, contribution);
             let pool = tenants.pool(group, tenant);
             self.blocks.give_erased(pool, i64::from(share.blocks) - i64::from(before));
+            self.give_map_units(pool, dealing.map_of(pages));
             self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
         }
         self.tenants_mut().starts[tenant] = dealing.start_of(share.blocks);
@@ -295,7 +320,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 self.blocks.invalidate(old, recorded);
             }
         }
-        self.tenants_mut().table = table;
+        self.renumber_map(table, cx);
         self.lanes.fence(recorded)
     }
 }
@@ -321,11 +346,14 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let books = Books::new(units, |units| tenants.policy.contribution(units));
         tenants.books.fill(books);
         tenants.table = table;
+        self.own_map_pages();
         for (tenant, share) in shares.into_iter().enumerate() {
             self.blocks.change_share(tenant as u32, share);
             for group in 0..dealing.groups {
                 let pool = self.tenants_mut().pool(group, tenant);
                 self.slc.iter_mut().for_each(|slc| slc.set_fixed(pool, dealing.slc_of(share.blocks)));
+                let held = self.tenants_mut().part(tenant).held();
+                self.paging.area.set_quota(pool, dealing.map_of(held));
             }
         }
     }

@@ -39,6 +39,9 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         for lpn in (part.first + pages..part.end()).map(Lpn) {
             if let Some(old) = self.map.clear(lpn) {
                 self.blocks.invalidate(old, recorded);
+                if M::PAGED {
+                    self.blocks.forget(old);
+                }
                 self.count.pages_trimmed += 1;
             }
         }
@@ -53,9 +56,10 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         cx: &mut Cx<'_>,
     ) -> Result<(), DealError> {
         let part = self.tenants_mut().part(tenant);
-        self.renew_journal(cx, TenantId::SYSTEM);
         let pools: Vec<u32> =
             (0..dealing.groups).map(|group| self.tenants_mut().pool(group, tenant)).collect();
+        self.write_map_anew(tenant, &pools, dealing.map_of(part.live), cx);
+        self.renew_journal(cx, TenantId::SYSTEM);
         if !self.tenants_mut().planted.leaves_units {
             for &pool in &pools {
                 if !self.clear_tail(pool, &part, cx) {
@@ -145,10 +149,12 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         units.filter(|&unit| self.holds_version(unit, pool, part)).collect()
     }
 
+    /// Whether a unit of the data of a pool holds a version of a page that is going. A map on the flash keeps no names of pages that are superseded: any of
+    /// them may be one.
     fn holds_version(&self, unit: BlockId, pool: u32, part: &Part) -> bool {
         let layout = self.blocks.layout();
-        if unit.0 >= layout.block_end() {
-            // None is open.
+        if unit.0 >= layout.block_end() || self.paging.area.owns(unit) {
+            // None is open, or it is the map's.
             return false;
         }
         let first = layout.first_page(unit).0;
@@ -165,12 +171,13 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
                 Content::Journal(slot) => {
                     self.journal.record(slot).is_none_or(|record| record.ppn != Ppn(ppn))
                 }
+                Content::Waste => M::PAGED,
                 _ => false,
             })
     }
 
     /// Writes pages to other groups until the pool holds no more than it may.
-    fn spread(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) {
+    pub(super) fn spread(&mut self, pool: u32, part: &Part, cx: &mut Cx<'_>) {
         for lpn in (part.first..part.first + part.live).map(Lpn) {
             if self.blocks.planes[pool as usize].valid <= self.blocks.planes[pool as usize].valid_max {
                 return;

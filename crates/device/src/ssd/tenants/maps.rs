@@ -5,15 +5,23 @@
 //! another tenant, or when waiting moves of collection are entered. All of it is charged to the one that last needed an entry of the page's tenant and found it
 //! not in RAM: who fills the RAM with entries that change pays for writing them, whenever that is.
 //!
+//! *Tenants that come and go.* With another table of ranges translation pages are cut elsewhere. Before it holds all changed entries are written,
+//! and the RAM is empty after it; a page that lay before a cut and now lies behind it was never written, for what nobody had is unmapped. Who gives pages up
+//! has all blocks of its map erased and the rest of its translation pages written anew, so that none is left that names them.
+//!
 //! *Rejected*: whoever's request sets it off pays. Then a tenant that only reads pays for the writes of its neighbour.
 //!
 //! Cost: a look at the range for each translation page that is read or written. RAM: 4 bytes for a tenant.
 
 use super::Ssd;
-use nandu_base::TenantId;
+use super::deal::Dealing;
+use crate::nand::queued::After;
+use crate::ssd::host::Usage;
+use nandu_base::{Cx, TenantId, Work};
 use nandu_ftl::gc::GcPolicy;
+use nandu_ftl::isolation::Table;
 use nandu_ftl::mapping::{Mapping, Tp};
-use nandu_ftl::{BlockId, Lpn};
+use nandu_ftl::{BlockId, Lpn, Ppn};
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// Whose a translation page is: of all, on a drive without tenants.
@@ -48,11 +56,11 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         asker.filter(|&asker| cause != TenantId::SYSTEM && asker != TenantId::SYSTEM).unwrap_or(cause)
     }
 
-    /// The pool in a group of planes for pages of `lpn`; none where its tenant has none.
+    /// The pool in a group of planes for pages of `lpn`; none where its tenant has none, or it is nobody's.
     pub(in crate::ssd) fn pool_for(&self, lpn: Lpn, group: u32) -> Option<u32> {
         let Some(tenants) = self.tenants.as_deref() else { return Some(group) };
         let tenant = tenants.of(lpn);
-        tenants.has_group(group, tenant).then(|| tenants.pool(group, tenant))
+        (tenant < tenants.len() && tenants.has_group(group, tenant)).then(|| tenants.pool(group, tenant))
     }
 
     /// A block of the map was erased and another has taken its place: it counts for its tenant's wear, and may have come to its end.
@@ -63,5 +71,121 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if !self.paging.area.owns(block) {
             self.retire_tenants_unit(block);
         }
+    }
+
+    /// Another table of tenants holds from here on: what the map keeps in RAM is numbered by it. So all of that goes to the flash first, and
+    /// is forgotten.
+    pub(super) fn renumber_map(&mut self, table: Table, cx: &mut Cx<'_>) {
+        if !M::PAGED {
+            self.tenants_mut().table = table;
+            return;
+        }
+        self.give_gathering_up(TenantId::SYSTEM, cx);
+        self.write_map_back(cx);
+        self.forget_superseded();
+        let placed = self.placed_map_pages();
+        self.tenants_mut().table = table;
+        self.reload_map(&placed);
+    }
+
+    /// Where each translation page lies that was ever written.
+    fn placed_map_pages(&self) -> Vec<(Tp, Ppn)> {
+        let tps = (0..self.map.translation_pages()).map(Tp);
+        tps.filter_map(|tp| Some((tp, self.map.translation_page(tp)?))).collect()
+    }
+
+    /// Pages count as invalid of which only a map that is about to be forgotten would have found out.
+    fn forget_superseded(&mut self) {
+        let layout = *self.blocks.layout();
+        for first in layout.all_blocks().map(|block| layout.first_page(block).0) {
+            for ppn in (first..first + layout.pages).map(Ppn) {
+                if self.blocks.data_at(ppn).is_some_and(|lpn| self.map.get(lpn) != Some(ppn)) {
+                    self.blocks.invalidate(ppn, self.last_change);
+                    self.blocks.forget(ppn);
+                }
+            }
+        }
+    }
+
+    /// Says whose the translation pages are; the map forgets everything.
+    pub(super) fn own_map_pages(&mut self) {
+        let parts = self.tenants_mut().table.parts();
+        let firsts: Vec<Option<u32>> =
+            parts.iter().map(|part| (part.held() > 0).then_some(part.first)).collect();
+        self.map.set_owners(&firsts);
+    }
+
+    /// The map knows nothing but what these translation pages say.
+    fn reload_map(&mut self, placed: &[(Tp, Ppn)]) {
+        let pages: Vec<Option<Ppn>> = (0..self.host.logical).map(|lpn| self.map.get(Lpn(lpn))).collect();
+        self.own_map_pages();
+        for (lpn, ppn) in (0..).map(Lpn).zip(pages) {
+            ppn.into_iter().for_each(|ppn| {
+                self.map.set(lpn, ppn);
+            });
+        }
+        for &(tp, ppn) in placed {
+            self.map.place(tp, ppn);
+        }
+    }
+
+    /// Erases all blocks of the map of a tenant and writes its translation pages to `units` units of each of its pools: so nothing of them
+    /// names pages that are going.
+    pub(super) fn write_map_anew(&mut self, tenant: usize, pools: &[u32], units: u32, cx: &mut Cx<'_>) {
+        if !M::PAGED {
+            return;
+        }
+        self.give_gathering_up(TenantId::SYSTEM, cx);
+        self.write_map_back(cx);
+        self.forget_superseded();
+        let mut placed = self.placed_map_pages();
+        placed.retain(|&(tp, _)| self.owner_of_map_page(tp) != tenant);
+        self.reload_map(&placed);
+        for &pool in pools {
+            for block in self.paging.area.give_up(pool, &mut self.blocks) {
+                self.erase_map_block(block, TenantId::SYSTEM, cx);
+            }
+            self.give_map_units(pool, units);
+        }
+        let mut usage = Usage::default();
+        let outer = self.lanes.work_for(Work::Map);
+        for tp in (0..self.map.translation_pages()).map(Tp) {
+            if self.owner_of_map_page(tp) == tenant && self.map.stored(tp).iter().any(|&word| word > 0) {
+                self.write_map_page(tp, After::at(cx.now), TenantId::SYSTEM, &mut usage, cx);
+            }
+        }
+        usage.charge(cx, TenantId::SYSTEM, Work::Map);
+        self.lanes.work_for(outer);
+    }
+
+    /// Gives the map so many units of a pool, at least as many as it has.
+    pub(super) fn give_map_units(&mut self, pool: u32, units: u32) {
+        self.paging.area.set_quota(pool, units);
+        let claimed = self.paging.area.claim_in(pool, &mut self.blocks);
+        assert!(claimed, "I-5: a pool has no erased unit for its map");
+    }
+
+    /// Clears units of a pool until it can give its map what a tenant of so many pages needs; false when it cannot now.
+    pub(super) fn make_room_for_map(
+        &mut self,
+        pool: u32,
+        pages: u32,
+        dealing: &Dealing,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let tenant = self.tenants_mut().of_pool(pool);
+        let gains = dealing.share(pages).blocks - self.blocks.shares()[tenant].blocks;
+        let more = dealing.map_of(pages).saturating_sub(self.paging.area.blocks_of(pool));
+        if more == 0 {
+            return true;
+        }
+        let least = self.host.urgent + 1 + more;
+        for _ in 0..2 * self.blocks.layout().blocks {
+            if self.blocks.planes[pool as usize].free + gains >= least || !self.has_victim(pool) {
+                break;
+            }
+            self.clear_whole_block(pool, TenantId::SYSTEM, cx);
+        }
+        self.blocks.planes[pool as usize].free + gains >= least
     }
 }

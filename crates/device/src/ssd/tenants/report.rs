@@ -6,7 +6,7 @@ use nandu_ftl::blocks::Content;
 use nandu_ftl::gc::GcPolicy;
 use nandu_ftl::isolation::{Books, TENANTS_MAX};
 use nandu_ftl::mapping::Mapping;
-use nandu_ftl::{BlockId, Ppn};
+use nandu_ftl::{BlockId, Lpn, Ppn};
 
 impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
     /// I-7: a unit has one owner and holds nobody else's pages, the ledger adds up, and what nobody was given is erased. I-8: every demand
@@ -61,6 +61,23 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         if tenants.late > 0 {
             let what = format!("{} units were not back after one collection", tenants.late);
             return Err(Violation { invariant: "I-8", what });
+        }
+        Ok(())
+    }
+
+    /// I-7 of a drive whose map has blocks for each tenant: a tenant's pages lie in its own.
+    pub(in crate::ssd) fn check_logged_tenants(&self) -> Result<(), Violation> {
+        let (Some(tenants), Some(map)) = (self.tenants.as_deref(), self.map.log_blocks()) else {
+            return Ok(());
+        };
+        let pools = map.pools_of_blocks();
+        for lpn in (0..self.host.logical).map(Lpn) {
+            let Some(at) = self.map.get(lpn) else { continue };
+            let owner = tenants.of_pool(pools[self.blocks.layout().block(at).0 as usize]);
+            if owner != tenants.of(lpn) {
+                let what = format!("{at:?} of tenant {owner} holds {lpn:?} of tenant {}", tenants.of(lpn));
+                return Err(Violation { invariant: "I-7", what });
+            }
         }
         Ok(())
     }

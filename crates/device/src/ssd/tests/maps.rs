@@ -46,6 +46,26 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
     }
 }
 
+/// Tenants that are kept apart: what one reads is not copied while another waits, nor charged to it.
+#[test]
+fn a_block_is_gathered_after_requests_of_its_own_tenant() {
+    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\npage = \"512 B\"\nspare_factor = 0.6\n\
+                tenants = [{ name = \"a\", size = \"512 KiB\" }, { name = \"b\", size = \"512 KiB\" }]\nisolation = { kind = \"vssd\" }\n\
+                mapping = { kind = \"cftl\", ram = 400, switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 } }\n";
+    let mut bench = Bench::new(toml, None, Precondition::Filled);
+    let mut read = |page: u64| {
+        bench.now += Span(3_000_000);
+        let (id, _) = bench.issue(Op::Read, page, 1, Payload::NONE, Flags::NONE);
+        bench.end(id);
+        bench.figure("map_pages_gathered")
+    };
+    // The second tenant has pages 1024 to 2047.
+    let begun = (0..200).map(|turn| read(1024 + turn % 32)).find(|&gathered| gathered > 0);
+    let begun = begun.expect("a block that is read is gathered");
+    assert!((0..20).all(|page| read(page) == begun), "gathered after requests of another tenant");
+    assert!(read(1024) > begun, "gathered on after a request of its own");
+}
+
 impl Bench {
     pub(super) fn figure(&self, name: &str) -> u64 {
         let mut counters = Vec::new();

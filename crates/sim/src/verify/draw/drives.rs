@@ -352,7 +352,21 @@ impl Draft<'_> {
         let logical = least_blocks + rng.below(8) + 1;
         let logs = rng.between(1, 4);
         // Pieces that are dealt out unevenly may take one or two blocks more on the first plane.
-        let blocks = (logical + logs + 5 + rng.below(5)).max(7);
+        let mut blocks = (logical + logs + 5 + rng.below(5)).max(7);
+        // A generator of its own: what else a seed draws stays as it was.
+        let mut own = rng.fork(40);
+        let may_share = least == 0
+            && matches!(self.drive, Drive::Any | Drive::Combined | Drive::LogBlock | Drive::Shared);
+        let isolation = (may_share && own.below(3) == 0).then(|| match own.below(4) {
+            0 if channels == 2 => "channel",
+            1 if channels * dies > 1 => "die",
+            2 => "ops",
+            _ => "vssd",
+        });
+        if isolation.is_some_and(|kind| ["ops", "vssd"].contains(&kind)) {
+            // A part of every plane for each of two.
+            blocks = 2 * (logical.div_ceil(2) + logs + 6 + own.below(3));
+        }
         let name = self.begin("ssd");
         self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
         for (key, value) in [
@@ -366,6 +380,15 @@ impl Draft<'_> {
             self.put(key, value);
         }
         self.put("spare_factor", format!("\"{}/{blocks}\"", blocks - logical));
+        if let Some(kind) = isolation {
+            let size = logical * pages * all_planes / 2 * page;
+            self.tenant_bytes = vec![size; 2];
+            self.put("isolation", format!("{{ kind = \"{kind}\" }}"));
+            self.put(
+                "tenants",
+                format!("[{{ name = \"t0\", size = {size} }}, {{ name = \"t1\", size = {size} }}]"),
+            );
+        }
         let interleave = rng.between(1, 2 * pages);
         let borrow = rng.below(3) == 0;
         let mapping = match rng.below(3) {
@@ -453,7 +476,7 @@ impl Draft<'_> {
 }
 
 /// Blocks of each plane for checkpoints of a map with at most the RAM that is drawn.
-fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
+pub(super) fn checkpoint_blocks(logical: u64, page: u64, pages: u64, planes: u64) -> u64 {
     let (entries, extents) = (page / 4, (page - 8) / 16);
     let ram = (3 * (page + 12)).max(200);
     let words = 7 + logical.div_ceil(entries) + 2 * (logical / (2 * extents) + 2) + 16 + ram / 2;

@@ -1,5 +1,6 @@
 //! Random drives that tenants share.
 
+use super::drives::checkpoint_blocks;
 use super::{Draft, Drive};
 use nandu_base::Rng;
 use std::fmt::Write;
@@ -30,9 +31,9 @@ impl Draft<'_> {
         // Generators of their own, here and below: what else a seed draws stays as it was.
         let has_streams = rng.fork(26).below(4) == 0;
         let mapping = match drive {
-            Drive::PagedTenants | Drive::Combined => {
+            Drive::PagedTenants | Drive::Combined | Drive::Dealing => {
                 let before = std::mem::replace(self.rng, rng.fork(27));
-                self.drive = if drive == Drive::Combined { Drive::Any } else { drive };
+                self.drive = if drive == Drive::PagedTenants { drive } else { Drive::Any };
                 let mapping = self.mapping(page);
                 self.drive = Drive::Tenants;
                 *self.rng = before;
@@ -44,6 +45,8 @@ impl Draft<'_> {
         let slc = self.slc_cache(drive == Drive::Combined, page * row, pages);
         self.drive = Drive::Tenants;
         let of_slc = slc.as_ref().map_or(0, |slc| slc.blocks);
+        let mut checkpoint = rng.fork(29);
+        let checkpoint = (mapping.is_some() && checkpoint.below(2) == 0).then(|| checkpoint.between(1, 12));
         let of_map = |size: u64| match mapping {
             // One block for what CFTL gathers.
             Some(_) => 3 + (2 * (size.div_ceil(page / 4) + 1)).div_ceil(row),
@@ -59,7 +62,12 @@ impl Draft<'_> {
                 + (size + records + 2 * u64::from(is_dealt)).div_ceil(row);
             (logical * needed).div_ceil(size)
         };
-        let blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
+        let mut blocks = sizes.iter().map(units).max().unwrap_or(0) + rng.below(6);
+        if checkpoint.is_some() {
+            // Records of all tenants, and pages of the directory.
+            let more = (2 * 17 * (tenants + 2 * u64::from(is_dealt))).div_ceil(page / 4).div_ceil(row);
+            blocks += checkpoint_blocks(logical, page, pages, row / pages) + more;
+        }
         let raw = blocks * row;
         let name = self.begin("ssd");
         let profile = *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]);
@@ -81,6 +89,9 @@ impl Draft<'_> {
             *rng.pick(&["plane", "die", "superblock"])
         };
         self.put_text("unit", unit);
+        if let Some(checkpoint) = checkpoint.filter(|_| unit == "plane") {
+            self.put("checkpoint", checkpoint);
+        }
         if let Some(mapping) = &mapping {
             self.put("mapping", mapping);
         }
