@@ -132,7 +132,8 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         };
         // The last free block takes what moves: no time for a block that gains little. Nor has who owes blocks to others.
         let is_urgent = p.free <= 1 || is_debtor;
-        let victim = if is_urgent { Greedy::default().victim(view) } else { self.policy.victim(view) };
+        let victim =
+            view.held(if is_urgent { Greedy::default().victim(view) } else { self.policy.victim(view) });
         if let Some(own) = own.filter(|_| self.tenants.is_some()) {
             self.keep_invalid(own);
         }

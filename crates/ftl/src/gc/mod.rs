@@ -63,6 +63,22 @@ impl PlaneView<'_> {
             _ => 0,
         }
     }
+
+    /// What a policy answers, held against its contract: collection would go on for ever with a block that gains nothing.
+    ///
+    /// # Panics
+    ///
+    /// When the block is not of this plane, must not be taken or has nothing to gain.
+    pub fn held(&self, victim: Option<BlockId>) -> Option<BlockId> {
+        let index = victim.map(|block| block.0.wrapping_sub(self.first.0) as usize);
+        let gains = index.is_none_or(|index| index < self.invalid.len() && self.gain(index) > 0);
+        assert!(
+            gains,
+            "the victim policy names {victim:?}, by which nothing is gained in the plane from {:?} on",
+            self.first
+        );
+        victim
+    }
 }
 
 /// Chooses the next block to clear.
@@ -137,6 +153,18 @@ mod tests {
             assert_eq!(policy.victim(one_is_open.view()), None);
             let taken = policy.victim(Blocks::with(&[0, 3], &[1, 21]).view());
             assert_eq!(taken, Some(BlockId(65)));
+        }
+    }
+
+    #[test]
+    fn a_policy_that_gains_nothing_is_stopped() {
+        let mut blocks = Blocks::with(&[0, 3, 4], &[1, 21, 41]);
+        blocks.busy[0] = BlockId(66);
+        assert_eq!(blocks.view().held(Some(BlockId(65))), Some(BlockId(65)));
+        assert_eq!(blocks.view().held(None), None);
+        for other in [63, 64, 66, 67, u32::MAX] {
+            let held = std::panic::catch_unwind(|| blocks.view().held(Some(BlockId(other))));
+            assert!(held.is_err(), "block {other}");
         }
     }
 }
