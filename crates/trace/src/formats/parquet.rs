@@ -33,7 +33,7 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
@@ -107,6 +107,9 @@ fn properties(trace: &Requests) -> WriterProperties {
     let metadata = pairs.map(|(key, value)| KeyValue::new(format!("{KEY}{key}"), value)).to_vec();
     let mut p = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        // What is said of each page lies in memory until the file ends; of a column of 2^18 rows it is said anyway.
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
         .set_created_by(concat!("nandu ", env!("CARGO_PKG_VERSION")).into())
         .set_key_value_metadata(Some(metadata));
     for column in ["time_ns", "offset_bytes", "service_ns"] {
