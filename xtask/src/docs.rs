@@ -9,7 +9,7 @@
 //! (as `toml mine.toml`) is saved under that name before the commands run. Where a tool that it uses is not installed, the page is passed over
 //! from there on, and says so.
 //!
-//! `--update` makes the pages of [`reference`] anew, and puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
+//! `--update` makes the pages of [`mod@reference`] anew, and puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
 //! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
 use crate::reference;
@@ -44,7 +44,7 @@ impl Example {
 }
 
 /// `cargo xtask docs [--update] [--no-build] [--reference | FILE...]`: the documented commands, of all files or of those named, and the pages of
-/// [`reference`]; or these alone.
+/// [`mod@reference`]; or these alone.
 pub fn only(words: &[&str]) -> Result<ExitCode, String> {
     let (options, named): (Vec<&str>, Vec<&str>) = words.iter().partition(|w| w.starts_with('-'));
     if let Some(other) = options.iter().find(|o| !["--update", "--no-build", "--reference"].contains(*o)) {
@@ -184,7 +184,10 @@ fn runnable(text: &str, file: &Path) -> Vec<Example> {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("target/tutorial can be written");
         for (name, content) in saved(text) {
-            fs::write(folder.join(name), content).expect("target/tutorial can be written");
+            let path = folder.join(name);
+            let written =
+                fs::create_dir_all(path.parent().unwrap_or(&folder)).and_then(|()| fs::write(&path, content));
+            written.expect("target/tutorial can be written");
         }
         out.iter_mut().for_each(|example| example.folder.clone_from(&folder));
     }
