@@ -278,8 +278,8 @@ impl Queued {
         }
     }
 
-    /// The pool of a block where pools keep their order; its plane elsewhere.
-    #[inline]
+    /// The pool of a block where pools keep their order; its plane elsewhere. Asked for erases and for first pages.
+    #[inline(never)]
     fn pool_of(&self, block: u32) -> usize {
         match self.pools.is_empty() {
             true => self.layout().plane_of_block(BlockId(block)) as usize,
@@ -652,8 +652,9 @@ impl Queued {
     pub fn program(&mut self, job: Job, order: &Order, page: Page, after: u32, older: Option<Ppn>) -> u32 {
         self.need_tables();
         let (die, block) = (self.die_of(page.ppn), self.block(page.ppn));
-        let pool = self.pool_of(block);
         let is_first = self.layout().page(page.ppn) == 0 || self.follows_erases;
+        // Nobody asks for it elsewhere.
+        let pool = if is_first || self.keeps_order() { self.pool_of(block) } else { NONE as usize };
         let erase = if is_first { self.youngest_erase(pool) } else { NONE };
         // What a part is laid over must be there.
         let base = page.base.filter(|_| after == NONE && order.after.node == NONE);
