@@ -121,6 +121,21 @@ pub enum TraceError {
         /// A line that would be right.
         example: &'static str,
     },
+    /// It is a file of files.
+    #[error(
+        "{source_name}: it is a {kind} archive, which begins with `{first}`, and a trace is one file: \
+         `{unpack} {source_name} {first} | nandu trace info -`"
+    )]
+    Archive {
+        /// File or other source.
+        source_name: String,
+        /// tar or zip.
+        kind: &'static str,
+        /// Its first file.
+        first: String,
+        /// What writes one of its files to standard output.
+        unpack: &'static str,
+    },
     /// No format reads the first lines.
     #[error("{source_name}: no trace format fits, the first line is `{first_line}`; formats: {known}")]
     UnknownFormat {

@@ -129,6 +129,10 @@ pub fn parse_requests(
         return formats::parquet::read(blocks.spooled()?, source_name, options, held).map(named);
     }
     let head = blocks.head(SAMPLE)?;
+    if let Some((kind, unpack, first)) = archive(head) {
+        let first = excerpt(first, 80);
+        return Err(TraceError::Archive { source_name: source_name.into(), kind, first, unpack });
+    }
     let binary = match options.format {
         _ if options.columns.is_some() => None,
         Some(format) => matches!(format.kind, Kind::Binary { .. }).then_some(format),
@@ -154,6 +158,16 @@ pub fn parse_requests(
         Some(_) => Vec::new(),
     };
     finish(blocks, format, options, notes, held)
+}
+
+/// What archive begins so, what takes a file out of it, and its first file. Traces are published in them.
+fn archive(head: &[u8]) -> Option<(&'static str, &'static str, &[u8])> {
+    if let Some(rest) = head.strip_prefix(b"PK\x03\x04") {
+        let len = usize::from(u16::from_le_bytes([*rest.get(22)?, *rest.get(23)?]));
+        return Some(("zip", "unzip -p", rest.get(26..)?.get(..len)?));
+    }
+    let name = head.get(..100).filter(|_| head.get(257..262) == Some(b"ustar"))?;
+    Some(("tar", "tar -xOf", &name[..memchr::memchr(0, name).unwrap_or(name.len())]))
 }
 
 /// Reads all of `blocks` in `format`.

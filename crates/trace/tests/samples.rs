@@ -1,7 +1,7 @@
-//! Files that the tools themselves wrote, or read: fio 3.33, blkparse 1.2.0.
+//! Files that the tools themselves wrote, or read: fio 3.33 and 3.42, blkparse 1.2.0.
 //!
 //! `fio-3.33*` were written by one run of fio (`rw=randrw`, 16 requests of 4 KiB, `fsync=4`, `thinktime=2ms`, `log_offset=1`,
-//! `write_iolog`). `made.blktrace.0` holds the events of `blktrace_api.h` as this project put them together, since recording needs a
+//! `write_iolog`), `fio-3.42*` by one of a newer fio with `log_issue_time=1`. `made.blktrace.0` holds the events of `blktrace_api.h` as this project put them together, since recording needs a
 //! kernel that allows it; `blkparse-1.2.0.txt` is what blkparse printed of it.
 
 use nandu_base::Op;
@@ -31,6 +31,19 @@ fn fio_s_iolog_and_logs_hold_the_same_requests() {
         assert_eq!(plain(&log), plain(&iolog));
         // Both clocks start with the job.
         assert!(log.span().0.abs_diff(iolog.span().0) < 3_000_000, "{}", log.span().0);
+    }
+}
+
+#[test]
+fn issue_times_of_a_log_are_its_arrivals() {
+    let (iolog, log) = (sample("fio-3.42.iolog"), sample("fio-3.42_clat.log"));
+    assert!(log.meta.notes.is_empty(), "{:?}", log.meta.notes);
+    let asked: Vec<_> = iolog.records.iter().filter(|r| r.op() != Op::Flush).collect();
+    assert_eq!(log.records.len(), asked.len());
+    for (log, asked) in log.records.iter().zip(asked) {
+        assert_eq!((log.op(), log.offset(), log.len()), (asked.op(), asked.offset(), asked.len()));
+        // The log has ns of the moment of issue, the iolog us of the moment just before.
+        assert!(log.time().0.abs_diff(asked.time().0) < 500_000, "{} {}", log.time().0, asked.time().0);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Microsoft Exchange and other servers, as ETW dumps its events: `DiskRead, TimeStamp, Process Name ( PID), ...`.
 //!
 //! `DiskRead` and `DiskWrite` have time in us, process, thread, IRP, byte offset and size in hex, elapsed time in us and
-//! disk number, then more; `DiskFlush` has no offset and size. The events are logged when a request ends, so it arrives the
+//! disk number, then more; `DiskFlush` has no offset and size. Newer dumps have the CPU ahead of the IRP. The events are logged when a request ends, so it arrives the
 //! elapsed time before, which is kept as the measured response time. The disk becomes the stream. The header of column
 //! names, and all other events, are passed over. Source: the headers of the Microsoft production servers and Exchange
-//! traces in the SNIA IOTTA repository (IISWC '08); no line behind the header was at hand.
+//! traces in the SNIA IOTTA repository (IISWC '08), of which no line behind the header was at hand, and a line of
+//! `xperf`, which wrote them, as it stands in a public script that reads its dumps.
 
 use super::{Format, Kind, Tried, no_note};
 use crate::builder::{Builder, Line};
@@ -18,7 +19,7 @@ pub static FORMAT: Format = Format {
     name: "exchange-etw",
     summary: "Exchange, ETW: DiskRead|DiskWrite|DiskFlush, time(us), process, thread, IRP, offset(hex B), size(hex B), elapsed(us), disk, ...",
     example: "DiskRead, 52132, store.exe (3616), 5536, 0xfffffa8010, 0x0007ac0000, 0x00002000, 7315, 4, 0x060043, 7302, 3",
-    tried: Tried::Description,
+    tried: Tried::Lines,
     sniff: |sample| reads_most::<ExchangeEtw>(sample) || begins_with_header(sample),
     note: no_note,
     kind: Kind::Text { parse: drive::<ExchangeEtw> },
@@ -79,10 +80,16 @@ impl LineParser for ExchangeEtw {
             return Ok(());
         }
         let done_ns = c.whole_time(1_000, "time (us)")?;
-        for field in ["process", "thread", "IRP"] {
+        for field in ["process", "thread"] {
             comma(c, field)?;
             c.word(b',', field)?;
         }
+        comma(c, "IRP")?;
+        if !c.rest_of_line().starts_with(b"0x") {
+            c.word(b',', "CPU")?;
+            comma(c, "IRP")?;
+        }
+        c.word(b',', "IRP")?;
         let (mut offset, mut bytes) = (0, 0);
         if op != Op::Flush {
             comma(c, "offset (bytes)")?;
@@ -130,5 +137,16 @@ mod tests {
         assert_eq!((t.records[0].offset().0, t.records[0].len().0), (0x7ac_0000, 8192));
         assert_eq!((t.records[1].op(), t.streams[0].name.as_str()), (Op::Flush, "4"));
         assert_eq!(t.service.unwrap()[0], Span(7_315_000));
+    }
+
+    #[test]
+    fn reads_a_line_of_xperf_with_the_cpu() {
+        let text = b"DiskRead,       8612,        xperf.exe (3984),      11844,   1, 0xffffe288b23f1b20, 0x018f0b8000, \
+            0x00001000,         283,        0, 0x060043,         283,       3, Original, 0xffffe288272d0d20, \
+            \"C:\\$Mft\"\n";
+        let t = parse_bytes(None, text, LoadOptions::default()).unwrap();
+        assert_eq!((t.meta.format.as_str(), t.meta.start_ns), ("exchange-etw", 8_329_000));
+        assert_eq!((t.records[0].offset().0, t.records[0].len().0), (0x1_8f0b_8000, 4096));
+        assert_eq!((t.streams[0].name.as_str(), t.service.unwrap()[0]), ("0", Span(283_000)));
     }
 }

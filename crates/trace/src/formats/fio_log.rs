@@ -1,7 +1,9 @@
-//! fio's `write_bw_log`, `write_lat_log` and `write_iops_log`: `time, value, direction, block size, offset, priority`.
+//! fio's `write_bw_log`, `write_lat_log` and `write_iops_log`: `time, value, direction, block size, offset, priority`, from fio 3.38
+//! on with the issue time behind them (`log_issue_time=1`).
 //!
 //! Time in ms at which the request ended, the value (KiB/s, ns or 1) is not kept, direction 0 = read, 1 = write, 2 = trim, block
-//! size and offset in bytes. Without `log_offset=1` there is no offset, with `log_avg_msec` there is no request: both are
+//! size and offset in bytes, priority 0 or 1, or hex behind `0x`, issue time in ns, 0 where fio does not know it. The issue time is
+//! the arrival where there is one, else the end. Without `log_offset=1` there is no offset, with `log_avg_msec` there is no request: both are
 //! refused. Such a log has the requests of one job only, in ms: an iolog has more. Source: `fio(1)`, "Log file formats".
 
 use super::{Format, Kind, Tried};
@@ -14,11 +16,19 @@ use nandu_base::Op;
 /// fio's logs of single requests.
 pub static FORMAT: Format = Format {
     name: "fio-log",
-    summary: "fio write_lat_log|write_bw_log|write_iops_log with log_offset=1: time(ms), value, 0|1|2, size(B), offset(B), priority",
+    summary: "fio write_lat_log|write_bw_log|write_iops_log with log_offset=1: time(ms), value, 0|1|2, size(B), offset(B), priority[, issue time(ns)]",
     example: "8, 22371, 1, 4096, 192512, 0",
     tried: Tried::Tool,
     sniff,
-    note: |_| Some("times of the log are those at which requests ended, in whole milliseconds".into()),
+    note: |sample| {
+        let first = sample.split(|&b| b == b'\n').next().unwrap_or_default();
+        let issue_times = memchr::memchr_iter(b',', first).count() == 6 && !first.trim_ascii_end().ends_with(b", 0");
+        (!issue_times).then(|| {
+            "times of the log are those at which requests ended, in whole milliseconds; log_issue_time=1 of fio 3.38 adds those \
+             at which they began"
+                .into()
+        })
+    },
     kind: Kind::Text { parse: drive::<FioLog> },
     writer: None,
 };
@@ -31,7 +41,7 @@ fn sniff(sample: &[u8]) -> bool {
         field.is_some_and(|f| !f.is_empty() && f.iter().all(|b| b.is_ascii_hexdigit() || *b == b'x'))
     });
     let kinds: Vec<bool> = fields.collect();
-    (4..=6).contains(&kinds.len()) && kinds.iter().all(|&number| number)
+    (4..=7).contains(&kinds.len()) && kinds.iter().all(|&number| number)
 }
 
 const WITHOUT_OFFSET: &str = "an offset: let fio write it with log_offset=1";
@@ -49,7 +59,7 @@ impl LineParser for FioLog {
     #[inline(always)]
     fn line(&mut self, c: &mut Cursor<'_>, out: &mut Builder) -> Result<(), Fault> {
         let start = c.pos();
-        let time_ns = c.whole_time(1_000_000, "time (ms)")?;
+        let ended_ns = c.whole_time(1_000_000, "time (ms)")?;
         comma(c, "value")?;
         c.uint("value")?;
         comma(c, "direction")?;
@@ -75,10 +85,23 @@ impl LineParser for FioLog {
         comma(c, "offset (bytes)")?;
         let offset_at = c.pos();
         let offset = c.uint("offset (bytes)")?;
+        let without = || Fault { at: offset_at, field: "offset (bytes)", why: Why::Expected(WITHOUT_OFFSET) };
         if c.peek() != b',' {
-            return Err(Fault { at: offset_at, field: "offset (bytes)", why: Why::Expected(WITHOUT_OFFSET) });
+            return Err(without());
         }
-        c.skip_line();
+        comma(c, "priority")?;
+        // What is no priority is an issue time, and the column before it was the priority.
+        let priority = c.word(b',', "priority")?;
+        if !(matches!(priority, b"0" | b"1") || priority.starts_with(b"0x")) {
+            return Err(without());
+        }
+        let mut issued_ns = 0;
+        if c.peek() == b',' {
+            comma(c, "issue time (ns)")?;
+            issued_ns = c.uint("issue time (ns)")?;
+        }
+        c.end_of_line()?;
+        let time_ns = if issued_ns == 0 { ended_ns } else { issued_ns };
         let stream = out.stream(0).map_err(|why| Cursor::bounds(start, why))?;
         let line = Line { time_ns, op, fua: false, offset_sectors: 0, len_sectors: 0, stream };
         out.push_bytes(start, line, offset, bytes)
@@ -92,9 +115,12 @@ mod tests {
     #[test]
     fn logs_without_requests_are_refused_with_the_way_out() {
         // The first lines as fio 3.33 writes them: without log_offset, and with log_avg_msec.
-        for (text, word) in
-            [("1, 1651353, 0, 4096, 0\n", "log_offset=1"), ("11, 251541, 0, 0, 0\n", "log_avg_msec")]
-        {
+        // The third is that of a log with issue times and no offsets.
+        for (text, word) in [
+            ("1, 1651353, 0, 4096, 0\n", "log_offset=1"),
+            ("11, 251541, 0, 0, 0\n", "log_avg_msec"),
+            ("1, 1651353, 0, 4096, 0, 1651500\n", "log_offset=1"),
+        ] {
             let e = parse_bytes(None, text.as_bytes(), LoadOptions::default()).unwrap_err().to_string();
             assert!(e.contains(word), "{e}");
         }

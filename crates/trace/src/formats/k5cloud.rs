@@ -2,7 +2,8 @@
 //!
 //! The id of a virtual storage, seconds since the first request of all with decimals, R or W, offset and length in
 //! bytes. The id becomes the stream. Source: README of the Fujitsu K5 cloud traces in the SNIA IOTTA repository
-//! (parallel traces); no line of them was at hand.
+//! (parallel traces); the lines of the test are theirs as "Exploring Public Storage Traces" (R. Diaconu, 2024) prints
+//! them.
 
 use super::{Format, Kind, Tried, no_note, passes_header};
 use crate::builder::{Builder, Line};
@@ -15,8 +16,8 @@ use nandu_base::Op;
 pub static FORMAT: Format = Format {
     name: "k5cloud",
     summary: "Fujitsu K5 cloud: volume,timestamp(s),R|W,offset(B),length(B)",
-    example: "17,0.000482,R,20480,4096",
-    tried: Tried::Description,
+    example: "1157,3.828359000,W,7155568640,4096",
+    tried: Tried::Lines,
     sniff: reads_most::<K5Cloud>,
     note: no_note,
     kind: Kind::Text { parse: drive::<K5Cloud> },
@@ -60,13 +61,14 @@ mod tests {
     use crate::load::{LoadOptions, parse_bytes};
 
     #[test]
-    fn reads_lines_of_its_description() {
-        let text = b"17,0.000482,R,20480,4096\n2047,1.5,W,512,512\n";
+    fn reads_published_lines() {
+        let text = b"1157,3.828359000,W,7155568640,4096\n1157,3.833921000,W,7132311552,8192\n\
+            1157,3.841602000,W,15264690176,28672\n1157,9.752752000,W,7155568640,4096\n";
         let t = parse_bytes(None, text, LoadOptions::default()).unwrap();
         assert_eq!(
-            (t.meta.format.as_str(), t.span().0, t.streams[1].name.as_str()),
-            ("k5cloud", 1_499_518_000, "2047")
+            (t.meta.format.as_str(), t.span().0, t.streams[0].name.as_str()),
+            ("k5cloud", 5_924_393_000, "1157")
         );
-        assert_eq!((t.records[0].offset().0, t.records[0].len().0), (20_480, 4096));
+        assert_eq!((t.records[2].offset().0, t.records[2].len().0), (15_264_690_176, 28_672));
     }
 }

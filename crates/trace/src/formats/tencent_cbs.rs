@@ -3,7 +3,8 @@
 //! Unix time in whole seconds, offset and size in sectors of 512 B, type 0 = read, 1 = write. The volume becomes the
 //! stream. Five numbers say little, so a file is only recognised when most of its first times lie between 2001 and 2106.
 //! Requests of one second have one time: replay them closed loop, or at a rate. Source: README of the Tencent block
-//! storage traces in the SNIA IOTTA repository (ATC '20); no line of them was at hand.
+//! storage traces in the SNIA IOTTA repository (ATC '20); the lines of the test are its first ones as
+//! "Exploring Public Storage Traces" (R. Diaconu, 2024) prints them.
 
 use super::{Format, Kind, Tried, passes_header};
 use crate::builder::{Builder, Line};
@@ -17,7 +18,7 @@ pub static FORMAT: Format = Format {
     name: "tencent-cbs",
     summary: "Tencent CBS: timestamp(s),offset(512 B),size(512 B),0(read)|1(write),volume",
     example: "1538323200,12910952,128,0,1063",
-    tried: Tried::Description,
+    tried: Tried::Lines,
     sniff: reads_most::<TencentCbs>,
     note: |_| {
         Some("times are whole seconds: requests of one second arrive together; --closed or --rate spreads them".into())
@@ -70,11 +71,14 @@ mod tests {
     use nandu_base::Op;
 
     #[test]
-    fn reads_lines_of_its_description() {
+    fn reads_published_lines() {
         // A size of 8 is also the operation code of a read in `cloudphysics`, whose columns these could be.
-        let text = b"1538323200,12910952,8,0,1063\n1538323200,6338688,8,1,1360\n1538323201,0,8,1,1063\n";
+        let text = b"1538323200,12910952,128,0,1063\n1538323200,6338688,8,1,1627\n\
+            1538323200,1904106400,384,0,1360\n1538323200,342884064,256,0,1360\n1538323200,5331600,4,1,3171\n";
         let t = parse_bytes(None, text, LoadOptions::default()).unwrap();
-        assert_eq!((t.meta.format.as_str(), t.span().0, t.streams.len()), ("tencent-cbs", 1_000_000_000, 2));
+        assert_eq!((t.meta.format.as_str(), t.span().0, t.streams.len()), ("tencent-cbs", 0, 4));
+        assert_eq!(t.meta.start_ns, 1_538_323_200_000_000_000);
         assert_eq!((t.records[1].op(), t.records[1].len().0), (Op::Write, 4096));
+        assert_eq!((t.records[2].op(), t.records[2].offset().0), (Op::Read, 1_904_106_400 * 512));
     }
 }

@@ -85,6 +85,22 @@ fn an_empty_file_is_an_error() {
 }
 
 #[test]
+fn an_archive_says_how_its_file_is_read() {
+    // The heads that tar and zip write before a file of this name.
+    let mut tar = [0; 512];
+    tar[..11].copy_from_slice(b"2018_07.csv");
+    tar[257..263].copy_from_slice(b"ustar\0");
+    let zip = [&b"PK\x03\x04"[..], &[0; 22], &[11, 0, 0, 0], b"2018_07.csv", &[0; 40]].concat();
+    for (bytes, word) in [(&tar[..], "tar -xOf (bytes) 2018_07.csv"), (&zip, "unzip -p (bytes) 2018_07.csv")] {
+        let e = parse_bytes(None, bytes, LoadOptions::default()).unwrap_err();
+        assert!(matches!(e, TraceError::Archive { .. }) && e.to_string().contains(word), "{e}");
+    }
+    for len in 0..zip.len() {
+        assert!(parse_bytes(None, &zip[..len], LoadOptions::default()).is_err());
+    }
+}
+
+#[test]
 fn all_lines_bad_is_an_error_even_when_skipping() {
     let e = parse_bytes(by_name("spc").ok(), b"a\nb\n", skip());
     assert!(matches!(e, Err(TraceError::Line(_))), "{e:?}");
