@@ -1,7 +1,7 @@
 //! A file of columns that no format here describes: which column is what, and in which unit.
 //!
 //! A list such as `time:us,op,offset:sectors,size` names the columns from the first on; `-` passes one over, and further columns
-//! are ignored. `time:us=ts` looks for the column called `ts` in the file's header line, or in a Parquet file, and then every item
+//! are ignored. A first line of words where numbers should be is a header, and passed over wherever it comes. `time:us=ts` looks for the column called `ts` in the file's header line, or in a Parquet file, and then every item
 //! has a name.
 //!
 //! | column   | units and forms                                                                                     |
@@ -59,6 +59,12 @@ pub enum Role {
     Service(u64),
     /// Nothing.
     Ignored,
+}
+
+impl Role {
+    const fn is_number(self) -> bool {
+        matches!(self, Role::Time(_) | Role::Offset(_) | Role::Size(_) | Role::Service(_))
+    }
 }
 
 /// How operations are written.
@@ -309,14 +315,19 @@ impl Columns {
             left_to_skip: self.skip_lines,
             header: None,
         };
-        if !self.has_names() {
-            parser.roles = self.list.iter().map(|c| c.role).collect();
-            return Ok(parser);
-        }
         let mut c = Cursor::new(first);
         let mut names: Vec<String> = Vec::new();
         while let Some(name) = parser.field(&mut c) {
             names.push(String::from_utf8_lossy(name).trim_matches('"').to_string());
+        }
+        if !self.has_names() {
+            parser.roles = self.list.iter().map(|c| c.role).collect();
+            let mut numbers = parser.roles.iter().enumerate().filter(|(_, role)| role.is_number());
+            let word = |name: &String| name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+            if numbers.all(|(at, _)| names.get(at).is_some_and(word)) {
+                parser.header = Some(first.trim_ascii_end().to_vec());
+            }
+            return Ok(parser);
         }
         parser.roles = vec![Role::Ignored; names.len()];
         for column in &self.list {
@@ -539,6 +550,18 @@ mod tests {
             e.contains("column `when`: there is none; the first line has ts, kind, lba, bytes, latency"),
             "{e}"
         );
+    }
+
+    #[test]
+    fn a_header_above_columns_by_place_passes_wherever_it_comes() {
+        let head = "time_us;op;\"lba\";bytes\n";
+        let t = read("time:us,op,offset,size", &format!("{head}1;r;0;512\n{head}2;w;0;512\n")).unwrap();
+        assert_eq!((t.records.len(), t.span().0), (2, 1_000));
+        // One number in it, or a column too few, makes it a line that is wrong.
+        for line in ["time_us;op;0;bytes", "time_us;op;lba"] {
+            let e = read("time:us,op,offset,size", &format!("{line}\n1;r;0;512\n")).unwrap_err();
+            assert!(e.to_string().contains(":1:1: time: found"), "{e}");
+        }
     }
 
     #[test]

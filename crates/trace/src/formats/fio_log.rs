@@ -22,7 +22,8 @@ pub static FORMAT: Format = Format {
     sniff,
     note: |sample| {
         let first = sample.split(|&b| b == b'\n').next().unwrap_or_default();
-        let issue_times = memchr::memchr_iter(b',', first).count() == 6 && !first.trim_ascii_end().ends_with(b", 0");
+        let issue_times =
+            memchr::memchr_iter(b',', first).count() == 6 && !first.trim_ascii_end().ends_with(b", 0");
         (!issue_times).then(|| {
             "times of the log are those at which requests ended, in whole milliseconds; log_issue_time=1 of fio 3.38 adds those \
              at which they began"

@@ -82,7 +82,7 @@ pub enum Tried {
     Recordings,
     /// Files that the tool of the format wrote, or reads.
     Tool,
-    /// Lines as the publisher shows them.
+    /// Lines as they are published.
     Lines,
     /// The publisher's description alone: untested against a real file.
     Description,

@@ -91,7 +91,8 @@ fn an_archive_says_how_its_file_is_read() {
     tar[..11].copy_from_slice(b"2018_07.csv");
     tar[257..263].copy_from_slice(b"ustar\0");
     let zip = [&b"PK\x03\x04"[..], &[0; 22], &[11, 0, 0, 0], b"2018_07.csv", &[0; 40]].concat();
-    for (bytes, word) in [(&tar[..], "tar -xOf (bytes) 2018_07.csv"), (&zip, "unzip -p (bytes) 2018_07.csv")] {
+    for (bytes, word) in [(&tar[..], "tar -xOf (bytes) 2018_07.csv"), (&zip, "unzip -p (bytes) 2018_07.csv")]
+    {
         let e = parse_bytes(None, bytes, LoadOptions::default()).unwrap_err();
         assert!(matches!(e, TraceError::Archive { .. }) && e.to_string().contains(word), "{e}");
     }
