@@ -241,11 +241,8 @@ fn build(drawn: &mut Vec<Mutant>) -> Result<(PathBuf, BTreeMap<String, PathBuf>)
     for round in 1..40 {
         let edits: Vec<Edit> = drawn.iter().map(|m| m.edit.clone()).collect();
         let places = tree::write(&with_traits(&edits)?)?;
-        println!("building {} mutants into one program, attempt {round}", drawn.len());
-        let said = match tree::build() {
-            Ok(program) => return Ok((program, unit_tests()?)),
-            Err(said) => said,
-        };
+        println!("{} mutants in one program, attempt {round}", drawn.len());
+        let Err(said) = tree::check() else { return Ok((tree::build()?, unit_tests()?)) };
         let before = drawn.len();
         for line in said.lines().filter(|line| line.contains(": error")) {
             let mut parts = line.splitn(3, ':');

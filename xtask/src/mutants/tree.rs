@@ -175,7 +175,13 @@ pub fn cargo(words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Builds the program with these bugs; where it lies. `said` hears what cannot be built.
+/// What the compiler says of the program with these bugs, without building it: a tenth of the time.
+pub fn check() -> Result<(), String> {
+    let words = ["check", "--release", "--keep-going", "--package", "nandu-cli", "--message-format", "short"];
+    cargo(&words).map(drop)
+}
+
+/// Builds the program with these bugs; where it lies.
 pub fn build() -> Result<PathBuf, String> {
     cargo(&["build", "--release", "--package", "nandu-cli", "--message-format", "short"])?;
     let program = folder().join("nandu");
