@@ -125,3 +125,18 @@ fn report(mutants: &[Mutant]) -> Result<(), String> {
         false => Err(format!("not found:\n  {}", missed.join("\n  "))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bug_still_has_its_place_in_the_sources() {
+        let mutants = all().expect("the text of each stands once in its file");
+        assert!(mutants.len() >= 46, "{}", mutants.len());
+        for (before, m) in mutants.iter().zip(&mutants[1..]) {
+            assert!(before.number < m.number, "{} has the number of another one", m.name);
+        }
+        assert!(mutants.iter().all(|m| m.edit.text.contains("BUG")), "each has a switch");
+    }
+}
