@@ -1,11 +1,12 @@
 //! Any bytes where a hybrid disk keeps its records: a header of a group, a superblock, or none.
 
+use nandu_base::Seal;
 use nandu_hybrid::record::{Header, Super, capacity};
 
 /// Length of a page of records.
 const PAGE: usize = 4096;
-/// Where the checksum of a record stands, over the page with zeros in its place.
-const CHECKSUM_AT: usize = 68;
+/// The checksum of a record.
+const SEAL: Seal = Seal::inside(68);
 
 /// The bytes, with zeros behind them; once as they are, and once with the right checksum.
 pub fn check(input: &[u8]) {
@@ -13,9 +14,7 @@ pub fn check(input: &[u8]) {
     let len = input.len().min(PAGE);
     page[..len].copy_from_slice(&input[..len]);
     decode(&page);
-    page[CHECKSUM_AT..CHECKSUM_AT + 4].fill(0);
-    let sum = crc32c::crc32c(&page);
-    page[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
+    SEAL.put(&mut page);
     decode(&page);
 }
 

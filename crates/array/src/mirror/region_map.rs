@@ -10,7 +10,7 @@
 //!
 //! RAM: six bits for each region and leg, 0.75 MiB for 1 TiB in regions of 1 MiB.
 
-use super::layout::{REGIONS_PER_PAGE, WORDS_PER_PAGE, decode_page, encode_page, page_words};
+use super::layout::{REGIONS_PER_PAGE, WORDS_PER_PAGE, encode_page, read_page};
 
 /// D of one region in its word.
 pub const D: u64 = 1;
@@ -26,6 +26,8 @@ struct Slots {
     newest: Option<u8>,
     /// Slots that could not be read and were not written since, one bit each.
     unreadable: u8,
+    /// A bit of one of them was put right.
+    is_mended: bool,
 }
 
 /// The map of one leg.
@@ -218,18 +220,18 @@ impl LegMap {
         self.batch = batch;
     }
 
-    /// A slot of a page was read.
-    pub fn offer(&mut self, page: u32, slot: u8, set_tag: u64, bytes: &[u8]) {
-        let Some(seq) = decode_page(page, set_tag, bytes) else { return };
+    /// A slot of a page was read. Whether a bit of it was put right: then the page will be written.
+    pub fn offer(&mut self, page: u32, slot: u8, set_tag: u64, bytes: &[u8]) -> bool {
+        let Some(((seq, words), is_mended)) = read_page(page, set_tag, bytes) else { return false };
         let slots = &mut self.slots[page as usize];
+        slots.is_mended |= is_mended;
         if slots.newest.is_none() || seq > slots.seq {
             slots.seq = seq;
             slots.newest = Some(slot);
             let start = page as usize * WORDS_PER_PAGE;
-            for (word, bits) in self.written[start..].iter_mut().zip(page_words(bytes)) {
-                *word = bits;
-            }
+            self.written[start..start + WORDS_PER_PAGE].copy_from_slice(&words);
         }
+        is_mended
     }
 
     /// A slot of a page could not be read.
@@ -251,6 +253,9 @@ impl LegMap {
             let words = start..start + WORDS_PER_PAGE;
             let slots = self.slots[page as usize];
             let sure = slots.newest.is_some() && slots.unreadable == 0;
+            if slots.is_mended {
+                self.touch(page);
+            }
             if sure {
                 self.durable[words.clone()].copy_from_slice(&self.written[words.clone()]);
             } else {

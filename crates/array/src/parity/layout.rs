@@ -13,7 +13,7 @@
 //! says of the set is common to all arrays ([`crate::member::record`]).
 
 use crate::member;
-use crate::member::record::{Reader, Writer, seal};
+use crate::member::record::{Reader, SEAL, Writer};
 use nandu_base::{ByteLen, ByteOffset};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -200,8 +200,13 @@ impl Superblock {
         self.head.encode(MAGIC, rest, out);
     }
 
-    /// Reads a record of this version or the one before; `None` when it is not one.
-    pub fn decode(bytes: &[u8]) -> Option<Superblock> {
+    /// Reads a record of this version or the one before, also one of which a single bit has flipped, and says whether it had; `None` when it
+    /// is not one.
+    pub fn read(bytes: &[u8]) -> Option<(Superblock, bool)> {
+        SEAL.read(bytes, &MAGIC, Superblock::decode)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Superblock> {
         let Some((head, mut r)) = member::Superblock::decode(MAGIC, bytes) else {
             return Superblock::decode_version_1(bytes);
         };
@@ -275,11 +280,15 @@ impl Entry {
         w.put(&self.legs.to_le_bytes());
         w.put(&[u8::from(self.zeros), 0]);
         w.put(&self.sum.to_le_bytes());
-        seal(out);
+        SEAL.put(out);
     }
 
-    /// Reads the header; `None` when it is not one.
-    pub fn decode(bytes: &[u8]) -> Option<Entry> {
+    /// Reads the header, also one of which a single bit has flipped, and says whether it had; `None` when it is not one.
+    pub fn read(bytes: &[u8]) -> Option<(Entry, bool)> {
+        SEAL.read(bytes, &ENTRY_MAGIC, Entry::decode)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Entry> {
         let mut r = Reader::sealed(bytes, ENTRY_MAGIC)?;
         let set = [r.u64(), r.u64()];
         let (seq, start, end) = (r.u64(), r.u64(), r.u64());
@@ -368,7 +377,7 @@ mod tests {
         [7, 8, 11, 4, 99, 3, 98, 5 << 40, 1 << 20].into_iter().for_each(|n| w.u64(n));
         sb.upto.iter().chain(&sb.since).for_each(|&n| w.u64(n));
         w.u64(sb.lost);
-        seal(&mut page);
+        SEAL.put(&mut page);
         let mut same = sb;
         same.head.history[0] = sb.head.base;
         assert_eq!(Superblock::decode(&page), Some(same));

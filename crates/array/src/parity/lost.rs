@@ -16,6 +16,7 @@
 //! Cost: 16 B for each entry. A request looks at nothing while the list is empty, at every entry otherwise.
 
 use super::layout::PAGE;
+use nandu_base::seal::flipped_bit;
 
 /// Most sectors on the list: what fits behind the record.
 pub const MOST: usize = 440;
@@ -149,14 +150,21 @@ impl Lost {
         }
     }
 
-    /// The words of the list in a superblock whose record says `seal`; `None` when they are not those.
-    pub(super) fn decode(page: &[u8], seal: u64) -> Option<Vec<u64>> {
+    /// The words of the list in a superblock whose record says `seal`, also when a single bit of them has flipped, and whether it had; `None` when
+    /// they are not those.
+    pub(super) fn decode(page: &[u8], seal: u64) -> Option<(Vec<u64>, bool)> {
         let count = (seal & 0xFFFF_FFFF) as usize;
-        if page.len() < PAGE as usize || count > MOST || Lost::seal(page, count) != seal {
+        if page.len() < PAGE as usize || count > MOST {
             return None;
         }
+        let mut list = page[HEAD..HEAD + count * 8].to_vec();
+        let difference = (seal ^ Lost::seal(page, count)) >> 32;
+        if difference != 0 {
+            let bit = flipped_bit(difference as u32, list.len())?;
+            list[bit / 8] ^= 1 << (bit % 8);
+        }
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        Some(page[HEAD..HEAD + count * 8].chunks_exact(8).map(word).collect())
+        Some((list.chunks_exact(8).map(word).collect(), difference != 0))
     }
 
     /// Takes over what [`decode`](Lost::decode) has found, as far as it lies on one of so many legs of `data` bytes.
@@ -195,14 +203,17 @@ mod tests {
         let mut page = vec![0; PAGE as usize];
         let seal = lost.encode(&mut page);
         let mut again = Lost::new(4096);
-        let words = Lost::decode(&page, seal).expect("what was written");
+        let (words, is_mended) = Lost::decode(&page, seal).expect("what was written");
+        assert!(!is_mended);
         again.restore(&words, 5, 1 << 40);
         assert_eq!(again.entries, lost.entries);
         again.restore(&words, 5, 12_288);
         assert_eq!(again.entries.len(), 1, "what lies behind the data is none of ours");
         page[HEAD + 9] ^= 1;
+        assert_eq!(Lost::decode(&page, seal), Some((words, true)), "a bit has flipped");
+        page[HEAD + 90] ^= 1;
         assert_eq!(Lost::decode(&page, seal), None, "another list");
-        assert_eq!(Lost::decode(&page, 0), Some(vec![]), "a superblock without one");
+        assert_eq!(Lost::decode(&page, 0), Some((vec![], false)), "a superblock without one");
         assert_eq!(Lost::decode(&page, MOST as u64 + 1), None);
     }
 }

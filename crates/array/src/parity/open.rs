@@ -245,11 +245,15 @@ impl Parity {
         let request = &cx.requests[id];
         let error = request.error;
         let bytes = cx.pool.bytes(request.payload, ByteLen(PAGE));
-        let whole = Superblock::decode(bytes).and_then(|sb| Some((sb, Lost::decode(bytes, sb.lost)?)));
+        let whole = Superblock::read(bytes).and_then(|(sb, head)| {
+            let (lost, tail) = Lost::decode(bytes, sb.lost)?;
+            Some((sb, lost, head || tail))
+        });
         let mut list = Vec::new();
         let found = match whole {
-            Some((sb, lost)) => {
+            Some((sb, lost, is_mended)) => {
                 list = lost;
+                self.count.records_mended += u64::from(is_mended);
                 Slot::Valid(sb)
             }
             None if bytes.iter().all(|&b| b == 0) => Slot::Blank,

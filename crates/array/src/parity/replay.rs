@@ -59,8 +59,9 @@ impl Parity {
         } else if tag == Tag::Header {
             let bytes = cx.pool.bytes(cx.requests[id].payload, ByteLen(PAGE));
             let sb = &self.members.sb;
-            let entry = Entry::decode(bytes).filter(|e| e.set == sb.head.set && e.seq >= sb.floor);
-            if let Some(entry) = entry {
+            let found = Entry::read(bytes).filter(|(e, _)| e.set == sb.head.set && e.seq >= sb.floor);
+            if let Some((entry, is_mended)) = found {
+                self.count.records_mended += u64::from(is_mended);
                 self.opening.parts.push(Part { leg, slot: index, entry, payload: Payload::NONE });
             }
             if !self.opening.again {

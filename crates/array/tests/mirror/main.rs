@@ -1,6 +1,7 @@
 //! The mirror under test: two drives with volatile caches, cuts, losses, bad sectors, and an oracle.
 
 mod cuts;
+mod damage;
 mod faults;
 mod forks;
 #[path = "../harness/mod.rs"]

@@ -2,7 +2,7 @@
 
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::Fresh;
-use nandu_array::mirror::layout::{Superblock, decode_superblock};
+use nandu_array::mirror::layout::{Superblock, read_superblock};
 use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, OpenHow, Span, Stamp};
 
 pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
@@ -50,7 +50,7 @@ pub(super) fn refusal(result: Result<(), OpenError>) -> String {
 
 /// The newest superblock of a leg, if it has one.
 pub fn newest(w: &World, leg: usize) -> Option<Superblock> {
-    let slots = w.layout.slots.map(|at| decode_superblock(&w.disk(leg).record(at)));
+    let slots = w.layout.slots.map(|at| Some(read_superblock(&w.disk(leg).record(at))?.0));
     slots.into_iter().flatten().max_by_key(|sb| sb.seq)
 }
 

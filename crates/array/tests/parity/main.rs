@@ -1,6 +1,7 @@
 //! The parity array under test: drives with volatile caches, cuts, losses, bad sectors, and an oracle.
 
 mod cuts;
+mod damage;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod old;

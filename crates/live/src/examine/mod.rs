@@ -208,9 +208,9 @@ impl Image {
 
 /// A record of a member of an array, and its number.
 fn member_of(page: &[u8]) -> Option<(u64, What)> {
-    let mirror = mirror::layout::decode_superblock(page).map(|sb| (sb.seq, What::Mirror(sb)));
+    let mirror = mirror::layout::read_superblock(page).map(|(sb, _)| (sb.seq, What::Mirror(sb)));
     let parity =
-        || parity::layout::Superblock::decode(page).map(|sb| (sb.head.seq, What::Parity(Box::new(sb))));
+        || parity::layout::Superblock::read(page).map(|(sb, _)| (sb.head.seq, What::Parity(Box::new(sb))));
     mirror.or_else(parity)
 }
 

@@ -1,7 +1,7 @@
 //! Reading the records of a leg, at open and when it rejoins.
 
 use super::{Slot, WINDOW};
-use crate::mirror::layout::{PAGE, Superblock, decode_lost, decode_superblock};
+use crate::mirror::layout::{PAGE, Superblock, read_lost, read_superblock};
 use crate::mirror::{Mirror, Tag};
 use nandu_base::{ByteLen, ByteOffset, Cx, ErrorKind, Op, OpenError, ReqId};
 
@@ -73,14 +73,19 @@ impl Mirror {
             l.slots[index as usize] = match bytes {
                 None => Slot::Unreadable,
                 Some(bytes) if bytes.iter().all(|&b| b == 0) => Slot::Zero,
-                Some(bytes) => decode_superblock(bytes).map_or(Slot::Unknown, Slot::Valid),
+                Some(bytes) => read_superblock(bytes).map_or(Slot::Unknown, |(sb, is_mended)| {
+                    self.count.records_mended += u64::from(is_mended);
+                    Slot::Valid(sb)
+                }),
             };
             return;
         }
         let tag = l.sb.set[0];
         let (page, slot) = (index / 2, (index % 2) as u8);
         match bytes {
-            Some(bytes) if page < l.map.pages() => l.map.offer(page, slot, tag, bytes),
+            Some(bytes) if page < l.map.pages() => {
+                self.count.records_mended += u64::from(l.map.offer(page, slot, tag, bytes));
+            }
             None if page < l.map.pages() => {
                 l.map.offer_nothing(page, slot);
                 if self.planted.unreadable_slot_forgotten {
@@ -88,10 +93,11 @@ impl Mirror {
                 }
             }
             Some(bytes) => {
-                if let Some((seq, extents)) = decode_lost(tag, bytes)
-                    && l.lost_newest.is_none_or(|(newest, _)| seq > newest)
-                {
-                    (l.lost_newest, l.lost_found) = (Some((seq, slot)), extents);
+                if let Some(((seq, extents), is_mended)) = read_lost(tag, bytes) {
+                    self.count.records_mended += u64::from(is_mended);
+                    if l.lost_newest.is_none_or(|(newest, _)| seq > newest) {
+                        (l.lost_newest, l.lost_found) = (Some((seq, slot)), extents);
+                    }
                 }
             }
             None => l.lost_unreadable = true,
