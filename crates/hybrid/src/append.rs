@@ -328,6 +328,8 @@ impl Hybrid {
             ring.proven = ring.proven.max(group.header.group - 1);
         }
         group.oldest = None;
+        let ring = &mut self.rings[r];
+        ring.witnesses += u32::from(group.header.durable >= ring.last_content);
         let (is_proof, moves_of, number) = (group.is_proof, group.moves_of, group.header.group);
         self.writers[r].group = group;
         if is_proof {

@@ -104,7 +104,7 @@ impl Hybrid {
         if !self.writers[r].is_idle() {
             return None;
         }
-        if self.rings[r].is_proven() {
+        if self.rests(r) {
             self.writers[r].hold = false;
             return Some(Step::Rest(r + 1));
         }

@@ -40,7 +40,7 @@ impl Hybrid {
         (h.set, h.group, h.unit, h.at) = (self.set, ring.next_group, unit, at);
         ring.next_group += 1;
         if !group.is_proof {
-            ring.last_content = group.header.group;
+            (ring.last_content, ring.witnesses) = (group.header.group, 0);
         }
         self.count.headers[r] += 1;
         self.count.appended[r] += u64::from(group.header.pages());

@@ -2,7 +2,8 @@
 //!
 //! A start flushes volatile children first: after a process died their caches hold what a cut could still remove. Then it
 //! reads the superblocks, and makes a new set where no member has one and that is allowed. Then it walks each unit of each
-//! ring, header by header. What follows from the headers is decided in `recover`. At last all members hear twice of the opening
+//! ring, header by header, and page by page from where a header is missing: one that was damaged later has others behind it.
+//! What follows from the headers is decided in `recover`. At last all members hear twice of the opening
 //! ([`crate::generation`]).
 //!
 //! A page that cannot be read is tried again. On flash that stays so where a program or erase was cut off, and it holds
@@ -31,6 +32,9 @@ enum Step {
     Clear(u8, u32),
     /// The page of a unit of a ring at which a header may stand.
     Scan(usize, u32, u32),
+    /// A page behind one that holds no header where one may stand: what is damaged there is told from what was never written by what follows
+    /// it. Whether the unit is the one behind the newest.
+    Look(usize, u32, u32, bool),
     /// The unit that takes the next superblock of a member is erased.
     Erase(u8, Telling),
     /// A member hears of the opening.
@@ -75,6 +79,8 @@ pub(crate) struct Opening {
     found: Vec<Vec<Header>>,
     close_mark: u64,
     close_ticket: Option<u64>,
+    /// The last commit of an end.
+    is_sealing: bool,
     is_parked: bool,
 }
 
@@ -130,7 +136,10 @@ impl Hybrid {
             Step::Erase(k, Telling::Open) if k == members => Step::None,
             Step::Erase(k, telling) if !self.next_super(k).1 => Step::Tell(k, telling),
             Step::TellFlush(k, telling) if !self.is_volatile(k) => self.skip(Step::Erase(k + 1, telling)),
-            Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(Step::Scan(r + 1, 0, 0)),
+            Step::Scan(r, unit, _) if unit == self.rings[r].shape.units => self.skip(self.behind_newest(r)),
+            Step::Look(r, unit, page, is_last) if page >= self.rings[r].shape.unit_pages => {
+                self.skip(if is_last { Step::Scan(r + 1, 0, 0) } else { Step::Scan(r, unit + 1, 0) })
+            }
             Step::Scan(r, unit, page) if page >= self.rings[r].shape.unit_pages => {
                 self.skip(Step::Scan(r, unit + 1, 0))
             }
@@ -192,7 +201,7 @@ impl Hybrid {
                 (k, Op::Reset, self.super_at(k, self.next_super(k).0), bytes)
             }
             Step::Tell(k, _) => (k, Op::Write, self.super_at(k, self.next_super(k).0), self.page),
-            Step::Scan(r, unit, at) => {
+            Step::Scan(r, unit, at) | Step::Look(r, unit, at, _) => {
                 let shape = &self.rings[r].shape;
                 (shape.child, Op::Read, shape.offset(unit, at), self.page)
             }
@@ -255,6 +264,8 @@ impl Hybrid {
                 return self.ask(cx);
             }
             (Step::Scan(r, _, _), Some(_)) if self.rings[r].shape.resets => true,
+            // Most likely a page of data.
+            (Step::Look(..), Some(_)) => true,
             (Step::Super(k, _), Some(_)) if self.resets(k) => true,
             (_, Some(kind)) => return self.open_failed(OpenError::Records(whole(kind)), cx),
         };
@@ -290,13 +301,22 @@ impl Hybrid {
                 self.go_to(Step::TellFlush(k, telling), cx);
             }
             Step::TellFlush(k, telling) => self.go_to(Step::Erase(k + 1, telling), cx),
-            Step::Scan(r, unit, at) => {
+            step @ (Step::Scan(r, unit, at) | Step::Look(r, unit, at, _)) => {
                 let read = if is_torn { None } else { Header::read(bytes) };
+                // Where pages are programmed in order nothing stands behind one that is erased.
+                let is_end = !is_torn && self.resets(r as u8) && bytes.iter().all(|&byte| byte == 0);
                 let header = read.map(|(header, is_mended)| {
                     self.count.headers_mended += u64::from(is_mended);
                     header
                 });
-                let next = self.follow(r, unit, at, header);
+                let next = match (self.keep(r, unit, at, header), step) {
+                    (Some(pages), Step::Look(.., is_last)) => Step::Look(r, unit, at + 1 + pages, is_last),
+                    (Some(pages), _) => Step::Scan(r, unit, at + 1 + pages),
+                    (None, Step::Look(.., is_last)) if !is_end => Step::Look(r, unit, at + 1, is_last),
+                    (None, Step::Look(.., true)) => Step::Scan(r + 1, 0, 0),
+                    (None, Step::Scan(..)) if at > 0 && !is_end => Step::Look(r, unit, at + 1, false),
+                    (None, _) => Step::Scan(r, unit + 1, 0),
+                };
                 self.go_to(next, cx);
             }
             Step::None => {}
@@ -410,21 +430,30 @@ impl Hybrid {
         Ok(Step::Scan(0, 0, 0))
     }
 
-    /// Keeps a header that belongs where it stands, and says where to look next.
-    fn follow(&mut self, r: usize, unit: u32, at: u32, header: Option<Header>) -> Step {
+    /// Keeps a header that belongs where it stands; how many pages it describes.
+    fn keep(&mut self, r: usize, unit: u32, at: u32, header: Option<Header>) -> Option<u32> {
         let found = &mut self.opening.found[r];
-        let before = found.last().filter(|_| at > 0);
-        let fits = |h: &Header| {
-            let goes_on = before.is_none_or(|b| h.use_number == b.use_number && h.group == b.group + 1);
-            h.set == self.set && (h.unit, h.at) == (unit, at) && goes_on
+        let newest = found.iter().map(|h| h.use_number).max().unwrap_or(0);
+        let before = found.last().filter(|before| before.unit == unit);
+        let goes_on = |h: &Header| match before {
+            Some(b) => h.use_number == b.use_number && h.group > b.group,
+            None => at == 0 || h.use_number == newest + 1,
         };
-        match header.filter(fits) {
-            None => Step::Scan(r, unit + 1, 0),
-            Some(header) => {
-                let next = at + 1 + header.pages();
-                found.push(header);
-                Step::Scan(r, unit, next)
-            }
+        let header = header.filter(|h| h.set == self.set && (h.unit, h.at) == (unit, at) && goes_on(h))?;
+        let pages = header.pages();
+        found.push(header);
+        Some(pages)
+    }
+
+    /// The step behind the last unit of a ring: the unit that is begun after the newest is looked at where its first header is missing, for that may be
+    /// the one that is damaged.
+    fn behind_newest(&self, r: usize) -> Step {
+        let found = &self.opening.found[r];
+        let newest = found.iter().max_by_key(|h| h.use_number);
+        let unit = newest.map_or(0, |h| (h.unit + 1) % self.rings[r].shape.units);
+        match found.iter().any(|h| h.unit == unit) {
+            true => Step::Scan(r + 1, 0, 0),
+            false => Step::Look(r, unit, 1, true),
         }
     }
 
@@ -456,7 +485,7 @@ impl Hybrid {
     pub(crate) fn begin_close(&mut self) {
         self.dram.forget_promotions();
         self.opening.close_mark = self.dram.next_since;
-        (self.opening.close_ticket, self.opening.is_parked) = (None, false);
+        (self.opening.close_ticket, self.opening.is_sealing, self.opening.is_parked) = (None, false, false);
     }
 
     /// Whether collections stop where they are.
@@ -464,7 +493,7 @@ impl Hybrid {
         self.opening.is_parked
     }
 
-    /// Lets DRAM be appended and proven, then lets collections stop.
+    /// Lets DRAM be appended and proven, and each ring be sealed; then lets collections stop.
     pub(crate) fn pump_close(&mut self) {
         if self.phase != crate::machine::Phase::Closing || self.opening.is_parked {
             return;
@@ -475,7 +504,19 @@ impl Hybrid {
                     self.opening.close_ticket = Some(self.ask_for_commit());
                 }
             }
-            Some(ticket) => self.opening.is_parked = self.commit.done >= ticket,
+            Some(ticket) if self.commit.done < ticket => {}
+            Some(_) if !self.opening.is_sealing => {
+                self.opening.is_sealing = true;
+                self.opening.close_ticket = Some(self.ask_for_commit());
+            }
+            Some(_) => self.opening.is_parked = true,
         }
+    }
+
+    /// Whether a commit has nothing to do at a ring. The last one of an end leaves two headers that say of what the ring holds that it is durable: so
+    /// no header of it can be damaged without a later one that misses it.
+    pub(crate) fn rests(&self, r: usize) -> bool {
+        let ring = &self.rings[r];
+        ring.is_proven() && (!self.opening.is_sealing || ring.is_sealed())
     }
 }

@@ -1,6 +1,6 @@
 //! What the headers of a ring say after a start.
 //!
-//! Let `D` be the highest number that any header calls durable. Groups up to `D` count, and no other: of those behind it,
+//! Let `D` be the highest number that any header calls durable. Groups up to `D` count, and empty ones that follow: of others behind it
 //! nobody knows whether their pages are there. A session begins a new unit at the number behind `D`, so groups of an
 //! earlier session that were dropped may stand in older units with numbers that were given out again: of a unit only
 //! groups below the first of every later unit count. What counts must be without gaps up to `D`; a gap is a page that was
@@ -61,14 +61,14 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
     let (Some(oldest), Some(newest)) = (chains.first(), chains.last()) else {
         return Ok(Accepted::default());
     };
-    let durable = found.iter().map(|h| h.durable).max().unwrap_or(0);
+    let mut durable = found.iter().map(|h| h.durable).max().unwrap_or(0);
     let place = |c: &Chain| (c.unit + units - oldest.unit) % units;
     if let Some(pair) = chains.windows(2).find(|pair| place(&pair[0]) >= place(&pair[1])) {
         return Err(format!("units {} and {} are out of order", pair[0].unit, pair[1].unit));
     }
     let mut accepted = Accepted {
         headers: Vec::new(),
-        durable,
+        durable: 0,
         start: oldest.unit,
         used: place(newest) + 1,
         next_use: newest.use_number + 1,
@@ -76,8 +76,15 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
     let mut expected = None;
     for (at, chain) in chains.iter().enumerate() {
         let limit = chains[at + 1..].iter().map(|later| later.first).min().unwrap_or(u64::MAX);
+        if expected.is_none() && chain.first <= durable && chain.first < limit {
+            expected = Some(chain.first);
+        }
         for (at, header) in (chain.from..).zip(&found[chain.from..chain.to]) {
             let group = header.group;
+            // Nothing that an empty group describes could be missing.
+            if header.entries.is_empty() && expected == Some(group) && group < limit {
+                durable = durable.max(group);
+            }
             if group >= limit || group > durable {
                 break;
             }
@@ -91,7 +98,7 @@ pub(crate) fn accept(units: u32, found: &[Header]) -> Result<Accepted, String> {
     // Where nothing counts, what did has been erased, or nothing was ever proven.
     match expected {
         Some(next) if next != durable + 1 => Err(format!("groups {next} to {durable} are missing")),
-        _ => Ok(accepted),
+        _ => Ok(Accepted { durable, ..accepted }),
     }
 }
 
@@ -110,8 +117,11 @@ impl Hybrid {
         ring.next_use = accepted.next_use.max(1);
         ring.next_group = accepted.durable + 1;
         // A start begins with a flush of the child: what proves these groups is durable as well.
-        (ring.durable, ring.proven, ring.last_content) =
-            (accepted.durable, accepted.durable, accepted.durable);
+        (ring.durable, ring.proven) = (accepted.durable, accepted.durable);
+        let content = accepted.headers.iter().rev().map(|&at| &found[at]).find(|h| !h.entries.is_empty());
+        ring.last_content = content.map_or(0, |h| h.group);
+        let says_so = |h: &&Header| h.durable >= ring.last_content;
+        ring.witnesses = found.iter().filter(says_so).count() as u32;
         for unit in 0..shape.units {
             ring.units[unit as usize].erased = !shape.resets && !ring.is_used(unit);
         }
@@ -172,7 +182,8 @@ mod tests {
     /// A header of `group` in `unit`, begun as use `use_number` at group `first`, that calls `durable` durable.
     fn header(unit: u32, use_number: u64, first: u64, group: u64, durable: u64) -> Header {
         let at = (group - first) as u32 * 2;
-        Header { use_number, first, group, durable, unit, at, ..Header::default() }
+        let entries = vec![crate::record::Entry { page: 0, version: group, gone: false }];
+        Header { use_number, first, group, durable, unit, at, entries, ..Header::default() }
     }
 
     fn groups(found: &[Header]) -> Result<Vec<u64>, String> {
@@ -185,6 +196,16 @@ mod tests {
         assert_eq!(groups(&found), Ok(vec![1, 2]));
         assert_eq!(groups(&found[..2]), Ok(vec![]));
         assert_eq!(groups(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn empty_groups_count_without_a_proof_up_to_the_next_that_is_not() {
+        let empty = |group, durable| Header { entries: vec![], ..header(0, 1, 1, group, durable) };
+        let found = [header(0, 1, 1, 1, 0), empty(2, 1), empty(3, 2)];
+        assert_eq!(groups(&found), Ok(vec![1, 2, 3]));
+        assert_eq!(accept(8, &found).unwrap().durable, 3);
+        let found = [header(0, 1, 1, 1, 0), empty(2, 1), header(0, 1, 1, 3, 1), empty(4, 1)];
+        assert_eq!(groups(&found), Ok(vec![1, 2]));
     }
 
     #[test]
@@ -222,6 +243,22 @@ mod tests {
         assert!(groups(&end).unwrap_err().contains("groups 2 to 3 are missing"));
         let order = [header(2, 1, 1, 1, 0), header(1, 2, 2, 2, 1), header(3, 3, 3, 3, 2)];
         assert!(groups(&order).is_err());
+    }
+
+    #[test]
+    fn a_header_that_is_missing_is_missed_by_those_of_its_own_unit() {
+        // The last one says that what is missing is durable; the first of its unit is missing, in a ring that has another and in one that has not.
+        let inside = [header(0, 1, 1, 1, 0), header(0, 1, 1, 3, 2)];
+        assert!(groups(&inside).unwrap_err().contains("groups 2 to 2 are missing"));
+        let first = [header(0, 1, 1, 1, 0), header(1, 2, 2, 3, 2)];
+        assert!(groups(&first).unwrap_err().contains("groups 2 to 2 are missing"));
+        assert!(groups(&[header(0, 1, 1, 2, 1)]).unwrap_err().contains("groups 1 to 1 are missing"));
+        // Of what nobody has proven a cut may have left any part.
+        assert_eq!(
+            groups(&[header(0, 1, 1, 1, 0), header(0, 1, 1, 2, 1), header(0, 1, 1, 4, 1)]),
+            Ok(vec![1])
+        );
+        assert_eq!(groups(&[header(0, 1, 1, 2, 0)]), Ok(vec![]));
     }
 
     #[test]

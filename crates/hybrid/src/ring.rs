@@ -114,6 +114,8 @@ pub(crate) struct Ring {
     pub last_content: u64,
     /// Groups up to this one are durable, and so is a header that says so.
     pub proven: u64,
+    /// Headers that say so of the newest group with content.
+    pub witnesses: u32,
 }
 
 impl Ring {
@@ -128,6 +130,7 @@ impl Ring {
             durable: 0,
             last_content: 0,
             proven: 0,
+            witnesses: 0,
             shape,
         }
     }
@@ -182,6 +185,11 @@ impl Ring {
     /// Whether everything written is durable and known to be.
     pub fn is_proven(&self) -> bool {
         self.last_content <= self.proven
+    }
+
+    /// Whether two headers say so.
+    pub fn is_sealed(&self) -> bool {
+        self.last_content == 0 || self.witnesses > 1
     }
 }
 
