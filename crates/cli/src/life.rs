@@ -60,9 +60,12 @@ fn region(region: &RegionResult) -> [String; 10] {
     ]
 }
 
-/// `0.123 years`, `12.5 years`.
+/// `0.123 years`, `12.5 years`; `<0.001 years` for what rounds to nothing.
 pub fn years(thousandths: u64) -> String {
-    format!("{} years", three(thousandths as f64 / 1000.0))
+    match thousandths {
+        0 => "<0.001 years".into(),
+        _ => format!("{} years", three(thousandths as f64 / 1000.0)),
+    }
 }
 
 fn regions(lifetime: &LifetimeResult) -> Table {

@@ -90,6 +90,12 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
     figures.sort_by(|a, b| rank(a).total_cmp(&rank(b)).then_with(|| a.figure.cmp(&b.figure)));
     let total = figures.len();
     if !args.all && !args.out.json {
+        let of_all: BTreeMap<String, _> =
+            figures.iter().map(|c| (c.figure.clone(), (c.before.clone(), c.after.clone()))).collect();
+        figures.retain(|change| {
+            let all = without_tenant(&change.figure).and_then(|figure| of_all.get(&figure));
+            all.is_none_or(|(before, after)| (before, after) != (&change.before, &change.after))
+        });
         figures.truncate(ROWS);
     }
     if args.out.json {
@@ -107,6 +113,15 @@ pub fn diff(args: &DiffArgs, talk: Talk) -> Result<(), Failure> {
         talk.note(format!("report written to {}", path.display()));
     }
     Ok(())
+}
+
+/// The figure of all requests that one of a tenant belongs to. Where there is one tenant, both are the same.
+fn without_tenant(figure: &str) -> Option<String> {
+    let (head, rest) = match figure.find(".tenants.") {
+        Some(at) => (&figure[..=at], &figure[at + ".tenants.".len()..]),
+        None => ("", figure.strip_prefix("tenants.")?),
+    };
+    rest.split_once('.').map(|(_, tail)| format!("{head}{tail}"))
 }
 
 /// Where a change stands in the table: those of [`FIRST`], then by how much it is.
@@ -219,7 +234,9 @@ fn factor(ratio: Option<f64>) -> String {
 fn cells(change: &Change) -> [String; 4] {
     let of = |leaf: &Option<Leaf>| shown(&change.figure, leaf.as_ref());
     let name = change.figure.trim_end_matches("_thousandths").trim_end_matches("_ns").trim_end_matches("_nj");
-    [words(name), of(&change.before), of(&change.after), factor(change.ratio)]
+    // `p99_9` is a percentile; a path to a mean says its unit in the figure.
+    let name = name.replace("p99_9", "p99.9").replace("_ns.", ".");
+    [words(&name), of(&change.before), of(&change.after), factor(change.ratio)]
 }
 
 fn text(origins: &[Change], figures: &[Change], (total, same): (usize, usize)) -> String {
@@ -306,5 +323,18 @@ mod tests {
         };
         assert!(rank(&change("all.p99_ns", 1.01)) < rank(&change("layers.ssd.counters.x", 50.0)));
         assert!(rank(&change("a", 0.1)) < rank(&change("b", 2.0)));
+        let named = |figure: &str| cells(&change(figure, 2.0))[0].clone();
+        assert_eq!(
+            [named("all.p99_9_ns"), named("reads.path_mean_ns.gc"), named("waf_thousandths")],
+            ["all.p99.9", "reads.path mean.gc", "waf"]
+        );
+        assert_eq!(
+            [
+                without_tenant("tenants.data.all.mean_ns"),
+                without_tenant("stacks.x.tenants.a.iops"),
+                without_tenant("iops")
+            ],
+            [Some("all.mean_ns".into()), Some("stacks.x.iops".into()), None]
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::chart::{Axis, Chart, fill, legend, short};
 use super::page::frame;
 use super::scale::Scale;
-use super::svg::escape;
+use super::svg::{escape, prose};
 use super::tables::table;
 use crate::commands::sweep::text::{figure, named, sentences, verdict};
 use nandu_sweep::bound::Goal;
@@ -27,7 +27,7 @@ fn standing(outcome: &Outcome, row: &Row) -> usize {
 /// The page.
 pub fn page(title: &str, load: &str, sweep: &Sweep, outcome: &Outcome) -> String {
     let items: String =
-        sentences(sweep, outcome).iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+        sentences(sweep, outcome).iter().map(|s| format!("<li>{}</li>\n", prose(s))).collect();
     let mut body =
         format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n<ul>\n{items}</ul>\n", escape(title), escape(load));
     let pictures = pictures(sweep, outcome);
@@ -91,7 +91,10 @@ fn values(sweep: &Sweep, outcome: &Outcome, goal: &Goal) -> Vec<f64> {
 }
 
 fn shown(kind: Kind) -> impl Fn(f64) -> String {
-    move |v| short(&figure(kind, Some(Figure::Value(v as u64))))
+    move |v| match v {
+        0.0 => "0".into(),
+        v => short(&figure(kind, Some(Figure::Value(v as u64)))),
+    }
 }
 
 /// From zero where all figures are of one size, by powers of ten where they are not.
@@ -99,7 +102,8 @@ fn axis(values: &[f64], label: &str, show: impl Fn(f64) -> String, logarithmic: 
     let (least, most) = values.iter().fold((f64::MAX, 0.0f64), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
     let scale = match logarithmic && least > 0.0 && most > 30.0 * least {
         true => Scale::log(least, most),
-        false => Scale::from_zero(most),
+        // Figures are whole: steps below 1 would all show the same.
+        false => Scale::from_zero(most.max(5.0)),
     };
     Axis::new(scale, label, show)
 }

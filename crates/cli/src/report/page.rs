@@ -1,6 +1,6 @@
 //! The page as a whole.
 
-use super::svg::escape;
+use super::svg::{escape, prose};
 use super::{bars, inside, lines, tables, tenants};
 use crate::format::plural;
 use crate::verdict::{Row, all_cautions};
@@ -90,8 +90,7 @@ fn lead(rows: &[Row]) -> String {
 }
 
 fn caution_list(rows: &[Row]) -> String {
-    let items: String =
-        all_cautions(rows).iter().map(|c| format!("<li>{}</li>\n", escape(&c.text))).collect();
+    let items: String = all_cautions(rows).iter().map(|c| format!("<li>{}</li>\n", prose(&c.text))).collect();
     if items.is_empty() {
         return items;
     }

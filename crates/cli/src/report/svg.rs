@@ -19,6 +19,28 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// Escaped prose, in which an option such as `--time-scale` is not broken at its hyphen.
+pub fn prose(text: &str) -> String {
+    let word = |word: &str| match word.contains("--") {
+        true => format!("<span class=\"whole\">{}</span>", escape(word)),
+        false => escape(word),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// An escaped name, which a narrow column breaks behind its dots and nowhere else.
+pub fn name(text: &str) -> String {
+    let mut out = String::new();
+    for part in text.split_inclusive('.') {
+        // A figure such as 0.07 stays whole.
+        if !out.is_empty() && part.starts_with(|c: char| c.is_alphabetic()) {
+            out.push_str("<wbr>");
+        }
+        out += &escape(part);
+    }
+    out
+}
+
 /// A drawing under construction.
 pub struct Svg {
     width: f64,
@@ -129,5 +151,14 @@ mod tests {
     fn nothing_of_a_users_text_is_markup() {
         let text = super::escape("<script>alert(\"x\" & 'y')</script>\u{7}");
         assert_eq!(text, "&lt;script&gt;alert(&quot;x&quot; &amp; &#39;y&#39;)&lt;/script&gt; ");
+    }
+
+    #[test]
+    fn options_stay_whole_and_names_break_behind_dots() {
+        assert_eq!(
+            super::prose("lower it (--time-scale 2, <b>)"),
+            "lower it <span class=\"whole\">(--time-scale</span> 2, &lt;b&gt;)"
+        );
+        assert_eq!(super::name("tenants.data.p99.9 <0.07"), "tenants.<wbr>data.<wbr>p99.9 &lt;0.07");
     }
 }

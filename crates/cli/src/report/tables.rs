@@ -1,6 +1,6 @@
 //! Tables of the page.
 
-use super::svg::escape;
+use super::svg::{escape, name};
 use crate::format::{count, percent, plural, shares, signed_percent, size, thousandths, three, time, words};
 use crate::life;
 use crate::tenancy;
@@ -8,6 +8,9 @@ use crate::verdict::{self, Row};
 use nandu_base::Phase;
 use nandu_sim::RunResult;
 use nandu_sim::result::Latency;
+
+/// Characters from which on words of a cell are a sentence.
+const SENTENCE: usize = 60;
 
 /// A table of escaped cells; the first `words` columns hold words, the others figures.
 pub(crate) fn table(
@@ -24,7 +27,14 @@ pub(crate) fn table(
     for (marked, cells) in rows {
         out.push_str(if marked { "<tr class=\"best\">" } else { "<tr>" });
         for (i, cell) in cells.iter().enumerate() {
-            out.push_str(&format!("<td{}>{}</td>", class(i), escape(cell)));
+            // A sentence beside figures keeps a width on narrow screens, so that its row stays low.
+            match words.contains(&i) {
+                true if cell.len() > SENTENCE => {
+                    out.push_str(&format!("<td class=\"words long\">{}</td>", escape(cell)))
+                }
+                true => out.push_str(&format!("<td class=\"words\">{}</td>", name(cell))),
+                false => out.push_str(&format!("<td>{}</td>", escape(cell))),
+            }
         }
         out.push_str("</tr>\n");
     }

@@ -5,7 +5,7 @@ use crate::commands::sweep::text::figure;
 use crate::failure::Failure;
 use crate::format::{count, percent, plural, shares, thousandths, time, words};
 use crate::report::page;
-use crate::report::svg::escape;
+use crate::report::svg::{escape, prose};
 use crate::table::Table;
 use nandu_sim::{Extension, RunOptions};
 use nandu_sweep::bound::{Bound, Side};
@@ -294,7 +294,7 @@ impl Advice {
 
     /// As a page.
     pub fn page(&self) -> String {
-        let items: String = self.sentences().iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+        let items: String = self.sentences().iter().map(|s| format!("<li>{}</li>\n", prose(s))).collect();
         let heads = ["point", "cost", "p99", "lifetime", "state", "meets", "front", "settings"];
         let rows = self.rows.iter().map(|row| {
             let cells = vec![

@@ -1,6 +1,7 @@
 //! A sweep in words: the table of points and what follows from it.
 
 use crate::format::{bandwidth, count, energy, plural, power, size, thousandths, three, time};
+use crate::life::years;
 use crate::table::Table;
 use nandu_sim::steady::State;
 use nandu_sweep::metric::{Figure, Kind, Metric};
@@ -15,7 +16,7 @@ pub fn figure(kind: Kind, figure: Option<Figure>) -> String {
         (Some(Figure::Value(v)), Kind::Time) => time(v),
         (Some(Figure::Value(v)), Kind::Energy) => energy(v),
         (Some(Figure::Value(v)), Kind::Power) => power(v),
-        (Some(Figure::Value(v)), Kind::Years) => format!("{} years", three(v as f64 / 1000.0)),
+        (Some(Figure::Value(v)), Kind::Years) => years(v),
         (Some(Figure::Value(v)), Kind::Factor) => thousandths(v),
         (Some(Figure::Value(v)), Kind::Count) => count(v),
         (Some(Figure::Value(v)), Kind::Bytes) => size(v),
