@@ -93,7 +93,8 @@ fn values(sweep: &Sweep, outcome: &Outcome, goal: &Goal) -> Vec<f64> {
 fn shown(kind: Kind) -> impl Fn(f64) -> String {
     move |v| match v {
         0.0 => "0".into(),
-        v => short(&figure(kind, Some(Figure::Value(v as u64)))),
+        // The place beside an axis is narrow.
+        v => short(&figure(kind, Some(Figure::Value(v as u64)))).replace(" years", " y"),
     }
 }
 
