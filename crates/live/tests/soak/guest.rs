@@ -102,6 +102,8 @@ impl Guest<'_> {
             .and_then(|()| std::fs::set_permissions(&init, program))
             .expect("it can be written");
         let log = File::create(dir.join("console")).expect("a log");
+        // What the host says of it, memory that it does not get for one, comes here and not from its kernel.
+        let errors = log.try_clone().expect("a log");
         let mut linux = Command::new("linux.uml");
         linux.args([
             "mem=256M",
@@ -116,7 +118,7 @@ impl Guest<'_> {
         linux.args(
             (0..images).map(|image| format!("ubd{image}={}", dir.join(format!("{image}.img")).display())),
         );
-        linux.stdin(Stdio::null()).stdout(log).stderr(Stdio::null()).process_group(0);
+        linux.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         Guest { child: linux.spawn().expect("user-mode Linux starts"), dir }
     }
 
