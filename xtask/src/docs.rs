@@ -12,6 +12,7 @@
 //! `--update` makes the pages of [`mod@reference`] anew, and puts what the commands print now in place of what the documents say. Lines of three dots stay: the new lines
 //! are laid along the old ones at the least cost of changed, added and dropped lines, where dots take any lines for nothing.
 
+use crate::files::{self, shown};
 use crate::reference;
 use crate::steps::{End, alone, has, release_build, released, root, run, target_dir};
 use std::fs;
@@ -23,6 +24,9 @@ const NOT_RUN: &[&str] = &["git clone", "cd ", "cargo xtask", "cargo build", "ca
 
 /// Programs of others that tutorials use; `cargo xtask test` installs what is not in every Linux.
 const TOOLS: &[&str] = &["nbdcopy", "nbdinfo", "qemu-img", "mkfs.ext4"];
+
+/// What the program says of an option that had another name.
+const OLD_NAME: &str = "goes with the next version";
 
 /// What stands for any lines.
 const DOTS: &str = "...";
@@ -123,8 +127,8 @@ fn update(files: &[PathBuf]) -> End {
         let new = rewrite(&text, &renewed);
         if new != text {
             changed += 1;
-            if let Err(error) = fs::write(file, new) {
-                return End::Failed(format!("{}: {error}", file.display()));
+            if let Err(why) = files::write(file, &new) {
+                return End::Failed(why);
             }
             println!("{}: rewritten; read the text around the changed figures", shown(file));
         }
@@ -149,29 +153,22 @@ fn rewrite(text: &str, renewed: &[(Example, String)]) -> String {
 }
 
 fn read(file: &Path) -> String {
-    fs::read_to_string(file).unwrap_or_default()
-}
-
-fn shown(file: &Path) -> String {
-    file.strip_prefix(root()).unwrap_or(file).display().to_string()
+    files::read(file).unwrap_or_default()
 }
 
 fn markdown_files() -> Vec<PathBuf> {
-    let mut files = vec![root().join("README.md")];
+    let mut pages = vec![root().join("README.md")];
     let mut folders = vec![root().join("experiments"), root().join("docs")];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<PathBuf> =
-            fs::read_dir(&folder).into_iter().flatten().filter_map(|e| e.ok().map(|e| e.path())).collect();
-        entries.sort();
-        for path in entries {
+        for path in files::list(&folder) {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "md") {
-                files.push(path);
+                pages.push(path);
             }
         }
     }
-    files
+    pages
 }
 
 /// The examples of a document that are run. The folder of a tutorial is made anew, with the files that the page says to save.
@@ -184,10 +181,7 @@ fn runnable(text: &str, file: &Path) -> Vec<Example> {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("target/tutorial can be written");
         for (name, content) in saved(text) {
-            let path = folder.join(name);
-            let written =
-                fs::create_dir_all(path.parent().unwrap_or(&folder)).and_then(|()| fs::write(&path, content));
-            written.expect("target/tutorial can be written");
+            files::write(&folder.join(name), &content).expect("target/tutorial can be written");
         }
         out.iter_mut().for_each(|example| example.folder.clone_from(&folder));
     }
@@ -282,7 +276,11 @@ fn printed(example: &Example) -> Result<String, String> {
     for line in said.split_inclusive('\n').filter(|line| !line.starts_with("progress: ")) {
         text.push_str(line);
     }
-    if output.status.success() { Ok(text) } else { Err(format!("ended with {}:\n{text}", output.status)) }
+    match output.status.success() {
+        true if text.contains(OLD_NAME) => Err(format!("uses a name of the version before:\n{text}")),
+        true => Ok(text),
+        false => Err(format!("ended with {}:\n{text}", output.status)),
+    }
 }
 
 fn compare(example: &Example) -> Result<(), String> {
@@ -403,11 +401,11 @@ fn difference(was: &str, is: &str) -> Option<u32> {
 
 /// All pages, also those without documented commands.
 pub fn documents() -> Vec<PathBuf> {
-    let mut files = markdown_files();
-    files.extend(
+    let mut pages = markdown_files();
+    pages.extend(
         ["CHANGELOG.md", "CONTRIBUTING.md", "examples/own-policies/README.md"].map(|name| root().join(name)),
     );
-    files
+    pages
 }
 
 /// The text of a page with what its links lead to, outside of code, as `to` says.
@@ -457,15 +455,12 @@ fn broken(file: &Path) -> Vec<String> {
 
 /// What a page links to, outside of code.
 fn targets(text: &str) -> Vec<String> {
-    let mut inside = false;
-    let prose = text.lines().filter(|line| {
-        let fence = line.starts_with("```");
-        inside ^= fence;
-        !inside && !fence
+    let mut out = Vec::new();
+    relinked(text, |to| {
+        out.push(to.to_string());
+        String::new()
     });
-    let text: String = prose.map(|line| format!("{line}\n")).collect();
-    let text: String = text.split('`').step_by(2).collect();
-    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(to, _)| to.to_string()).collect()
+    out
 }
 
 /// Anchors of a page's headings, as renderers name them.

@@ -6,6 +6,7 @@ mod advise;
 mod bench;
 mod decisions;
 mod docs;
+mod files;
 mod fuzz;
 mod json;
 mod mutants;

@@ -4,8 +4,7 @@
 //! slow test: a processor stands still beside them.
 
 use crate::json::{self, Json};
-use crate::steps::{End, command};
-use std::collections::VecDeque;
+use crate::steps::{End, at_once, command, processors};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
@@ -28,27 +27,21 @@ pub fn check(require_tools: bool) -> End {
         Err(why) => return End::Failed(why),
     };
     let examples = command(&format!("{TESTS} --doc"));
-    programs.push_back(Program { name: "examples of the public docs".into(), command: examples });
-    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
-    let waiting = Mutex::new(programs);
+    programs.push(Program { name: "examples of the public docs".into(), command: examples });
     let failed = Mutex::new(Vec::new());
-    let work = || {
-        let next = || waiting.lock().expect("nobody panics with it").pop_front();
-        while let Some(Program { name, mut command }) = next() {
-            command.env("RUST_TEST_THREADS", at_once.to_string()).stdin(Stdio::null());
-            if require_tools {
-                // Tests that skip for want of a tool read this.
-                command.env("NANDU_REQUIRE_TOOLS", "1");
-            }
-            let begun = Instant::now();
-            let output = command.output();
-            let mut failed = failed.lock().expect("nobody panics with it");
-            if !told(&name, begun, output) {
-                failed.push(name);
-            }
+    at_once(programs, |Program { name, mut command }| {
+        command.env("RUST_TEST_THREADS", processors().to_string()).stdin(Stdio::null());
+        if require_tools {
+            // Tests that skip for want of a tool read this.
+            command.env("NANDU_REQUIRE_TOOLS", "1");
         }
-    };
-    std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
+        let begun = Instant::now();
+        let output = command.output();
+        let mut failed = failed.lock().expect("nobody panics with it");
+        if !told(&name, begun, output) {
+            failed.push(name);
+        }
+    });
     let failed = failed.into_inner().expect("nobody panics with it");
     if failed.is_empty() { End::Passed } else { End::Failed(failed.join(", ")) }
 }
@@ -75,7 +68,7 @@ fn told(name: &str, begun: Instant, output: std::io::Result<Output>) -> bool {
 }
 
 /// Builds all test programs; those with the most in them come first, so that none is left alone at the end.
-fn built() -> Result<VecDeque<Program>, String> {
+fn built() -> Result<Vec<Program>, String> {
     let mut build = command(&format!("{TESTS} --no-run --message-format=json-render-diagnostics"));
     let output = build.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {

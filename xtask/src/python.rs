@@ -5,38 +5,26 @@
 //!
 //! It builds all crates again, so it is taken only where it is asked for: `cargo xtask test --only python`.
 
-use crate::steps::{End, has, released, root, run, target_dir};
-use std::path::Path;
+use crate::steps::{End, released, root, run, target_dir};
+use crate::tools::{MATURIN, environment};
 use std::process::Command;
 
-/// What builds the wheel.
-const BUILDER: &str = "maturin==1.16.0";
 /// What tests it.
 const TESTERS: [&str; 5] =
     ["hypothesis==6.170.15", "mypy==2.4.1", "numpy==2.4.6", "pytest==9.2.0", "ruff==0.17.6"];
 
 /// Builds, installs and tests the wheel.
 pub fn check() -> End {
-    if !has("python3") {
-        return End::Skipped("python3 is not installed".into());
-    }
     let home = target_dir().join("wheel");
-    let (tools, empty) = (home.join("tools"), home.join("empty"));
-    for venv in [&tools, &empty] {
-        // Nothing of an earlier wheel may be left.
-        let clear: &[&str] = if venv == &empty { &["--clear"] } else { &[] };
-        let mut make = Command::new("python3");
-        make.args(["-m", "venv"]).args(clear).arg(venv);
-        if let End::Failed(why) = run(make) {
-            return End::Skipped(format!("a virtual environment cannot be made: {why}"));
-        }
+    let (builder, empty) = (home.join("tools"), home.join("empty"));
+    if let Err(why) = environment(&builder, [MATURIN]) {
+        return End::Skipped(why);
     }
-    if let End::Failed(why) = pip(&tools, |pip| pip.arg(BUILDER)) {
-        return End::Skipped(format!("{BUILDER} cannot be installed: {why}"));
-    }
+    // Nothing of an earlier wheel may be left.
+    let _ = std::fs::remove_dir_all(&empty);
     let wheels = home.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
-    let mut build = Command::new(tools.join("bin/maturin"));
+    let mut build = Command::new(builder.join("bin/maturin"));
     build.args(["build", "--quiet", "--locked", "--profile", "dev", "--out"]).arg(&wheels);
     build.current_dir(root()).env("CARGO_TARGET_DIR", target_dir());
     if let End::Failed(why) = run(build) {
@@ -45,10 +33,10 @@ pub fn check() -> End {
     let Some(Ok(wheel)) = std::fs::read_dir(&wheels).ok().and_then(|mut files| files.next()) else {
         return End::Failed("no wheel was built".into());
     };
-    if let End::Failed(why) = pip(&empty, |pip| pip.arg(wheel.path())) {
+    if let Err(why) = environment(&empty, [&*wheel.path().to_string_lossy()]) {
         return End::Failed(why);
     }
-    if let End::Failed(why) = pip(&empty, |pip| pip.args(TESTERS)) {
+    if let Err(why) = environment(&empty, TESTERS) {
         return End::Skipped(format!("what tests it cannot be installed: {why}"));
     }
     let inside = |line: &str| {
@@ -70,14 +58,6 @@ pub fn check() -> End {
         "ruff format --no-cache --check --quiet crates/python",
     ];
     let ends = lines.into_iter().map(inside);
-    let faults: Vec<String> =
-        ends.filter_map(|end| if let End::Failed(why) = end { Some(why) } else { None }).collect();
+    let faults: Vec<String> = ends.filter_map(|end| end.ok().err()).collect();
     if faults.is_empty() { End::Passed } else { End::Failed(faults.join("; ")) }
-}
-
-fn pip(venv: &Path, what: impl FnOnce(&mut Command) -> &mut Command) -> End {
-    let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-    what(&mut pip);
-    run(pip)
 }

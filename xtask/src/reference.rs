@@ -4,9 +4,9 @@
 //! What the registry has comes from `nandu list --json` and `nandu list NAME --json`; the texts of commands are the files that the tests of the
 //! command line hold against its parser. `cargo xtask docs --update` writes the pages, every test run compares them.
 
+use crate::files::{self, shown};
 use crate::json::{Json, parse};
 use crate::steps::{End, released, root};
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -19,7 +19,7 @@ const HELP: &str = "crates/cli/tests/help";
 /// Whether the pages are what they would be now.
 pub fn check() -> End {
     let differs = pages().map(|pages| {
-        let old = |(path, text): &(PathBuf, String)| fs::read_to_string(path).is_ok_and(|old| old == *text);
+        let old = |(path, text): &(PathBuf, String)| files::read(path).is_ok_and(|old| old == *text);
         let stale: Vec<String> =
             pages.iter().filter(|page| !old(page)).map(|(path, _)| shown(path)).collect();
         stale
@@ -35,19 +35,15 @@ pub fn check() -> End {
 pub fn update() -> End {
     let written = pages().and_then(|pages| {
         for (path, text) in pages {
-            if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            if files::read(&path).is_ok_and(|old| old == text) {
                 continue;
             }
-            fs::write(&path, text).map_err(|e| format!("{}: {e}", shown(&path)))?;
+            files::write(&path, &text)?;
             println!("{}: made anew", shown(&path));
         }
         Ok(())
     });
-    written.map_or_else(End::Failed, |()| End::Passed)
-}
-
-fn shown(path: &std::path::Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+    written.into()
 }
 
 fn pages() -> Result<Vec<(PathBuf, String)>, String> {
@@ -173,13 +169,12 @@ fn commands() -> Result<String, String> {
         "Commands",
         "What `nandu COMMAND --help` prints. Data goes to standard output, everything else to standard error. [Errors](errors.md) has the exit codes.",
     );
-    let entries = fs::read_dir(root().join(HELP)).map_err(|e| format!("{HELP}: {e}"))?;
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    files.sort_by_key(|path| (!path.ends_with("nandu.txt"), path.clone()));
-    for path in files {
+    let mut helps = files::list(&root().join(HELP));
+    helps.sort_by_key(|path| !path.ends_with("nandu.txt"));
+    for path in helps {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().replace('-', " ");
         let name = if stem == "nandu" { stem } else { format!("nandu {stem}") };
-        let help = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", shown(&path)))?;
+        let help = files::read(&path)?;
         text += &format!("## {name}\n\n```text\n{}\n```\n\n", help.trim_end());
     }
     Ok(closed(text))

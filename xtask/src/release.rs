@@ -7,17 +7,16 @@
 //! Most of it takes minutes of building, so nothing of it belongs to the tests. What is not committed is not published: builds that leave this
 //! machine are made of a clone.
 
+use crate::files::{copy, list, read, write};
 use crate::json::{Json, parse};
 use crate::steps::{End, Steps, command, has, root, run, target_dir};
+use crate::tools::{MATURIN, environment};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// Where a binary runs that needs no library of the system.
 const STATIC: &str = "x86_64-unknown-linux-musl";
-
-/// What builds the wheel.
-const BUILDER: &str = "maturin==1.16.0";
 
 /// `cargo xtask release [--only WORD]`.
 pub fn release(words: &[&str]) -> Result<ExitCode, String> {
@@ -33,19 +32,15 @@ pub fn release(words: &[&str]) -> Result<ExitCode, String> {
     let mut steps = Steps::new(false, only);
     steps.step("nothing is left uncommitted", committed);
     steps.step("crates", || crates(&out));
-    steps.step("licences of dependencies", || ended(licences(&out)));
-    steps.step("list of what the binary is made of", || ended(materials(&out)));
+    steps.step("licences of dependencies", || licences(&out).into());
+    steps.step("list of what the binary is made of", || materials(&out).into());
     steps.step("installed from the checkout", || installed(&out));
     steps.step("wheel", || wheel(&out));
     steps.step("static binary", || static_binary(&out));
-    steps.step("Debian package", || ended(debian(&out)));
+    steps.step("Debian package", || debian(&out).into());
     steps.step("same bytes from two builds", || same_bytes(&out));
     println!("{}", out.display());
     Ok(steps.close())
-}
-
-fn ended(result: Result<(), String>) -> End {
-    result.map_or_else(End::Failed, |()| End::Passed)
 }
 
 /// What a command prints; its error where it fails.
@@ -67,35 +62,23 @@ fn committed() -> End {
 }
 
 fn version() -> Result<String, String> {
-    let text = fs::read_to_string(root().join("Cargo.toml")).map_err(|e| format!("Cargo.toml: {e}"))?;
+    let text = read(&root().join("Cargo.toml"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("version = \""));
     line.and_then(|rest| rest.strip_suffix('"')).map(String::from).ok_or("Cargo.toml names no version".into())
-}
-
-fn copied(from: &Path, to: &Path) -> Result<(), String> {
-    let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::copy(from, to)).map(|_| ()).map_err(|e| format!("{}: {e}", from.display()))
-}
-
-fn written(path: &Path, text: &str) -> Result<(), String> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
-    made.and_then(|()| fs::write(path, text)).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Every crate is packed, and built from its package alone.
 fn crates(out: &Path) -> End {
     let packed = run(command("cargo package --workspace --exclude xtask --locked --quiet"));
     packed.and(|| {
-        ended((|| {
-            let folder = target_dir().join("package");
-            let version = version()?;
-            for entry in fs::read_dir(&folder).map_err(|e| e.to_string())?.flatten() {
-                if entry.file_name().to_string_lossy().ends_with(&format!("-{version}.crate")) {
-                    copied(&entry.path(), &out.join("crates").join(entry.file_name()))?;
-                }
-            }
-            Ok(())
-        })())
+        let copied = version().and_then(|version| {
+            let packed = list(&target_dir().join("package")).into_iter();
+            let ours = |file: &PathBuf| file.to_string_lossy().ends_with(&format!("-{version}.crate"));
+            packed.filter(ours).try_for_each(|file| {
+                copy(&file, &out.join("crates").join(file.file_name().unwrap_or_default()))
+            })
+        });
+        copied.into()
     })
 }
 
@@ -112,17 +95,13 @@ fn installed(out: &Path) -> End {
 }
 
 fn wheel(out: &Path) -> End {
-    if !has("python3") {
-        return End::Skipped("python3 is not installed".into());
-    }
     let venv = target_dir().join("wheel/tools");
-    let mut make = Command::new("python3");
-    make.args(["-m", "venv"]).arg(&venv);
-    let mut pip = Command::new(venv.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check", BUILDER]);
+    if let Err(why) = environment(&venv, [MATURIN]) {
+        return End::Skipped(why);
+    }
     let mut build = Command::new(venv.join("bin/maturin"));
     build.args(["build", "--quiet", "--locked", "--release", "--out"]).arg(out).current_dir(root());
-    run(make).and(|| run(pip)).and(|| run(build))
+    run(build)
 }
 
 fn static_binary(out: &Path) -> End {
@@ -135,7 +114,7 @@ fn static_binary(out: &Path) -> End {
     }
     let mut build = command("cargo build --quiet --locked --profile dist --package nandu-cli --target");
     build.arg(STATIC).env("CARGO_TARGET_DIR", target_dir());
-    run(build).and(|| ended(copied(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu"))))
+    run(build).and(|| copy(&target_dir().join(STATIC).join("dist/nandu"), &out.join("nandu")).into())
 }
 
 /// The static binary with stack files, completions and licences, for `dpkg -i`.
@@ -146,11 +125,9 @@ fn debian(out: &Path) -> Result<(), String> {
     }
     let tree = target_dir().join("debian");
     let _ = fs::remove_dir_all(&tree);
-    copied(&binary, &tree.join("usr/bin/nandu"))?;
-    for entry in fs::read_dir(root().join("stacks")).map_err(|e| e.to_string())?.flatten() {
-        if entry.path().is_file() {
-            copied(&entry.path(), &tree.join("usr/share/nandu/stacks").join(entry.file_name()))?;
-        }
+    copy(&binary, &tree.join("usr/bin/nandu"))?;
+    for file in list(&root().join("stacks")).into_iter().filter(|file| file.is_file()) {
+        copy(&file, &tree.join("usr/share/nandu/stacks").join(file.file_name().unwrap_or_default()))?;
     }
     let places = [
         ("bash", "bash-completion/completions/nandu"),
@@ -160,30 +137,27 @@ fn debian(out: &Path) -> Result<(), String> {
     for (shell, place) in places {
         let mut complete = Command::new(&binary);
         complete.args(["completions", shell]);
-        written(&tree.join("usr/share").join(place), &said(complete)?)?;
+        write(&tree.join("usr/share").join(place), &said(complete)?)?;
     }
     let documents = tree.join("usr/share/doc/nandu");
-    copied(&root().join("CHANGELOG.md"), &documents.join("CHANGELOG.md"))?;
+    copy(&root().join("CHANGELOG.md"), &documents.join("CHANGELOG.md"))?;
     let mut copyright = String::new();
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        copyright += &fs::read_to_string(root().join(file)).map_err(|e| format!("{file}: {e}"))?;
+        copyright += &read(&root().join(file))?;
         copyright.push('\n');
     }
-    written(&documents.join("copyright"), &copyright)?;
-    copied(&out.join("LICENCES.txt"), &documents.join("LICENCES.txt"))?;
+    write(&documents.join("copyright"), &copyright)?;
+    copy(&out.join("LICENCES.txt"), &documents.join("LICENCES.txt"))?;
     let control = format!(
         "Package: nandu\nVersion: {version}\nArchitecture: amd64\nMaintainer: The Nandu authors <nandu@localhost>\nSection: admin\nPriority: optional\n\
          Description: flash storage you can simulate, compare and mount\n Describes storage stacks in short files, races them on traces, and serves them over NBD.\n"
     );
-    written(&tree.join("DEBIAN/control"), &control)?;
+    write(&tree.join("DEBIAN/control"), &control)?;
     let mut build = command("dpkg-deb --root-owner-group --build");
     // Times of files are that of the commit, so that the package has the same bytes each time.
     build.env("SOURCE_DATE_EPOCH", said(command("git log -1 --format=%ct"))?.trim());
     build.arg(&tree).arg(out.join(format!("nandu_{version}_amd64.deb")));
-    match run(build) {
-        End::Passed => Ok(()),
-        End::Failed(why) | End::Skipped(why) => Err(why),
-    }
+    run(build).ok()
 }
 
 /// Packages that the binary is made of, as `cargo metadata` has them.
@@ -222,10 +196,7 @@ fn licences(out: &Path) -> Result<(), String> {
         );
         let folder =
             Path::new(part.get("manifest_path").text()).parent().unwrap_or(Path::new("")).to_path_buf();
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
-        files.sort();
-        for file in files.iter().filter(|file| is_licence(file)) {
+        for file in list(&folder).iter().filter(|file| is_licence(file)) {
             let own = fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
             text += &format!(
                 "\n--- {}\n\n{}",
@@ -234,7 +205,7 @@ fn licences(out: &Path) -> Result<(), String> {
             );
         }
     }
-    written(&out.join("LICENCES.txt"), &text)
+    write(&out.join("LICENCES.txt"), &text)
 }
 
 fn is_licence(file: &Path) -> bool {
@@ -247,7 +218,7 @@ fn is_licence(file: &Path) -> bool {
 
 /// The list of packages in the form of CycloneDX, with the checksums of the lock file.
 fn materials(out: &Path) -> Result<(), String> {
-    let lock = fs::read_to_string(root().join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
+    let lock = read(&root().join("Cargo.lock"))?;
     let parts: Vec<String> = parts()?.iter().map(|part| component(part, &lock)).collect();
     let version = version()?;
     let text = format!(
@@ -256,7 +227,7 @@ fn materials(out: &Path) -> Result<(), String> {
         parts.join(",\n")
     );
     parse(&text)?;
-    written(&out.join("nandu.cdx.json"), &text)
+    write(&out.join("nandu.cdx.json"), &text)
 }
 
 fn component(part: &Json, lock: &str) -> String {
@@ -305,7 +276,7 @@ fn same_bytes(out: &Path) -> End {
         }
     }
     match sums.as_slice() {
-        [one, two] if one == two => ended(written(&out.join("nandu.sha256"), &format!("{one}  nandu\n"))),
+        [one, two] if one == two => write(&out.join("nandu.sha256"), &format!("{one}  nandu\n")).into(),
         _ => End::Failed(format!("the builds differ: {}", sums.join(", "))),
     }
 }

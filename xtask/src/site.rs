@@ -6,8 +6,10 @@
 //! says of its devices.
 
 use crate::docs::{self, documents};
+use crate::files::{below, copy, list, read, write};
 use crate::json::{Json, parse};
-use crate::steps::{End, alone, has, release_build, released, root, run, target_dir};
+use crate::steps::{End, alone, release_build, released, root, run, target_dir};
+use crate::tools::environment;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -79,25 +81,18 @@ fn staged() -> Result<PathBuf, String> {
     let pages = documents();
     let mut linked = BTreeSet::new();
     for page in &pages {
-        let text = fs::read_to_string(page).map_err(|e| format!("{}: {e}", page.display()))?;
+        let text = read(page)?;
         let text = docs::relinked(&text, |link| relinked(page, link, &mut linked));
-        save(&source.join(below(page)), &titled(&text))?;
+        write(&source.join(below(page)), &titled(&text))?;
     }
     for file in linked.into_iter().filter(|file| !pages.contains(file)) {
-        let to = source.join(below(&file));
-        fs::create_dir_all(parent(&to)).map_err(|e| e.to_string())?;
-        fs::copy(&file, &to).map_err(|e| format!("{}: {e}", file.display()))?;
+        copy(&file, &source.join(below(&file)))?;
     }
-    save(&source.join("stacks/index.md"), &stacks(&source)?)?;
-    save(&source.join("experiments/index.md"), &experiments(&pages))?;
-    let index = fs::read_to_string(root().join("docs/README.md")).map_err(|e| e.to_string())?;
-    save(&folder.join("mkdocs.yml"), &format!("{SETTINGS}{}", order(&index)))?;
+    write(&source.join("stacks/index.md"), &stacks(&source)?)?;
+    write(&source.join("experiments/index.md"), &experiments(&pages))?;
+    let index = read(&root().join("docs/README.md"))?;
+    write(&folder.join("mkdocs.yml"), &format!("{SETTINGS}{}", order(&index)))?;
     Ok(folder)
-}
-
-fn save(path: &Path, text: &str) -> Result<(), String> {
-    let written = fs::create_dir_all(parent(path)).and_then(|()| fs::write(path, text));
-    written.map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Blocks of code that name their file, in the words of what makes the HTML.
@@ -107,11 +102,6 @@ fn titled(text: &str) -> String {
         Some(format!("```{language} title=\"{name}\""))
     };
     text.split('\n').map(|line| named(line).unwrap_or_else(|| line.into())).collect::<Vec<_>>().join("\n")
-}
-
-/// A path from the root of the checkout on.
-fn below(path: &Path) -> PathBuf {
-    path.strip_prefix(root()).unwrap_or(path).into()
 }
 
 /// Where a link of a page leads on the site. What it leads to and is no page is noted.
@@ -165,19 +155,16 @@ fn stacks(source: &Path) -> Result<String, String> {
     let mut text = String::from(
         "# Stacks\n\nStack files that come with Nandu. `nandu list stacks` names them, `nandu check NAME --print` shows one.\n",
     );
-    let entries = fs::read_dir(root().join("stacks")).map_err(|e| e.to_string())?;
-    let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
-    files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    for file in files {
+    let is_stack = |file: &PathBuf| file.extension().is_some_and(|e| e == "toml");
+    for file in list(&root().join("stacks")).into_iter().filter(is_stack) {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut nandu = Command::new(released().join("nandu"));
         let output =
             nandu.arg("check").arg(&file).arg("--json").output().map_err(|e| format!("nandu: {e}"))?;
         let checked = parse(&String::from_utf8_lossy(&output.stdout))?;
         let stack = checked.get("stacks").list().first().ok_or(format!("nothing is said of {name}"))?;
-        save(&source.join(format!("stacks/{name}.svg")), &picture(stack))?;
-        let own = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        write(&source.join(format!("stacks/{name}.svg")), &picture(stack))?;
+        let own = read(&file)?;
         let description = stack.get("description").text();
         text += &format!(
             "\n## {name}\n\n{description}\n\n![{name}]({name}.svg)\n\n```toml\n{}\n```\n",
@@ -273,7 +260,7 @@ fn experiments(pages: &[PathBuf]) -> String {
     );
     let own = |page: &&PathBuf| page.starts_with(root().join("experiments")) && page.ends_with("README.md");
     for page in pages.iter().filter(own) {
-        let title = fs::read_to_string(page).unwrap_or_default();
+        let title = read(page).unwrap_or_default();
         let title = title.lines().next().unwrap_or_default().trim_start_matches("# ").to_string();
         let folder = parent(page).file_name().unwrap_or_default().to_string_lossy().into_owned();
         text += &format!(
@@ -285,31 +272,12 @@ fn experiments(pages: &[PathBuf]) -> String {
 
 /// Makes the HTML; answers with its first page.
 fn html(folder: &Path) -> Result<PathBuf, String> {
-    if !has("python3") {
-        return Err("python3 is not installed".into());
-    }
     let venv = folder.join("venv");
-    let builder = venv.join("bin/zensical");
-    if !builder.is_file() {
-        passed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        passed(Command::new(venv.join("bin/pip")).args([
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            BUILDER,
-        ]))?;
-    }
-    passed(Command::new(&builder).args(["build", "--clean", "--strict"]).current_dir(folder))?;
+    environment(&venv, [BUILDER])?;
+    let mut build = Command::new(venv.join("bin/zensical"));
+    build.args(["build", "--clean", "--strict"]).current_dir(folder);
+    run(build).ok()?;
     Ok(folder.join("html/index.html"))
-}
-
-fn passed(command: &mut Command) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{name} ended with {status}")),
-        Err(error) => Err(format!("{name}: {error}")),
-    }
 }
 
 #[cfg(test)]

@@ -16,12 +16,26 @@ pub enum End {
 }
 
 impl End {
+    /// Whether it passed; else why not.
+    pub fn ok(self) -> Result<(), String> {
+        match self {
+            End::Passed => Ok(()),
+            End::Failed(why) | End::Skipped(why) => Err(why),
+        }
+    }
+
     /// This end, and where it passed that of what comes next.
     pub fn and(self, next: impl FnOnce() -> End) -> End {
         match self {
             End::Passed => next(),
             other => other,
         }
+    }
+}
+
+impl From<Result<(), String>> for End {
+    fn from(result: Result<(), String>) -> End {
+        result.map_or_else(End::Failed, |()| End::Passed)
     }
 }
 
@@ -79,20 +93,14 @@ impl Steps {
         if self.only.is_some() {
             return steps.iter().for_each(|(name, check)| self.step(name, check));
         }
-        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
         let require_tools = self.require_tools;
-        let waiting = Mutex::new(steps.iter());
         let ended = Mutex::new(self);
-        let work = || {
-            let next = || waiting.lock().expect("nobody panics with it").next();
-            while let Some(&(name, _)) = next() {
-                let (said, end) = apart(name, require_tools);
-                let mut steps = ended.lock().expect("nobody panics with it");
-                println!("{said}");
-                steps.count(name, end);
-            }
-        };
-        std::thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
+        at_once(steps, |&(name, _)| {
+            let (said, end) = apart(name, require_tools);
+            let mut steps = ended.lock().expect("nobody panics with it");
+            println!("{said}");
+            steps.count(name, end);
+        });
     }
 
     /// Whether the step of this name is taken.
@@ -115,13 +123,30 @@ impl Steps {
 
 /// One check by itself, as a command of its own.
 pub fn alone(name: &str, check: impl FnOnce() -> End) -> ExitCode {
-    match check() {
-        End::Passed => ExitCode::SUCCESS,
-        End::Failed(why) | End::Skipped(why) => {
+    match check().ok() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
             eprintln!("cargo xtask {name}: {why}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Processors of the machine.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `work` for each item, for as many at a time as there are processors, begun in their order.
+pub fn at_once<T: Send>(items: impl IntoIterator<Item = T, IntoIter: Send>, work: impl Fn(T) + Sync) {
+    let waiting = Mutex::new(items.into_iter());
+    let worker = || {
+        let next = || waiting.lock().expect("nobody panics with it").next();
+        while let Some(item) = next() {
+            work(item);
+        }
+    };
+    std::thread::scope(|scope| (0..processors()).for_each(|_| drop(scope.spawn(worker))));
 }
 
 /// Takes one step in a process of its own: what it says, and how it ended.
@@ -147,8 +172,10 @@ fn apart(name: &str, require_tools: bool) -> (String, End) {
     let end = match (why("FAILED: "), why("skipped: ")) {
         (Some(why), _) => End::Failed(why),
         (None, Some(why)) => End::Skipped(why),
-        (None, None) if output.status.success() => End::Passed,
-        (None, None) => End::Failed(format!("it ended with {}", output.status)),
+        (None, None) if output.status.success() && text.lines().any(|line| line.starts_with("1 passed")) => {
+            End::Passed
+        }
+        (None, None) => End::Failed(format!("no step of this name passed; it ended with {}", output.status)),
     };
     let counts = |line: &&str| {
         !["FAILED: ", "skipped: ", "1 passed", "0 passed"].iter().any(|word| line.starts_with(word))

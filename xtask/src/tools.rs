@@ -1,7 +1,7 @@
 //! What the tests need beside cargo: installed on Debian as root, else Python parts only.
 
 use crate::steps::{End, command, has, run, target_dir};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A program that some test uses, and the Debian package that brings it.
@@ -40,6 +40,24 @@ pub fn install() -> End {
         End::Failed(why) => End::Skipped(format!("apt-get install: {why}")),
         end => end,
     }
+}
+
+/// What builds a wheel.
+pub const MATURIN: &str = "maturin==1.16.0";
+
+/// A virtual environment for Python in `folder`, made unless it is there, with these packages.
+pub fn environment<'p>(folder: &Path, packages: impl IntoIterator<Item = &'p str>) -> Result<(), String> {
+    if !has("python3") {
+        return Err("python3 is not installed".into());
+    }
+    if !folder.join("bin/pip").is_file() {
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv"]).arg(folder);
+        run(make).ok().map_err(|why| format!("a virtual environment cannot be made: {why}"))?;
+    }
+    let mut pip = Command::new(folder.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    run(pip).ok()
 }
 
 /// A Python that has `jsonschema`: in a virtual environment under the target folder, or with packages beside it where the

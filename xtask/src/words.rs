@@ -5,9 +5,10 @@
 //! schema; and in the texts of the sources of `crates`, without comments and tests. Names of claims and open points (`C1-2`, `O3-4`) are those of
 //! experiments: elsewhere they stand only as a link to the page that says what they mean.
 
+use crate::docs::documents;
+use crate::files::{self, shown};
 use crate::purity::{sources, texts};
 use crate::steps::{End, root};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A phrase, without its first letter where that may be a capital, and what to write instead.
@@ -34,12 +35,12 @@ pub fn check() -> End {
         wrong.extend(found(&text, |line| phrase(line).or_else(|| private(line))).map(|hit| at(&page, hit)));
     }
     let mut described = vec![root().join("stacks/nandu.schema.json")];
-    described.extend(files(&root().join("crates/cli/tests/help")));
+    described.extend(files::list(&root().join("crates/cli/tests/help")));
     for path in described {
         let text = read(&path);
         wrong.extend(found(&text, |line| phrase(line).or_else(|| private(line))).map(|hit| at(&path, hit)));
     }
-    for folder in files(&root().join("crates")) {
+    for folder in files::list(&root().join("crates")) {
         let names_claims = folder.ends_with(CLAIMS);
         for path in sources(&folder.join("src")) {
             for (line, text) in texts(&read(&path)) {
@@ -53,33 +54,19 @@ pub fn check() -> End {
 
 /// Pages that are looked at.
 fn pages() -> Vec<PathBuf> {
-    let mut out = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
-    let mut folders = vec![root().join("docs")];
-    while let Some(folder) = folders.pop() {
-        for path in files(&folder) {
-            if path.is_dir() && !path.ends_with("decisions") {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "md") {
-                out.push(path);
-            }
-        }
-    }
-    out
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
-    out.sort();
-    out
+    let with_words_of_their_date =
+        ["docs/decisions", "CHANGELOG.md", "experiments", "examples"].map(|place| root().join(place));
+    let mut pages = documents();
+    pages.retain(|page| !with_words_of_their_date.iter().any(|place| page.starts_with(place)));
+    pages
 }
 
 fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
+    files::read(path).unwrap_or_default()
 }
 
 fn at(path: &Path, (line, why): (usize, String)) -> String {
-    format!("{}:{line}: {why}", path.strip_prefix(root()).unwrap_or(path).display())
+    format!("{}:{line}: {why}", shown(path))
 }
 
 /// Lines in which something is wrong, counted from 1.
