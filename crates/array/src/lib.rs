@@ -7,7 +7,7 @@ mod locks;
 pub mod member;
 pub mod mirror;
 pub mod parity;
-mod scrub;
+pub mod scrub;
 pub mod slice;
 mod stall;
 pub mod stripe;

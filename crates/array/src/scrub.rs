@@ -1,13 +1,44 @@
 //! What the scrubs of all arrays share: the pass over a device, its pace, and its figures.
 //!
 //! A pass goes from the front to the end, one chunk at a time, at most `rate` bytes a second. It begins by command, or
-//! `every` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
+//! `interval` after the last one began. A chunk that was given up [`PATIENCE`] times, for a client wanted it, is left out. What a
 //! chunk is compared with, and what is done about a difference, is the array's own.
 
 use nandu_base::{AdminError, BuildError, ByteLen, Counter, Instant, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// How often a chunk is begun before it is left out of a pass.
 pub(crate) const PATIENCE: u32 = 4;
+
+/// What a scrub does where the legs differ and nothing says why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnMismatch {
+    /// It repairs: the leader's data go to the follower of a mirror, as after a crash; parity is made anew from the data.
+    Repair,
+    /// It checks: the difference is counted and reported.
+    #[default]
+    Check,
+}
+
+/// The comparison of all legs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScrubConfig {
+    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
+    pub interval: Span,
+    /// Bytes of each leg that are compared in a second at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
+    pub rate: ByteLen,
+    /// What is done where the legs differ, when no command says it. Default "check".
+    pub on_mismatch: OnMismatch,
+}
+
+impl Default for ScrubConfig {
+    fn default() -> ScrubConfig {
+        ScrubConfig { interval: Span::ZERO, rate: ByteLen::mib(32), on_mismatch: OnMismatch::default() }
+    }
+}
 
 /// A pass over the device.
 #[derive(Clone, Copy, Debug)]
@@ -138,18 +169,16 @@ impl Scrubbed {
     }
 }
 
-/// Bytes a second where nothing is said.
-pub(crate) fn default_rate() -> ByteLen {
-    ByteLen::mib(32)
-}
-
-/// Whether a pass may come `every` so often, at `rate`.
+/// Whether a pass may come `interval` so often, at `rate`.
 ///
 /// # Errors
 /// What is out of bounds.
-pub(crate) fn check(every: Span, rate: ByteLen) -> Result<(), BuildError> {
-    if every.0 != 0 && !(1_000_000..=366 * 86_400_000_000_000).contains(&every.0) {
-        return Err(BuildError::at("scrub", format!("every {every} is out of bounds: 1 ms to 366 d, or 0")));
+pub(crate) fn check(interval: Span, rate: ByteLen) -> Result<(), BuildError> {
+    if interval.0 != 0 && !(1_000_000..=366 * 86_400_000_000_000).contains(&interval.0) {
+        return Err(BuildError::at(
+            "scrub",
+            format!("interval {interval} is out of bounds: 1 ms to 366 d, or 0"),
+        ));
     }
     if rate.0 != 0 && rate.0 < 4096 {
         let what = "a rate of less than 4 KiB a second would never end; 0 means no limit";

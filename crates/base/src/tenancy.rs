@@ -56,7 +56,7 @@ pub struct TenantSpace {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DealError {
     /// This device deals no space out while it runs.
-    #[error("it has no tenants that come and go while it runs; for a drive see `tenant_slots`")]
+    #[error("it has no tenants that come and go while it runs; for a drive see `max_tenants`")]
     Fixed,
     /// There is no such tenant.
     #[error("it has no tenant {number}; there are: {known}")]

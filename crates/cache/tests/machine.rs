@@ -9,7 +9,7 @@ const BLOCK: u64 = 4096;
 
 fn text(options: &str) -> String {
     format!(
-        "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"disk\"\nmemory = \"256 KiB\"\n\
+        "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"disk\"\nsize = \"256 KiB\"\n\
          {options}\n\n[device.disk]\nkind = \"memory\"\nsize = \"4 MiB\"\nlatency = \"100 us\"\n"
     )
 }
@@ -18,7 +18,7 @@ fn bed(options: &str) -> Testbed {
     Testbed::new(&text(options), &builtin(), BuildOptions::default()).expect("the stack can be built")
 }
 
-const SEGMENTS: &str = "prefetch = { kind = \"segment\", segment = \"32 KiB\" }";
+const SEGMENTS: &str = "prefetch = { kind = \"segment\", segment_size = \"32 KiB\" }";
 
 fn figures(bed: &Testbed) -> BTreeMap<&'static str, u64> {
     let mut counters = Vec::new();
@@ -128,8 +128,9 @@ fn a_trim_empties_the_cache_there() {
 #[test]
 fn write_back_acknowledges_at_once_and_a_flush_brings_it_below() {
     for destage in ["lru", "bplru", "lb-clock"] {
-        let options =
-            format!("{SEGMENTS}\nwrite = {{ kind = \"back\", destage = \"{destage}\", after = \"1 h\" }}");
+        let options = format!(
+            "{SEGMENTS}\nwrite = {{ kind = \"writeback\", destage = \"{destage}\", dirty_expire = \"1 h\" }}"
+        );
         let mut bed = bed(&options);
         let first = bed.go(Op::Write, 0, 2 * BLOCK);
         let second = bed.go(Op::Write, BLOCK, BLOCK);
@@ -150,7 +151,7 @@ fn a_padded_unit_goes_below_in_one_write() {
     let write = |pad: bool| {
         format!(
             "prefetch = {{ kind = \"none\" }}\nreplacement = {{ kind = \"lru\" }}\n\
-             write = {{ kind = \"back\", destage = \"bplru\", dirty = \"64 KiB\", unit = \"16 KiB\", pad = {pad}, depth = 1, after = \"1 h\" }}"
+             write = {{ kind = \"writeback\", destage = \"bplru\", dirty_max = \"64 KiB\", erase_unit = \"16 KiB\", pad = {pad}, destage_depth = 1, dirty_expire = \"1 h\" }}"
         )
     };
     for (pad, lengths) in [(true, 4), (false, 1)] {
@@ -180,7 +181,7 @@ fn a_padded_unit_goes_below_in_one_write() {
 #[test]
 fn blocks_share_the_buffer_of_their_fill_until_most_of_it_has_gone() {
     let mut bed =
-        bed("prefetch = { kind = \"p-block\", ahead = \"28 KiB\" }\nreplacement = { kind = \"lru\" }");
+        bed("prefetch = { kind = \"p-block\", lookahead = \"28 KiB\" }\nreplacement = { kind = \"lru\" }");
     bed.go(Op::Read, 0, BLOCK);
     let f = figures(&bed);
     assert_eq!((f["cached_bytes"], f["data_bytes"], f["data_blocks_moved"]), (8 * BLOCK, 8 * BLOCK, 0));
@@ -207,7 +208,7 @@ fn a_part_that_is_written_leaves_the_rest_of_the_buffer_alone() {
 
 #[test]
 fn a_fill_is_no_longer_than_it_may_be() {
-    let mut bed = bed(&format!("{SEGMENTS}\nmax_fill = \"16 KiB\""));
+    let mut bed = bed(&format!("{SEGMENTS}\nmax_fill_size = \"16 KiB\""));
     bed.go(Op::Read, 3 * BLOCK, BLOCK);
     bed.run_until(bed.now() + Span::from_ms(1));
     assert_eq!(below(&bed), (2, 8 * BLOCK));
@@ -225,7 +226,7 @@ fn the_last_segment_ends_with_the_device() {
 /// The machine brings what it is told, before anybody reads it.
 #[test]
 fn what_is_foreseen_is_brought() {
-    let mut bed = bed("prefetch = { kind = \"oracle\", ahead = 2 }\nreplacement = { kind = \"lru\" }");
+    let mut bed = bed("prefetch = { kind = \"oracle\", lookahead = 2 }\nreplacement = { kind = \"lru\" }");
     assert_eq!(bed.graph().foresight(), 2);
     bed.foresee("cache", Op::Read, 100 * BLOCK, 2 * BLOCK);
     bed.foresee("cache", Op::Write, 200 * BLOCK, 2 * BLOCK);
@@ -238,7 +239,7 @@ fn what_is_foreseen_is_brought() {
 
 #[test]
 fn a_write_with_fua_is_below_when_it_is_acknowledged() {
-    let mut bed = bed(&format!("{SEGMENTS}\nwrite = {{ kind = \"back\", after = \"1 h\" }}"));
+    let mut bed = bed(&format!("{SEGMENTS}\nwrite = {{ kind = \"writeback\", dirty_expire = \"1 h\" }}"));
     bed.go(Op::Write, 0, BLOCK);
     let fua = bed.submit(0, Op::Write, Flags::FUA, 0, BLOCK);
     bed.settle();
@@ -249,7 +250,7 @@ fn a_write_with_fua_is_below_when_it_is_acknowledged() {
 #[test]
 fn dirty_data_is_bounded_and_ages() {
     let options = "prefetch = { kind = \"none\" }\nreplacement = { kind = \"lru\" }\n\
-                   write = { kind = \"back\", dirty = \"32 KiB\", after = \"10 ms\" }";
+                   write = { kind = \"writeback\", dirty_max = \"32 KiB\", dirty_expire = \"10 ms\" }";
     let mut bed = bed(options);
     for block in 0..40 {
         bed.submit(0, Op::Write, Flags::NONE, block * BLOCK, BLOCK);
@@ -268,17 +269,20 @@ fn combinations_that_make_no_sense_are_refused() {
         ("prefetch = { kind = \"none\" }", "culls what was prefetched"),
         (
             "prefetch = { kind = \"p-block\" }\nreplacement = { kind = \"segment-prefetch-only\" }",
-            "goes with prefetch `segment`",
+            "goes with prefetch `segment_size`",
         ),
-        ("segment = \"16 KiB\"\nprefetch = { kind = \"segment\", segment = \"8 KiB\" }", "name one of them"),
-        ("segment = \"1 MiB\"", "64 blocks"),
-        ("block = \"3 KiB\"", "no power of two"),
-        ("write = { kind = \"back\", dirty = \"200 KiB\" }", "half of the memory"),
-        ("replacement = { kind = \"adaptive-culling\", region = 0.7 }", "at most 1/2"),
-        ("hit_time = \"2 ms\"", "more than 1 ms"),
-        ("max_fill = \"512 KiB\"", "64 blocks"),
-        ("write = { kind = \"back\", pad = true }", "goes with `destage = \"bplru\"`"),
-        ("prefetch = { kind = \"oracle\", ahead = 0 }", "1 to 1024"),
+        (
+            "segment_size = \"16 KiB\"\nprefetch = { kind = \"segment\", segment_size = \"8 KiB\" }",
+            "name one of them",
+        ),
+        ("segment_size = \"1 MiB\"", "64 blocks"),
+        ("block_size = \"3 KiB\"", "no power of two"),
+        ("write = { kind = \"writeback\", dirty_max = \"200 KiB\" }", "half of the memory"),
+        ("replacement = { kind = \"adaptive-culling\", tail_share = 0.7 }", "at most 1/2"),
+        ("hit_latency = \"2 ms\"", "more than 1 ms"),
+        ("max_fill_size = \"512 KiB\"", "64 blocks"),
+        ("write = { kind = \"writeback\", pad = true }", "goes with `destage = \"bplru\"`"),
+        ("prefetch = { kind = \"oracle\", lookahead = 0 }", "1 to 1024"),
     ] {
         let error = Stack::parse(&text(options)).and_then(|s| s.build(&BuildOptions::default()).map(|_| ()));
         let error = error.expect_err(options).to_string();
@@ -292,9 +296,9 @@ fn combinations_that_make_no_sense_are_refused() {
 fn only_what_costs_nothing_more_is_brought_when_colocated() {
     let text = |colocated: bool| {
         format!(
-            "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nmemory = \"256 KiB\"\n{SEGMENTS}\n\
-             colocated = {colocated}\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\npage = \"4 KiB\"\nchannels = 2\n\
-             blocks = 64\nspare_factor = 0.2\n"
+            "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"ssd\"\nsize = \"256 KiB\"\n{SEGMENTS}\n\
+             colocated = {colocated}\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\npage_size = \"4 KiB\"\nchannels = 2\n\
+             blocks_per_plane = 64\nspare_factor = 0.2\n"
         )
     };
     for (colocated, pages) in [(false, 8), (true, 2)] {
@@ -329,9 +333,9 @@ fn a_write_that_is_longer_than_memory_leaves_its_end() {
 /// padding again, for ever within one moment. (Seed 9300045 of `cache-write-back`.)
 #[test]
 fn a_device_that_is_gone_is_not_asked_for_ever_within_one_moment() {
-    let text = "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"fault\"\nmemory = \"256 KiB\"\n\
-                write = { kind = \"back\", destage = \"bplru\", pad = true, unit = \"16 KiB\", after = \"1 ms\" }\n\n\
-                [device.fault]\nkind = \"fault\"\nbelow = \"disk\"\nloss = { kind = \"at\", at = \"1 ms\", back_after = \"100 ms\" }\n\n\
+    let text = "[export.data]\ndevice = \"cache\"\n\n[device.cache]\nkind = \"cache\"\nbelow = \"fault\"\nsize = \"256 KiB\"\n\
+                write = { kind = \"writeback\", destage = \"bplru\", pad = true, erase_unit = \"16 KiB\", dirty_expire = \"1 ms\" }\n\n\
+                [device.fault]\nkind = \"fault\"\nbelow = \"disk\"\nloss = { kind = \"at\", at = \"1 ms\", outage = \"100 ms\" }\n\n\
                 [device.disk]\nkind = \"memory\"\nsize = \"4 MiB\"\nlatency = \"100 us\"\n";
     let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).expect("the stack can be built");
     bed.run_until(Instant(2_000_000));

@@ -13,13 +13,13 @@ const AXES: [&str; 8] = [
     "--axis",
     "device.ssd.channels=1,2,4,8",
     "--axis",
-    "device.ssd.chips=1,2",
+    "device.ssd.chips_per_channel=1,2",
     "--axis",
-    "device.ssd.planes=1,2",
+    "device.ssd.planes_per_die=1,2",
 ];
 
 const SMALL: &str = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\n\
-                     channels = 2\nchips = 2\nplanes = 2\ncapacity = \"128 MiB\"\nspare_factor = 0.15\n";
+                     channels = 2\nchips_per_channel = 2\nplanes_per_die = 2\ncapacity = \"128 MiB\"\nspare_factor = 0.15\n";
 
 fn json(folder: &std::path::Path, args: &[&str]) -> (Value, i32) {
     let ran = nandu_in(folder, &[args, &["--json"]].concat());

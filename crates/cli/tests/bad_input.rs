@@ -51,8 +51,8 @@ const STACKS: [(&str, &[&str]); 12] = [
     ),
     // Impossible geometry.
     (
-        "[export.d]\ndevice = \"s\"\n[device.s]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\ncapacity = \"1 GiB\"\nplanes = 3\n",
-        &["bad.toml:7:10", "is not 1, 2, 4 or 8"],
+        "[export.d]\ndevice = \"s\"\n[device.s]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\ncapacity = \"1 GiB\"\nplanes_per_die = 3\n",
+        &["bad.toml:7:18", "is not 1, 2, 4 or 8"],
     ),
     // A device that nothing uses.
     (
@@ -276,9 +276,9 @@ fn an_option_without_a_value_is_left_out() {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
         nandu_in(Path::new("."), &[&["check", "small-ssd"], &sets[..]].concat())
     };
-    let both = check(&["device.ssd.blocks=100"]);
+    let both = check(&["device.ssd.blocks_per_plane=100"]);
     assert!(both.code == 2 && both.err.contains("not both"), "{}", both.err);
-    let one = check(&["device.ssd.blocks=100", "device.ssd.capacity="]);
+    let one = check(&["device.ssd.blocks_per_plane=100", "device.ssd.capacity="]);
     assert_eq!(one.code, 0, "{}", one.err);
     let none = check(&["device.ssd.block="]);
     assert!(none.code == 2 && none.err.contains("`block` is not set in"), "{}", none.err);
@@ -380,7 +380,7 @@ fn what_would_be_ignored_or_misread_is_refused() {
         refused(&["run", "memory", "--trace", "uniform", "--gen", size], &["size: a request is 512 B"]);
     }
     for (cost, expected) in [("\"0 s\"", "more than 0"), ("\"1000 h\"", "at most 1 s")] {
-        let set = format!("device.queue.cost={{ kind = \"linear\", read = {cost} }}");
+        let set = format!("device.queue.cost={{ kind = \"linear\", read_4k = {cost} }}");
         refused(&["check", "fair-queue", "--set", &set], &["cost", expected]);
     }
 }

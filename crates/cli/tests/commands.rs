@@ -265,8 +265,8 @@ fn a_verified_run_says_how_many_reads_it_has_checked() {
 fn a_verified_run_on_a_device_that_forgets_fails() {
     let stack = "[export.data]\ndevice = \"f\"\n\n[device.m]\nkind = \"memory\"\nsize = \"64 MiB\"\n\n\
                  [device.f]\nkind = \"fault\"\nbelow = \"m\"\n\
-                 cache = { size = \"8 MiB\", destage_every = \"1 s\" }\n\
-                 loss = { kind = \"random\", mean = \"5 ms\", back_after = \"1 us\" }\n";
+                 cache = { size = \"8 MiB\", destage_interval = \"1 s\" }\n\
+                 loss = { kind = \"random\", mean_interval = \"5 ms\", outage = \"1 us\" }\n";
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("f.toml"), stack).expect("a file");
     let words =
@@ -364,8 +364,8 @@ fn tenants_have_their_words() {
         [workload.x]\nexport = \"x\"\ngenerator = \"uniform\"\nread_share = 0\nbs = 512\nrate_iops = 1000\nnumber_ios = 200\n\
         [workload.y]\nexport = \"y\"\ngenerator = \"uniform\"\nread_share = 0\niodepth = 4\nnumber_ios = 200\nwarmup_ios = 50\n\
         [change.go]\nat = \"20 ms\"\ndevice = \"ssd\"\nremove = 2\n\
-        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-        spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 320\npages_per_block = 32\n\
+        spare_factor = 0.5\nreclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\" }\nmax_tenants = 4\n\
         tenants = [{ name = \"x\", size = \"16 MiB\" }, { name = \"y\", size = \"8 MiB\" }]\n";
     std::fs::write(folder.path().join("two.toml"), stack).expect("the file can be written");
     let good = |args: &[&str]| {

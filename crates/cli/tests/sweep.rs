@@ -28,14 +28,14 @@ values = [0.1, 0.2, 0.3]
 
 [[axis]]
 name = "planes"
-knob = "device.ssd.planes"
+knob = "device.ssd.planes_per_die"
 from = 1
 to = 4
 times = 2
 
 [[axis]]
 name = "chips"
-knob = "device.ssd.chips"
+knob = "device.ssd.chips_per_channel"
 values = [1, 2]
 
 [[skip]]
@@ -164,7 +164,8 @@ fn shards_joined_are_the_whole() {
 fn where_nothing_meets_the_bounds_the_nearest_is_named() {
     let args =
         ["sweep", "small-ssd", "--trace", "uniform", "--limit", "500", "--closed", "2", "--minimise", "p99"];
-    let ran = nandu(&[&args[..], &["--axis", "device.ssd.planes=1,2", "--bound", "mean<=1 us"]].concat());
+    let ran =
+        nandu(&[&args[..], &["--axis", "device.ssd.planes_per_die=1,2", "--bound", "mean<=1 us"]].concat());
     assert_eq!(ran.code, 3, "{}", ran.err);
     assert!(
         ran.out.contains("nearest: misses mean<=1 us by ")
@@ -177,17 +178,20 @@ fn where_nothing_meets_the_bounds_the_nearest_is_named() {
 #[test]
 fn what_is_wrong_is_refused_before_anything_runs() {
     let base = ["sweep", "small-ssd", "--trace", "uniform", "--limit", "100"];
-    let axis = ["--axis", "device.ssd.planes=1,2"];
+    let axis = ["--axis", "device.ssd.planes_per_die=1,2"];
     let cases: [(&[&str], &str); 9] = [
-        (&["--axis", "device.ssd.planes"], "there is no `=`"),
-        (&["--axis", "device.ssd.plains=1,2"], "did you mean `planes`?"),
-        (&["--axis", "device.ssd.planes=1,3"], "point planes 3"),
-        (&["--axis", "device.ssd.planes=1,2", "--bound", "p99<5"], "neither `<=` nor `>=`"),
-        (&["--axis", "device.ssd.planes=1,2", "--bound", "p99<=5"], "needs a unit"),
-        (&["--axis", "device.ssd.planes=1,2", "--minimise", "ssd.erase"], "there is no figure `ssd.erase`"),
-        (&["--axis", "device.ssd.planes=1,2", "--shard", "3/3"], "I from 0 to N-1"),
-        (&["--axis", "device.ssd.planes=1,2", "--search", "lucky"], "no search `lucky`"),
-        (&["--axis", "device.ssd.planes=1,2", "--from", "nowhere"], "nowhere"),
+        (&["--axis", "device.ssd.planes_per_die"], "there is no `=`"),
+        (&["--axis", "device.ssd.plains_per_die=1,2"], "did you mean `planes_per_die`?"),
+        (&["--axis", "device.ssd.planes_per_die=1,3"], "point planes_per_die 3"),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--bound", "p99<5"], "neither `<=` nor `>=`"),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--bound", "p99<=5"], "needs a unit"),
+        (
+            &["--axis", "device.ssd.planes_per_die=1,2", "--minimise", "ssd.erase"],
+            "there is no figure `ssd.erase`",
+        ),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--shard", "3/3"], "I from 0 to N-1"),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--search", "lucky"], "no search `lucky`"),
+        (&["--axis", "device.ssd.planes_per_die=1,2", "--from", "nowhere"], "nowhere"),
     ];
     for (args, why) in cases {
         let ran = nandu(&[&base[..], args].concat());
@@ -200,7 +204,8 @@ fn what_is_wrong_is_refused_before_anything_runs() {
     }
     let ran = nandu(&[&["sweep", "small-ssd"], &axis[..]].concat());
     assert!(ran.code == 2 && ran.err.contains("a sweep needs requests"), "{}", ran.err);
-    let skipped = nandu(&[&base[..], &["--axis", "device.ssd.planes=1,3", "--skip-impossible"]].concat());
+    let skipped =
+        nandu(&[&base[..], &["--axis", "device.ssd.planes_per_die=1,3", "--skip-impossible"]].concat());
     assert!(skipped.code == 0 && skipped.err.contains("1 point cannot be built"), "{}", skipped.err);
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("journal"), "my diary\n").expect("a file");

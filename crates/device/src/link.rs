@@ -1,6 +1,6 @@
 //! `link`: the way between a host and a device: commands cross it one after another.
 //!
-//! A command takes `overhead` on its way down, the data of a write its length over `bytes_per_second`; the data of a read takes that on its way
+//! A command takes `overhead` on its way down, the data of a write its length over `bandwidth`; the data of a read takes that on its way
 //! up, once the device has all of it. What crosses in one direction waits for what crosses before it. Down and up are lanes of their own with
 //! `duplex`, as on SAS and PCIe, or one for both, as on SATA and the parallel buses before it. Own design: the least that makes a drive's
 //! interface a bound (60, 300, 600 MB/s) and a command a cost, which the papers' drives had and a bare chip has not.
@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 pub struct LinkConfig {
     /// The device at its end.
     pub below: String,
-    /// Speed in each direction; above 0.
-    pub bytes_per_second: u64,
+    /// Bytes a second in each direction; above 0.
+    pub bandwidth: ByteLen,
     /// What each command takes on its way down, whatever its length. Default 0; at most 1 s.
     #[serde(default)]
     pub overhead: Span,
@@ -49,14 +49,14 @@ impl DeviceConfig for LinkConfig {
     }
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
-        if self.bytes_per_second == 0 {
-            return Err(BuildError::at("bytes_per_second", "0 is no speed: give bytes a second above 0"));
+        if self.bandwidth == ByteLen::ZERO {
+            return Err(BuildError::at("bandwidth", "no bytes a second are no speed: more than 0"));
         }
         if self.overhead > Span::from_secs(1) {
             let why = format!("{} is more than 1 s", self.overhead);
             return Err(BuildError::at("overhead", why));
         }
-        let lane = || Link::new(self.bytes_per_second);
+        let lane = || Link::new(self.bandwidth.0);
         Ok(Box::new(HostLink {
             limits: cx.only_child().clone(),
             overhead: self.overhead,

@@ -66,17 +66,17 @@ fn keeps_apart(seen: &Seen) -> bool {
     seen.of("tenant_1_block_erases") > 0 && seen.of("tenant_2_block_erases") > 0
 }
 
-const SCHEDULER: &str = "die_scheduler.scheduler = { kind = \"drr\", quantum = \"500 us\" }\n";
-const SUSPENSION: &str =
-    "die_scheduler.suspension = { programs = 2, erases = 4, suspend = \"5 us\", resume = \"5 us\" }\n";
-const HOT_COLD: &str = "streams = { kind = \"hot-cold\", counters = 256, decay = 400, threshold = 2 }\n";
-const SHARED: &str = "isolation = { kind = \"shared-space\", beta = 0.4, keep = 1 }\n";
+const SCHEDULER: &str = "die_scheduler.tenant_scheduler = { kind = \"drr\", quantum = \"500 us\" }\n";
+const SUSPENSION: &str = "die_scheduler.suspend = { max_per_program = 2, max_per_erase = 4, suspend_latency = \"5 us\", resume_latency = \"5 us\" }\n";
+const HOT_COLD: &str =
+    "streams = { kind = \"hot-cold\", counters = 256, decay_interval = 400, threshold = 2 }\n";
+const SHARED: &str = "isolation = { kind = \"shared-space\", contribution = 0.4, reserve_min = 1 }\n";
 
 const FEATURES: &[Feature] = &[
-    feature("dftl", "mapping", "mapping = { kind = \"dftl\", ram = 64 }\n", reads_map),
-    feature("cftl", "mapping", "mapping = { kind = \"cftl\", ram = 64 }\n", reads_map),
-    feature("tpftl", "mapping", "mapping = { kind = \"tpftl\", ram = 64 }\n", reads_map),
-    feature("tpc", "mapping", "mapping = { kind = \"tpc\", ram = 1100 }\n", reads_map),
+    feature("dftl", "mapping", "mapping = { kind = \"dftl\", cmt_size = 64 }\n", reads_map),
+    feature("cftl", "mapping", "mapping = { kind = \"cftl\", cmt_size = 64 }\n", reads_map),
+    feature("tpftl", "mapping", "mapping = { kind = \"tpftl\", cmt_size = 64 }\n", reads_map),
+    feature("tpc", "mapping", "mapping = { kind = \"tpc-ftl\", cmt_size = 1100 }\n", reads_map),
     feature("block", "mapping", "mapping = { kind = \"block\" }\n", merges),
     feature("bast", "mapping", "mapping = { kind = \"bast\", log_blocks = 8 }\n", merges),
     feature("fast", "mapping", "mapping = { kind = \"fast\", log_blocks = 8 }\n", merges),
@@ -99,10 +99,10 @@ const FEATURES: &[Feature] = &[
     feature("slc-cache", "slc", "slc_cache = { dynamic = 1 }\n", |seen| {
         seen.of("slc_pages_written") > 0 && seen.of("slc_pages_folded") > 0
     }),
-    feature("unit-die", "unit", "unit = \"die\"\n", |seen| {
+    feature("unit-die", "unit", "reclaim_unit = \"die\"\n", |seen| {
         seen.of("gc_blocks_cleared") > 0 && seen.of("erase_count") >= 2 * seen.of("gc_blocks_cleared")
     }),
-    feature("superblock", "unit", "unit = \"superblock\"\n", |seen| {
+    feature("superblock", "unit", "reclaim_unit = \"superblock\"\n", |seen| {
         seen.of("gc_blocks_cleared") > 0 && seen.of("erase_count") >= 4 * seen.of("gc_blocks_cleared")
     }),
     feature("static", "allocation", "allocation = \"static\"\n", |seen| seen.astray == 0),
@@ -111,32 +111,39 @@ const FEATURES: &[Feature] = &[
     }),
     Feature {
         needs: Some(("isolation", "isolation = { kind = \"vssd\" }\n")),
-        ..feature("slots", "slots", "tenant_slots = 3\n", |seen| seen.dealt)
+        ..feature("slots", "slots", "max_tenants = 3\n", |seen| seen.dealt)
     },
-    feature("endurance", "endurance", "wear.endurance = 4\nwear.variation = \"1/2\"\n", |seen| {
+    feature("endurance", "endurance", "wear.endurance = 4\nwear.endurance_variation = \"1/2\"\n", |seen| {
         seen.of("bad_blocks") > 0
     }),
-    feature("not-separate", "separate", "gc.separate = false\n", |seen| seen.of("gc_pages_moved") > 0),
-    feature("levelling", "levelling", "wear.spread = 1\nwear.every = 1\n", |seen| {
-        seen.of("blocks_levelled") > 0
+    feature("not-separate", "separate", "gc.separate_frontier = false\n", |seen| {
+        seen.of("gc_pages_moved") > 0
     }),
+    feature(
+        "levelling",
+        "levelling",
+        "wear.static_wl_threshold = 1\nwear.static_wl_interval = 1\n",
+        |seen| seen.of("blocks_levelled") > 0,
+    ),
     feature(
         "buffer",
         "buffer",
-        "write_buffer = { size = \"16 KiB\", link_bytes_per_second = 300_000_000 }\n",
+        "write_buffer = { size = \"16 KiB\", link_bandwidth = 300_000_000 }\n",
         |seen| seen.is_volatile && seen.of("buffer_pages_replaced") > 0,
     ),
     feature(
         "capacitors",
         "buffer",
-        "write_buffer = { size = \"16 KiB\", link_bytes_per_second = 300_000_000, power_loss_protection = true }\n",
+        "write_buffer = { size = \"16 KiB\", link_bandwidth = 300_000_000, power_loss_protection = true }\n",
         |seen| !seen.is_volatile && seen.of("buffer_pages_replaced") > 0,
     ),
     Feature {
-        needs: Some(("mapping", "mapping = { kind = \"dftl\", ram = 64 }\n")),
-        ..feature("checkpoint", "checkpoint", "checkpoint = 20\n", |seen| seen.of("map_checkpoints") > 0)
+        needs: Some(("mapping", "mapping = { kind = \"dftl\", cmt_size = 64 }\n")),
+        ..feature("checkpoint", "checkpoint", "checkpoint_interval = 20\n", |seen| {
+            seen.of("map_checkpoints") > 0
+        })
     },
-    feature("background", "background", "gc.background = 5\ngc.idle_after = \"15 ms\"\n", |seen| {
+    feature("background", "background", "gc.idle_free_target = 5\ngc.idle_after = \"15 ms\"\n", |seen| {
         seen.of("gc_idle_steps") > 0
     }),
     feature("factory-bad", "factory", "wear.factory_bad = \"1/10\"\n", |seen| {
@@ -184,7 +191,7 @@ fn stack(pair: [&Feature; 2]) -> String {
         }
     }
     if keys.iter().any(|key| ["die_scheduler", "suspension", "scheduler"].contains(key)) {
-        lines += "die_scheduler.kind = \"queued\"\n";
+        lines += "die_scheduler.kind = \"out-of-order\"\n";
     }
     if keys.contains(&"isolation") || pair.iter().any(|feature| feature.name == "tenant-streams") {
         lines +=
@@ -192,8 +199,8 @@ fn stack(pair: [&Feature; 2]) -> String {
     }
     format!(
         "[export.t1]\ndevice = \"ssd\"\n[tenant.t1]\nweight = 100\n[export.t2]\ndevice = \"ssd\"\n[tenant.t2]\nweight = 300\n\
-         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes = 2\nblocks = {BLOCKS}\n\
-         page = {PAGE}\npages_per_block = 8\nspare_factor = 0.62\n{lines}"
+         [device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = {BLOCKS}\n\
+         page_size = {PAGE}\npages_per_block = 8\nspare_factor = 0.62\n{lines}"
     )
 }
 
@@ -234,7 +241,7 @@ fn run(text: &str, seed: u64) -> Result<Seen, String> {
             bed.run_until(later);
         }
     }
-    let dealt = text.contains("tenant_slots") && {
+    let dealt = text.contains("max_tenants") && {
         let dealt = bed.deal("ssd", Deal::Remove { number: 2 });
         ask(&mut bed, 0, Op::Write, 1, false);
         bed.settle();

@@ -15,7 +15,7 @@ const LINK: Span = Span::from_us(10);
 /// A filled drive of one plane.
 fn bed(options: &str) -> Testbed {
     let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
          pages_per_block = 16\nspare_factor = 0.6\n{options}\n"
     );
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
@@ -24,12 +24,12 @@ fn bed(options: &str) -> Testbed {
 
 /// A write buffer of so many pages, and these options of it.
 fn buffer(pages: u64, options: &str) -> String {
-    format!("write_buffer = {{ size = {}, link_bytes_per_second = 204_800_000, {options} }}\n", pages * PAGE)
+    format!("write_buffer = {{ size = {}, link_bandwidth = 204_800_000, {options} }}\n", pages * PAGE)
 }
 
 fn refused(options: &str) -> String {
     let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 40\n\
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 40\n\
          spare_factor = 0.6\n{options}\n"
     );
     Testbed::new(&text, &builtin(), BuildOptions::default())
@@ -54,17 +54,17 @@ fn read(bed: &mut Testbed, page: u64) -> Span {
 
 const MAPS: [&str; 6] = [
     "",
-    "die_scheduler = { kind = \"queued\" }",
-    "mapping = { kind = \"dftl\", ram = 64 }",
-    "mapping = { kind = \"cftl\", ram = 100 }",
-    "mapping = { kind = \"tpc\", ram = 4200 }",
-    "mapping = { kind = \"tpftl\", ram = 90 }",
+    "die_scheduler = { kind = \"out-of-order\" }",
+    "mapping = { kind = \"dftl\", cmt_size = 64 }",
+    "mapping = { kind = \"cftl\", cmt_size = 100 }",
+    "mapping = { kind = \"tpc-ftl\", cmt_size = 4200 }",
+    "mapping = { kind = \"tpftl\", cmt_size = 90 }",
 ];
 
 #[test]
 fn a_buffered_write_ends_at_the_speed_of_the_link_with_every_map() {
     for map in MAPS {
-        let mut bed = bed(&format!("{}{map}", buffer(8, "keep_for = \"1 s\"")));
+        let mut bed = bed(&format!("{}{map}", buffer(8, "dirty_expire = \"1 s\"")));
         for page in [3, 40, 3, 3] {
             assert_eq!(write(&mut bed, page), LINK, "{map}");
         }
@@ -83,7 +83,7 @@ fn a_buffered_write_ends_at_the_speed_of_the_link_with_every_map() {
 
 #[test]
 fn pages_are_programmed_above_what_is_kept_and_when_they_have_waited() {
-    let mut bed = bed(&buffer(8, "keep = \"1/4\", keep_for = \"5 ms\""));
+    let mut bed = bed(&buffer(8, "dirty_share = \"1/4\", dirty_expire = \"5 ms\""));
     write(&mut bed, 1);
     write(&mut bed, 2);
     assert_eq!(counter(&bed, "buffer_pages_programmed"), 0);
@@ -97,7 +97,7 @@ fn pages_are_programmed_above_what_is_kept_and_when_they_have_waited() {
 
 #[test]
 fn a_full_buffer_lets_writes_wait_for_programs() {
-    let mut bed = bed(&buffer(2, "keep = 1"));
+    let mut bed = bed(&buffer(2, "dirty_share = 1"));
     for page in 0..6 {
         bed.submit(0, Op::Write, Flags::NONE, page * PAGE, PAGE);
     }
@@ -116,7 +116,7 @@ fn a_full_buffer_lets_writes_wait_for_programs() {
 #[test]
 fn fua_waits_for_its_own_pages_only() {
     for arbiter in MAPS[..2].iter() {
-        let mut bed = bed(&format!("{}{arbiter}", buffer(8, "keep = 1, keep_for = \"1 s\"")));
+        let mut bed = bed(&format!("{}{arbiter}", buffer(8, "dirty_share = 1, dirty_expire = \"1 s\"")));
         write(&mut bed, 1);
         bed.submit(0, Op::Write, Flags::FUA, 5 * PAGE, PAGE);
         bed.settle();
@@ -131,7 +131,7 @@ fn capacitors_make_an_acknowledged_write_durable() {
     for arbiter in MAPS[..2].iter() {
         let mut bed = bed(&format!(
             "{}{arbiter}",
-            buffer(8, "keep = 1, keep_for = \"1 s\", power_loss_protection = true")
+            buffer(8, "dirty_share = 1, dirty_expire = \"1 s\", power_loss_protection = true")
         ));
         assert!(!bed.graph().machine(bed.node("ssd")).limits().volatile_cache);
         bed.submit(0, Op::Write, Flags::FUA, 5 * PAGE, PAGE);
@@ -144,7 +144,7 @@ fn capacitors_make_an_acknowledged_write_durable() {
 
 #[test]
 fn a_trim_drops_what_waits() {
-    let mut bed = bed(&buffer(8, "keep = 1, keep_for = \"1 s\""));
+    let mut bed = bed(&buffer(8, "dirty_share = 1, dirty_expire = \"1 s\""));
     write(&mut bed, 1);
     bed.go(Op::Trim, PAGE, PAGE);
     assert_eq!((counter(&bed, "buffer_pages"), counter(&bed, "buffer_pages_trimmed")), (0, 1));
@@ -155,7 +155,7 @@ fn a_trim_drops_what_waits() {
 #[test]
 fn part_of_a_page_is_laid_over_the_flash() {
     for map in MAPS {
-        let mut bed = bed(&format!("{}{map}", buffer(8, "keep = 1, keep_for = \"1 s\"")));
+        let mut bed = bed(&format!("{}{map}", buffer(8, "dirty_share = 1, dirty_expire = \"1 s\"")));
         bed.go(Op::Write, PAGE, 512);
         assert!(read(&mut bed, 1) >= READ + TRANSFER, "{map}: the other sectors are on the flash");
         assert_eq!(bed.go(Op::Read, PAGE, 512).latency, Span::from_ns(2500), "{map}");
@@ -172,7 +172,7 @@ fn part_of_a_page_is_laid_over_the_flash() {
 
 #[test]
 fn a_read_suspends_a_program_and_an_erase() {
-    let suspension = "suspension = { programs = 1, erases = 2, suspend = \"10 us\", resume = \"5 us\" }";
+    let suspension = "suspend = { max_per_program = 1, max_per_erase = 2, suspend_latency = \"10 us\", resume_latency = \"5 us\" }";
     for (suspension, first, write) in [
         ("", PROGRAM + TRANSFER + READ + TRANSFER - Span::from_us(100), PROGRAM + TRANSFER),
         (
@@ -181,7 +181,7 @@ fn a_read_suspends_a_program_and_an_erase() {
             PROGRAM + TRANSFER + Span::from_us(10) + READ + TRANSFER + Span::from_us(5),
         ),
     ] {
-        let mut bed = bed(&format!("die_scheduler = {{ kind = \"queued\", {suspension} }}"));
+        let mut bed = bed(&format!("die_scheduler = {{ kind = \"out-of-order\", {suspension} }}"));
         bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
         let then = bed.now() + Span::from_us(100);
         bed.run_until(then);
@@ -195,8 +195,9 @@ fn a_read_suspends_a_program_and_an_erase() {
 
 #[test]
 fn an_operation_is_suspended_as_often_as_it_may() {
-    let suspension = "suspension = { programs = 2, suspend = \"1 us\", resume = \"1 us\" }";
-    let mut bed = bed(&format!("die_scheduler = {{ kind = \"queued\", {suspension} }}"));
+    let suspension =
+        "suspend = { max_per_program = 2, suspend_latency = \"1 us\", resume_latency = \"1 us\" }";
+    let mut bed = bed(&format!("die_scheduler = {{ kind = \"out-of-order\", {suspension} }}"));
     bed.submit(0, Op::Write, Flags::NONE, 0, PAGE);
     for n in 1..5 {
         let then = bed.now() + Span::from_us(if n == 1 { 60 } else { 90 });
@@ -212,9 +213,9 @@ fn an_operation_is_suspended_as_often_as_it_may() {
 #[test]
 fn operations_of_both_modes_wait_and_stand_still() {
     const PAGE: u64 = 4096;
-    let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nblocks = 64\n\
+    let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nblocks_per_plane = 64\n\
                 pages_per_block = 12\nspare_factor = 0.3\nslc_cache = { fold_idle = false }\n\
-                die_scheduler = { kind = \"queued\", suspension = { suspend = \"5 us\", resume = \"5 us\" } }\n";
+                die_scheduler = { kind = \"out-of-order\", suspend = { suspend_latency = \"5 us\", resume_latency = \"5 us\" } }\n";
     let mut bed = Testbed::new(text, &builtin(), BuildOptions::default()).unwrap();
     let transfer = Span(12_301);
     for page in 0..172 {
@@ -242,13 +243,16 @@ fn a_buffer_stands_before_wide_units_and_tenants_too() {
     let tenants = "tenants = [{ name = \"a\", size = \"1 MiB\" }, { name = \"b\", size = \"1 MiB\" }]\n\
                    isolation = { kind = \"ops\" }\n";
     for (options, planes) in [
-        ("unit = \"superblock\"\n".to_string(), 4),
-        ("unit = \"die\"\nallocation = \"static\"\n".into(), 2),
-        (format!("unit = \"superblock\"\n{tenants}"), 4),
+        ("reclaim_unit = \"superblock\"\n".to_string(), 4),
+        ("reclaim_unit = \"die\"\nallocation = \"static\"\n".into(), 2),
+        (format!("reclaim_unit = \"superblock\"\n{tenants}"), 4),
         ("allocation = \"static\"\n".into(), 4),
     ] {
         for arbiter in MAPS[..2].iter() {
-            let wide = format!("channels = 2\nplanes = 2\n{options}{}{arbiter}", buffer(16, "keep = 1"));
+            let wide = format!(
+                "channels = 2\nplanes_per_die = 2\n{options}{}{arbiter}",
+                buffer(16, "dirty_share = 1")
+            );
             let mut bed = bed(&wide);
             for page in 0..8 {
                 assert_eq!(write(&mut bed, page), LINK, "{wide}");
@@ -270,12 +274,15 @@ fn a_buffer_stands_before_wide_units_and_tenants_too() {
 fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     for (options, why) in [
         ("write_buffer = { size = \"1 KiB\" }", "too small"),
-        ("write_buffer = { size = \"1 MiB\", link_bytes_per_second = 0 }", "above zero"),
-        ("write_buffer = { size = \"1 MiB\", at_once = 0 }", "at least 1"),
-        ("write_buffer = { size = \"1 MiB\", keep = \"3/2\" }", "at most 1"),
-        ("unit = \"superblock\"\nallocation = \"static\"", "none of their own"),
-        ("die_scheduler = { kind = \"queued\", suspension = { erases = 70000 } }", "65535"),
-        ("die_scheduler = { kind = \"queued\", suspension = { suspend = \"2 s\" } }", "at most 1 s"),
+        ("write_buffer = { size = \"1 MiB\", link_bandwidth = 0 }", "above zero"),
+        ("write_buffer = { size = \"1 MiB\", max_programs = 0 }", "at least 1"),
+        ("write_buffer = { size = \"1 MiB\", dirty_share = \"3/2\" }", "at most 1"),
+        ("reclaim_unit = \"superblock\"\nallocation = \"static\"", "none of their own"),
+        ("die_scheduler = { kind = \"out-of-order\", suspend = { max_per_erase = 70000 } }", "65535"),
+        (
+            "die_scheduler = { kind = \"out-of-order\", suspend = { suspend_latency = \"2 s\" } }",
+            "at most 1 s",
+        ),
     ] {
         let found = refused(options);
         assert!(found.contains(why), "{options}: {found}");

@@ -13,7 +13,7 @@ fn bed(options: &str, seed: u64, planted: &[&str]) -> Testbed {
     Testbed::new(&text, &builtin(), BuildOptions { seed, planted, ..BuildOptions::default() }).unwrap()
 }
 
-const CACHE: &str = "cache = { size = \"8 KiB\", destage_every = \"300 us\" }";
+const CACHE: &str = "cache = { size = \"8 KiB\", destage_interval = \"300 us\" }";
 
 /// What each sector may hold: versions from the last one flushed to the newest.
 struct Model {
@@ -134,7 +134,9 @@ fn unflushed_writes_are_torn_and_reordered() {
 fn many_at_once_end_and_leave_nothing_behind() {
     for seed in 0..20 {
         let mut bed = bed(
-            &format!("{CACHE}\nfreeze = {{ kind = \"random\", mean = \"2 ms\", span = \"1 ms\" }}"),
+            &format!(
+                "{CACHE}\nfreeze = {{ kind = \"random\", mean_interval = \"2 ms\", duration = \"1 ms\" }}"
+            ),
             seed,
             &[],
         );
@@ -158,7 +160,7 @@ fn many_at_once_end_and_leave_nothing_behind() {
 
 #[test]
 fn a_loss_fails_requests_and_keeps_what_was_flushed() {
-    let loss = format!("{CACHE}\nloss = {{ kind = \"at\", at = \"50 ms\", back_after = \"10 ms\" }}");
+    let loss = format!("{CACHE}\nloss = {{ kind = \"at\", at = \"50 ms\", outage = \"10 ms\" }}");
     let (mut kept, mut lost) = (0, 0);
     for seed in 0..20 {
         let mut bed = bed(&loss, seed, &[]);
@@ -194,7 +196,7 @@ fn a_lost_destage_fails_every_later_flush() {
 
 #[test]
 fn errors_come_with_their_chance() {
-    let mut bed = bed("read_error = \"1/4\"\nwrite_error = 1", 5, &[]);
+    let mut bed = bed("read_error_rate = \"1/4\"\nwrite_error_rate = 1", 5, &[]);
     let failed = (0..400).filter(|_| bed.go(Op::Read, 0, 4096).error.is_some()).count();
     assert!((60..140).contains(&failed), "{failed} of 400 reads fail");
     assert!(bed.go(Op::Write, 0, 512).error.is_some());
@@ -204,7 +206,7 @@ fn errors_come_with_their_chance() {
 
 #[test]
 fn a_freeze_holds_requests() {
-    let mut bed = bed("freeze = { kind = \"at\", at = \"1 ms\", span = \"7 ms\" }", 1, &[]);
+    let mut bed = bed("freeze = { kind = \"at\", at = \"1 ms\", duration = \"7 ms\" }", 1, &[]);
     bed.run_until(Instant::ZERO + Span::from_ms(2));
     assert_eq!(bed.go(Op::Flush, 0, 0).at, Instant::ZERO + Span(8_100_000));
 }

@@ -7,7 +7,7 @@ use nandu_stack::{BuildOptions, builtin};
 /// A megabyte a second, so that a sector takes 512 us; 10 us for each command; a device that takes 100 us.
 fn bed(options: &str) -> Testbed {
     let text = format!(
-        "[export.data]\ndevice = \"way\"\n[device.way]\nkind = \"link\"\nbelow = \"disk\"\nbytes_per_second = 1000000\n\
+        "[export.data]\ndevice = \"way\"\n[device.way]\nkind = \"link\"\nbelow = \"disk\"\nbandwidth = 1000000\n\
          overhead = \"10 us\"\n{options}\n[device.disk]\nkind = \"memory\"\nsize = \"64 KiB\"\nlatency = \"100 us\"\n"
     );
     Testbed::new(&text, &builtin(), BuildOptions::default()).expect("it is a stack")
@@ -65,6 +65,6 @@ fn a_link_without_speed_is_refused() {
         );
         Testbed::new(&text, &builtin(), BuildOptions::default()).err().expect("it is refused").to_string()
     };
-    assert!(refused("bytes_per_second = 0").contains("give bytes a second above 0"));
-    assert!(refused("bytes_per_second = 1\noverhead = \"2 s\"").contains("more than 1 s"));
+    assert!(refused("bandwidth = 0").contains("more than 0"));
+    assert!(refused("bandwidth = 1\noverhead = \"2 s\"").contains("more than 1 s"));
 }

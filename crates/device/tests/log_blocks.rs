@@ -14,7 +14,7 @@ const ERASE: Span = Span::from_us(1500);
 /// Filled drives of 10 logical blocks of 8 pages in each plane.
 fn bed(options: &str) -> Testbed {
     let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 14\n\
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 14\n\
          pages_per_block = 8\nspare_factor = \"4/14\"\n{options}\n"
     );
     let options = BuildOptions { precondition: Precondition::Filled, ..BuildOptions::default() };
@@ -23,7 +23,7 @@ fn bed(options: &str) -> Testbed {
 
 fn refused(options: &str) -> String {
     let text = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks = 14\n{options}\n"
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nblocks_per_plane = 14\n{options}\n"
     );
     Testbed::new(&text, &builtin(), BuildOptions::default())
         .err()
@@ -99,7 +99,7 @@ fn a_sequential_overwrite_is_switched_by_every_map() {
     }
 }
 
-const BUFFERED: &str = "write_buffer = { size = \"16 KiB\", link_bytes_per_second = 204_800_000 }\n\
+const BUFFERED: &str = "write_buffer = { size = \"16 KiB\", link_bandwidth = 204_800_000 }\n\
                         mapping = { kind = \"fast\", log_blocks = 1 }";
 
 #[test]
@@ -162,11 +162,11 @@ fn options_that_cannot_be_are_refused_with_what_would_be_right() {
     let fast = "spare_factor = \"5/14\"\nmapping = { kind = \"fast\" }\n";
     let why = refused(&format!("{fast}write_buffer = {{ size = \"1 KiB\" }}"));
     assert!(why.contains("too small"), "{why}");
-    let why = refused(&format!("{fast}gc = {{ separate = false }}"));
+    let why = refused(&format!("{fast}gc = {{ separate_frontier = false }}"));
     assert!(why.contains("a merge fills a block of its own"), "{why}");
     let why = refused(&format!("{fast}streams = {{ kind = \"hot-cold\" }}"));
     assert!(why.contains("says itself which pages share blocks"), "{why}");
-    let why = refused(&format!("{fast}checkpoint = 3"));
+    let why = refused(&format!("{fast}checkpoint_interval = 3"));
     assert!(why.contains("checkpoints"), "{why}");
     let why = refused("spare_factor = \"5/14\"\nmapping = { kind = \"fast\", interleave = 0 }");
     assert!(why.contains("interleave"), "{why}");

@@ -93,7 +93,7 @@ mod tests {
         let queue = if queue { "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\n" } else { "" };
         Stack::parse(&format!(
             "[export.a]\ndevice = \"{below}\"\n[tenant.a]\nweight = 300\ntarget_latency = \"1 ms\"\nmax = {{ wiops = 10 }}\n\
-             [tenant.zzz]\n{queue}[device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\n{drive}"
+             [tenant.zzz]\n{queue}[device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\n{drive}"
         ))
         .unwrap_or_else(|error| panic!("{error}"))
     }
@@ -105,7 +105,7 @@ mod tests {
         let said = unheeded(&stack(false, ""));
         assert!(said[0].starts_with("[tenant.a]: weight, max, target_latency has no effect"), "{said:?}");
         assert_eq!(said[1], unused);
-        let said = unheeded(&stack(false, "die_scheduler = { kind = \"queued\" }\n"));
+        let said = unheeded(&stack(false, "die_scheduler = { kind = \"out-of-order\" }\n"));
         assert!(said[0].starts_with("[tenant.a]: max, target_latency has"), "{said:?}");
     }
 }

@@ -296,7 +296,7 @@ proptest! {
             ram: slots * 44,
             delayed_read,
             invalidation: if at_read { Invalidation::AtRead } else { Invalidation::AtCollection },
-            clean_first: if window == 0 { CleanFirst::All } else { CleanFirst::Window(window) },
+            clean_first_window: if window == 0 { CleanFirst::All } else { CleanFirst::Window(window) },
             unknown_max,
             skip_fill: false,
         };
@@ -337,7 +337,7 @@ fn a_skipped_fill_is_found() {
         ram: 44,
         delayed_read: true,
         invalidation: Invalidation::AtCollection,
-        clean_first: CleanFirst::All,
+        clean_first_window: CleanFirst::All,
         unknown_max: 40,
         skip_fill: true,
     };

@@ -47,26 +47,26 @@ pub struct HybridConfig {
     pub disk: String,
     /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
     #[serde(default = "default_dram")]
-    pub dram: ByteLen,
+    pub dram_size: ByteLen,
     /// When a change is acknowledged. Default "dram", as in the paper.
     #[serde(default = "default_ack")]
-    pub ack: Acknowledge,
+    pub write_ack: Acknowledge,
     /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
     #[serde(default = "default_page")]
-    pub page: ByteLen,
+    pub page_size: ByteLen,
     /// Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at
     /// least 4 pages.
     #[serde(default = "default_unit")]
-    pub unit: ByteLen,
+    pub erase_unit: ByteLen,
     /// Share of a ring that stays free for collection. Default 10 %, as in the paper; at least three units are kept.
     #[serde(default = "default_reserve")]
-    pub reserve: Ratio,
+    pub gc_reserve: Ratio,
     /// Share of the upper ring, from start to end, that is its cold zone. Default 30 %, as in the paper.
     #[serde(default = "default_slc_cold")]
-    pub slc_cold: Ratio,
+    pub slc_cold_share: Ratio,
     /// The same of the lower ring. Default 40 %, as in the paper.
     #[serde(default = "default_mlc_cold")]
-    pub mlc_cold: Ratio,
+    pub mlc_cold_share: Ratio,
     /// Which valid pages of a cold zone stay in their ring. Default "referenced".
     #[serde(default = "default_rewrite")]
     pub rewrite: DemotionConfig,
@@ -82,22 +82,22 @@ pub struct HybridConfig {
     /// Requests that carry on a stream of at least so many bytes pass DRAM and rings by, as far as they are whole pages. Default 0: none,
     /// as in the paper.
     #[serde(default)]
-    pub sequential_bypass: ByteLen,
+    pub sequential_cutoff: ByteLen,
     /// What becomes of a page in the lower ring that is copied to the top one. Default "exclusive".
     #[serde(default = "default_tiers")]
     pub tiers: Tiers,
     /// Which of the frames that wait is appended first. Default "oldest".
     #[serde(default = "default_write_back")]
-    pub write_back: Order,
+    pub append_order: Order,
     /// Share of DRAM that waits before it is appended at once. Default 25 %.
     #[serde(default = "default_flush_share")]
-    pub flush_share: Ratio,
+    pub append_threshold: Ratio,
     /// Time without requests after which what waits is appended. Default 30 ms.
     #[serde(default = "default_flush_idle")]
-    pub flush_idle: Span,
+    pub append_idle: Span,
     /// Most pages behind one header. Default 63; 1 to 125.
     #[serde(default = "default_group")]
-    pub group: u32,
+    pub group_pages: u32,
     /// Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it
     /// runs. Default false, as in the paper.
     #[serde(default)]
@@ -192,7 +192,7 @@ plants! {
     demotes_unflushed, "hybrid.demotes-unflushed", "I-1", "hybrid",
         "a unit is erased before the disk has made durable what went there";
     acks_from_dram, "hybrid.acks-from-dram", "I-1", "hybrid-on-one-chip",
-        "a change is acknowledged from DRAM although `ack` says ring";
+        "a change is acknowledged from DRAM although `write_ack` says ring";
     promotes_unused, "hybrid.promotes-unused", "unused_not_promoted", "culling-over-hybrid",
         "pages that were only read ahead are copied to the top ring";
 }
@@ -236,27 +236,33 @@ impl HybridConfig {
                 "neither `slc` nor `mlc` is given: at least one ring is needed",
             ));
         }
-        let page = self.page.0;
+        let page = self.page_size.0;
         if !page.is_power_of_two() || !(2 << 10..=32 << 10).contains(&page) {
             return Err(BuildError::at(
-                "page",
-                format!("{} is not a power of two from 2 KiB to 32 KiB", self.page),
+                "page_size",
+                format!("{} is not a power of two from 2 KiB to 32 KiB", self.page_size),
             ));
         }
-        if self.dram.0 < 16 * page || self.dram.0 > 1 << 40 {
+        if self.dram_size.0 < 16 * page || self.dram_size.0 > 1 << 40 {
             let least = ByteLen(16 * page);
-            return Err(BuildError::at("dram", format!("{} lies outside {least} to 1 TiB", self.dram)));
+            return Err(BuildError::at(
+                "dram_size",
+                format!("{} lies outside {least} to 1 TiB", self.dram_size),
+            ));
         }
-        if !self.unit.0.is_multiple_of(page) || self.unit.0 < 4 * page || self.unit.0 > 1 << 30 {
-            let why = format!("{} is not a multiple of the page from 4 pages to 1 GiB", self.unit);
-            return Err(BuildError::at("unit", why));
+        if !self.erase_unit.0.is_multiple_of(page)
+            || self.erase_unit.0 < 4 * page
+            || self.erase_unit.0 > 1 << 30
+        {
+            let why = format!("{} is not a multiple of the page from 4 pages to 1 GiB", self.erase_unit);
+            return Err(BuildError::at("erase_unit", why));
         }
-        check_range("group", self.group, 1, 125)?;
-        check_range("flush_idle", self.flush_idle, Span::ZERO, Span::from_secs(3600))?;
-        check_share("reserve", self.reserve, 50)?;
-        check_share("slc_cold", self.slc_cold, 90)?;
-        check_share("mlc_cold", self.mlc_cold, 90)?;
-        check_share("flush_share", self.flush_share, 75)
+        check_range("group_pages", self.group_pages, 1, 125)?;
+        check_range("append_idle", self.append_idle, Span::ZERO, Span::from_secs(3600))?;
+        check_share("gc_reserve", self.gc_reserve, 50)?;
+        check_share("slc_cold_share", self.slc_cold_share, 90)?;
+        check_share("mlc_cold_share", self.mlc_cold_share, 90)?;
+        check_share("append_threshold", self.append_threshold, 75)
     }
 
     /// The ring on child `child`, whose slots and units are numbered from these.
@@ -267,13 +273,13 @@ impl HybridConfig {
         below: &Limits,
         (slot_base, unit_base): (u32, u32),
     ) -> Result<Shape, BuildError> {
-        let page = self.page.0;
-        let unit = below.erase_unit.unwrap_or(self.unit).0;
+        let page = self.page_size.0;
+        let unit = below.erase_unit.unwrap_or(self.erase_unit).0;
         if !page.is_multiple_of(u64::from(below.align)) {
             let align = ByteLen(u64::from(below.align));
             return Err(BuildError::at(
-                "page",
-                format!("{} is no multiple of the {align} of `{key}`", self.page),
+                "page_size",
+                format!("{} is no multiple of the {align} of `{key}`", self.page_size),
             ));
         }
         if !unit.is_multiple_of(page) || unit < 4 * page {
@@ -282,7 +288,10 @@ impl HybridConfig {
             return Err(BuildError::at(key, why));
         }
         if below.max_io.0 < page {
-            return Err(BuildError::at("page", format!("`{key}` takes at most {} at a time", below.max_io)));
+            return Err(BuildError::at(
+                "page_size",
+                format!("`{key}` takes at most {} at a time", below.max_io),
+            ));
         }
         let units = below.capacity.0 / unit;
         let room = u64::from(u32::MAX >> 2) / (unit / page);
@@ -297,8 +306,8 @@ impl HybridConfig {
         let lead = lead as u32;
         let units = units as u32 - lead;
         let unit_pages = (unit / page) as u32;
-        let reserve = reserve_units(units, self.reserve);
-        let share = if key == "slc" { self.slc_cold } else { self.mlc_cold };
+        let reserve = reserve_units(units, self.gc_reserve);
+        let share = if key == "slc" { self.slc_cold_share } else { self.mlc_cold_share };
         let most = (below.max_io.0 / page).min(crate::record::capacity(page as usize) as u64) as u32;
         Ok(Shape {
             child,
@@ -313,7 +322,7 @@ impl HybridConfig {
             volatile: below.volatile_cache,
             reserve,
             cold: cold_units(units - reserve, share),
-            group_max: self.group.min(most).min(unit_pages - 1),
+            group_max: self.group_pages.min(most).min(unit_pages - 1),
         })
     }
 
@@ -327,7 +336,7 @@ impl HybridConfig {
         if let [upper, lower] = &rings[..]
             && lower.slots() / 4 < upper.unit_pages
         {
-            let need = ByteLen(u64::from(upper.unit_pages) * 4 * self.page.0 + lower.unit_bytes());
+            let need = ByteLen(u64::from(upper.unit_pages) * 4 * self.page_size.0 + lower.unit_bytes());
             let why = format!("a unit of `slc` does not fit four times: at least {need} are needed");
             return Err(BuildError::at("mlc", why));
         }
@@ -351,13 +360,16 @@ impl DeviceConfig for HybridConfig {
         let slots: u32 = rings.iter().map(Shape::slots).sum();
         let promotion = self.promote.options()?.boxed(slots as usize)?;
         let demotion = self.rewrite.options()?.boxed()?;
-        let page = self.page.0;
+        let page = self.page_size.0;
         let disk = &cx.children[rings.len()];
         if disk.erase_unit.is_some() {
             return Err(BuildError::at("disk", "it must be erased before it is written over: not a disk"));
         }
         if !page.is_multiple_of(u64::from(disk.align)) || disk.max_io.0 < page {
-            return Err(BuildError::at("page", format!("`disk` does not take {} at a time", self.page)));
+            return Err(BuildError::at(
+                "page_size",
+                format!("`disk` does not take {} at a time", self.page_size),
+            ));
         }
         let pages = disk.capacity.0 / page;
         if pages < 3 {
@@ -366,7 +378,7 @@ impl DeviceConfig for HybridConfig {
         if pages > u64::from(u32::MAX >> 1) {
             return Err(BuildError::at("disk", format!("{} is more than 2^31 pages", disk.capacity)));
         }
-        let frames = self.dram.0 / page;
+        let frames = self.dram_size.0 / page;
         let limits = Limits {
             capacity: ByteLen((pages - 2) * page),
             align: SECTOR as u32,
@@ -376,19 +388,19 @@ impl DeviceConfig for HybridConfig {
             depth: 64,
             erase_unit: None,
             program_order: false,
-            volatile_cache: self.ack == Acknowledge::Dram,
+            volatile_cache: self.write_ack == Acknowledge::Dram,
             areas: Vec::new(),
         };
         let planted = Planted::of(cx);
         let policy = Policy {
-            ack_durable: self.ack == Acknowledge::Ring && !planted.acks_from_dram,
+            ack_durable: self.write_ack == Acknowledge::Ring && !planted.acks_from_dram,
             read_bypass: self.read_bypass.0,
             write_bypass: self.write_bypass.0,
-            sequential_bypass: self.sequential_bypass.0,
+            sequential_cutoff: self.sequential_cutoff.0,
             tiers: self.tiers,
-            write_back: self.write_back,
-            flush_pages: self.flush_share.of(frames).max(1) as u32,
-            flush_idle: self.flush_idle,
+            write_back: self.append_order,
+            flush_pages: self.append_threshold.of(frames).max(1) as u32,
+            append_idle: self.append_idle,
             spin_aware: self.spin_aware,
             disk_volatile: disk.volatile_cache,
             disk_max: disk.max_io.0 / page * page,

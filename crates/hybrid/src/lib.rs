@@ -40,7 +40,7 @@
 //!
 //! Zones are whole units. GC moves and erases a cold zone in batches that the lower ring can take (O4-13). A write of part
 //! of a page completes in DRAM; the rest of the page is read before it is appended. As it ships, dirty frames are appended in
-//! the order in which they became dirty (O4-5), and tiers are exclusive (O4-2); `write_back` and `tiers` choose the other readings.
+//! the order in which they became dirty (O4-5), and tiers are exclusive (O4-2); `append_order` and `tiers` choose the other readings.
 //!
 //! Cost: 17 bytes for each page of flash, 8 bytes for each page of the disk, 24 bytes for each unit. The work of one event
 //! is in the pages of its request or group; at the start of a collection it is in the pages of a cold zone.

@@ -33,12 +33,12 @@ pub(crate) struct Policy {
     /// Bytes; 0 for never.
     pub read_bypass: u64,
     pub write_bypass: u64,
-    pub sequential_bypass: u64,
+    pub sequential_cutoff: u64,
     pub tiers: Tiers,
     pub write_back: Order,
     /// Frames that may wait before they are appended.
     pub flush_pages: u32,
-    pub flush_idle: Span,
+    pub append_idle: Span,
     pub spin_aware: bool,
     pub disk_volatile: bool,
     /// Longest request to the disk, in whole pages.
@@ -202,7 +202,7 @@ impl Hybrid {
             idle_timer: false,
             promotion,
             demotion,
-            streams: Streams::new(policy.sequential_bypass),
+            streams: Streams::new(policy.sequential_cutoff),
             below: Below::new(above, planted.stale_below),
             opening: Opening::default(),
             stir: false,
@@ -293,7 +293,7 @@ impl Hybrid {
 
     /// Whether the host has sent nothing for long enough.
     pub fn pauses(&self, cx: &Cx<'_>) -> bool {
-        self.last_request + self.policy.flush_idle <= cx.now
+        self.last_request + self.policy.append_idle <= cx.now
     }
 
     /// Begins to append what waits in DRAM when it is much, or needed, or the host pauses.
@@ -309,7 +309,7 @@ impl Hybrid {
         self.flushing = wanted || waiting > self.policy.flush_pages || goes_on;
         if !self.flushing && !self.idle_timer {
             self.idle_timer = true;
-            cx.wake_at(IDLE, self.last_request + self.policy.flush_idle);
+            cx.wake_at(IDLE, self.last_request + self.policy.append_idle);
         }
     }
 

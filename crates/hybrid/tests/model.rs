@@ -13,12 +13,12 @@ fn stack(options: &str) -> String {
     };
     let rings = ring("slc", 352) + &ring("mlc", 512);
     format!(
-        "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\ndisk = \"disk\"\nunit = \"32 KiB\"\n{options}\n\
+        "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\ndisk = \"disk\"\nerase_unit = \"32 KiB\"\n{options}\n\
          [device.disk]\nkind = \"memory\"\nsize = \"2 MiB\"\nlatency = \"5 ms\"\n{rings}"
     )
 }
 
-const BOTH: &str = "slc = \"slc\"\nmlc = \"mlc\"\ndram = \"64 KiB\"";
+const BOTH: &str = "slc = \"slc\"\nmlc = \"mlc\"\ndram_size = \"64 KiB\"";
 
 fn bed(options: &str) -> Testbed {
     let built = Testbed::new(&stack(options), &builtin(), BuildOptions::default());
@@ -145,15 +145,21 @@ fn random_loads_agree_with_the_model() {
     for seed in 1..=6 {
         random(BOTH, seed);
         random(&format!("{BOTH}\npromote = \"always\"\nread_bypass = 0"), seed + 100);
-        random(&format!("{BOTH}\nwrite_bypass = \"16 KiB\"\nread_bypass = \"8 KiB\"\ngroup = 3"), seed + 200);
+        random(
+            &format!("{BOTH}\nwrite_bypass = \"16 KiB\"\nread_bypass = \"8 KiB\"\ngroup_pages = 3"),
+            seed + 200,
+        );
     }
 }
 
 #[test]
 fn each_ring_alone_agrees_with_the_model() {
     for seed in 1..=3 {
-        random("slc = \"slc\"\ndram = \"64 KiB\"\npromote = \"always\"", seed);
-        random("mlc = \"mlc\"\ndram = \"128 KiB\"\npromote = \"always\"\nrewrite = \"never\"", seed + 100);
+        random("slc = \"slc\"\ndram_size = \"64 KiB\"\npromote = \"always\"", seed);
+        random(
+            "mlc = \"mlc\"\ndram_size = \"128 KiB\"\npromote = \"always\"\nrewrite = \"never\"",
+            seed + 100,
+        );
     }
 }
 
@@ -163,9 +169,9 @@ fn every_reading_of_what_the_paper_leaves_open_agrees_with_the_model() {
     for seed in 1..=3 {
         for (at, options) in [
             "tiers = \"inclusive\"",
-            "tiers = \"inclusive\"\nwrite_back = \"lru\"\nrewrite = \"never\"",
-            "write_back = \"lru\"\nrewrite = \"levels\"",
-            "rewrite = { kind = \"pinned\", hits = 2, share = \"50 %\" }\nsequential_bypass = \"32 KiB\"",
+            "tiers = \"inclusive\"\nappend_order = \"lru\"\nrewrite = \"never\"",
+            "append_order = \"lru\"\nrewrite = \"levels\"",
+            "rewrite = { kind = \"pinned\", hits = 2, share = \"50 %\" }\nsequential_cutoff = \"32 KiB\"",
         ]
         .into_iter()
         .enumerate()
@@ -183,7 +189,7 @@ fn what_was_only_read_above_is_not_written_below_again() {
     const PAGES: u64 = 60;
     let run = |tiers: &str| {
         let options = format!(
-            "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\nflush_idle = \"1 s\"\ntiers = \"{tiers}\""
+            "{BOTH}\npromote = \"always\"\nread_bypass = 0\nrewrite = \"never\"\nappend_idle = \"1 s\"\ntiers = \"{tiers}\""
         );
         let text = stack(&options).replace("512 KiB", "2 MiB");
         let mut bed =
@@ -212,7 +218,7 @@ fn what_was_only_read_above_is_not_written_below_again() {
 #[test]
 fn with_lru_a_page_that_is_written_often_is_appended_seldom() {
     let appended = |order: &str| {
-        let mut bed = bed(&format!("{BOTH}\nwrite_back = \"{order}\"\nflush_idle = \"1 s\""));
+        let mut bed = bed(&format!("{BOTH}\nappend_order = \"{order}\"\nappend_idle = \"1 s\""));
         for n in 0..200 {
             bed.go(Op::Write, 0, 4096);
             bed.go(Op::Write, (1 + n % 40) * 4096, 4096);

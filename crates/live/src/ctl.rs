@@ -14,7 +14,7 @@
 //! | `scrub DEVICE` | the legs of a mirror or a parity array are compared, and mended if its options say so | at once |
 //! | `scrub DEVICE mend`, `report`, `stop` | the same, mended or not; the one under way ends | at once |
 //! | `set TENANT KEY=VALUE ...` | a tenant's weight and limits from here on: `weight`, `rbps`, `wbps`, `riops`, `wiops`, `target_latency`; `max` for no limit | at once |
-//! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `tenant_slots` | when it holds, power cuts included: its number |
+//! | `tenant add DEVICE size=SIZE` | a tenant comes into a drive with `max_tenants` | when it holds, power cuts included: its number |
 //! | `tenant resize DEVICE NUMBER size=SIZE` | it has so much space from here on; what lay behind is gone | as `tenant add` |
 //! | `tenant remove DEVICE NUMBER` | it goes with all it had | as `tenant add` |
 //! | `stop` | the server ends, as on SIGTERM | at once, and once more, with `closed`, when everything is durable |

@@ -35,8 +35,8 @@ fn stack(below: &str, size: u64, options: &str) -> String {
     )
 }
 
-const THROUGH: &str = "memory = \"8 MiB\"\nprefetch = { kind = \"segment\", segment = \"32 KiB\" }";
-const BACK: &str = "memory = \"8 MiB\"\nwrite = { kind = \"back\", after = \"1 h\" }";
+const THROUGH: &str = "size = \"8 MiB\"\nprefetch = { kind = \"segment\", segment_size = \"32 KiB\" }";
+const BACK: &str = "size = \"8 MiB\"\nwrite = { kind = \"writeback\", dirty_expire = \"1 h\" }";
 
 fn dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")

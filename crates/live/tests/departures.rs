@@ -64,8 +64,12 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
         return;
     }
     for (kind, legs, more) in [
-        ("mirror", "[\"a\", \"b\"]", "region = \"64 KiB\"\nfresh = \"equal\"\n"),
-        ("parity", "[\"a\", \"b\", \"c\"]", "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n"),
+        ("mirror", "[\"a\", \"b\"]", "region_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n"),
+        (
+            "parity",
+            "[\"a\", \"b\", \"c\"]",
+            "chunk = \"16 KiB\"\njournal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\n",
+        ),
     ] {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = Faulty::mount(dir.path());
@@ -116,7 +120,7 @@ fn a_leg_that_fails_a_write_is_named_with_errno_and_time_and_taken_back() {
 fn a_leg_that_is_failed_by_command_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
     let stack = format!(
-        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nfresh = \"equal\"\n{}{}",
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
         file("a", "a.img"),
         file("b", "b.img")
     );
@@ -146,19 +150,24 @@ fn a_leg_that_is_failed_by_command_says_so() {
 #[test]
 fn a_leg_that_hangs_is_left_out_and_comes_back_by_itself() {
     for (kind, legs, counter, more) in [
-        ("mirror", "[\"a\", \"fb\"]", "leg_b_timeouts", "region = \"64 KiB\"\nfresh = \"equal\"\n"),
+        (
+            "mirror",
+            "[\"a\", \"fb\"]",
+            "leg_b_timeouts",
+            "region_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n",
+        ),
         (
             "parity",
             "[\"a\", \"fb\", \"c\"]",
             "legs_timed_out",
-            "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n",
+            "chunk = \"16 KiB\"\njournal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\n",
         ),
     ] {
         let dir = tempfile::tempdir().expect("a directory");
         let stack = format!(
             "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = {legs}\nrequest_timeout = \"1 s\"\n{more}\
              [device.fb]\nkind = \"fault\"\nbelow = \"b\"\n\
-             freeze = {{ kind = \"at\", at = \"300 ms\", span = \"3 s\" }}\n{}{}{}",
+             freeze = {{ kind = \"at\", at = \"300 ms\", duration = \"3 s\" }}\n{}{}{}",
             file("a", "a.img"),
             file("b", "b.img"),
             if kind == "parity" { file("c", "c.img") } else { String::new() },

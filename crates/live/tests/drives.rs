@@ -60,12 +60,12 @@ fn live(stack: &str, blocks: u64, requests: u64, keeps: bool) {
 fn flash_drives_of_all_maps_survive_kill_9() {
     for map in [
         "",
-        "die_scheduler = { kind = \"queued\" }",
-        "mapping = { kind = \"dftl\", ram = \"8 KiB\" }",
-        "mapping = { kind = \"tpc\", ram = \"8 KiB\", delayed_read = true }\ncheckpoint = 8",
-        "mapping = { kind = \"cftl\", ram = \"8 KiB\" }",
+        "die_scheduler = { kind = \"out-of-order\" }",
+        "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
+        "mapping = { kind = \"tpc-ftl\", cmt_size = \"8 KiB\", delayed_read = true }\ncheckpoint_interval = 8",
+        "mapping = { kind = \"cftl\", cmt_size = \"8 KiB\" }",
         "mapping = { kind = \"fast\", log_blocks = 6 }",
-        "slc_cache = { dynamic = 1, when_full = \"through\" }",
+        "slc_cache = { dynamic = 1, when_full = \"bypass\" }",
     ] {
         // One bit in a cell has no other mode.
         let drive = ssd("top", map)
@@ -90,7 +90,7 @@ fn a_disk_survives_kill_9() {
 
 #[test]
 fn a_mirror_of_a_flash_drive_and_a_disk_survives_kill_9() {
-    let mirror = "[device.top]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\n";
+    let mirror = "[device.top]\nkind = \"hetero-mirror\"\nlegs = [\"fast\", \"slow\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n";
     let stack = format!("{EXPORT}{mirror}{}{}", ssd("fast", ""), hdd("slow", ""));
     live(&stack, 400, 200, false);
 }
@@ -99,10 +99,10 @@ fn a_mirror_of_a_flash_drive_and_a_disk_survives_kill_9() {
 fn a_hybrid_of_flash_and_a_disk_survives_kill_9() {
     let flash = |name: &str, bits: u32| {
         format!(
-            "[device.{name}]\nkind = \"flash\"\nprofile = \"mlc-2019\"\nstore = \"{name}.store\"\nbits = {bits}\ncapacity = \"16 MiB\"\n"
+            "[device.{name}]\nkind = \"flash\"\nprofile = \"mlc-2019\"\nstore = \"{name}.store\"\nbits_per_cell = {bits}\ncapacity = \"16 MiB\"\n"
         )
     };
-    let hybrid = "[device.top]\nkind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\ndram = \"512 KiB\"\n";
+    let hybrid = "[device.top]\nkind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\ndram_size = \"512 KiB\"\n";
     let stack = format!("{EXPORT}{hybrid}{}{}{}", flash("slc", 1), flash("mlc", 2), hdd("disk", ""));
     live(&stack, 400, 200, false);
 }
@@ -134,8 +134,8 @@ fn a_store_that_does_not_fit_is_refused_and_left_alone() {
     Served::start(options(&stack, dir.path())).stop();
     let made = std::fs::read(&store).expect("a store");
     for (other, words) in [
-        (stack.replace("blocks = 40", "blocks = 48"), "correct the options"),
-        (format!("{stack}mapping = {{ kind = \"dftl\", ram = \"8 KiB\" }}"), "map dftl"),
+        (stack.replace("blocks_per_plane = 40", "blocks_per_plane = 48"), "correct the options"),
+        (format!("{stack}mapping = {{ kind = \"dftl\", cmt_size = \"8 KiB\" }}"), "map dftl"),
         (format!("{EXPORT}{}", hdd("top", "")), "it holds flash of"),
     ] {
         for create in [false, true] {
@@ -189,8 +189,7 @@ fn create_on_a_drive_that_holds_data_keeps_them() {
 #[test]
 fn a_drive_in_memory_says_so_and_is_pulled_out_and_put_back() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mirror =
-        "[device.top]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\n";
+    let mirror = "[device.top]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n";
     let in_memory = |name: &str| ssd(name, "").replace(&format!("store = \"{name}.store\"\n"), "");
     let stack = format!("{EXPORT}{mirror}{}{}", in_memory("a"), in_memory("b"));
     let served = Served::start(options(&stack, dir.path()));
@@ -269,7 +268,7 @@ fn a_damaged_store_is_refused_until_it_is_salvaged() {
     for map in [
         "",
         "mapping = { kind = \"fast\", log_blocks = 6 }",
-        "mapping = { kind = \"dftl\", ram = \"8 KiB\" }",
+        "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }",
     ] {
         let dir = tempfile::tempdir().expect("a directory");
         let stack = format!("{EXPORT}{}", ssd("top", map));

@@ -23,7 +23,7 @@ fn the_server_process() {
 const SIZE: u64 = 16 << 20;
 const REGION: u64 = 64 << 10;
 /// Regions stay marked, and nothing is late, as long as a test takes.
-const PATIENT: &str = "clear_after = \"1 h\"\nmax_exposed_time = \"1 h\"\n";
+const PATIENT: &str = "bitmap_delay = \"1 h\"\nmax_exposed_time = \"1 h\"\n";
 
 /// A stack with these options of the mirror and of the `fault` above each leg.
 fn stack(kind: &str, mirror: &str, fast: &str, slow: &str) -> String {
@@ -35,7 +35,7 @@ fn stack(kind: &str, mirror: &str, fast: &str, slow: &str) -> String {
     };
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = [\"fast\", \"slow\"]\n\
-         region = {REGION}\nfresh = \"equal\"\n{mirror}{}{}",
+         region_size = {REGION}\ninitial_sync = \"assume-clean\"\n{mirror}{}{}",
         leg("fast", "a", fast),
         leg("slow", "b", slow)
     )
@@ -98,21 +98,21 @@ fn live(stack: &str, plant: &str) -> Result<(), String> {
 
 /// The slower leg is far enough behind for a kill to find much in its queue.
 fn caches(kind: &str, mirror: &str) -> String {
-    stack(kind, &format!("clear_after = \"10 ms\"\n{mirror}"), CACHE, &format!("delay = \"2 ms\"\n{CACHE}"))
+    stack(kind, &format!("bitmap_delay = \"10 ms\"\n{mirror}"), CACHE, &format!("delay = \"2 ms\"\n{CACHE}"))
 }
 
 #[test]
 fn kill_9_with_volatile_caches_loses_nothing_that_was_flushed() {
     live(&caches("mirror", ""), "").expect("a mirror keeps what it promises");
-    for flush in ["strict", "fast-leg"] {
-        let stack = caches("hetero-mirror", &format!("flush = \"{flush}\"\nhedge_after = \"20 ms\"\n"));
+    for flush in ["all-legs", "leader"] {
+        let stack = caches("hetero-mirror", &format!("flush_scope = \"{flush}\"\nhedge_after = \"20 ms\"\n"));
         live(&stack, "").unwrap_or_else(|wrong| panic!("{flush}: {wrong}"));
     }
 }
 
 #[test]
 fn a_leg_that_lies_about_flushes_is_found() {
-    let stack = caches("hetero-mirror", "flush = \"fast-leg\"\n");
+    let stack = caches("hetero-mirror", "flush_scope = \"leader\"\n");
     // A mirror whose records are gone may not even start.
     let ended = catch_unwind(AssertUnwindSafe(|| live(&stack, "fault.lying-flush")));
     assert!(!matches!(ended, Ok(Ok(()))), "a planted lie about flushes was not found");
@@ -121,7 +121,7 @@ fn a_leg_that_lies_about_flushes_is_found() {
 #[test]
 fn a_flush_in_a_marked_region_costs_the_slow_leg_nothing_and_a_first_touch_one_record() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mirror = format!("flush = \"fast-leg\"\npredeclare = 0\n{PATIENT}");
+    let mirror = format!("flush_scope = \"leader\"\nmark_ahead = 0\n{PATIENT}");
     let process = Process::start(&stack("hetero-mirror", &mirror, "", "delay = \"20 ms\""), dir.path());
     wait_until_clean(&process);
     let mut client = Client::connect(&process.socket, "data");
@@ -149,12 +149,12 @@ fn a_flush_in_a_marked_region_costs_the_slow_leg_nothing_and_a_first_touch_one_r
 
 /// One leg freezes for an hour once the first blocks are on both.
 fn frozen(mirror: &str, fast: &str, slow: &str) -> (tempfile::TempDir, Process, Client) {
-    const FREEZE: &str = "freeze = { kind = \"at\", at = \"5 s\", span = \"1 h\" }";
+    const FREEZE: &str = "freeze = { kind = \"at\", at = \"5 s\", duration = \"1 h\" }";
     let dir = tempfile::tempdir().expect("a directory");
     let fault = |leg: &str| if leg == "frozen" { FREEZE.to_string() } else { String::new() };
     let leg = if fast == "frozen" { "fast" } else { "slow" };
     let stack =
-        stack("hetero-mirror", &format!("flush = \"fast-leg\"\n{mirror}"), &fault(fast), &fault(slow));
+        stack("hetero-mirror", &format!("flush_scope = \"leader\"\n{mirror}"), &fault(fast), &fault(slow));
     let process = Process::start(&stack, dir.path());
     let mut client = Client::connect(&process.socket, "data");
     for block in 0..64 {
@@ -183,7 +183,7 @@ fn a_frozen_slow_leg_stops_neither_reads_nor_flushes_in_marked_regions() {
     process.kill();
     // What was flushed is found, and the slow leg gets it.
     let process = Process::start(
-        &stack("hetero-mirror", "clear_after = \"10 ms\"\nflush = \"fast-leg\"\n", "", ""),
+        &stack("hetero-mirror", "bitmap_delay = \"10 ms\"\nflush_scope = \"leader\"\n", "", ""),
         dir.path(),
     );
     wait_until_clean(&process);
@@ -216,7 +216,7 @@ fn a_frozen_fast_leg_costs_one_read_and_no_more() {
 
 #[test]
 fn a_frozen_fast_leg_is_left_out_when_a_flush_has_waited_long_enough() {
-    let mirror = "hedge_after = \"5 ms\"\nclear_after = \"1 h\"\nmax_exposed_time = \"300 ms\"\non_limit = \"degrade\"\n";
+    let mirror = "hedge_after = \"5 ms\"\nbitmap_delay = \"1 h\"\nmax_exposed_time = \"300 ms\"\non_limit = \"degrade\"\n";
     let (_dir, process, mut client) = frozen(mirror, "frozen", "");
     for n in 0..100 {
         client.write(n * REGION, &block_of(n * REGION / BLOCK, 7));

@@ -42,7 +42,7 @@ fn stack(options: &str, [slc, mlc, disk]: [u64; 3], fault: &str) -> String {
     };
     format!(
         "[export.data]\ndevice = \"hybrid\"\n[device.hybrid]\nkind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\n\
-         unit = \"64 KiB\"\n{options}\n{}{}{}",
+         erase_unit = \"64 KiB\"\n{options}\n{}{}{}",
         member("slc", slc),
         member("mlc", mlc),
         member("disk", disk)
@@ -119,7 +119,7 @@ fn what_was_read_from_the_disk_is_in_flash_after_a_restart() {
 #[test]
 fn random_scripts_read_what_they_wrote() {
     for (seed, options_of_hybrid) in
-        ["", ALWAYS, "tiers = \"inclusive\"\npromote = \"always\"\nwrite_back = \"lru\""]
+        ["", ALWAYS, "tiers = \"inclusive\"\npromote = \"always\"\nappend_order = \"lru\""]
             .into_iter()
             .enumerate()
     {
@@ -158,7 +158,7 @@ fn live(stack: &str, plant: &str, seed: u64) -> Result<u64, String> {
 #[test]
 fn kill_9_at_random_moments_loses_nothing_that_was_flushed() {
     for (seed, fault) in [(1, ""), (2, CACHE), (3, CACHE)] {
-        let options = if seed == 3 { "tiers = \"inclusive\"\nwrite_back = \"lru\"" } else { ALWAYS };
+        let options = if seed == 3 { "tiers = \"inclusive\"\nappend_order = \"lru\"" } else { ALWAYS };
         let text = stack(options, [1, 2, 8], fault);
         let collected = live(&text, "", seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         assert!(collected > 20, "seed {seed}: {collected} units were erased; the rings should go round");

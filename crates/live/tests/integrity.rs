@@ -61,9 +61,13 @@ fn rot(file: &Path, end: u64) -> u64 {
 #[test]
 fn flipped_bits_of_any_one_leg_are_read_right_and_mended() {
     let kinds: [(&str, &str, &[&str]); 3] = [
-        ("mirror", "fresh = \"equal\"\nregion = \"64 KiB\"\n", &["a", "b"]),
-        ("hetero-mirror", "fresh = \"equal\"\nregion = \"64 KiB\"\n", &["a", "b"]),
-        ("parity", "fresh = \"zeros\"\nchunk = \"16 KiB\"\njournal = \"320 KiB\"\n", &["a", "b", "c"]),
+        ("mirror", "initial_sync = \"assume-clean\"\nregion_size = \"64 KiB\"\n", &["a", "b"]),
+        ("hetero-mirror", "initial_sync = \"assume-clean\"\nregion_size = \"64 KiB\"\n", &["a", "b"]),
+        (
+            "parity",
+            "initial_sync = \"assume-clean\"\nchunk = \"16 KiB\"\njournal_size = \"320 KiB\"\n",
+            &["a", "b", "c"],
+        ),
     ];
     for (kind, own, legs) in kinds {
         let stack = stack(kind, own, legs);

@@ -22,25 +22,29 @@ struct Kind {
 }
 
 const KINDS: [Kind; 5] = [
-    Kind { name: "mirror", options: "region = \"64 KiB\"\nfresh = \"equal\"\n", files: &["a", "b"] },
     Kind {
-        name: "hetero-mirror",
-        options: "region = \"64 KiB\"\nfresh = \"equal\"\nflush = \"strict\"\n",
+        name: "mirror",
+        options: "region_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\n",
         files: &["a", "b"],
     },
     Kind {
         name: "hetero-mirror",
-        options: "region = \"64 KiB\"\nfresh = \"equal\"\nflush = \"fast-leg\"\n",
+        options: "region_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nflush_scope = \"all-legs\"\n",
+        files: &["a", "b"],
+    },
+    Kind {
+        name: "hetero-mirror",
+        options: "region_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nflush_scope = \"leader\"\n",
         files: &["a", "b"],
     },
     Kind {
         name: "parity",
-        options: "chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\n",
+        options: "chunk = \"16 KiB\"\njournal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\n",
         files: &["a", "b", "c"],
     },
     Kind {
         name: "parity",
-        options: "chunk = \"16 KiB\"\nfresh = \"zeros\"\nwrite_hole = \"resync\"\n",
+        options: "chunk = \"16 KiB\"\ninitial_sync = \"assume-clean\"\nwrite_hole = \"resync\"\n",
         files: &["a", "b", "c"],
     },
 ];

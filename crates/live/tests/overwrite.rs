@@ -18,8 +18,8 @@ fn leg(name: &str) -> String {
 fn stack(kind: &str, legs: &[&str]) -> String {
     let files: String = legs.iter().map(|name| leg(name)).collect();
     let more = match kind {
-        "mirror" => "region = \"64 KiB\"\nclear_after = \"10 ms\"\n",
-        _ => "chunk = \"16 KiB\"\njournal = \"320 KiB\"\n",
+        "mirror" => "region_size = \"64 KiB\"\nbitmap_delay = \"10 ms\"\n",
+        _ => "chunk = \"16 KiB\"\njournal_size = \"320 KiB\"\n",
     };
     format!("[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"{kind}\"\nlegs = {legs:?}\n{more}{files}")
 }
@@ -185,7 +185,7 @@ fn a_file_that_is_served_as_it_is_may_hold_what_it_likes_and_a_part_of_one_that_
         format!("[device.{name}]\nkind = \"slice\"\nbelow = \"c\"\noffset = {offset}\nsize = \"2 MiB\"\n")
     };
     let halves = format!(
-        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"x\", \"y\"]\nregion = \"64 KiB\"\n{}{}{}",
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"x\", \"y\"]\nregion_size = \"64 KiB\"\n{}{}{}",
         part("x", 0),
         part("y", 2 << 20),
         leg("c")

@@ -33,7 +33,7 @@ fn stack(array: &str, fault: &str) -> String {
     let files: String = (0..LEGS).map(leg).collect();
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = {legs:?}\nchunk = \"16 KiB\"\n\
-         journal = \"320 KiB\"\nfresh = \"zeros\"\n{array}{files}"
+         journal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\n{array}{files}"
     )
 }
 
@@ -189,7 +189,7 @@ fn plain(array: &str) -> String {
     let files: String = (0..LEGS).map(file).collect();
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = [\"file0\", \"file1\", \"file2\"]\n\
-         chunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"\nscrub = {{ rate = 0 }}\n{array}{files}"
+         chunk = \"16 KiB\"\njournal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"\nscrub = {{ rate = 0 }}\n{array}{files}"
     )
 }
 

@@ -94,10 +94,10 @@ fn with_slots() -> String {
         )
     };
     format!(
-        "{}{}{}[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"ssd.store\"\nchannels = 2\nplanes = 2\nblocks = 128\n\
-         page = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\n\
-         tenants = [{{ name = \"a\", size = \"4 MiB\" }}, {{ name = \"b\", size = \"4 MiB\" }}]\ntenant_slots = 4\n\
-         isolation = {{ kind = \"shared-space\", beta = \"1/10\" }}\n",
+        "{}{}{}[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nstore = \"ssd.store\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 128\n\
+         page_size = \"4 KiB\"\npages_per_block = 16\nspare_factor = 0.4\n\
+         tenants = [{{ name = \"a\", size = \"4 MiB\" }}, {{ name = \"b\", size = \"4 MiB\" }}]\nmax_tenants = 4\n\
+         isolation = {{ kind = \"shared-space\", contribution = \"1/10\" }}\n",
         export("a", 0),
         export("b", 4),
         export("guest", 8)

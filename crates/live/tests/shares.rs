@@ -90,7 +90,7 @@ fn served_share(scheduler: &str) -> u64 {
 
 #[test]
 fn those_who_share_cost_serve_by_weight() {
-    for scheduler in ["kind = \"drr\"", "kind = \"flashfq\"", "kind = \"fios\", patience = \"0 ms\""] {
+    for scheduler in ["kind = \"drr\"", "kind = \"flashfq\"", "kind = \"fios\", anticipation = \"0 ms\""] {
         let share = served_share(scheduler);
         assert!((712..=788).contains(&share), "{scheduler}: the reader has {share} thousandths, not 750");
     }
@@ -168,7 +168,7 @@ fn shares_under_fio() {
         "kind = \"drr\"",
         "kind = \"flashfq\"",
         "kind = \"fios\"",
-        "kind = \"vssd\", channels = 2, per_channel = 2",
+        "kind = \"vssd\", channels = 2, channel_depth = 2",
         "kind = \"cffq\"",
         "kind = \"cfq\", slices = \"slo\"",
         "kind = \"cfq\"",

@@ -27,7 +27,7 @@ fn mirror() -> String {
     let legs = ["a", "b"];
     let legs = legs.map(|i| format!("[device.{i}]\nkind = \"file\"\npath = \"{i}.img\"\nsize = {SIZE}\n"));
     let head = "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\
-        region = \"64 KiB\"\nclear_after = \"10 ms\"\n";
+        region_size = \"64 KiB\"\nbitmap_delay = \"10 ms\"\n";
     format!("{head}{}", legs.concat())
 }
 
@@ -211,7 +211,8 @@ fn read_several(client: &mut Client, rng: &mut Rng, known: &Knowledge, blocks: u
 fn a_leg_that_dies_and_comes_back_is_brought_up_to_date_by_the_difference() {
     let dir = dir();
     // The resync is slow enough for reads to meet it.
-    let stack = mirror().replace("[device.a]", "resync_rate = \"8 MiB\"\nfresh = \"equal\"\n[device.a]");
+    let stack = mirror()
+        .replace("[device.a]", "resync_rate = \"8 MiB\"\ninitial_sync = \"assume-clean\"\n[device.a]");
     let process = Process::start(&stack, dir.path());
     wait_until_clean(&process);
     let before = counter(&process, "resync_regions");
@@ -321,7 +322,7 @@ fn holes_of_files_are_told_and_a_hint_to_cache_changes_nothing() {
         "[export.data]\ndevice = \"one\"\n[export.part]\ndevice = \"part\"\n[export.both]\ndevice = \"m\"\n\
          [export.striped]\ndevice = \"s\"\n\
          [device.part]\nkind = \"slice\"\nbelow = \"e\"\noffset = \"1 MiB\"\n\
-         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nfresh = \"equal\"\n\
+         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n\
          [device.s]\nkind = \"stripe\"\nlegs = [\"c\", \"d\"]\n{}{}{}{}{}{}",
         leaf("one"),
         leaf("a"),

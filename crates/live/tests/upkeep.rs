@@ -15,7 +15,7 @@ fn stack(options: &str) -> String {
         |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = {SIZE}\n");
     format!(
         "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"fa\", \"b\"]\n\
-         region = \"64 KiB\"\nclear_after = \"10 ms\"\nfresh = \"equal\"\nscrub = {{ rate = 0 }}\n{options}\
+         region_size = \"64 KiB\"\nbitmap_delay = \"10 ms\"\ninitial_sync = \"assume-clean\"\nscrub = {{ rate = 0 }}\n{options}\
          [device.fa]\nkind = \"fault\"\nbelow = \"a\"\n{}{}",
         leg("a"),
         leg("b")

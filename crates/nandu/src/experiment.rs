@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_wrong_policy_is_refused_with_the_nearest() {
-        let text = "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nmemory = \"1 MiB\"\n\
+        let text = "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nsize = \"1 MiB\"\n\
                     replacement = { kind = \"s3-fivo\" }\n[device.m]\nkind = \"memory\"\nsize = \"16 MiB\"\n";
         let error = Experiment::new(text).err().expect("no such policy");
         assert_eq!(error.kind, FaultKind::Stack);

@@ -33,7 +33,7 @@ pub struct QueueConfig {
     pub burst: Span,
     /// How often a tenant's latency is compared with its `target_latency`. Default 100 ms; more than 0.
     #[serde(default = "window")]
-    pub window: Span,
+    pub latency_window: Span,
 }
 
 fn scheduler() -> SchedulerConfig {
@@ -68,8 +68,8 @@ impl QueueConfig {
         if self.depth.is_some_and(|d| d == 0 || d > 65_536) {
             return Err(BuildError::at("depth", "1 to 65536 requests can be on their way"));
         }
-        if self.window == Span::ZERO {
-            return Err(BuildError::at("window", "must be greater than 0"));
+        if self.latency_window == Span::ZERO {
+            return Err(BuildError::at("latency_window", "must be greater than 0"));
         }
         if let Some(flaw) = self.cost.flaw() {
             return Err(BuildError::at("cost", flaw));
@@ -110,7 +110,7 @@ impl DeviceConfig for QueueConfig {
             cost: self.cost,
             tenants: cx.shares,
             burst: self.burst,
-            window: self.window,
+            window: self.latency_window,
             lanes: false,
             forgets: cx.planted(FORGETS),
             cuts_short: cx.planted(CUTS_SHORT),

@@ -21,16 +21,16 @@ pub enum CostConfig {
     Linear {
         /// A read of up to 4 KiB. Default 52 us; more than 0, at most 1 s.
         #[serde(default = "read")]
-        read: Span,
+        read_4k: Span,
         /// A write of up to 4 KiB. Default 412 us; more than 0, at most 1 s.
         #[serde(default = "write")]
-        write: Span,
+        write_4k: Span,
         /// Each further 4 KiB read. Default 52 us; at most 1 s.
         #[serde(default = "read")]
-        read_more: Span,
+        read_per_4k: Span,
         /// Each further 4 KiB written. Default 412 us; at most 1 s.
         #[serde(default = "write")]
-        write_more: Span,
+        write_per_4k: Span,
     },
     /// Its bytes, at least 4 KiB; 1 ns for a byte.
     Bytes,
@@ -46,7 +46,7 @@ fn write() -> Span {
 
 impl Default for CostConfig {
     fn default() -> CostConfig {
-        CostConfig::Linear { read: read(), write: write(), read_more: read(), write_more: write() }
+        CostConfig::Linear { read_4k: read(), write_4k: write(), read_per_4k: read(), write_per_4k: write() }
     }
 }
 
@@ -59,11 +59,13 @@ impl CostConfig {
     /// What is wrong with its options, if anything is.
     pub fn flaw(&self) -> Option<&'static str> {
         match *self {
-            CostConfig::Linear { read, write, .. } if read == Span::ZERO || write == Span::ZERO => {
-                Some("`read` and `write` are more than 0")
+            CostConfig::Linear { read_4k: read, write_4k: write, .. }
+                if read == Span::ZERO || write == Span::ZERO =>
+            {
+                Some("`read_4k` and `write_4k` are more than 0")
             }
-            CostConfig::Linear { read, write, read_more, write_more }
-                if [read, write, read_more, write_more].iter().any(|&cost| cost > MOST) =>
+            CostConfig::Linear { read_4k: read, write_4k: write, read_per_4k, write_per_4k }
+                if [read, write, read_per_4k, write_per_4k].iter().any(|&cost| cost > MOST) =>
             {
                 Some("4 KiB cost at most 1 s")
             }
@@ -75,10 +77,10 @@ impl CostConfig {
     pub fn of(&self, class: Class, len: u64) -> Span {
         match *self {
             CostConfig::Bytes => Span(len.max(PAGE)),
-            CostConfig::Linear { read, write, read_more, write_more } => {
+            CostConfig::Linear { read_4k: read, write_4k: write, read_per_4k, write_per_4k } => {
                 let (base, more) = match class {
-                    Class::Read => (read, read_more),
-                    Class::Write => (write, write_more),
+                    Class::Read => (read, read_per_4k),
+                    Class::Write => (write, write_per_4k),
                 };
                 Span((base + more * len.saturating_sub(1).checked_div(PAGE).unwrap_or(0)).0.max(1))
             }
@@ -97,8 +99,12 @@ mod tests {
         assert_eq!(cost.of(Class::Read, 4096), Span::from_us(52));
         assert_eq!(cost.of(Class::Write, 4097), Span::from_us(824));
         assert_eq!(cost.of(Class::Write, 0), Span::from_us(412));
-        let linear =
-            |read, write_more| CostConfig::Linear { read, write: write(), read_more: Span::ZERO, write_more };
+        let linear = |read, write_per_4k| CostConfig::Linear {
+            read_4k: read,
+            write_4k: write(),
+            read_per_4k: Span::ZERO,
+            write_per_4k,
+        };
         assert_eq!(linear(read(), Span::ZERO).flaw(), None);
         assert!(linear(Span::ZERO, Span::ZERO).flaw().is_some_and(|f| f.contains("more than 0")));
         assert!(linear(read(), Span::from_secs(3600)).flaw().is_some_and(|f| f.contains("1 s")));

@@ -1,14 +1,14 @@
 //! In which order the requests of one tenant go.
 //!
 //! - `fifo`: as they came.
-//! - `reads-first`: reads as they came, then the rest; at most `ahead` reads in a row pass an older request of another kind.
+//! - `reads-first`: reads as they came, then the rest; at most `max_read_bypass` reads in a row pass an older request of another kind.
 //! - `irbw-fifo`: individual reads, bundled writes. A write takes along those that wait in the same unit (a flash block),
 //!   lowest address first; a bundle that has begun is not broken by reads. With `reads_first` a read goes before a bundle
 //!   that has not begun. (Kim, Oh, Kim, Choi, Lee, Noh, "Disk schedulers for solid state drives", EMSOFT 2009.)
-//! - `bp`: block-preferential. A write in the unit of the last write goes before everything else, up to `run` in a row; else
+//! - `bp`: block-preferential. A write in the unit of the last write goes before everything else, up to `bundle_max` in a row; else
 //!   as they came. (Dunn and Reddy, "A new I/O scheduler for solid state devices", Texas A&M, TAMU-ECE-2009-02.)
 //!
-//! Where we differ: a bundle and a preferred run end after `run` writes, so that nobody waits for ever behind one unit that
+//! Where we differ: a bundle and a preferred run end after `bundle_max` writes, so that nobody waits for ever behind one unit that
 //! is written again and again; the sources leave this open.
 //!
 //! Cost: O(1) for `fifo` and `reads-first`, O(log n) for the others. RAM: 24 bytes for a group.
@@ -29,16 +29,16 @@ pub enum OrderConfig {
     ReadsFirst {
         /// Reads that may pass the oldest of the rest. By default there is no bound.
         #[serde(default = "no_bound")]
-        ahead: u32,
+        max_read_bypass: u32,
     },
     /// Individual reads, bundled writes.
     IrbwFifo {
         /// What a bundle lies in: a block of the flash, or a superblock. Default 1 MiB; at least one sector.
         #[serde(default = "unit")]
-        unit: ByteLen,
+        erase_unit: ByteLen,
         /// Longest bundle. Default 64; at least 1.
         #[serde(default = "run")]
-        run: u32,
+        bundle_max: u32,
         /// Whether reads go before a bundle that has not begun.
         #[serde(default)]
         reads_first: bool,
@@ -47,10 +47,10 @@ pub enum OrderConfig {
     Bp {
         /// The unit: a block of the flash, or a superblock. Default 1 MiB; at least one sector.
         #[serde(default = "unit")]
-        unit: ByteLen,
+        erase_unit: ByteLen,
         /// Most writes in a row that are preferred. Default 64; at least 1.
         #[serde(default = "run")]
-        run: u32,
+        bundle_max: u32,
     },
 }
 
@@ -75,11 +75,12 @@ impl OrderConfig {
     /// The key at fault and why, when a value is out of bounds.
     pub fn flaw(&self) -> Option<&'static str> {
         match *self {
-            OrderConfig::IrbwFifo { unit, run, .. } | OrderConfig::Bp { unit, run } => {
+            OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, .. }
+            | OrderConfig::Bp { erase_unit: unit, bundle_max: run } => {
                 if unit.0 < nandu_base::units::SECTOR {
-                    return Some("`unit` is at least 512 bytes");
+                    return Some("`erase_unit` is at least 512 bytes");
                 }
-                (run == 0).then_some("`run` is at least 1")
+                (run == 0).then_some("`bundle_max` is at least 1")
             }
             _ => None,
         }
@@ -112,14 +113,14 @@ impl Order {
         let read = board.oldest(group, Class::Read);
         match self.config {
             OrderConfig::Fifo => board.first(group),
-            OrderConfig::ReadsFirst { ahead } => {
+            OrderConfig::ReadsFirst { max_read_bypass: ahead } => {
                 let may_pass = self.last[group].run < ahead;
                 read.filter(|_| may_pass).or(board.first(group))
             }
-            OrderConfig::Bp { unit, run } => {
+            OrderConfig::Bp { erase_unit: unit, bundle_max: run } => {
                 self.of_last_unit(board, group, unit.0, run).or(board.first(group))
             }
-            OrderConfig::IrbwFifo { unit, run, reads_first } => {
+            OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, reads_first } => {
                 let begun = self.of_last_unit(board, group, unit.0, run);
                 begun.or(read.filter(|_| reads_first)).or(board.first(group))
             }
@@ -149,7 +150,9 @@ impl Order {
                 }
             }
         }
-        let (OrderConfig::IrbwFifo { unit, run, .. } | OrderConfig::Bp { unit, run }) = self.config else {
+        let (OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, .. }
+        | OrderConfig::Bp { erase_unit: unit, bundle_max: run }) = self.config
+        else {
             return;
         };
         let last = &mut self.last[entry.group as usize];
@@ -203,25 +206,25 @@ mod tests {
     fn fifo_keeps_the_order_and_reads_first_takes_reads_out() {
         let requests = [(W, 1), (R, 2), (W, 3), (R, 4)];
         assert_eq!(order(OrderConfig::Fifo, &requests), [1, 2, 3, 4]);
-        assert_eq!(order(OrderConfig::ReadsFirst { ahead: u32::MAX }, &requests), [2, 4, 1, 3]);
-        assert_eq!(order(OrderConfig::ReadsFirst { ahead: 1 }, &requests), [2, 1, 4, 3]);
-        assert_eq!(order(OrderConfig::ReadsFirst { ahead: 0 }, &requests), [1, 2, 3, 4]);
+        assert_eq!(order(OrderConfig::ReadsFirst { max_read_bypass: u32::MAX }, &requests), [2, 4, 1, 3]);
+        assert_eq!(order(OrderConfig::ReadsFirst { max_read_bypass: 1 }, &requests), [2, 1, 4, 3]);
+        assert_eq!(order(OrderConfig::ReadsFirst { max_read_bypass: 0 }, &requests), [1, 2, 3, 4]);
     }
 
     #[test]
     fn a_bundle_takes_its_unit_along_and_reads_stay_single() {
         let requests = [(W, UNIT + 9), (R, 5), (W, 3 * UNIT), (W, UNIT + 1), (W, UNIT + 4)];
         let (unit, run) = (ByteLen(UNIT), 64);
-        let plain = OrderConfig::IrbwFifo { unit, run, reads_first: false };
+        let plain = OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, reads_first: false };
         assert_eq!(order(plain, &requests), [UNIT + 9, UNIT + 1, UNIT + 4, 5, 3 * UNIT]);
-        let reads = OrderConfig::IrbwFifo { unit, run, reads_first: true };
+        let reads = OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: run, reads_first: true };
         assert_eq!(order(reads, &requests), [5, UNIT + 9, UNIT + 1, UNIT + 4, 3 * UNIT]);
     }
 
     #[test]
     fn a_run_ends_at_its_bound() {
         let requests = [(W, 0), (R, 7 * UNIT), (W, 1), (W, 2), (W, 3)];
-        let config = OrderConfig::Bp { unit: ByteLen(UNIT), run: 2 };
+        let config = OrderConfig::Bp { erase_unit: ByteLen(UNIT), bundle_max: 2 };
         // After two writes of unit 0 the oldest goes, which is the read; then the rest, two at a time.
         assert_eq!(order(config, &requests), [0, 1, 7 * UNIT, 2, 3]);
     }

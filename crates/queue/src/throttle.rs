@@ -5,7 +5,7 @@
 //! is admitted when that time is not more than `burst` ahead of now, and moves it on by its length over the rate. Whole
 //! numbers, so that a rate holds exactly however long a run is.
 //!
-//! *Latency targets* (`target_latency`, in the words of cgroup's io.latency). In each `window` the mean latency of each tenant with
+//! *Latency targets* (`target_latency`, in the words of cgroup's io.latency). In each `latency_window` the mean latency of each tenant with
 //! a target is compared with it. When it is missed, every tenant with a longer target or none may have half as many
 //! requests at a time as before, at least one; in a window in which nobody with a shorter target misses, a sixteenth of the
 //! depth more. (Linux block/blk-iolatency.c: the same rule with its own steps.) Latency is counted from where a request was

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nchips = 2\nplanes = 2\nblocks = 40\n\
+const DRIVE: &str = "kind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nchips_per_channel = 2\nplanes_per_die = 2\nblocks_per_plane = 40\n\
                      pages_per_block = 64\nspare_factor = 0.25\n";
 
 /// Calls of the allocator when the history halves its resolution.
@@ -99,6 +99,6 @@ fn a_stripe_allocates_nothing() {
 fn a_mirror_allocates_nothing() {
     none_in_steady_state(&format!(
         "[export.data]\ndevice = \"m\"\n\n[device.a]\n{DRIVE}\n[device.b]\n{DRIVE}\n\
-         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\nfresh = \"equal\"\n"
+         [device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n"
     ));
 }

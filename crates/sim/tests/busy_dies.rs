@@ -16,8 +16,8 @@ const DIES: u64 = 8;
 
 fn reads(mapping: &str, outstanding: u32) -> RunResult {
     let toml = format!(
-        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips = 2\n\
-         planes = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.15\n{mapping}"
+        "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips_per_channel = 2\n\
+         planes_per_die = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.15\n{mapping}"
     );
     let stack = Stack::parse(&toml).unwrap_or_else(|error| panic!("{error}"));
     let params = serde_json::json!({ "requests": 40_000, "space": 1u64 << 30, "write": 0.0, "size": 4096 });
@@ -45,10 +45,10 @@ fn reads(mapping: &str, outstanding: u32) -> RunResult {
 #[test]
 fn reads_that_wait_for_the_map_keep_dies_busy() {
     let maps = [
-        ("dftl", "mapping = { kind = \"dftl\", ram = \"64 KiB\" }\n"),
-        ("tpftl", "mapping = { kind = \"tpftl\", ram = \"64 KiB\" }\n"),
-        ("cftl", "mapping = { kind = \"cftl\", ram = \"64 KiB\", switching = { kind = \"never\" } }\n"),
-        ("tpc", "mapping = { kind = \"tpc\", ram = \"64 KiB\" }\n"),
+        ("dftl", "mapping = { kind = \"dftl\", cmt_size = \"64 KiB\" }\n"),
+        ("tpftl", "mapping = { kind = \"tpftl\", cmt_size = \"64 KiB\" }\n"),
+        ("cftl", "mapping = { kind = \"cftl\", cmt_size = \"64 KiB\", switching = { kind = \"never\" } }\n"),
+        ("tpc", "mapping = { kind = \"tpc-ftl\", cmt_size = \"64 KiB\" }\n"),
         ("page", ""),
     ];
     for (name, mapping) in maps {

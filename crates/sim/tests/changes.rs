@@ -40,7 +40,7 @@ const QUEUE: &str = "[export.a]\ndevice = \"as\"\n[export.b]\ndevice = \"bs\"\n[
     [device.as]\nkind = \"slice\"\nbelow = \"queue\"\nsize = \"1 MiB\"\n\
     [device.bs]\nkind = \"slice\"\nbelow = \"queue\"\noffset = \"1 MiB\"\nsize = \"1 MiB\"\n\
     [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
     spare_factor = 0.25\n";
 
 /// Thousandths of the cost that the first tenant was sent while the second waited.
@@ -56,12 +56,15 @@ fn share(result: &RunResult) -> u64 {
 fn share_of_dies(isolation: &str, change: &str) -> u64 {
     let queue = "[device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 8\n";
     assert!(QUEUE.contains(queue));
-    let arbiter = "die_scheduler = { kind = \"queued\", scheduler = { kind = \"flashfq\" } }\n";
+    let arbiter = "die_scheduler = { kind = \"out-of-order\", tenant_scheduler = { kind = \"flashfq\" } }\n";
     let stack = QUEUE
         .replace(queue, "")
         .replace("below = \"queue\"", "below = \"ssd\"")
         .replace("offset = \"1 MiB\"", "offset = \"5 MiB\"")
-        .replace("blocks = 40\npages_per_block = 64", "blocks = 160\npages_per_block = 16");
+        .replace(
+            "blocks_per_plane = 40\npages_per_block = 64",
+            "blocks_per_plane = 160\npages_per_block = 16",
+        );
     run(&format!("{stack}{arbiter}{isolation}{change}"), &[0.0, 0.0]).tenants[0].device.share_thousandths
 }
 
@@ -110,7 +113,7 @@ fn a_tenant_that_comes_too_late_or_does_not_fit_is_told_so() {
     for device in ["ssd", "as", "queue"] {
         let none = format!("{QUEUE}[change.none]\nat = \"0 s\"\ndevice = \"{device}\"\nremove = 1\n");
         let error = Stack::parse(&none).err().expect("it is refused").to_string();
-        assert!(error.contains("tenant_slots") && error.contains(device), "{error}");
+        assert!(error.contains("max_tenants") && error.contains(device), "{error}");
     }
 }
 
@@ -121,8 +124,8 @@ fn space_is_dealt_anew_while_tenants_write() {
         [change.two]\nat = \"200 ms\"\ndevice = \"ssd\"\nresize = 2\nsize = \"4 MiB\"\n\
         [change.three]\nat = \"300 ms\"\ndevice = \"ssd\"\nremove = 2\n\
         [change.four]\nat = \"400 ms\"\ndevice = \"ssd\"\nadd = \"64 MiB\"\n\
-        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-        spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+        [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 320\npages_per_block = 32\n\
+        spare_factor = 0.5\nreclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\" }\nmax_tenants = 4\n\
         tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
     let result = run(drive, &[0.0]);
     for (change, is_made) in result.changes.iter().zip([true, true, true, false]) {

@@ -15,7 +15,7 @@ const REQUESTS: u64 = 6000;
 
 /// 15 MiB with spare blocks for 1,280 pages: the first fifth of a load uses them up, from then on collection has to.
 const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
     spare_factor = 0.25\n";
 
 fn requests(turn: u32) -> Arc<Trace> {

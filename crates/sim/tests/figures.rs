@@ -45,7 +45,7 @@ fn rate(per_second: u64) -> Option<Pace> {
 }
 
 const SSD: &str = "[export.data]\ndevice = \"ssd\"\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
     spare_factor = 0.25\n";
 
 /// Two exports on one device that takes 100 us for each request of 4 KiB, one at a time.
@@ -187,8 +187,8 @@ fn flash_under_a_hybrid_counts() {
 
 const LEAVES: &str = "[export.data]\ndevice = \"ssd\"\n\
     [change.leave]\nat = \"50 ms\"\ndevice = \"ssd\"\nremove = 1\n\
-    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 320\npages_per_block = 32\n\
-    spare_factor = 0.5\nunit = \"superblock\"\nisolation = { kind = \"shared-space\" }\ntenant_slots = 4\n\
+    [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 320\npages_per_block = 32\n\
+    spare_factor = 0.5\nreclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\" }\nmax_tenants = 4\n\
     tenants = [{ name = \"a\", size = \"16 MiB\" }, { name = \"b\", size = \"8 MiB\" }]\n";
 
 #[test]

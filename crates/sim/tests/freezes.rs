@@ -115,7 +115,7 @@ fn shape(times: &Times) -> Shape {
 fn stack(mapping: &str, buffer: &str) -> String {
     format!(
         "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nchannels = 4\n\
-         chips = 4\ncapacity = \"512 MiB\"\nspare_factor = \"6 %\"\n{buffer}\nmapping = {mapping}\n"
+         chips_per_channel = 4\ncapacity = \"512 MiB\"\nspare_factor = \"6 %\"\n{buffer}\nmapping = {mapping}\n"
     )
 }
 
@@ -199,9 +199,10 @@ fn a_nearly_full_log_block_drive_freezes_again_and_again_under_a_burst() {
 #[test]
 fn a_fuller_drive_freezes_where_an_emptier_one_does_not() {
     heading();
-    for (mapping, rate) in
-        [("{ kind = \"fast\", borrow = true }", 70), ("{ kind = \"bast\", borrow = true }", 40)]
-    {
+    for (mapping, rate) in [
+        ("{ kind = \"fast\", use_free_blocks = true }", 70),
+        ("{ kind = \"bast\", use_free_blocks = true }", 40),
+    ] {
         let (emptier, _) = run(mapping, BUFFER, 60, rate);
         let (fuller, _) = run(mapping, BUFFER, 90, rate);
         assert_eq!(emptier.freezes[0].0, 0, "{emptier:?}");
@@ -222,8 +223,8 @@ fn table() {
         run("{ kind = \"fast\" }", &format!("write_buffer = {{ size = \"{buffer} MiB\" }}"), 90, 50);
     }
     for (mapping, rates) in [
-        ("{ kind = \"fast\", borrow = true }", [60, 70, 80]),
-        ("{ kind = \"bast\", borrow = true }", [30, 40, 50]),
+        ("{ kind = \"fast\", use_free_blocks = true }", [60, 70, 80]),
+        ("{ kind = \"bast\", use_free_blocks = true }", [30, 40, 50]),
     ] {
         for rate in rates {
             for percent in [60, 90] {
@@ -313,8 +314,8 @@ fn fill_levels() {
         ("{ kind = \"page\" }", "33 %"),
         ("{ kind = \"page\" }", "20 %"),
         ("{ kind = \"page\" }", "12 %"),
-        ("{ kind = \"fast\", borrow = true }", "12 %"),
-        ("{ kind = \"bast\", borrow = true }", "12 %"),
+        ("{ kind = \"fast\", use_free_blocks = true }", "12 %"),
+        ("{ kind = \"bast\", use_free_blocks = true }", "12 %"),
         ("{ kind = \"fast\" }", "12 %"),
         ("{ kind = \"block\" }", "12 %"),
     ] {

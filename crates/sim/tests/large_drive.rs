@@ -6,7 +6,7 @@ use nandu_stack::Stack;
 use nandu_trace::synth;
 
 const DRIVE: &str = "[export.data]\ndevice = \"ssd\"\n\n[device.ssd]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\n\
-                     channels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
+                     channels = 8\nchips_per_channel = 2\ndies_per_chip = 4\nplanes_per_die = 4\ncapacity = \"1 TB\"\n";
 
 /// The most memory that this process has had, where the system says so.
 fn peak() -> Option<u64> {

@@ -12,12 +12,12 @@ const STACK: &str = "[export.a]\ndevice = \"as\"\ntenant = \"reader\"\n[export.b
     [device.as]\nkind = \"slice\"\nbelow = \"queue\"\nsize = \"8 MiB\"\n\
     [device.bs]\nkind = \"slice\"\nbelow = \"queue\"\noffset = \"8 MiB\"\nsize = \"8 MiB\"\n\
     [device.queue]\nkind = \"queue\"\nbelow = \"cache\"\ndepth = 16\n\
-    [device.cache]\nkind = \"cache\"\nbelow = \"mirror\"\nmemory = \"1 MiB\"\n\
-    prefetch = { kind = \"segment\", segment = \"32 KiB\" }\n\
-    write = { kind = \"back\" }\n\
+    [device.cache]\nkind = \"cache\"\nbelow = \"mirror\"\nsize = \"1 MiB\"\n\
+    prefetch = { kind = \"segment\", segment_size = \"32 KiB\" }\n\
+    write = { kind = \"writeback\" }\n\
     [device.mirror]\nkind = \"mirror\"\nlegs = [\"left\", \"right\"]\n\
-    [device.left]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nspare_factor = 0.25\n\
-    [device.right]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 48\npages_per_block = 64\nspare_factor = 0.25\n";
+    [device.left]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 48\npages_per_block = 64\nspare_factor = 0.25\n\
+    [device.right]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 48\npages_per_block = 64\nspare_factor = 0.25\n";
 
 fn result() -> RunResult {
     let stack = Stack::parse(STACK).unwrap_or_else(|error| panic!("{error}"));

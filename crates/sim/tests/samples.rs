@@ -7,7 +7,7 @@ use nandu_stack::Stack;
 use nandu_trace::synth;
 
 const DRIVE: &str = "[export.data]\ndevice = \"a\"\n\n[device.a]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\n\
-                     planes = 2\nblocks = 40\npages_per_block = 64\nspare_factor = 0.25\n";
+                     planes_per_die = 2\nblocks_per_plane = 40\npages_per_block = 64\nspare_factor = 0.25\n";
 
 #[test]
 fn samples_agree_with_the_result() {

@@ -51,7 +51,7 @@ fn simulated_shares_of_the_stack_that_is_served() {
         ("kind = \"drr\"", true),
         ("kind = \"flashfq\"", true),
         ("kind = \"fios\"", true),
-        ("kind = \"vssd\", channels = 2, per_channel = 2", true),
+        ("kind = \"vssd\", channels = 2, channel_depth = 2", true),
         ("kind = \"cffq\"", true),
         ("kind = \"cfq\", slices = \"slo\"", true),
         ("kind = \"cfq\"", false),

@@ -12,9 +12,9 @@ fn result(target: &str) -> RunResult {
          [tenant.reader]\n{target}[tenant.writer]\nweight = 100\n\
          [device.as]\nkind = \"slice\"\nbelow = \"queue\"\nsize = \"4 MiB\"\n\
          [device.bs]\nkind = \"slice\"\nbelow = \"queue\"\noffset = \"4 MiB\"\nsize = \"4 MiB\"\n\
-         [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 64\nwindow = \"5 ms\"\n\
+         [device.queue]\nkind = \"queue\"\nbelow = \"ssd\"\ndepth = 64\nlatency_window = \"5 ms\"\n\
          scheduler = {{ kind = \"noop\" }}\n\
-         [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks = 40\npages_per_block = 64\n\
+         [device.ssd]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 2\nblocks_per_plane = 40\npages_per_block = 64\n\
          spare_factor = 0.25\n"
     );
     let stack = Stack::parse(&stack).unwrap_or_else(|error| panic!("{error}"));

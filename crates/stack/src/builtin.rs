@@ -9,7 +9,7 @@ pub fn builtin() -> Registry {
         .with(nandu_device::block::file())
         .with(nandu_device::ssd::kind())
         .with(nandu_device::flash::kind())
-        .with(nandu_device::flash::region::kind())
+        .with(nandu_device::flash::flash_area::kind())
         .with(nandu_device::hdd::kind())
         .with(nandu_device::fault::kind())
         .with(nandu_device::link::kind())

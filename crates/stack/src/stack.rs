@@ -251,10 +251,11 @@ impl Stack {
     /// What has areas is used by devices that name one of them: its limits hold for none of them.
     fn check_areas(&self, device: &Device, children: &[Limits]) -> Result<(), StackError> {
         let whole = |below: &&Limits| !below.areas.is_empty() && device.config.region(below).is_none();
-        if device.kind.name == "region" || !children.iter().any(|below| whole(&below)) {
+        if device.kind.name == "flash-area" || !children.iter().any(|below| whole(&below)) {
             return Ok(());
         }
-        let reason = "stands on a chip that has areas with erase units of their own: put a `region` on each";
+        let reason =
+            "stands on a chip that has areas with erase units of their own: put a `flash-area` on each";
         Err(self.impossible(device, BuildError { key: None, reason: reason.into() }))
     }
 

@@ -4,8 +4,8 @@ use nandu_base::{ByteLen, Deal, Span, TenantId};
 use nandu_stack::{Changed, Stack, StackFile, builtin};
 
 const STACK: &str = "[export.a]\ndevice = \"m\"\n[tenant.a]\nweight = 300\nmax = { riops = 7, wiops = 9 }\n\
-                     [device.m]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\n\
-                     spare_factor = 0.25\nisolation = { kind = \"vssd\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\ntenant_slots = 4\n";
+                     [device.m]\nkind = \"ssd\"\nprofile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\n\
+                     spare_factor = 0.25\nisolation = { kind = \"vssd\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nmax_tenants = 4\n";
 
 fn load(more: &str) -> Result<Stack, String> {
     let file = StackFile::parse(&format!("{STACK}{more}"), "s.toml").map_err(|e| e.to_string())?;

@@ -216,19 +216,19 @@ fn nested_options_are_checked_where_they_stand() {
     let place = "device `bad` (kind `fault`)";
     for (options, says) in [
         (
-            "freeze = { kind = \"random\", mean = \"1 s\", spann = \"2 s\" }",
+            "freeze = { kind = \"random\", mean_interval = \"1 s\", durtion = \"2 s\" }",
             format!(
-                "s.toml:17:10: `freeze` of {place} needs `span`\n\
-                 s.toml:17:43: unknown key `spann` in `freeze` of {place}; did you mean `span`?"
+                "s.toml:17:10: `freeze` of {place} needs `duration`\n\
+                 s.toml:17:52: unknown key `durtion` in `freeze` of {place}; did you mean `duration`?"
             ),
         ),
         (
-            "freeze = { kind = \"randm\", mean = \"1 s\" }",
+            "freeze = { kind = \"randm\", mean_interval = \"1 s\" }",
             format!(
                 "s.toml:17:19: unknown value of `freeze.kind` in {place}: `randm`; did you mean `random`?"
             ),
         ),
-        ("freeze = { mean = \"1 s\" }", format!("s.toml:17:10: `freeze` of {place} needs `kind`")),
+        ("freeze = { mean_interval = \"1 s\" }", format!("s.toml:17:10: `freeze` of {place} needs `kind`")),
         (
             "loss = { kind = \"at\", at = \"5 lightyears\" }",
             format!(
@@ -237,21 +237,24 @@ fn nested_options_are_checked_where_they_stand() {
             ),
         ),
         (
-            "cache = { destage_every = 5 }",
+            "cache = { destage_interval = 5 }",
             format!(
-                "s.toml:17:27: `cache.destage_every` in {place}: invalid type: integer `5`, \
+                "s.toml:17:30: `cache.destage_interval` in {place}: invalid type: integer `5`, \
                  expected a time with its unit, such as \"25 us\""
             ),
         ),
         (
-            "loss = { kind = \"at\", at = \"1 s\", back_after = 5 }",
+            "loss = { kind = \"at\", at = \"1 s\", outage = 5 }",
             format!(
-                "s.toml:17:48: `loss.back_after` in {place}: invalid type: integer `5`, \
+                "s.toml:17:44: `loss.outage` in {place}: invalid type: integer `5`, \
                  expected a time with its unit, such as \"25 us\""
             ),
         ),
         ("cache = \"1 MiB\"", format!("s.toml:17:9: `cache` in {place}: expected a table, not text")),
-        ("read_error = \"3/2\"", "s.toml:17:14: device `bad`: `read_error`: a chance is at most 1".into()),
+        (
+            "read_error_rate = \"3/2\"",
+            "s.toml:17:19: device `bad`: `read_error_rate`: a chance is at most 1".into(),
+        ),
         (
             "cache = { size = \"1 KiB\" }",
             "s.toml:17:18: device `bad`: `cache.size`: 1 KiB lies outside 4 KiB to 64 MiB".into(),
@@ -263,12 +266,12 @@ fn nested_options_are_checked_where_they_stand() {
     let set = [
         ("device.bad.freeze.kind", "at"),
         ("device.bad.freeze.at", "1 s"),
-        ("device.bad.freeze.span", "1 s"),
+        ("device.bad.freeze.duration", "1 s"),
     ];
     assert_eq!(wrong_with(&faulty(""), &set), "nothing");
     assert_eq!(
         wrong_with(&faulty(""), &set[..2]),
-        format!("--set device.bad.freeze.kind=at: `freeze` of {place} needs `span`")
+        format!("--set device.bad.freeze.kind=at: `freeze` of {place} needs `duration`")
     );
 }
 
@@ -276,19 +279,19 @@ fn nested_options_are_checked_where_they_stand() {
 const CHIP: &str = r#"[export.a]
 device = "a"
 [device.a]
-kind = "region"
+kind = "flash-area"
 below = "chip"
 area = "slc"
 [export.b]
 device = "b"
 [device.b]
-kind = "region"
+kind = "flash-area"
 below = "chip"
 area = "mlc"
 [device.chip]
 kind = "flash"
 profile = "mlc-2019"
-areas = [{ name = "slc", blocks = 16, bits = 1 }, { name = "mlc", blocks = 16 }]
+areas = [{ name = "slc", blocks_per_die = 16, bits_per_cell = 1 }, { name = "mlc", blocks_per_die = 16 }]
 "#;
 
 #[test]
@@ -303,14 +306,14 @@ fn a_chip_with_areas_is_used_by_regions() {
         "s.toml:12:8: device `b`: `area`: `chip` has no area `mcl`, only slc, mlc; did you mean `mlc`?"
     );
     let slice = CHIP.replacen(
-        "kind = \"region\"\nbelow = \"chip\"\narea = \"slc\"",
+        "kind = \"flash-area\"\nbelow = \"chip\"\narea = \"slc\"",
         "kind = \"slice\"\nbelow = \"chip\"",
         1,
     );
-    assert!(wrong(&slice).contains("put a `region` on each"), "{}", wrong(&slice));
+    assert!(wrong(&slice).contains("put a `flash-area` on each"), "{}", wrong(&slice));
     let plain = CHIP.replace(
-        "areas = [{ name = \"slc\", blocks = 16, bits = 1 }, { name = \"mlc\", blocks = 16 }]",
-        "blocks = 16",
+        "areas = [{ name = \"slc\", blocks_per_die = 16, bits_per_cell = 1 }, { name = \"mlc\", blocks_per_die = 16 }]",
+        "blocks_per_die = 16",
     );
     assert!(wrong(&plain).contains("`chip` has no areas"), "{}", wrong(&plain));
 }
@@ -319,13 +322,17 @@ fn a_chip_with_areas_is_used_by_regions() {
 fn a_leg_rests_only_where_the_other_one_answers_alone() {
     let mirror = |ack: &str| {
         format!(
-            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nhold = \"batches\"\n\
-             ack = \"{ack}\"\n[device.a]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.b]\nkind = \"memory\"\nsize = \"1 MiB\"\n"
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nwrite_batching = \"always\"\n\
+             write_ack = \"{ack}\"\n[device.a]\nkind = \"memory\"\nsize = \"1 MiB\"\n[device.b]\nkind = \"memory\"\nsize = \"1 MiB\"\n"
         )
     };
     assert_eq!(wrong(&mirror("first")), "nothing");
     for ack in ["both", "wait-limit", "leader"] {
-        assert!(wrong(&mirror(ack)).contains("`hold`: with `ack` other than"), "{}", wrong(&mirror(ack)));
+        assert!(
+            wrong(&mirror(ack)).contains("`write_batching`: with `write_ack` other than"),
+            "{}",
+            wrong(&mirror(ack))
+        );
     }
 }
 
@@ -363,7 +370,7 @@ fn the_range_that_an_outside_policy_declares_is_held() {
     let registry = builtin().with(nandu_cache::replacement::policy::<outside::Pear>());
     let with = |option: &str| {
         let text = format!(
-            "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nmemory = \"1 MiB\"\n\
+            "[export.data]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"m\"\nsize = \"1 MiB\"\n\
              replacement = {{ kind = \"pear\", {option} }}\n[device.m]\nkind = \"memory\"\nsize = \"2 MiB\"\n"
         );
         let load = || {

@@ -17,7 +17,7 @@ device = "s"
 kind = "ssd"
 profile = "mlc-2019"
 capacity = "64 MiB"
-planes = 1
+planes_per_die = 1
 spare_factor = 0.2
 "#;
 
@@ -32,10 +32,10 @@ name = "planes"
 name = "as it is"
 [[axis.step]]
 name = "1"
-set = { "device.s.planes" = 1 }
+set = { "device.s.planes_per_die" = 1 }
 [[axis.step]]
 name = "2"
-set = { "device.s.planes" = 2 }
+set = { "device.s.planes_per_die" = 2 }
 [[axis]]
 knob = "device.s.spare_factor"
 values = [0.2, 0.3]

@@ -15,18 +15,18 @@ pub struct IntegrityConfig {
     /// Bytes that one checksum covers; requests become a multiple of it. A larger block needs less room and fewer
     /// records. Default 4 KiB, or the alignment of the device below where that is more; a power of two from that alignment to 64 KiB. Part of what is on the device: it cannot
     /// be changed later.
-    pub block: Option<ByteLen>,
+    pub block_size: Option<ByteLen>,
     /// Memory for checksums. A read of a region whose checksums are not there reads 4 KiB more. Default 16 MiB, from 64 KiB to 64 GiB;
-    /// room for twice `dirty_regions`.
+    /// room for twice `max_dirty_regions`.
     #[serde(default = "default_cache")]
-    pub cache: ByteLen,
+    pub cache_size: ByteLen,
     /// Most regions (1024 blocks each) whose checksums on the device may be out of date at a time. After a cut their data are read once, and
     /// taken as they are. Default 128, from 1 to 65536.
     #[serde(default = "default_dirty_regions")]
-    pub dirty_regions: u32,
+    pub max_dirty_regions: u32,
     /// Time without a write after which the checksums of a region are written. Default 1 s, from 1 ms to 1 h.
     #[serde(default = "default_clean_after")]
-    pub clean_after: Span,
+    pub bitmap_delay: Span,
 }
 
 fn default_cache() -> ByteLen {
@@ -104,33 +104,33 @@ impl DeviceConfig for IntegrityConfig {
                 format!("`{}` cannot be written over: put `integrity` above what translates it", self.below);
             return Err(BuildError::at("below", why));
         }
-        let block = self.block.unwrap_or(ByteLen(u64::from(below.align).max(4096)));
+        let block = self.block_size.unwrap_or(ByteLen(u64::from(below.align).max(4096)));
         let bounds = u64::from(below.align)..=64 << 10;
         if !block.0.is_power_of_two() || !bounds.contains(&block.0) {
             let why =
                 format!("{block} is not a power of two from {} to 64 KiB", ByteLen(u64::from(below.align)));
-            return Err(BuildError::at("block", why));
+            return Err(BuildError::at("block_size", why));
         }
-        if !(1..=65536).contains(&self.dirty_regions) {
+        if !(1..=65536).contains(&self.max_dirty_regions) {
             return Err(BuildError::at(
-                "dirty_regions",
-                format!("{} is out of bounds: 1 to 65536", self.dirty_regions),
+                "max_dirty_regions",
+                format!("{} is out of bounds: 1 to 65536", self.max_dirty_regions),
             ));
         }
-        if !(Span::from_ms(1)..=Span::from_secs(3600)).contains(&self.clean_after) {
+        if !(Span::from_ms(1)..=Span::from_secs(3600)).contains(&self.bitmap_delay) {
             return Err(BuildError::at(
-                "clean_after",
-                format!("{} is out of bounds: 1 ms to 1 h", self.clean_after),
+                "bitmap_delay",
+                format!("{} is out of bounds: 1 ms to 1 h", self.bitmap_delay),
             ));
         }
         let layout = Layout::new(below.capacity, below.align, block.0)?;
-        let least = ByteLen((2 * u64::from(self.dirty_regions) * layout.page).max(64 << 10));
-        if !(least..=ByteLen::gib(64)).contains(&self.cache) {
+        let least = ByteLen((2 * u64::from(self.max_dirty_regions) * layout.page).max(64 << 10));
+        if !(least..=ByteLen::gib(64)).contains(&self.cache_size) {
             let why = format!(
-                "{} is out of bounds: {least} to 64 GiB with dirty_regions = {}",
-                self.cache, self.dirty_regions
+                "{} is out of bounds: {least} to 64 GiB with max_dirty_regions = {}",
+                self.cache_size, self.max_dirty_regions
             );
-            return Err(BuildError::at("cache", why));
+            return Err(BuildError::at("cache_size", why));
         }
         let planted = Planted {
             never_compares: cx.planted(NEVER_COMPARES.name),
@@ -146,7 +146,7 @@ impl DeviceConfig for IntegrityConfig {
             max_io: ByteLen((below.max_io.0 - below.max_io.0 % block.0).max(block.0)),
             ..below.clone()
         };
-        let pages = (self.cache.0 / layout.page).min(layout.regions) as usize;
+        let pages = (self.cache_size.0 / layout.page).min(layout.regions) as usize;
         Ok(Box::new(Integrity::new(limits, layout, pages.max(2), self, planted)))
     }
 }

@@ -8,13 +8,13 @@
 //!
 //! **Order of a write.** Data and checksum cannot change in one step, and a cut between the two must not make a block unreadable. The
 //! checksums of 1024 blocks are a *region*. Before the first write of a region a mark is durable that says that its checksums may be out
-//! of date; the new ones are kept in memory. When the region has not been written for `clean_after`, or too many are marked, they are
+//! of date; the new ones are kept in memory. When the region has not been written for `bitmap_delay`, or too many are marked, they are
 //! written, the device is flushed, and only then is the mark taken away ([`round`]). After a cut the data of marked regions are
 //! read once and their checksums made anew ([`open`]): a block that was in flight holds old or new data and is readable. The dm-integrity
 //! target of Linux knows this as its bitmap mode; the marks are those of a mirror's region map (R-INTENT).
 //!
 //! **What it does not see.** Damage that falls into a marked region while nobody serves the device: its checksums are made from what is there
-//! (`dirty_regions` bounds how much that is, and how many blocks differed from their old checksum is counted and said). A block that was never written here.
+//! (`max_dirty_regions` bounds how much that is, and how many blocks differed from their old checksum is counted and said). A block that was never written here.
 //! A write that the device below acknowledged and dropped together with that of its checksum, that is, a whole device that was put back: members
 //! of a set know that by their generation. A checksum is no signature: who writes both can forge both.
 //!
@@ -116,7 +116,7 @@ struct Integrity {
     limits: Limits,
     layout: Layout,
     dirty_most: usize,
-    clean_after: Span,
+    bitmap_delay: Span,
     /// The tag of a block of zeros.
     zeros: u32,
     planted: Planted,
@@ -158,8 +158,8 @@ impl Integrity {
         Integrity {
             limits,
             layout,
-            dirty_most: config.dirty_regions as usize,
-            clean_after: config.clean_after,
+            dirty_most: config.max_dirty_regions as usize,
+            bitmap_delay: config.bitmap_delay,
             zeros: layout::zeros(layout.block),
             planted,
             run: Run::Closed,

@@ -221,7 +221,7 @@ impl Integrity {
         let page = &mut self.pages[slot];
         (page.dirty, page.mark, page.written) = (true, mark, cx.now);
         if !std::mem::replace(&mut self.timer_is_set, true) {
-            cx.wake_at(CLEAN, cx.now + self.clean_after);
+            cx.wake_at(CLEAN, cx.now + self.bitmap_delay);
         }
         true
     }

@@ -1,6 +1,6 @@
 //! Rounds: the checksums of some regions are written, the device is flushed, and their marks are taken away.
 //!
-//! A round begins when regions have not been written for `clean_after`, when a write needs room for another marked region or for
+//! A round begins when regions have not been written for `bitmap_delay`, when a write needs room for another marked region or for
 //! another page in memory, and at the end. New writes of its regions wait until it is over, and those under way end first. So what the
 //! flush makes durable is all of their data, and the checksums that belong to it. When a page cannot be written or the flush fails the
 //! regions stay marked, and writes that wait for room fail.
@@ -54,11 +54,11 @@ impl Integrity {
         if self.run != Run::Running || self.dirty.is_empty() {
             return;
         }
-        let due = |slot: u32| self.pages[slot].written + self.clean_after;
+        let due = |slot: u32| self.pages[slot].written + self.bitmap_delay;
         let old: Vec<u32> =
             self.dirty.iter().copied().filter(|&s| due(s) <= cx.now && self.pages[s].writing == 0).collect();
         let next = self.dirty.iter().map(|&slot| due(slot)).min().unwrap_or(Instant::ZERO);
-        let soonest = cx.now + nandu_base::Span(self.clean_after.0 / 4);
+        let soonest = cx.now + nandu_base::Span(self.bitmap_delay.0 / 4);
         self.timer_is_set = true;
         cx.wake_at(CLEAN, next.later(soonest));
         if self.round.is_idle() && !old.is_empty() {

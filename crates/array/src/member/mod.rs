@@ -21,3 +21,17 @@ pub mod record;
 
 pub use generation::{Standing, standing};
 pub use record::{Gen, State, Superblock};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What is known of blank members that become a set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialSync {
+    /// Nothing: the first leg of a mirror is copied to the other, parity is computed, unless whoever starts the stack says `assume_clean`.
+    #[default]
+    Resync,
+    /// They agree: the legs of a mirror read the same everywhere, those of `parity` as zeros. Nothing is copied or computed.
+    AssumeClean,
+}

@@ -1,6 +1,6 @@
 //! The answer to a client before every leg has its write.
 //!
-//! With `ack = "first"` one leg is enough, with `wait-limit` one leg and the time that the other one has, unless
+//! With `write_ack = "immediate"` one leg is enough, with `wait-limit` one leg and the time that the other one has, unless
 //! that one is delayed and the write waits in its queue, with `leader` the
 //! leader as long as the follower lacks fewer than `write_behind` writes. FUA needs it durable on both; in mode `fast-leg` on the leader, where the follower durably says L. Past the bound on the age of exposed data
 //! both legs are needed, and past the bound on bytes there is no answer before there is room. Lost data that are written

@@ -7,7 +7,7 @@
 //!
 //! **Lead.** A planned swap of the roles is the two steps of any takeover: both legs flush and marks are cleared as far as
 //! nothing is under way, then the other leg takes Solo and the old leader rejoins as one that was late. New writes and
-//! flushes wait while Solo is taken, and what was in use is copied back. With `lead = "first"` that happens by itself when
+//! flushes wait while Solo is taken, and what was in use is copied back. With `failback = "immediate"` that happens by itself when
 //! the second leg leads a whole pair. From the takeover to the rejoin the device is degraded, and says so.
 //!
 //! **Health.** Said to the parents and to the driver whenever it changes.
@@ -49,7 +49,7 @@ impl Mirror {
     fn ask_lead(&mut self, leg: usize) -> Result<(), AdminError> {
         if leg == 1 && self.upkeep.lead_first {
             let why = format!("the stack file says that `{}` leads", self.names[0]);
-            return refuse(why, "take `lead = \"first\"` out of it");
+            return refuse(why, "take `failback = \"immediate\"` out of it");
         }
         if !self.is_pair() || self.stale.count() > 0 || self.proc != Proc::None {
             let why = "the legs are not equal".into();

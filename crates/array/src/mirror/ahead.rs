@@ -1,11 +1,11 @@
 //! Regions are declared ahead of a sequential writer, so that its first touch of a region costs nothing.
 //!
 //! A write that begins where one of the last [`STREAMS`] streams ended makes that stream longer. From its second write on the
-//! next `predeclare` regions behind it get D on the leader (and L on the follower, as for any write) before anybody writes
-//! there. They take places among the active regions as idle ones, are cleared like any other after `clear_after`, and are not
+//! next `mark_ahead` regions behind it get D on the leader (and L on the follower, as for any write) before anybody writes
+//! there. They take places among the active regions as idle ones, are cleared like any other after `bitmap_delay`, and are not
 //! declared when places are scarce: they never make another region lose its mark. While a leg is out nothing is declared.
 //!
-//! What it costs: up to `predeclare` regions more are copied after a crash. RAM: 192 B. Work: a look at eight streams for each
+//! What it costs: up to `mark_ahead` regions more are copied after a crash. RAM: 192 B. Work: a look at eight streams for each
 //! write, and a few for each region that is declared.
 
 use super::Mirror;
@@ -53,7 +53,7 @@ impl Mirror {
             return;
         }
         let here = ((end - 1) >> self.shift) as u32;
-        let most = (here + 1).saturating_add(self.upkeep.predeclare).min(self.region_count);
+        let most = (here + 1).saturating_add(self.upkeep.mark_ahead).min(self.region_count);
         let mut region = self.ahead.streams[at].upto.max(here + 1);
         let spare = self.piece_regions as u32 + 1; // for a write that comes meanwhile, and for a resync
         while region < most && self.regions.room() > spare {

@@ -3,7 +3,8 @@
 use super::Mirror;
 use super::layout::{Layout, PAGE};
 use super::policy::{Policy, Upkeep};
-use crate::scrub;
+use crate::member::InitialSync;
+use crate::scrub::{self, OnMismatch, ScrubConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,60 +26,14 @@ pub enum ReadPolicy {
     LatencyAware,
 }
 
-/// What is known of two blank legs that become a mirror.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Fresh {
-    /// Nothing: the first leg is copied to the second, unless whoever starts the stack says `assume_clean`.
-    Copy,
-    /// They read the same everywhere, for example zeros: nothing is copied.
-    Equal,
-}
-
-/// Which side wins where a scrub finds that the legs differ and nothing says why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnMismatch {
-    /// The leader, as after a crash: the follower gets its data.
-    Leader,
-    /// Nobody: it is counted and reported.
-    Report,
-}
-
-/// The comparison of both legs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScrubConfig {
-    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
-    #[serde(default)]
-    pub every: Span,
-    /// Bytes a second that are compared at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
-    #[serde(default = "scrub::default_rate")]
-    pub rate: ByteLen,
-    /// What is done where the legs differ, when no command says it. Default "report".
-    #[serde(default = "default_on_mismatch")]
-    pub on_mismatch: OnMismatch,
-}
-
-impl Default for ScrubConfig {
-    fn default() -> ScrubConfig {
-        let (rate, on_mismatch) = (scrub::default_rate(), default_on_mismatch());
-        ScrubConfig { every: Span::ZERO, rate, on_mismatch }
-    }
-}
-
-fn default_on_mismatch() -> OnMismatch {
-    OnMismatch::Report
-}
-
 /// Which leg leads when both are whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lead {
+pub enum Failback {
     /// The one that led last: roles swap when the leader leaves, and by command.
-    Last,
+    Manual,
     /// The first one: it takes over again when it has come back and is resynced.
-    First,
+    Immediate,
 }
 
 /// Options of `mirror`.
@@ -89,14 +44,14 @@ pub struct MirrorConfig {
     pub legs: Vec<String>,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
-    pub region: ByteLen,
+    pub region_size: ByteLen,
     /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
     #[serde(default = "default_clear_after")]
-    pub clear_after: Span,
+    pub bitmap_delay: Span,
     /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
     /// 32 to 65536.
-    #[serde(default = "default_active_regions")]
-    pub active_regions: u32,
+    #[serde(default = "default_max_dirty_regions")]
+    pub max_dirty_regions: u32,
     /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_resync_chunk")]
     pub resync_chunk: ByteLen,
@@ -108,25 +63,25 @@ pub struct MirrorConfig {
     pub resync_rate: ByteLen,
     /// Which leg serves a read. Default "balanced".
     #[serde(default = "default_read")]
-    pub read: ReadPolicy,
+    pub read_policy: ReadPolicy,
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
     /// What is known of two blank legs. Default "copy".
-    #[serde(default = "default_fresh")]
-    pub fresh: Fresh,
+    #[serde(default)]
+    pub initial_sync: InitialSync,
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
     /// Which leg leads when both are whole. Default "last".
-    #[serde(default = "default_lead")]
-    pub lead: Lead,
+    #[serde(default = "default_failback")]
+    pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_predeclare")]
-    pub predeclare: u32,
+    pub mark_ahead: u32,
     /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
-    pub leg_depth: [u32; 2],
+    pub leg_queue_depth: [u32; 2],
     /// A leg that has not answered a request for this long is left out, if the other one can do without it, and taken back
     /// when all its old requests have ended. Costs a copy of each read. Default 0: never; otherwise 1 ms to 1 h.
     #[serde(default)]
@@ -139,7 +94,7 @@ pub(super) fn default_region() -> ByteLen {
 pub(super) fn default_clear_after() -> Span {
     Span::from_secs(5)
 }
-pub(super) fn default_active_regions() -> u32 {
+pub(super) fn default_max_dirty_regions() -> u32 {
     1024
 }
 pub(super) fn default_resync_chunk() -> ByteLen {
@@ -154,11 +109,8 @@ pub(super) fn default_read() -> ReadPolicy {
 pub(super) fn default_write_retries() -> u8 {
     1
 }
-pub(super) fn default_fresh() -> Fresh {
-    Fresh::Copy
-}
-pub(super) fn default_lead() -> Lead {
-    Lead::Last
+pub(super) fn default_failback() -> Failback {
+    Failback::Manual
 }
 pub(super) fn default_predeclare() -> u32 {
     8
@@ -285,31 +237,31 @@ impl MirrorConfig {
     pub fn of(a: &str, b: &str) -> MirrorConfig {
         MirrorConfig {
             legs: vec![a.into(), b.into()],
-            region: default_region(),
-            clear_after: default_clear_after(),
-            active_regions: default_active_regions(),
+            region_size: default_region(),
+            bitmap_delay: default_clear_after(),
+            max_dirty_regions: default_max_dirty_regions(),
             resync_chunk: default_resync_chunk(),
             resync_depth: default_resync_depth(),
             resync_rate: ByteLen::ZERO,
-            read: default_read(),
+            read_policy: default_read(),
             write_retries: default_write_retries(),
-            fresh: default_fresh(),
+            initial_sync: InitialSync::default(),
             scrub: ScrubConfig::default(),
-            lead: default_lead(),
-            predeclare: default_predeclare(),
-            leg_depth: [0; 2],
+            failback: default_failback(),
+            mark_ahead: default_predeclare(),
+            leg_queue_depth: [0; 2],
             request_timeout: Span::ZERO,
         }
     }
 
     pub(super) fn upkeep(&self) -> Upkeep {
         Upkeep {
-            scrub_every: self.scrub.every,
+            scrub_every: self.scrub.interval,
             scrub_rate: self.scrub.rate.0,
-            scrub_mends: self.scrub.on_mismatch == OnMismatch::Leader,
-            lead_first: self.lead == Lead::First,
-            predeclare: self.predeclare,
-            leg_depth: self.leg_depth,
+            scrub_mends: self.scrub.on_mismatch == OnMismatch::Repair,
+            lead_first: self.failback == Failback::Immediate,
+            mark_ahead: self.mark_ahead,
+            leg_queue_depth: self.leg_queue_depth,
         }
     }
 
@@ -329,12 +281,12 @@ impl MirrorConfig {
         if self.legs[0] == self.legs[1] {
             return Err(BuildError::at("legs", "both legs are the same device"));
         }
-        if !self.region.0.is_power_of_two() {
-            return Err(BuildError::at("region", format!("{} is no power of two", self.region)));
+        if !self.region_size.0.is_power_of_two() {
+            return Err(BuildError::at("region_size", format!("{} is no power of two", self.region_size)));
         }
-        between("region", self.region.0, 64 << 10, 64 << 20, " B")?;
-        between("clear_after", self.clear_after.0, 1_000_000, 3_600_000_000_000, " ns")?;
-        between("active_regions", u64::from(self.active_regions), 32, 65_536, "")?;
+        between("region_size", self.region_size.0, 64 << 10, 64 << 20, " B")?;
+        between("bitmap_delay", self.bitmap_delay.0, 1_000_000, 3_600_000_000_000, " ns")?;
+        between("max_dirty_regions", u64::from(self.max_dirty_regions), 32, 65_536, "")?;
         between("resync_chunk", self.resync_chunk.0, PAGE, 16 << 20, " B")?;
         if !self.resync_chunk.0.is_multiple_of(PAGE) {
             return Err(BuildError::at(
@@ -350,13 +302,13 @@ impl MirrorConfig {
             ));
         }
         between("write_retries", u64::from(self.write_retries), 0, 16, "")?;
-        scrub::check(self.scrub.every, self.scrub.rate)?;
+        scrub::check(self.scrub.interval, self.scrub.rate)?;
         if self.request_timeout != Span::ZERO {
             between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
         }
-        between("predeclare", u64::from(self.predeclare), 0, 64, "")?;
-        for depth in self.leg_depth {
-            between("leg_depth", u64::from(depth), 0, 65_535, "")?;
+        between("mark_ahead", u64::from(self.mark_ahead), 0, 64, "")?;
+        for depth in self.leg_queue_depth {
+            between("leg_queue_depth", u64::from(depth), 0, 65_535, "")?;
         }
         Ok(())
     }
@@ -380,7 +332,7 @@ impl MirrorConfig {
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check()?;
-        let shift = self.region.0.trailing_zeros() as u8;
+        let shift = self.region_size.0.trailing_zeros() as u8;
         let mut layouts = Vec::with_capacity(2);
         for (limits, name) in cx.children.iter().zip(&self.legs) {
             if limits.erase_unit.is_some() || limits.program_order {

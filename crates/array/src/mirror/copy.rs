@@ -4,7 +4,7 @@
 //! the other in the order of their numbers, in chunks, `resync_depth` at once and `resync_rate` bytes a second at most.
 //! The region is an active one meanwhile; when all of it is copied it is stale no longer, and its D and L are cleared
 //! like any other's, after both legs have flushed. What the leader cannot return stays stale and is tried again after
-//! `clear_after`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
+//! `bitmap_delay`. A repair copies the extent that a read found bad, flushes that leg, and counts only then.
 
 use super::op::{Kind, Operation, Part};
 use super::region_map::D;
@@ -71,7 +71,7 @@ impl Mirror {
             self.resync.cursor = 0;
             if !std::mem::take(&mut self.resync.progress) {
                 // Nothing but what the leader cannot return: later.
-                self.resync.not_before = cx.now + self.clear_after;
+                self.resync.not_before = cx.now + self.bitmap_delay;
             }
             return self.next_region(cx);
         };

@@ -2,7 +2,7 @@
 //!
 //! **Wait limit** (S1-13 to S1-16, O1-2, O1-16). The first leg completes a write after `wt`; the other one has so much
 //! time more: `wait_ratio` times `wt` (the paper's 1.3), or a quantile of the time by which legs were apart so far, and
-//! at least `wait_floor`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
+//! at least `wait_min`. Past that its mode is *delayed*: what it has is left in flight (O1-3), new writes go to its
 //! delay queue ([`super::lag`]). With `gc-hint` a leg that reports pressure, or expects to take longer than that beside
 //! the other, is delayed before it is late. So is, with `critical_backlog`, a leg that has that many writes under way while the other has
 //! at most half as many: section 3.3 of the paper, whose critical point has no figure there. If the other one was delayed the two change
@@ -15,7 +15,7 @@
 //! (O1-8).
 //!
 //! **Errors** (O1-18). What fails waits again. After `write_retries` failures in a row the leg is out. A leader that alone
-//! holds some regions rests for `clear_after` instead. When no other leg has the data they are lost, and reported.
+//! holds some regions rests for `bitmap_delay` instead. When no other leg has the data they are lost, and reported.
 //!
 //! **Estimators** are integers: a quantile moves up or down by a sixteenth of itself, in the ratio of the quantile.
 
@@ -404,7 +404,7 @@ impl Mirror {
         if !self.is_member(1 - leg) {
             self.lose_queue(leg, cx);
         } else if leg == self.leader && self.stale.count() > 0 {
-            self.paces[leg].rests_until = cx.now + self.clear_after;
+            self.paces[leg].rests_until = cx.now + self.bitmap_delay;
             cx.wake_at(REST, self.paces[leg].rests_until);
         } else {
             self.leave(leg, cx);

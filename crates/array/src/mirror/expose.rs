@@ -6,7 +6,7 @@
 //! and a write is acknowledged by both legs only; with `on_limit = "degrade"` the late leg is left out, which is announced
 //! by the figures `leg_a_is_member` and `degrades`, and taken back as soon as it answers again.
 //!
-//! With `degrade` a leg is also left out when a write has waited as long for it alone, because of FUA or of `ack`, and a
+//! With `degrade` a leg is also left out when a write has waited as long for it alone, because of FUA or of `write_ack`, and a
 //! leader when one has waited as long for its mark.
 //!
 //! A trim counts at most the bound: it has no data that could be lost. While one leg is out nothing is counted: the whole

@@ -6,7 +6,7 @@
 //! durably, or is flushed there (`flush_alone_needs_l_or_solo`). While a leg takes Solo nothing is answered
 //! (`solo_before_lone_ack`), and nothing before the list of lost data is durable.
 //!
-//! **Clear (R-CLEAR).** A cycle looks at regions idle for `clear_after`, oldest first: both legs flush until their last
+//! **Clear (R-CLEAR).** A cycle looks at regions idle for `bitmap_delay`, oldest first: both legs flush until their last
 //! writes are covered on both, then D is cleared where nothing has begun meanwhile. When the active regions run out, a
 //! cycle begins early and takes every idle region.
 
@@ -145,7 +145,7 @@ impl Mirror {
         if self.clearing.armed || !matches!(self.phase, Phase::Running) {
             return;
         }
-        let oldest = self.regions.oldest().map(|slot| self.regions.get(slot).used + self.clear_after);
+        let oldest = self.regions.oldest().map(|slot| self.regions.get(slot).used + self.bitmap_delay);
         if let Some(at) = oldest {
             self.clearing.armed = true;
             cx.wake_at(CLEAR, at_least(Some(at), cx.now));
@@ -154,7 +154,7 @@ impl Mirror {
 
     pub(super) fn clear_timer(&mut self, cx: &mut Cx<'_>) {
         self.clearing.armed = false;
-        let cutoff = Instant(cx.now.0.saturating_sub(self.clear_after.0));
+        let cutoff = Instant(cx.now.0.saturating_sub(self.bitmap_delay.0));
         self.start_clear(cutoff, cx);
         if self.is_pair() && !self.is_clearing() {
             self.arm_clear(cx);

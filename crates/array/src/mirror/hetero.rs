@@ -3,6 +3,8 @@
 use super::config::*;
 use super::hold::Spare;
 use super::policy::{Ack, Limit, Policy};
+use crate::member::InitialSync;
+use crate::scrub::ScrubConfig;
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Ratio, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,9 +29,9 @@ pub enum AckMode {
 #[serde(rename_all = "kebab-case")]
 pub enum FlushMode {
     /// Both legs: flushed data survive the loss of either.
-    Strict,
+    AllLegs,
     /// The leader, when the follower has said durably that it may lack data there.
-    FastLeg,
+    Leader,
 }
 
 /// What sets the wait limit.
@@ -47,7 +49,7 @@ pub enum WaitLimit {
 /// How the ratio is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum WaitReading {
+pub enum WaitBasis {
     /// So much longer than the faster leg: the paper's words.
     Additional,
     /// So long from the start.
@@ -57,7 +59,7 @@ pub enum WaitReading {
 /// In which order a delayed leg catches up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum DelayQueue {
+pub enum DelayOrder {
     /// The oldest write first, one by one: the paper's step 6.
     Fifo,
     /// Ascending, adjacent writes joined: what the paper's section 3.3 promises.
@@ -81,9 +83,9 @@ pub enum HoldMode {
     /// Never: it catches up at once.
     Never,
     /// While the leg says that it stands still to save power: it is not woken.
-    Standing,
+    Standby,
     /// Always between batches: so the leg has rests long enough to stop in.
-    Batches,
+    Always,
 }
 
 /// How many requests the manager has in hand.
@@ -104,16 +106,16 @@ pub struct HeteroConfig {
     pub legs: Vec<String>,
     /// When a write without FUA is acknowledged. Default "first".
     #[serde(default = "default_ack")]
-    pub ack: AckMode,
+    pub write_ack: AckMode,
     /// With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
     #[serde(default = "default_write_behind")]
     pub write_behind: u32,
     /// How many requests are served at once. Default "pipelined".
     #[serde(default = "default_manager")]
-    pub manager: Manager,
-    /// What a flush covers. Default "strict".
+    pub dispatch: Manager,
+    /// What a flush covers. Default "all-legs".
     #[serde(default = "default_flush")]
-    pub flush: FlushMode,
+    pub flush_scope: FlushMode,
     /// What sets the wait limit. Default "ratio".
     #[serde(default = "default_wait_limit")]
     pub wait_limit: WaitLimit,
@@ -121,17 +123,17 @@ pub struct HeteroConfig {
     #[serde(default = "default_wait_ratio")]
     pub wait_ratio: Ratio,
     /// From when that is counted. Default "additional".
-    #[serde(default = "default_wait_reading")]
-    pub wait_reading: WaitReading,
+    #[serde(default = "default_wait_ratio_basis")]
+    pub wait_ratio_basis: WaitBasis,
     /// Which share of writes keeps within the wait limit "quantile". Default 0.8; above 0, below 1.
     #[serde(default = "default_wait_quantile")]
     pub wait_quantile: Ratio,
     /// Least wait limit. Default 1 ms; at most 10 s.
     #[serde(default = "default_wait_floor")]
-    pub wait_floor: Span,
+    pub wait_min: Span,
     /// In which order a delayed leg catches up. Default "elevator".
     #[serde(default = "default_delay_queue")]
-    pub delay_queue: DelayQueue,
+    pub delay_order: DelayOrder,
     /// Delayed writes under way at once on a leg. Default 4, with "fifo" 1; 1 to 256.
     #[serde(default)]
     pub delay_depth: Option<u32>,
@@ -165,19 +167,19 @@ pub struct HeteroConfig {
     #[serde(default)]
     pub critical_backlog: u32,
     /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
-    /// the leg is needed. Other than "never" needs `ack = "first"`. Default "never".
+    /// the leg is needed. Other than "never" needs `write_ack = "immediate"`. Default "never".
     #[serde(default = "default_hold")]
-    pub hold: HoldMode,
+    pub write_batching: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
     #[serde(default = "default_region")]
-    pub region: ByteLen,
+    pub region_size: ByteLen,
     /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
     #[serde(default = "default_clear_after")]
-    pub clear_after: Span,
+    pub bitmap_delay: Span,
     /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
     /// 32 to 65536.
-    #[serde(default = "default_active_regions")]
-    pub active_regions: u32,
+    #[serde(default = "default_max_dirty_regions")]
+    pub max_dirty_regions: u32,
     /// Bytes copied by one request of a resync. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_resync_chunk")]
     pub resync_chunk: ByteLen,
@@ -189,25 +191,25 @@ pub struct HeteroConfig {
     pub resync_rate: ByteLen,
     /// Which leg serves a read when both are current. Default "leader", as in the paper.
     #[serde(default = "default_hetero_read")]
-    pub read: ReadPolicy,
+    pub read_policy: ReadPolicy,
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
     /// What is known of two blank legs. Default "copy".
-    #[serde(default = "default_fresh")]
-    pub fresh: Fresh,
+    #[serde(default)]
+    pub initial_sync: InitialSync,
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
     /// Which leg leads when both are whole. Default "last".
-    #[serde(default = "default_lead")]
-    pub lead: Lead,
+    #[serde(default = "default_failback")]
+    pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
     #[serde(default = "default_predeclare")]
-    pub predeclare: u32,
+    pub mark_ahead: u32,
     /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
-    pub leg_depth: [u32; 2],
+    pub leg_queue_depth: [u32; 2],
 }
 
 fn default_hold() -> HoldMode {
@@ -223,7 +225,7 @@ fn default_manager() -> Manager {
     Manager::Pipelined
 }
 fn default_flush() -> FlushMode {
-    FlushMode::Strict
+    FlushMode::AllLegs
 }
 fn default_wait_limit() -> WaitLimit {
     WaitLimit::Ratio
@@ -231,8 +233,8 @@ fn default_wait_limit() -> WaitLimit {
 fn default_wait_ratio() -> Ratio {
     Ratio::new(13, 10)
 }
-fn default_wait_reading() -> WaitReading {
-    WaitReading::Additional
+fn default_wait_ratio_basis() -> WaitBasis {
+    WaitBasis::Additional
 }
 fn default_wait_quantile() -> Ratio {
     Ratio::new(4, 5)
@@ -240,8 +242,8 @@ fn default_wait_quantile() -> Ratio {
 fn default_wait_floor() -> Span {
     Span::from_ms(1)
 }
-fn default_delay_queue() -> DelayQueue {
-    DelayQueue::Elevator
+fn default_delay_queue() -> DelayOrder {
+    DelayOrder::Elevator
 }
 fn default_delay_batch() -> ByteLen {
     ByteLen::kib(256)
@@ -273,16 +275,16 @@ impl HeteroConfig {
     pub fn over(mirror: MirrorConfig) -> HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
-            ack: default_ack(),
+            write_ack: default_ack(),
             write_behind: default_write_behind(),
-            manager: default_manager(),
-            flush: default_flush(),
+            dispatch: default_manager(),
+            flush_scope: default_flush(),
             wait_limit: default_wait_limit(),
             wait_ratio: default_wait_ratio(),
-            wait_reading: default_wait_reading(),
+            wait_ratio_basis: default_wait_ratio_basis(),
             wait_quantile: default_wait_quantile(),
-            wait_floor: default_wait_floor(),
-            delay_queue: default_delay_queue(),
+            wait_min: default_wait_floor(),
+            delay_order: default_delay_queue(),
             delay_depth: None,
             delay_batch: default_delay_batch(),
             resume_below: None,
@@ -292,20 +294,20 @@ impl HeteroConfig {
             hedge_after: Span::ZERO,
             write_hedge: false,
             critical_backlog: 0,
-            hold: default_hold(),
-            region: mirror.region,
-            clear_after: mirror.clear_after,
-            active_regions: mirror.active_regions,
+            write_batching: default_hold(),
+            region_size: mirror.region_size,
+            bitmap_delay: mirror.bitmap_delay,
+            max_dirty_regions: mirror.max_dirty_regions,
             resync_chunk: mirror.resync_chunk,
             resync_depth: mirror.resync_depth,
             resync_rate: mirror.resync_rate,
-            read: mirror.read,
+            read_policy: mirror.read_policy,
             write_retries: mirror.write_retries,
-            fresh: mirror.fresh,
+            initial_sync: mirror.initial_sync,
             scrub: mirror.scrub,
-            lead: mirror.lead,
-            predeclare: mirror.predeclare,
-            leg_depth: mirror.leg_depth,
+            failback: mirror.failback,
+            mark_ahead: mirror.mark_ahead,
+            leg_queue_depth: mirror.leg_queue_depth,
         }
     }
 
@@ -313,19 +315,19 @@ impl HeteroConfig {
     pub fn with_mirror(&self, mirror: MirrorConfig) -> HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
-            region: mirror.region,
-            clear_after: mirror.clear_after,
-            active_regions: mirror.active_regions,
+            region_size: mirror.region_size,
+            bitmap_delay: mirror.bitmap_delay,
+            max_dirty_regions: mirror.max_dirty_regions,
             resync_chunk: mirror.resync_chunk,
             resync_depth: mirror.resync_depth,
             resync_rate: mirror.resync_rate,
-            read: mirror.read,
+            read_policy: mirror.read_policy,
             write_retries: mirror.write_retries,
-            fresh: mirror.fresh,
+            initial_sync: mirror.initial_sync,
             scrub: mirror.scrub,
-            lead: mirror.lead,
-            predeclare: mirror.predeclare,
-            leg_depth: mirror.leg_depth,
+            failback: mirror.failback,
+            mark_ahead: mirror.mark_ahead,
+            leg_queue_depth: mirror.leg_queue_depth,
             ..self.clone()
         }
     }
@@ -333,25 +335,25 @@ impl HeteroConfig {
     fn mirror(&self) -> MirrorConfig {
         MirrorConfig {
             legs: self.legs.clone(),
-            region: self.region,
-            clear_after: self.clear_after,
-            active_regions: self.active_regions,
+            region_size: self.region_size,
+            bitmap_delay: self.bitmap_delay,
+            max_dirty_regions: self.max_dirty_regions,
             resync_chunk: self.resync_chunk,
             resync_depth: self.resync_depth,
             resync_rate: self.resync_rate,
-            read: self.read,
+            read_policy: self.read_policy,
             write_retries: self.write_retries,
-            fresh: self.fresh,
+            initial_sync: self.initial_sync,
             scrub: self.scrub,
-            lead: self.lead,
-            predeclare: self.predeclare,
-            leg_depth: self.leg_depth,
+            failback: self.failback,
+            mark_ahead: self.mark_ahead,
+            leg_queue_depth: self.leg_queue_depth,
             request_timeout: Span::ZERO, // `on_limit` and `hedge_after` are for legs that hang
         }
     }
 
     fn policy(&self) -> Result<Policy, BuildError> {
-        let fifo = self.delay_queue == DelayQueue::Fifo;
+        let fifo = self.delay_order == DelayOrder::Fifo;
         let bound =
             |key, good: bool, what: String| if good { Ok(()) } else { Err(BuildError::at(key, what)) };
         let Ratio { num, den } = self.wait_ratio;
@@ -363,9 +365,9 @@ impl HeteroConfig {
         let Ratio { num, den } = self.wait_quantile;
         bound("wait_quantile", num > 0 && num < den, format!("{num}/{den} is not between 0 and 1"))?;
         bound(
-            "wait_floor",
-            self.wait_floor <= Span::from_secs(10),
-            format!("{} is more than 10 s", self.wait_floor),
+            "wait_min",
+            self.wait_min <= Span::from_secs(10),
+            format!("{} is more than 10 s", self.wait_min),
         )?;
         let behind = self.write_behind;
         bound(
@@ -394,19 +396,19 @@ impl HeteroConfig {
         let backlog = self.critical_backlog;
         bound("critical_backlog", backlog <= 65_535, format!("{backlog} is out of bounds: 0 to 65535"))?;
         bound(
-            "hold",
-            self.hold == HoldMode::Never || self.ack == AckMode::First,
-            "with `ack` other than \"first\" each write would wait for the leg that rests".into(),
+            "write_batching",
+            self.write_batching == HoldMode::Never || self.write_ack == AckMode::First,
+            "with `write_ack` other than \"first\" each write would wait for the leg that rests".into(),
         )?;
         Ok(Policy {
-            ack: match self.ack {
+            ack: match self.write_ack {
                 AckMode::First => Ack::First,
                 AckMode::WaitLimit => Ack::WaitLimit,
                 AckMode::Both => Ack::Both,
                 AckMode::Leader => Ack::Leader,
             },
             behind: behind as usize,
-            fast_flush: self.flush == FlushMode::FastLeg,
+            fast_flush: self.flush_scope == FlushMode::Leader,
             lists_lost: true,
             limit: match self.wait_limit {
                 WaitLimit::Ratio => Limit::Ratio,
@@ -414,9 +416,9 @@ impl HeteroConfig {
                 WaitLimit::GcHint => Limit::GcHint,
             },
             ratio: self.wait_ratio,
-            total: self.wait_reading == WaitReading::Total,
+            total: self.wait_ratio_basis == WaitBasis::Total,
             quantile: self.wait_quantile,
-            floor: self.wait_floor,
+            floor: self.wait_min,
             sweep: !fifo,
             depth,
             batch: batch.0,
@@ -424,14 +426,14 @@ impl HeteroConfig {
             exposed_bytes: bytes.0,
             exposed_time: time,
             degrade: self.on_limit == OnLimit::Degrade,
-            serial: self.manager == Manager::Serial,
+            serial: self.dispatch == Manager::Serial,
             hedge: self.hedge_after,
             write_hedge: self.write_hedge,
             critical_backlog: self.critical_backlog,
-            spare: match self.hold {
+            spare: match self.write_batching {
                 HoldMode::Never => Spare::Never,
-                HoldMode::Standing => Spare::Standing,
-                HoldMode::Batches => Spare::Batches,
+                HoldMode::Standby => Spare::Standing,
+                HoldMode::Always => Spare::Batches,
             },
         })
     }

@@ -1,8 +1,8 @@
 //! A follower that may rest: its delay queue is kept and goes in batches.
 //!
 //! Spec 6.3, K4: the delay queue as a store of energy. Writes of a leg that is *spared* join its delay queue, as those of a leg
-//! that is late, and nothing is drained. With `hold = "standing"` the follower is spared while it says that it stands still to
-//! save power ([`DeviceEvent::Standby`](nandu_base::DeviceEvent)); with `hold = "batches"` always, so that it has a rest long
+//! that is late, and nothing is drained. With `write_batching = "standby"` the follower is spared while it says that it stands still to
+//! save power ([`DeviceEvent::Standby`](nandu_base::DeviceEvent)); with `write_batching = "always"` always, so that it has a rest long
 //! enough to stop in. What has gathered goes as a whole, with one start of the leg, as soon as
 //!
 //! - its oldest write, or the bytes that are exposed, have reached half of what may be exposed;

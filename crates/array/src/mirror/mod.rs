@@ -28,8 +28,8 @@
 //! **Not done.** Rewriting the other slot when idle.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
-//! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
+//! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`write_ack`], [`read_policy`], [`flush_scope`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
+//! how far it may be, [`write_batching`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
 //! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.
@@ -73,12 +73,11 @@ mod scrub;
 mod stall;
 mod write;
 
-pub use config::{
-    Fresh, HETERO_PLANTS, Lead, MirrorConfig, OnMismatch, PLANTS, ReadPolicy, STORY_PLANTS, ScrubConfig, kind,
-};
+pub use config::{Failback, HETERO_PLANTS, MirrorConfig, PLANTS, ReadPolicy, STORY_PLANTS, kind};
 pub use hetero::{HeteroConfig, hetero_kind};
 
 use crate::locks::{Locks, Pass};
+use crate::member::InitialSync;
 use crate::stall::Stalls;
 use config::Planted;
 use delay::{Pace, Waits};
@@ -177,7 +176,7 @@ pub struct Mirror {
     region_count: u32,
     /// Regions that one piece of a write may touch.
     piece_regions: u64,
-    clear_after: Span,
+    bitmap_delay: Span,
     chunk: u64,
     depth: u32,
     rate: u64,
@@ -185,7 +184,7 @@ pub struct Mirror {
     /// The leg that was read last.
     last_read: usize,
     write_retries: u8,
-    fresh: Fresh,
+    initial_sync: InitialSync,
 
     phase: Phase,
     proc: Proc,
@@ -261,7 +260,7 @@ impl Mirror {
         layouts: [Layout; 2],
         planted: Planted,
     ) -> Mirror {
-        let shift = config.region.0.trailing_zeros() as u8;
+        let shift = config.region_size.0.trailing_zeros() as u8;
         let (a, b) = (&cx.children[0], &cx.children[1]);
         let capacity = ByteLen(layouts[0].data.0.min(layouts[1].data.0));
         let max_io = ByteLen(a.max_io.0.min(b.max_io.0));
@@ -302,15 +301,15 @@ impl Mirror {
             seed: cx.seed ^ u64::from(name_hash) << 32,
             shift,
             region_count,
-            piece_regions: u64::from(config.active_regions / 4),
-            clear_after: config.clear_after,
+            piece_regions: u64::from(config.max_dirty_regions / 4),
+            bitmap_delay: config.bitmap_delay,
             chunk: config.resync_chunk.0.min(max_io.0 / layout::PAGE * layout::PAGE),
             depth: config.resync_depth,
             rate: config.resync_rate.0,
-            read_policy: config.read,
+            read_policy: config.read_policy,
             last_read: 1,
             write_retries: config.write_retries,
-            fresh: config.fresh,
+            initial_sync: config.initial_sync,
             phase: Phase::Closed,
             proc: Proc::None,
             how: OpenHow::default(),
@@ -318,7 +317,7 @@ impl Mirror {
             equal_so_far: false,
             leader: 0,
             stale: Bits::new(region_count),
-            regions: Regions::new(config.active_regions + 1),
+            regions: Regions::new(config.max_dirty_regions + 1),
             locks: Locks::new(Pass {
                 writes: planted.two_writes_in_flight,
                 copies: planted.copy_without_lock,

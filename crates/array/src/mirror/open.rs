@@ -6,7 +6,6 @@
 //! Two blank legs become a set in the same steps that replace a lost leg: the first takes Solo, the second rejoins
 //! blank.
 
-use super::config::Fresh;
 use super::decide::{Found, Start, common, decide};
 use super::layout::{Gen, Layout, State, Superblock};
 use super::leg::Place;
@@ -14,6 +13,7 @@ use super::lost::Lost;
 use super::member::{Proc, stores};
 use super::region_map::{D, L};
 use super::{Mirror, Phase};
+use crate::member::InitialSync;
 use crate::member::record::HISTORY;
 use nandu_base::{ByteLen, Cx, DeviceEvent, Instant, OpenError, Rng};
 
@@ -186,7 +186,7 @@ impl Mirror {
         let y = self.leader;
         if start == Start::Fresh {
             self.opened_after_join = true;
-            self.equal_so_far = self.fresh == Fresh::Equal || self.how.assume_clean;
+            self.equal_so_far = self.initial_sync == InitialSync::AssumeClean || self.how.assume_clean;
             if !self.equal_so_far {
                 (0..self.region_count).for_each(|r| self.stale.set(r));
             }

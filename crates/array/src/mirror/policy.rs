@@ -15,9 +15,9 @@ pub struct Upkeep {
     /// Whether the first leg is to lead whenever both are whole.
     pub lead_first: bool,
     /// Regions declared ahead of a sequential writer.
-    pub predeclare: u32,
+    pub mark_ahead: u32,
     /// Requests for data under way at once on each leg; zero for no bound.
-    pub leg_depth: [u32; 2],
+    pub leg_queue_depth: [u32; 2],
 }
 
 /// When a write is acknowledged that does not say FUA.

@@ -1,4 +1,4 @@
-//! The regions in use: at most `active_regions` of them, found by a small chained table, the idle ones in order of use.
+//! The regions in use: at most `max_dirty_regions` of them, found by a small chained table, the idle ones in order of use.
 //!
 //! A region is *busy* while a write or copy inside it is under way, then *idle* until its D bit is cleared. Each keeps,
 //! for both legs, the number of the leg flush that will cover its last write. RAM: 64 B for each active region.
@@ -108,7 +108,7 @@ impl Regions {
         self.idle
     }
 
-    /// One more write or copy in `region`, which gets a slot if it has none; `version` writes were issued before. The caller has checked that there is room.
+    /// One more write or copy in `region_size`, which gets a slot if it has none; `version` writes were issued before. The caller has checked that there is room.
     pub fn enter(&mut self, region: u32, version: u64) {
         let at = match self.find(region) {
             Some(at) => {

@@ -1,7 +1,7 @@
 //! Scrub: both legs are read and compared, and what differs is mended.
 //!
 //! A pass goes over the device once, chunk by chunk, at most `scrub.rate` bytes a second, one chunk at a time. It begins by
-//! command, or `scrub.every` after the last one began. It waits while a leg is out or a resync is under way: there the legs
+//! command, or `scrub.interval` after the last one began. It waits while a leg is out or a resync is under way: there the legs
 //! differ by right, the leader wins (it has the newer generation or the mark), and the resync writes what it has.
 //!
 //! A chunk claims its extent as a copy does, so no write of it is under way, and it waits until no leg lacks data there.

@@ -28,7 +28,7 @@ impl Mirror {
             return self.enter(op, Claim::Read);
         }
         self.scrub_gives_way(op.start, op.end, cx);
-        if self.upkeep.predeclare > 0 && op.op == Op::Write {
+        if self.upkeep.mark_ahead > 0 && op.op == Op::Write {
             self.declare_ahead(op.start, op.end, cx);
         }
         self.enter(op, Claim::Write)

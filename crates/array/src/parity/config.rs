@@ -3,7 +3,8 @@
 use super::Parity;
 use super::layout::{Geometry, LegLayout, PAGE, Rotation};
 use crate::legs::narrowest;
-use crate::scrub;
+use crate::member::InitialSync;
+use crate::scrub::{self, OnMismatch, ScrubConfig};
 use nandu_base::{BuildContext, BuildError, ByteLen, DeviceConfig, Kind, Machine, Plant, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,53 +27,7 @@ pub enum WriteHole {
     Resync,
 }
 
-/// What is known of blank legs that become an array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Fresh {
-    /// Nothing: the parity is computed, unless whoever starts the stack says `assume_clean`.
-    Compute,
-    /// They read as zeros everywhere, so that the parity is right already.
-    Zeros,
-}
-
-/// What a scrub does where the legs do not xor to zero and nothing says why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnMismatch {
-    /// The data win: the parity is written anew.
-    Data,
-    /// Nobody: it is counted and reported.
-    Report,
-}
-
-/// The comparison of all legs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScrubConfig {
-    /// From the beginning of a comparison to that of the next. Default 0: only by command; otherwise 1 ms to 366 d.
-    #[serde(default)]
-    pub every: Span,
-    /// Bytes of each leg that are compared in a second at most. Default 32 MiB; 0 for no limit, otherwise at least 4 KiB.
-    #[serde(default = "scrub::default_rate")]
-    pub rate: ByteLen,
-    /// What is done where the legs do not xor to zero, when no command says it. Default "report".
-    #[serde(default = "default_on_mismatch")]
-    pub on_mismatch: OnMismatch,
-}
-
-impl Default for ScrubConfig {
-    fn default() -> ScrubConfig {
-        let (rate, on_mismatch) = (scrub::default_rate(), default_on_mismatch());
-        ScrubConfig { every: Span::ZERO, rate, on_mismatch }
-    }
-}
-
-fn default_on_mismatch() -> OnMismatch {
-    OnMismatch::Report
-}
-
-/// What the machine needs of that.
+/// What the machine needs of the options of scrubs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Upkeep {
     /// From the beginning of a scrub to that of the next; zero for never.
@@ -105,7 +60,7 @@ pub struct ParityConfig {
     /// Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
     /// 128 KiB, and 4 KiB.
     #[serde(default = "default_journal")]
-    pub journal: ByteLen,
+    pub journal_size: ByteLen,
     /// Bytes that one request of a rebuild covers. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_rebuild_chunk")]
     pub rebuild_chunk: ByteLen,
@@ -116,8 +71,8 @@ pub struct ParityConfig {
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
     /// What is known of blank legs. Default "compute".
-    #[serde(default = "default_fresh")]
-    pub fresh: Fresh,
+    #[serde(default)]
+    pub initial_sync: InitialSync,
     /// The comparison of all legs. Default: only by command, 32 MiB of each leg a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
@@ -142,10 +97,6 @@ fn default_rebuild_chunk() -> ByteLen {
 fn default_write_retries() -> u8 {
     1
 }
-fn default_fresh() -> Fresh {
-    Fresh::Compute
-}
-
 macro_rules! plants {
     ($([$list:ident, $about:literal] $($field:ident, $name:literal, $breaks:literal, $summary:literal;)*)*) => {
         $(#[doc = $about]
@@ -236,19 +187,19 @@ impl ParityConfig {
             layout: Rotation::default(),
             chunk: None,
             write_hole: default_write_hole(),
-            journal: default_journal(),
+            journal_size: default_journal(),
             rebuild_chunk: default_rebuild_chunk(),
             rebuild_rate: ByteLen::ZERO,
             write_retries: default_write_retries(),
-            fresh: default_fresh(),
+            initial_sync: InitialSync::default(),
             scrub: ScrubConfig::default(),
             request_timeout: Span::ZERO,
         }
     }
 
     pub(super) fn upkeep(&self) -> Upkeep {
-        let ScrubConfig { every, rate, on_mismatch } = self.scrub;
-        Upkeep { every, rate: rate.0, mends: on_mismatch == OnMismatch::Data }
+        let ScrubConfig { interval, rate, on_mismatch } = self.scrub;
+        Upkeep { every: interval, rate: rate.0, mends: on_mismatch == OnMismatch::Repair }
     }
 
     /// Bytes on one leg before the next one follows.
@@ -289,7 +240,7 @@ impl ParityConfig {
             let why = "less than 4 KiB a second would never end; 0 means no limit";
             return Err(BuildError::at("rebuild_rate", why));
         }
-        scrub::check(self.scrub.every, self.scrub.rate)?;
+        scrub::check(self.scrub.interval, self.scrub.rate)?;
         if self.request_timeout != Span::ZERO {
             between("request_timeout", self.request_timeout.0, 1_000_000, 3_600_000_000_000, " ns")?;
         }
@@ -320,13 +271,14 @@ impl DeviceConfig for ParityConfig {
         let longest = (limits.max_io.0 - PAGE).min(PIECE_MOST).min(chunk);
         let piece = 1u64 << longest.ilog2();
         let slots = match self.write_hole {
-            WriteHole::Journal => self.journal.0 / (PAGE + piece),
+            WriteHole::Journal => self.journal_size.0 / (PAGE + piece),
             WriteHole::Resync => 0,
         };
         if self.write_hole == WriteHole::Journal && !(8..=1024).contains(&slots) {
             let (low, high) = (ByteLen(8 * (PAGE + piece)), ByteLen(1024 * (PAGE + piece)));
-            let why = format!("{} is out of bounds: {low} to {high} for chunks of {chunk} B", self.journal);
-            return Err(BuildError::at("journal", why));
+            let why =
+                format!("{} is out of bounds: {low} to {high} for chunks of {chunk} B", self.journal_size);
+            return Err(BuildError::at("journal_size", why));
         }
         let mut layouts = Vec::with_capacity(cx.children.len());
         for leg in cx.children {

@@ -13,13 +13,13 @@
 //!
 //! A new set is written down twice before it is used, so a record with number 1 means that nothing was ever stored.
 
-use super::config::Fresh;
 use super::layout::{OUT, PAGE, Superblock};
 use super::lost::Lost;
 use super::member::Seen;
 use super::piece::FLUSH;
 use super::replay::Part;
 use super::{Parity, Run, Tag, bits};
+use crate::member::InitialSync;
 use crate::member::{self, State};
 use nandu_base::{ByteLen, ByteOffset, Cx, DeviceEvent, Draft, ErrorKind, Flags, Op, OpenError, ReqId, Rng};
 
@@ -305,7 +305,7 @@ impl Parity {
         self.members.sb.since = [0; 16];
         let data = self.geometry.data;
         self.legs.iter_mut().for_each(|l| (l.upto, l.durable, l.slot) = (data, data, 1));
-        if self.fresh == Fresh::Compute && !self.how.assume_clean {
+        if self.initial_sync == InitialSync::Resync && !self.how.assume_clean {
             if self.journaled {
                 // The last leg counts as not rebuilt: it becomes what makes every row right.
                 let last = self.legs.last_mut().expect("there are legs");

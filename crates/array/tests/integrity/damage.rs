@@ -153,7 +153,7 @@ fn what_is_not_this_device_is_refused() {
     let error = w.open(OpenHow::default()).expect_err("blank");
     assert_eq!(error.to_string(), "the device holds no checksums: it is blank; start it with `create`");
     let mut w = written(0);
-    w.setup.config.block = Some(nandu_base::ByteLen(1024));
+    w.setup.config.block_size = Some(nandu_base::ByteLen(1024));
     let error = w.open(CREATE).expect_err("made with other options").to_string();
     assert!(error.contains("blocks of 512") && error.contains("1 KiB"), "{error}");
 }

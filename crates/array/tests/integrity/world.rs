@@ -27,10 +27,10 @@ impl Setup {
     pub fn small(seed: u64) -> Setup {
         let config = IntegrityConfig {
             below: "a".into(),
-            block: Some(ByteLen(if seed.is_multiple_of(2) { 512 } else { 4096 })),
-            cache: ByteLen::kib(64),
-            dirty_regions: 1 + (seed / 2 % 2) as u32,
-            clean_after: Span::from_ms(1),
+            block_size: Some(ByteLen(if seed.is_multiple_of(2) { 512 } else { 4096 })),
+            cache_size: ByteLen::kib(64),
+            max_dirty_regions: 1 + (seed / 2 % 2) as u32,
+            bitmap_delay: Span::from_ms(1),
         };
         Setup { config, seed, plants: BTreeSet::new(), soiled: false, is_damaged: false }
     }
@@ -42,7 +42,7 @@ impl Setup {
 
     /// Sectors of a block.
     pub fn block(&self) -> u64 {
-        self.config.block.map_or(1, |block| block.0 / 512)
+        self.config.block_size.map_or(1, |block| block.0 / 512)
     }
 }
 

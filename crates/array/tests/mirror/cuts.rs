@@ -4,7 +4,7 @@ use crate::random::seeds;
 use crate::scenarios::newest as superblock;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::decide::common;
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode};
+use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode};
 use nandu_base::{Op, OpenHow, Rng, Span};
 
 type Story = fn(&mut World);
@@ -188,18 +188,18 @@ fn setups(seed: u64) -> Vec<(&'static str, Setup)> {
         let mut setup = Setup::small(seed);
         (setup.slow, setup.slow_leg) = (30, leg);
         setup.hetero(|h| {
-            (h.flush, h.ack, h.delay_queue) = (flush, ack, queue);
+            (h.flush_scope, h.write_ack, h.delay_order) = (flush, ack, queue);
             h.max_exposed_time = Span::from_ms(1);
         })
     };
-    use {AckMode::*, DelayQueue::*, FlushMode::*};
+    use {AckMode::*, DelayOrder::*, FlushMode::AllLegs};
     vec![
         ("mirror", Setup::small(seed)),
-        ("strict, the follower lags", lagging(1, Strict, First, Elevator)),
-        ("strict, the leader lags", lagging(0, Strict, WaitLimit, Fifo)),
-        ("fast-leg, the follower lags", lagging(1, FastLeg, First, Elevator)),
-        ("fast-leg, the leader lags", lagging(0, FastLeg, First, Fifo)),
-        ("written behind", lagging(1, Strict, Leader, Fifo)),
+        ("all legs, the follower lags", lagging(1, AllLegs, First, Elevator)),
+        ("all legs, the leader lags", lagging(0, AllLegs, WaitLimit, Fifo)),
+        ("leader, the follower lags", lagging(1, FlushMode::Leader, First, Elevator)),
+        ("leader, the leader lags", lagging(0, FlushMode::Leader, First, Fifo)),
+        ("written behind", lagging(1, AllLegs, Leader, Fifo)),
     ]
 }
 
@@ -378,7 +378,7 @@ fn heal_everywhere(setup: &Setup) -> Result<(), String> {
 fn healing(seed: u64) -> Setup {
     let mut setup = Setup::small(seed);
     setup.slow = 30;
-    setup.hetero(|h| h.flush = FlushMode::FastLeg)
+    setup.hetero(|h| h.flush_scope = FlushMode::Leader)
 }
 
 #[test]

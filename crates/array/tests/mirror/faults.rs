@@ -8,7 +8,7 @@ use nandu_base::{ByteLen, ErrorKind, Op, Span};
 #[test]
 fn what_one_leg_cannot_return_comes_from_the_other_and_is_repaired() {
     let mut setup = Setup::small(14);
-    setup.config.read = ReadPolicy::Leader;
+    setup.config.read_policy = ReadPolicy::Leader;
     let mut w = made(setup);
     written(&mut w, 0, 100);
     w.disk(A).bad.insert(12);
@@ -194,7 +194,7 @@ fn a_leg_that_hangs_is_left_out_after_the_timeout_and_comes_back_by_itself() {
     for leg in [A, B] {
         let mut setup = Setup::small(28);
         setup.config.request_timeout = Span::from_ms(2);
-        setup.config.read = ReadPolicy::RoundRobin;
+        setup.config.read_policy = ReadPolicy::RoundRobin;
         let mut w = made(setup);
         written(&mut w, 0, 100);
         w.freeze(leg, Span::from_ms(40));
@@ -254,7 +254,7 @@ fn legs_that_hang_are_waited_for_where_one_is_needed_or_both_are_late() {
 fn a_new_mirror_waits_for_both_legs() {
     let mut setup = Setup::small(31);
     setup.config.request_timeout = Span::from_ms(1);
-    (setup.soiled, setup.config.fresh) = (true, nandu_array::mirror::Fresh::Copy);
+    (setup.soiled, setup.config.initial_sync) = (true, nandu_array::member::InitialSync::Resync);
     setup.slow = 10_000; // up to 10 ms for each request
     let mut w = made(setup);
     until_pair(&mut w);

@@ -2,7 +2,7 @@
 
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::HeteroConfig;
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
+use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, HoldMode, Manager, OnLimit, WaitLimit};
 use nandu_base::{ByteLen, Op, OpenHow, Span, Stamp};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
@@ -17,7 +17,7 @@ fn made(setup: Setup) -> World {
 fn slow(change: impl FnOnce(&mut HeteroConfig)) -> Setup {
     let mut setup = Setup::small(1);
     setup.slow = 100;
-    setup.config.clear_after = Span::from_secs(5);
+    setup.config.bitmap_delay = Span::from_secs(5);
     setup.hetero(change)
 }
 
@@ -57,7 +57,7 @@ fn a_write_is_answered_by_the_faster_leg_and_read_where_it_is() {
 
 #[test]
 fn with_ack_both_nothing_is_delayed() {
-    let mut w = made(slow(|h| h.ack = AckMode::Both));
+    let mut w = made(slow(|h| h.write_ack = AckMode::Both));
     for first in [0, 3, 6] {
         let a = w.write(first, 8);
         w.wait(&[a]);
@@ -68,7 +68,7 @@ fn with_ack_both_nothing_is_delayed() {
 
 #[test]
 fn behind_the_leader_is_at_most_write_behind() {
-    let mut w = made(slow(|h| (h.ack, h.write_behind) = (AckMode::Leader, 2)));
+    let mut w = made(slow(|h| (h.write_ack, h.write_behind) = (AckMode::Leader, 2)));
     marked(&mut w, 0);
     w.freeze(B, Span::from_ms(1));
     for first in [0, 8] {
@@ -102,7 +102,7 @@ fn delay_b(w: &mut World) {
 fn a_write_that_a_frozen_leg_holds_overtakes_the_queue_of_the_other() {
     let span = |write_hedge| {
         let mut w = made(slow(|h| {
-            (h.write_hedge, h.delay_queue, h.delay_depth) = (write_hedge, DelayQueue::Fifo, Some(1))
+            (h.write_hedge, h.delay_order, h.delay_depth) = (write_hedge, DelayOrder::Fifo, Some(1))
         }));
         delay_b(&mut w);
         w.freeze(A, Span::from_ms(50));
@@ -119,7 +119,7 @@ fn a_write_that_a_frozen_leg_holds_overtakes_the_queue_of_the_other() {
 
 #[test]
 fn the_ratio_of_the_legs_is_counted_where_both_had_a_write_at_once() {
-    let mut w = made(slow(|h| h.ack = AckMode::Both));
+    let mut w = made(slow(|h| h.write_ack = AckMode::Both));
     marked(&mut w, 0);
     let before = w.counter("leg_b_slower");
     for first in [0, 8, 16] {
@@ -156,7 +156,7 @@ fn past_the_wait_limit_a_leg_is_delayed_and_later_in_step_again() {
 #[test]
 fn the_limit_of_ack_wait_limit_is_kept() {
     // The first leg needs at most 1 us, the second one is frozen: the answer comes after 2.3 times that.
-    let mut w = made(slow(|h| h.ack = AckMode::WaitLimit));
+    let mut w = made(slow(|h| h.write_ack = AckMode::WaitLimit));
     marked(&mut w, 0);
     w.freeze(B, Span::from_ms(1));
     let before = w.counter("writes_over_wait_limit");
@@ -170,7 +170,7 @@ fn the_limit_of_ack_wait_limit_is_kept() {
 #[test]
 fn with_wait_limit_a_write_to_a_delayed_leg_is_answered_by_the_direct_one() {
     let mut w = made(slow(|h| {
-        (h.ack, h.delay_queue, h.delay_depth) = (AckMode::WaitLimit, DelayQueue::Fifo, Some(1))
+        (h.write_ack, h.delay_order, h.delay_depth) = (AckMode::WaitLimit, DelayOrder::Fifo, Some(1))
     }));
     marked(&mut w, 0);
     w.freeze(B, Span::from_ms(1));
@@ -189,7 +189,7 @@ fn with_wait_limit_a_write_to_a_delayed_leg_is_answered_by_the_direct_one() {
 fn a_leg_with_a_critical_backlog_changes_places_with_the_delayed_one() {
     let span = |critical_backlog| {
         let mut w = made(slow(|h| {
-            (h.critical_backlog, h.delay_queue, h.delay_depth) = (critical_backlog, DelayQueue::Fifo, Some(1))
+            (h.critical_backlog, h.delay_order, h.delay_depth) = (critical_backlog, DelayOrder::Fifo, Some(1))
         }));
         delay_b(&mut w);
         w.pass(Span::from_us(600));
@@ -207,8 +207,8 @@ fn a_leg_with_a_critical_backlog_changes_places_with_the_delayed_one() {
 
 #[test]
 fn an_elevator_joins_what_a_fifo_writes_one_by_one() {
-    let drained = |delay_queue| {
-        let mut w = made(slow(|h| (h.delay_queue, h.delay_depth) = (delay_queue, Some(1))));
+    let drained = |delay_order| {
+        let mut w = made(slow(|h| (h.delay_order, h.delay_depth) = (delay_order, Some(1))));
         marked(&mut w, 0);
         w.freeze(B, Span::from_us(900));
         for first in [40, 8, 32, 16, 24, 8, 40] {
@@ -219,7 +219,7 @@ fn an_elevator_joins_what_a_fifo_writes_one_by_one() {
         quiet(&mut w);
         (w.counter("drained_writes"), w.counter("drained_pieces"))
     };
-    let (fifo, sweep) = (drained(DelayQueue::Fifo), drained(DelayQueue::Elevator));
+    let (fifo, sweep) = (drained(DelayOrder::Fifo), drained(DelayOrder::Elevator));
     assert_eq!(fifo.0, fifo.1);
     assert!(sweep.0 < sweep.1 && sweep.0 < fifo.0, "fifo {fifo:?}, elevator {sweep:?}");
 }
@@ -227,7 +227,7 @@ fn an_elevator_joins_what_a_fifo_writes_one_by_one() {
 #[test]
 fn a_flush_in_fast_leg_mode_does_not_wait_for_the_slow_leg() {
     let flush = |flush| {
-        let mut w = made(slow(|h| h.flush = flush));
+        let mut w = made(slow(|h| h.flush_scope = flush));
         marked(&mut w, 0);
         w.pass(Span::from_us(100));
         w.freeze(B, Span::from_ms(2));
@@ -238,9 +238,9 @@ fn a_flush_in_fast_leg_mode_does_not_wait_for_the_slow_leg() {
         quiet(&mut w);
         span
     };
-    let fast = flush(FlushMode::FastLeg);
+    let fast = flush(FlushMode::Leader);
     assert!(fast <= 1001, "{fast} ns");
-    assert!(flush(FlushMode::Strict) > 1_900_000, "a strict flush is what both legs have");
+    assert!(flush(FlushMode::AllLegs) > 1_900_000, "a strict flush is what both legs have");
 }
 
 #[test]
@@ -270,11 +270,11 @@ fn a_frozen_leader_stops_neither_writes_nor_reads() {
 fn with_degrade_a_single_write_waits_for_a_frozen_leg_no_longer_than_the_bound() {
     for (leg, fua, flush) in [A, B].into_iter().flat_map(|leg| {
         [false, true].into_iter().flat_map(move |fua| {
-            [FlushMode::Strict, FlushMode::FastLeg].into_iter().map(move |flush| (leg, fua, flush))
+            [FlushMode::AllLegs, FlushMode::Leader].into_iter().map(move |flush| (leg, fua, flush))
         })
     }) {
         let mut w = made(slow(|h| {
-            (h.flush, h.on_limit) = (flush, OnLimit::Degrade);
+            (h.flush_scope, h.on_limit) = (flush, OnLimit::Degrade);
             h.max_exposed_time = Span::from_ms(1);
         }));
         marked(&mut w, 0);
@@ -432,7 +432,7 @@ fn a_leader_that_does_not_take_its_records_is_left_out() {
 
 #[test]
 fn a_serial_manager_takes_the_next_request_when_the_wait_limit_is_over() {
-    let mut w = made(slow(|h| h.manager = Manager::Serial));
+    let mut w = made(slow(|h| h.dispatch = Manager::Serial));
     marked(&mut w, 0);
     w.freeze(B, Span::from_ms(1));
     let (a, b) = (w.write(0, 4), w.write(20, 4));
@@ -484,7 +484,8 @@ fn what_the_last_leg_cannot_store_is_an_error_until_it_is_written_again() {
 #[test]
 fn writes_of_a_leg_that_may_rest_go_in_batches() {
     let mut w = made(slow(|h| {
-        (h.hold, h.max_exposed_time, h.clear_after) = (HoldMode::Batches, Span::from_ms(20), Span::from_ms(1))
+        (h.write_batching, h.max_exposed_time, h.bitmap_delay) =
+            (HoldMode::Always, Span::from_ms(20), Span::from_ms(1))
     }));
     marked(&mut w, 0);
     let before = (w.counter("drained_writes"), w.counter("held_batches"));

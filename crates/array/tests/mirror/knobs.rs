@@ -2,16 +2,16 @@
 
 use crate::upkeep::{made, rested, written};
 use crate::world::{A, B, Setup};
-use nandu_array::mirror::Lead;
+use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
 use nandu_base::{ByteLen, Span};
 
 /// Writes that waited for a record in a sequential stream over 48 regions, in steps of half a region.
-fn waits_of_stream(predeclare: u32) -> u64 {
+fn waits_of_stream(mark_ahead: u32) -> u64 {
     let mut setup = Setup::small(71);
     setup.data = ByteLen::mib(3);
-    setup.config.predeclare = predeclare;
-    setup.config.active_regions = 64;
+    setup.config.mark_ahead = mark_ahead;
+    setup.config.max_dirty_regions = 64;
     let mut w = made(setup);
     let before = w.counter("intent_waits");
     for k in 0..96 {
@@ -36,7 +36,7 @@ fn regions_ahead_of_a_stream_are_declared() {
 #[test]
 fn a_leg_gets_as_many_requests_as_it_may() {
     let mut setup = Setup::small(72).hetero(|_| ());
-    setup.config.leg_depth = [3, 1];
+    setup.config.leg_queue_depth = [3, 1];
     let mut w = rested(setup);
     let mut most = [0; 2];
     for round in 0..4 {
@@ -75,19 +75,19 @@ fn wrong_options_of_upkeep_are_named() {
         change(&mut setup.config);
         crate::options::refused_options(&setup.config)
     };
-    assert!(wrong(&|c| c.scrub.every = Span(1)).starts_with("scrub: every"));
+    assert!(wrong(&|c| c.scrub.interval = Span(1)).starts_with("scrub: interval"));
     assert!(wrong(&|c| c.scrub.rate = ByteLen(512)).starts_with("scrub: a rate"));
-    assert!(wrong(&|c| c.predeclare = 65).starts_with("predeclare"));
-    assert!(wrong(&|c| c.leg_depth = [1, 70_000]).starts_with("leg_depth"));
+    assert!(wrong(&|c| c.mark_ahead = 65).starts_with("mark_ahead"));
+    assert!(wrong(&|c| c.leg_queue_depth = [1, 70_000]).starts_with("leg_queue_depth"));
 }
 
-/// Mean time of a write of 32 KiB in a sequential stream over 48 regions, by `predeclare`; leg b takes 20 times as long.
-fn stream_mean(predeclare: u32) -> u64 {
-    let mut setup = Setup::small(80).hetero(|h| h.flush = FlushMode::FastLeg);
+/// Mean time of a write of 32 KiB in a sequential stream over 48 regions, by `mark_ahead`; leg b takes 20 times as long.
+fn stream_mean(mark_ahead: u32) -> u64 {
+    let mut setup = Setup::small(80).hetero(|h| h.flush_scope = FlushMode::Leader);
     setup.slow = 20;
     setup.data = ByteLen::mib(3);
-    setup.config.predeclare = predeclare;
-    setup.config.active_regions = 64;
+    setup.config.mark_ahead = mark_ahead;
+    setup.config.max_dirty_regions = 64;
     let mut w = made(setup);
     let mut sum = 0;
     for k in 0..96 {
@@ -100,12 +100,12 @@ fn stream_mean(predeclare: u32) -> u64 {
     sum / 96
 }
 
-/// Mean time of a write and a flush in marked regions after the fast leg was away, by `lead`; leg b takes 100 times as long.
-fn durable_mean(lead: Lead) -> u64 {
-    let mut setup = Setup::small(81).hetero(|h| h.flush = FlushMode::FastLeg);
+/// Mean time of a write and a flush in marked regions after the fast leg was away, by `failback`; leg b takes 100 times as long.
+fn durable_mean(failback: Failback) -> u64 {
+    let mut setup = Setup::small(81).hetero(|h| h.flush_scope = FlushMode::Leader);
     setup.slow = 100;
-    setup.config.lead = lead;
-    setup.config.clear_after = Span::from_secs(60);
+    setup.config.failback = failback;
+    setup.config.bitmap_delay = Span::from_secs(60);
     let mut w = made(setup);
     w.lose(A);
     written(&mut w, 0, 50);
@@ -124,7 +124,7 @@ fn durable_mean(lead: Lead) -> u64 {
 /// The most requests for data that leg b had at once, and the time until 200 writes were on both legs, by its depth.
 fn burst(depth: u32) -> (usize, u64) {
     let mut setup = Setup::small(82);
-    setup.config.leg_depth = [0, depth];
+    setup.config.leg_queue_depth = [0, depth];
     let mut w = rested(setup);
     let before = w.now;
     let mut most = 0;
@@ -143,13 +143,13 @@ fn burst(depth: u32) -> (usize, u64) {
 #[test]
 fn each_knob_changes_what_it_says() {
     let streams = [0, 1, 8].map(stream_mean);
-    println!("predeclare 0, 1, 8: {streams:?} ns for a sequential write");
+    println!("mark_ahead 0, 1, 8: {streams:?} ns for a sequential write");
     assert!(streams[0] > streams[1] && streams[1] >= streams[2]);
-    let durable = [Lead::Last, Lead::First].map(durable_mean);
-    println!("lead last, first: {durable:?} ns for a write and a flush");
+    let durable = [Failback::Manual, Failback::Immediate].map(durable_mean);
+    println!("failback manual, immediate: {durable:?} ns for a write and a flush");
     assert!(durable[0] > 10 * durable[1], "with the slow leg in the lead every flush waits for it");
     let bursts = [0, 4, 1].map(burst);
-    println!("leg_depth 0, 4, 1: {bursts:?} requests at once at leg b, ns for 200 writes");
+    println!("leg_queue_depth 0, 4, 1: {bursts:?} requests at once at leg b, ns for 200 writes");
     assert_eq!(bursts.map(|b| b.0)[1..], [4, 1]);
     assert!(bursts[0].0 > 4 && bursts[0].1 < bursts[2].1);
 }

@@ -183,11 +183,11 @@ fn setups(seed: u64) -> [Setup; 3] {
         let mut setup = Setup::small(seed);
         (setup.slow, setup.slow_leg) = (30, seed % 2);
         setup.hetero(|h| {
-            (h.flush, h.ack) = (flush, AckMode::First);
+            (h.flush_scope, h.write_ack) = (flush, AckMode::First);
             h.max_exposed_time = Span::from_ms(1);
         })
     };
-    [Setup::small(seed), hetero(FlushMode::Strict), hetero(FlushMode::FastLeg)]
+    [Setup::small(seed), hetero(FlushMode::AllLegs), hetero(FlushMode::Leader)]
 }
 
 type Story = fn(Setup) -> Result<(), String>;

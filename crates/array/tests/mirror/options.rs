@@ -41,10 +41,10 @@ fn wrong_options_are_named() {
     };
     assert!(wrong(&|c| c.legs.push("c".into())).starts_with("legs: a mirror has exactly two"));
     assert!(wrong(&|c| c.legs[1] = "a".into()).starts_with("legs"));
-    assert!(wrong(&|c| c.region = ByteLen::kib(65)).starts_with("region"));
-    assert!(wrong(&|c| c.region = ByteLen::kib(32)).starts_with("region"));
-    assert!(wrong(&|c| c.clear_after = Span::ZERO).starts_with("clear_after"));
-    assert!(wrong(&|c| c.active_regions = 3).starts_with("active_regions"));
+    assert!(wrong(&|c| c.region_size = ByteLen::kib(65)).starts_with("region_size"));
+    assert!(wrong(&|c| c.region_size = ByteLen::kib(32)).starts_with("region_size"));
+    assert!(wrong(&|c| c.bitmap_delay = Span::ZERO).starts_with("bitmap_delay"));
+    assert!(wrong(&|c| c.max_dirty_regions = 3).starts_with("max_dirty_regions"));
     assert!(wrong(&|c| c.resync_chunk = ByteLen(5000)).starts_with("resync_chunk"));
     assert!(wrong(&|c| c.resync_depth = 0).starts_with("resync_depth"));
     assert!(wrong(&|c| c.resync_rate = ByteLen(1)).starts_with("resync_rate"));
@@ -58,13 +58,15 @@ fn wrong_options_are_named() {
 fn the_kind_knows_its_options_and_its_faults() {
     let k = kind();
     let parse = |text: &str| (k.parse)(toml::from_str(text).expect("toml"));
-    let config = parse("legs = [\"a\", \"b\"]\nread = \"leader\"\nregion = \"4 MiB\"\nclear_after = \"2 s\"")
-        .expect("right");
+    let config = parse(
+        "legs = [\"a\", \"b\"]\nread_policy = \"leader\"\nregion_size = \"4 MiB\"\nbitmap_delay = \"2 s\"",
+    )
+    .expect("right");
     assert_eq!(config.children(), ["a", "b"]);
     assert!(parse("legs = [\"a\", \"b\"]\nlegz = 2").is_err());
-    assert!(parse("legs = [\"a\", \"b\"]\nread = \"worst\"").is_err());
+    assert!(parse("legs = [\"a\", \"b\"]\nread_policy = \"worst\"").is_err());
     let schema = serde_json::to_string(&(k.schema)()).expect("json");
-    assert!(schema.contains("active_regions") && schema.contains("additionalProperties\":false"));
+    assert!(schema.contains("max_dirty_regions") && schema.contains("additionalProperties\":false"));
     assert!(k.plants.iter().all(|p| p.name.starts_with("mirror.")));
 }
 
@@ -72,7 +74,7 @@ fn the_kind_knows_its_options_and_its_faults() {
 fn reads_of(read: ReadPolicy, count: u64, at_once: bool) -> [u64; 2] {
     let mut setup = Setup::small(41);
     setup.slow = 50;
-    setup.config.read = read;
+    setup.config.read_policy = read;
     let mut w = made(setup);
     written(&mut w, 0, 100);
     w.run(20_000);
@@ -108,7 +110,7 @@ fn a_latency_aware_mirror_reads_from_the_faster_leg() {
     let reads = |policy: &str| {
         let mut stack = format!(
             "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\n\
-             fresh = \"equal\"\nread = \"{policy}\"\n"
+             initial_sync = \"assume-clean\"\nread_policy = \"{policy}\"\n"
         );
         for (name, latency) in [("a", 90), ("b", 10)] {
             stack += &format!(

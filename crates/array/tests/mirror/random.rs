@@ -1,8 +1,8 @@
 //! Random lives of a mirror: everything at once, from a seed.
 
 use crate::world::{A, B, Setup, World};
-use nandu_array::mirror::Lead;
-use nandu_array::mirror::hetero::{AckMode, DelayQueue, FlushMode, Manager, OnLimit, WaitLimit, WaitReading};
+use nandu_array::mirror::Failback;
+use nandu_array::mirror::hetero::{AckMode, DelayOrder, FlushMode, Manager, OnLimit, WaitBasis, WaitLimit};
 use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
 use std::collections::BTreeMap;
 
@@ -242,7 +242,7 @@ impl Life {
 
     fn finish(&mut self) {
         // A scrub that comes by itself never ends; it takes fewer events to see that all else has.
-        let long = if self.world.setup.config.scrub.every == Span::ZERO { 200_000 } else { 20_000 };
+        let long = if self.world.setup.config.scrub.interval == Span::ZERO { 200_000 } else { 20_000 };
         for leg in [A, B] {
             self.world.disk(leg).bad.clear();
         }
@@ -287,21 +287,21 @@ pub fn hetero_setup(seed: u64) -> Setup {
     setup.slow = *rng.pick(&[1, 5, 20, 100]);
     setup.slow_leg = rng.below(2);
     setup.hetero(|h| {
-        h.ack = *rng.pick(&[AckMode::First, AckMode::First, AckMode::WaitLimit, AckMode::Both]);
-        h.flush = *rng.pick(&[FlushMode::Strict, FlushMode::FastLeg]);
+        h.write_ack = *rng.pick(&[AckMode::First, AckMode::First, AckMode::WaitLimit, AckMode::Both]);
+        h.flush_scope = *rng.pick(&[FlushMode::AllLegs, FlushMode::Leader]);
         h.wait_limit = *rng.pick(&[WaitLimit::Ratio, WaitLimit::Quantile, WaitLimit::GcHint]);
-        h.wait_reading = *rng.pick(&[WaitReading::Additional, WaitReading::Total]);
-        h.delay_queue = *rng.pick(&[DelayQueue::Fifo, DelayQueue::Elevator]);
+        h.wait_ratio_basis = *rng.pick(&[WaitBasis::Additional, WaitBasis::Total]);
+        h.delay_order = *rng.pick(&[DelayOrder::Fifo, DelayOrder::Elevator]);
         h.delay_batch = ByteLen::kib(4 << rng.below(5));
         h.delay_depth = Some(rng.between(1, 4) as u32);
         h.resume_below = Some(ByteLen::kib(rng.below(64)));
         h.max_exposed_bytes = ByteLen::kib(*rng.pick(&[64, 64, 256, 4096]));
         h.max_exposed_time = Span::from_ms(*rng.pick(&[1, 1, 5, 1000]));
         h.hedge_after = *rng.pick(&[Span::ZERO, Span::from_us(1), Span::from_us(20)]);
-        h.manager = *rng.pick(&[Manager::Serial, Manager::Pipelined, Manager::Pipelined]);
+        h.dispatch = *rng.pick(&[Manager::Serial, Manager::Pipelined, Manager::Pipelined]);
         h.on_limit = *rng.pick(&[OnLimit::Block, OnLimit::Degrade]);
         if rng.below(6) == 0 {
-            h.ack = AckMode::Leader;
+            h.write_ack = AckMode::Leader;
             h.write_behind = *rng.pick(&[1, 4, 256]);
         }
         h.write_hedge = rng.below(2) == 0;
@@ -314,10 +314,10 @@ pub fn setup(seed: u64) -> Setup {
     let mut setup = Setup::small(seed);
     if seed % 4 == 1 {
         setup.soiled = true;
-        setup.config.fresh = nandu_array::mirror::Fresh::Copy;
+        setup.config.initial_sync = nandu_array::member::InitialSync::Resync;
     }
     if seed % 4 == 2 {
-        setup.config.read = nandu_array::mirror::ReadPolicy::Leader;
+        setup.config.read_policy = nandu_array::mirror::ReadPolicy::Leader;
     }
     if seed % 3 == 1 {
         setup.slow = 20;
@@ -331,14 +331,14 @@ pub fn setup(seed: u64) -> Setup {
         setup.config.write_retries = 0;
     }
     if seed % 8 == 7 {
-        setup.config.clear_after = Span::from_ms(5);
+        setup.config.bitmap_delay = Span::from_ms(5);
     }
     let mut rng = Rng::new(seed ^ 0x0B5E);
-    setup.config.lead = *rng.pick(&[Lead::Last, Lead::First]);
-    setup.config.predeclare = *rng.pick(&[0, 1, 8]);
-    setup.config.leg_depth = *rng.pick(&[[0, 0], [1, 1], [8, 2]]);
+    setup.config.failback = *rng.pick(&[Failback::Manual, Failback::Immediate]);
+    setup.config.mark_ahead = *rng.pick(&[0, 1, 8]);
+    setup.config.leg_queue_depth = *rng.pick(&[[0, 0], [1, 1], [8, 2]]);
     if seed.is_multiple_of(6) {
-        setup.config.scrub.every = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
+        setup.config.scrub.interval = *rng.pick(&[Span::from_ms(1), Span::from_ms(20)]);
     }
     setup.config.scrub.rate = *rng.pick(&[ByteLen::ZERO, ByteLen::mib(64)]);
     setup

@@ -1,7 +1,7 @@
 //! Single stories: what must happen in each state, step by step.
 
 use crate::world::{A, B, Setup, World};
-use nandu_array::mirror::Fresh;
+use nandu_array::member::InitialSync;
 use nandu_array::mirror::layout::{Superblock, read_superblock};
 use nandu_base::{ByteLen, Content, ErrorKind, Op, OpenError, OpenHow, Span, Stamp};
 
@@ -99,7 +99,7 @@ fn writes_that_wait_share_one_intent() {
 fn a_fresh_mirror_of_used_drives_is_copied() {
     let mut setup = Setup::small(3);
     setup.soiled = true;
-    setup.config.fresh = Fresh::Copy;
+    setup.config.initial_sync = InitialSync::Resync;
     let mut w = made(setup);
     assert_eq!(w.counter("stale_regions"), 4);
     let r = w.read(0, 100);
@@ -360,7 +360,7 @@ fn a_leg_under_resync_does_not_start_alone() {
 fn more_hot_regions_than_places_are_cleared_oldest_first() {
     let mut setup = Setup::small(20);
     setup.data = ByteLen::mib(3);
-    setup.config.clear_after = Span::from_secs(5);
+    setup.config.bitmap_delay = Span::from_secs(5);
     let mut w = made(setup);
     for round in 0..3 {
         let all: Vec<u64> = (0..48).map(|i| w.write((i * 7 % 48) * 128 + round, 3)).collect();
@@ -410,6 +410,6 @@ fn a_region_size_that_differs_is_named() {
     let mut w = made(Setup::small(24));
     w.close();
     w.cut();
-    w.setup.config.region = ByteLen::kib(128);
+    w.setup.config.region_size = ByteLen::kib(128);
     assert!(refusal(w.open(PLAIN)).contains("region"));
 }

@@ -1,8 +1,9 @@
 //! How a mirror is looked after: scrub, replacement, planned swaps, what it says of itself, and the knobs beside them.
 
 use crate::world::{A, B, Setup, World};
+use nandu_array::mirror::Failback;
 use nandu_array::mirror::hetero::FlushMode;
-use nandu_array::mirror::{Lead, OnMismatch};
+use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, Op, OpenError, OpenHow, Span};
 
 pub(super) const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
@@ -72,7 +73,7 @@ fn a_scrub_of_equal_legs_finds_nothing_and_keeps_its_rate() {
 #[test]
 fn a_scrub_comes_by_itself_and_can_be_stopped() {
     let mut setup = Setup::small(51);
-    setup.config.scrub.every = Span::from_ms(20);
+    setup.config.scrub.interval = Span::from_ms(20);
     let mut w = rested(setup);
     let before = w.counter("scrub_passes");
     w.pass(Span::from_ms(100));
@@ -94,7 +95,7 @@ fn a_silent_difference_is_reported_counted_and_the_leader_wins() {
         for leg in [A, B] {
             let mut setup = Setup::small(52);
             if hetero {
-                setup = setup.hetero(|h| h.flush = FlushMode::FastLeg);
+                setup = setup.hetero(|h| h.flush_scope = FlushMode::Leader);
             }
             let mut w = rested(setup);
             w.corrupt(leg, 130, 5);
@@ -118,8 +119,8 @@ fn a_silent_difference_is_reported_counted_and_the_leader_wins() {
 #[test]
 fn with_report_nothing_is_written() {
     let mut setup = Setup::small(53);
-    setup.config.scrub.on_mismatch = OnMismatch::Report;
-    setup.config.scrub.every = Span::from_ms(10);
+    setup.config.scrub.on_mismatch = OnMismatch::Check;
+    setup.config.scrub.interval = Span::from_ms(10);
     let mut w = rested(setup);
     w.corrupt(B, 200, 20);
     let wrong = w.disk(B).now(203).clone();
@@ -345,7 +346,7 @@ fn the_roles_are_swapped_by_command_under_load() {
         let mut setup = Setup::small(67);
         setup.slow = 10;
         if hetero {
-            setup = setup.hetero(|h| h.flush = FlushMode::FastLeg);
+            setup = setup.hetero(|h| h.flush_scope = FlushMode::Leader);
         }
         let mut w = rested(setup);
         for (round, leg) in [B, A, B].into_iter().enumerate() {
@@ -367,23 +368,23 @@ fn the_roles_are_swapped_by_command_under_load() {
 
 #[test]
 fn the_first_leg_leads_again_if_the_stack_says_so() {
-    for lead in [Lead::Last, Lead::First] {
+    for failback in [Failback::Manual, Failback::Immediate] {
         let mut setup = Setup::small(68);
-        setup.config.lead = lead;
+        setup.config.failback = failback;
         let mut w = rested(setup);
         w.lose(A);
         written(&mut w, 0, 50);
         w.back(A);
         w.run(100_000);
         assert!(w.is_pair());
-        assert_eq!(w.counter("leader_leg"), u64::from(lead == Lead::Last));
+        assert_eq!(w.counter("leader_leg"), u64::from(failback == Failback::Manual));
         w.read_all();
         w.run(100_000);
         w.check_equal();
         assert_eq!(w.wrong, None);
     }
     let mut setup = Setup::small(68);
-    setup.config.lead = Lead::First;
+    setup.config.failback = Failback::Immediate;
     let mut w = rested(setup);
     assert!(why(w.admin(Admin::Lead(1))).contains("stack file"));
 }

@@ -34,11 +34,11 @@ pub struct Setup {
 impl Setup {
     pub fn small(seed: u64) -> Setup {
         let mut config = MirrorConfig::of("a", "b");
-        config.region = ByteLen::kib(64);
-        config.clear_after = Span::from_ms(1);
-        config.active_regions = 32;
+        config.region_size = ByteLen::kib(64);
+        config.bitmap_delay = Span::from_ms(1);
+        config.max_dirty_regions = 32;
         config.resync_chunk = ByteLen::kib(16);
-        config.fresh = nandu_array::mirror::Fresh::Equal;
+        config.initial_sync = nandu_array::member::InitialSync::AssumeClean;
         Setup {
             config,
             hetero: None,
@@ -55,7 +55,7 @@ impl Setup {
     /// The same as a `hetero-mirror`.
     pub fn hetero(mut self, change: impl FnOnce(&mut HeteroConfig)) -> Setup {
         let mut hetero = HeteroConfig::over(self.config.clone());
-        hetero.wait_floor = Span(0);
+        hetero.wait_min = Span(0);
         change(&mut hetero);
         self.hetero = Some(hetero);
         self
@@ -76,7 +76,8 @@ impl Subject for Setup {
     fn layout(&self) -> (Layout, ByteLen) {
         let metadata = 4096 * 4 + (64 << 10) + 4096;
         let size = ByteLen(self.data.0 + metadata);
-        let layout = Layout::of(size, self.config.region.0.trailing_zeros() as u8).expect("large enough");
+        let layout =
+            Layout::of(size, self.config.region_size.0.trailing_zeros() as u8).expect("large enough");
         assert_eq!(layout.data, self.data);
         (layout, size)
     }

@@ -70,7 +70,7 @@ fn each_flipped_bit_of_a_journal_header_is_put_right() {
     assert!(start(&mut w).1[0] > 2, "some entries are replayed");
     w.cut();
     let mut w = cut_while_writing();
-    let (mut mended, slots) = (0, w.setup.config.journal.0 / w.layout.slot);
+    let (mut mended, slots) = (0, w.setup.config.journal_size.0 / w.layout.slot);
     for (leg, slot) in (0..3).flat_map(|leg| (0..slots as u32).map(move |slot| (leg, slot))) {
         let at = w.layout.slot(slot).0;
         mended += turn_over(&mut w, leg, at, (u64::from(slot % 5)..512 * 8).step_by(5));

@@ -1,8 +1,9 @@
 //! Random lives of an array: everything at once, from a seed.
 
 use crate::world::{Setup, World};
+use nandu_array::member::InitialSync;
+use nandu_array::parity::WriteHole;
 use nandu_array::parity::layout::Rotation;
-use nandu_array::parity::{Fresh, WriteHole};
 use nandu_base::{Admin, ByteLen, Op, OpenHow, Rng, Span};
 
 /// What may happen.
@@ -293,7 +294,7 @@ pub fn setup(seed: u64) -> Setup {
         ["a", "b", "c", "d", "e"][..3 + (seed % 3) as usize].iter().map(|l| l.to_string()).collect();
     if seed % 4 == 1 {
         setup.soiled = true;
-        config.fresh = Fresh::Compute;
+        config.initial_sync = InitialSync::Resync;
     }
     if seed % 5 == 2 {
         config.level = 3;
@@ -311,7 +312,7 @@ pub fn setup(seed: u64) -> Setup {
     }
     if seed % 7 == 3 {
         config.chunk = Some(ByteLen::kib(8));
-        config.journal = ByteLen::kib(96);
+        config.journal_size = ByteLen::kib(96);
     }
     if seed % 8 == 5 {
         config.rebuild_rate = ByteLen::mib(512);

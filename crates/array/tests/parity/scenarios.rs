@@ -1,7 +1,8 @@
 //! Single stories with a known end.
 
 use crate::world::{Setup, World};
-use nandu_array::parity::{Fresh, WriteHole};
+use nandu_array::member::InitialSync;
+use nandu_array::parity::WriteHole;
 use nandu_base::{ByteLen, ErrorKind, OpenHow, Span};
 
 const CREATE: OpenHow = OpenHow { create: true, alone: false, assume_clean: false };
@@ -160,7 +161,7 @@ fn the_parity_of_used_legs_is_computed() {
     for write_hole in [WriteHole::Journal, WriteHole::Resync] {
         let mut w = world(|s| {
             s.soiled = true;
-            s.config.fresh = Fresh::Compute;
+            s.config.initial_sync = InitialSync::Resync;
             s.config.write_hole = write_hole;
         });
         let a = w.write(5, 20);

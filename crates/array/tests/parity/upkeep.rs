@@ -2,7 +2,8 @@
 
 use crate::scenarios::{done, figures, with_a_lost_sector, world};
 use crate::world::{Setup, World};
-use nandu_array::parity::{OnMismatch, WriteHole};
+use nandu_array::parity::WriteHole;
+use nandu_array::scrub::OnMismatch;
 use nandu_base::{Admin, AdminError, ByteLen, Health, Notice, OpenHow, Span};
 
 const PLAIN: OpenHow = OpenHow { create: false, alone: false, assume_clean: false };
@@ -68,7 +69,7 @@ fn a_scrub_of_even_legs_finds_nothing_and_keeps_its_rate() {
 
 #[test]
 fn a_scrub_comes_by_itself_and_can_be_stopped() {
-    let mut w = rested(|s| s.config.scrub.every = Span::from_ms(20));
+    let mut w = rested(|s| s.config.scrub.interval = Span::from_ms(20));
     let before = w.counter("scrub_passes");
     w.pass(Span::from_ms(100));
     let passes = w.counter("scrub_passes") - before;
@@ -114,8 +115,8 @@ fn a_silent_difference_is_reported_counted_and_the_data_win() {
 #[test]
 fn with_report_nothing_is_written() {
     let mut w = rested(|s| {
-        s.config.scrub.on_mismatch = OnMismatch::Report;
-        s.config.scrub.every = Span::from_ms(10);
+        s.config.scrub.on_mismatch = OnMismatch::Check;
+        s.config.scrub.interval = Span::from_ms(10);
     });
     w.corrupt(1, 30, 20);
     let odd = w.odd();

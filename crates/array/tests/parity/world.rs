@@ -29,9 +29,9 @@ impl Setup {
     pub fn small(seed: u64) -> Setup {
         let mut config = ParityConfig::of(&["a", "b", "c"]);
         config.chunk = Some(ByteLen::kib(4));
-        config.journal = ByteLen::kib(64);
+        config.journal_size = ByteLen::kib(64);
         config.rebuild_chunk = ByteLen::kib(16);
-        config.fresh = nandu_array::parity::Fresh::Zeros;
+        config.initial_sync = nandu_array::member::InitialSync::AssumeClean;
         Setup { config, data: ByteLen::kib(128), seed, plants: BTreeSet::new(), soiled: false, slow: 1 }
     }
 
@@ -42,7 +42,7 @@ impl Setup {
 
     fn slots(&self) -> u64 {
         match self.config.write_hole {
-            WriteHole::Journal => self.config.journal.0 / (4096 + self.config.chunk().0),
+            WriteHole::Journal => self.config.journal_size.0 / (4096 + self.config.chunk().0),
             WriteHole::Resync => 0,
         }
     }

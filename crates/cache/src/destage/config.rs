@@ -13,29 +13,29 @@ use serde::Deserialize;
 pub enum WriteConfig {
     /// At once: a write is acknowledged when the device below has it.
     #[default]
-    Through,
+    Writethrough,
     /// Later: a write of whole blocks is acknowledged when it is in memory, and lost in a power cut unless it was flushed.
-    Back {
-        /// Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `memory`. From 1
+    Writeback {
+        /// Part of the memory that dirty data may take; writes beyond go through. Default: a quarter of `size`. From 1
         /// block to half of the memory.
-        dirty: Option<ByteLen>,
+        dirty_max: Option<ByteLen>,
         /// What goes below next. Default `lru`.
         #[serde(default = "destage")]
         destage: DestageConfig,
         /// What `bplru` and `lb-clock` destage together, the NAND block of the drive. Default 256 KiB; a power of two of
         /// blocks, at most 4096 blocks.
         #[serde(default = "unit")]
-        unit: ByteLen,
+        erase_unit: ByteLen,
         /// With `bplru`: pages of a NAND block that are not dirty are read and written with it, so that a drive that maps by
-        /// blocks can switch it in. Default false. `unit` is then at most 64 blocks.
+        /// blocks can switch it in. Default false. `erase_unit` is then at most 64 blocks.
         #[serde(default)]
         pad: bool,
         /// Dirty data that is older goes below. Default 1 s, from 1 us to 1 h.
         #[serde(default = "after")]
-        after: Span,
+        dirty_expire: Span,
         /// Writes that destage at the same time. Default 4, from 1 to 256.
         #[serde(default = "depth")]
-        depth: u32,
+        destage_depth: u32,
     },
 }
 
@@ -56,42 +56,52 @@ impl WriteConfig {
     /// See [`DeviceConfig::settle`](nandu_base::DeviceConfig::settle).
     pub(crate) fn settle(&mut self, registry: &Registry) -> Result<(), BuildError> {
         match self {
-            WriteConfig::Through => Ok(()),
-            WriteConfig::Back { destage, .. } => destage.settle("write.destage", registry),
+            WriteConfig::Writethrough => Ok(()),
+            WriteConfig::Writeback { destage, .. } => destage.settle("write.destage", registry),
         }
     }
 
-    /// Blocks that dirty data may take of a memory of `memory` blocks.
+    /// Blocks that dirty data may take of a memory of `size` blocks.
     pub(crate) fn dirty_blocks(&self, memory: u64, block: u64) -> Result<u64, BuildError> {
-        let WriteConfig::Back { dirty, .. } = self else { return Ok(0) };
+        let WriteConfig::Writeback { dirty_max: dirty, .. } = self else { return Ok(0) };
         let blocks = dirty.map_or((memory / 4).max(1), |dirty| dirty.0 / block);
         if blocks == 0 || blocks > memory / 2 {
             let (least, most) = (ByteLen(block), ByteLen(memory / 2 * block));
             let why =
                 format!("{} lies outside {least} to {most}, half of the memory", ByteLen(blocks * block));
-            return Err(BuildError::at("write.dirty", why));
+            return Err(BuildError::at("write.dirty_max", why));
         }
         Ok(blocks)
     }
 
-    /// The buffer for `dirty` blocks of `block` bytes.
+    /// The buffer for `dirty_max` blocks of `block_size` bytes.
     pub(crate) fn build(&self, dirty: u64, block: u64) -> Result<Option<Buffer>, BuildError> {
-        let WriteConfig::Back { ref destage, unit, pad, after, depth, .. } = *self else { return Ok(None) };
+        let WriteConfig::Writeback {
+            ref destage,
+            erase_unit: unit,
+            pad,
+            dirty_expire: after,
+            destage_depth: depth,
+            ..
+        } = *self
+        else {
+            return Ok(None);
+        };
         let destage = destage.options()?;
         let blocks = unit.0 / block;
         if !unit.0.is_power_of_two() || !(1..=4096).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(4096 * block));
             let why = format!("{unit} is no power of two from {block} to {most} (4096 blocks)");
-            return Err(BuildError::at("write.unit", why));
+            return Err(BuildError::at("write.erase_unit", why));
         }
         if !(Span::from_us(1)..=Span::from_secs(3600)).contains(&after) {
-            return Err(BuildError::at("write.after", format!("{after} lies outside 1 us to 1 h")));
+            return Err(BuildError::at("write.dirty_expire", format!("{after} lies outside 1 us to 1 h")));
         }
         if !(1..=256).contains(&depth) {
-            return Err(BuildError::at("write.depth", format!("{depth} lies outside 1 to 256")));
+            return Err(BuildError::at("write.destage_depth", format!("{depth} lies outside 1 to 256")));
         }
         if pad && (!destage.may_pad() || blocks > u64::from(LINE_MAX)) {
-            let why = "padding goes with `destage = \"bplru\"` and a `unit` of at most 64 blocks";
+            let why = "padding goes with `destage = \"bplru\"` and a `erase_unit` of at most 64 blocks";
             return Err(BuildError::at("write.pad", why));
         }
         let blocks = if destage.by_unit() { blocks } else { 1 };

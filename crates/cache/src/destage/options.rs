@@ -37,7 +37,7 @@ pub trait DestageOptions: Declared {
     /// The policy.
     type Policy: Destage + 'static;
 
-    /// Whether the dirty blocks of a NAND block (`write.unit`) go together, and not each for itself.
+    /// Whether the dirty blocks of a NAND block (`write.erase_unit`) go together, and not each for itself.
     fn by_unit(&self) -> bool {
         true
     }

@@ -17,7 +17,7 @@
 //! a read of what it lacks. They are dirty blocks like others from then on, so that a write meanwhile finds them. One unit
 //! is padded at a time; a unit that somebody waits for, and one for which there is no room, goes as it is.
 //!
-//! Destaging begins when the buffer is half full, when data is older than `after`, and when something waits.
+//! Destaging begins when the buffer is half full, when data is older than `dirty_expire`, and when something waits.
 //!
 //! Cost: about 120 bytes for each dirty block; a destage looks at each block of its unit.
 
@@ -139,7 +139,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for `room` blocks in units of `unit` blocks.
+    /// A buffer for `room` blocks in units of `erase_unit` blocks.
     pub(crate) fn new(room: usize, unit: u64, after: Span, depth: u32, policy: Box<dyn Destage>) -> Buffer {
         Buffer {
             pads: false,

@@ -17,14 +17,14 @@ pub struct CacheConfig {
     /// The device that is cached.
     pub below: String,
     /// Memory for blocks. At least 8 blocks, at most 1 TiB.
-    pub memory: ByteLen,
+    pub size: ByteLen,
     /// Unit in which memory is taken. Default 4 KiB; a power of two from 512 B to 64 KiB and a multiple of the alignment
     /// below. Bytes behind the last whole block of the device are not offered.
     #[serde(default = "block")]
-    pub block: ByteLen,
+    pub block_size: ByteLen,
     /// Bytes of a segment, for the prefetchers and policies that go by segments: a power of two of blocks, at most 64
     /// blocks. Default: that of `prefetch`, else 32 KiB.
-    pub segment: Option<ByteLen>,
+    pub segment_size: Option<ByteLen>,
     /// What is read ahead. Default: segments.
     #[serde(default = "prefetch")]
     pub prefetch: PrefetchConfig,
@@ -41,40 +41,40 @@ pub struct CacheConfig {
     /// Tell the device below which of the blocks that were read together are used: those that were asked for, and those that
     /// were brought with them when they are met. A `hybrid` then keeps the others out of its upper ring. Default false.
     #[serde(default)]
-    pub tell_use: bool,
+    pub use_hints: bool,
     /// Longest read below. Default and most: 64 blocks, or what the device below takes. At least a block.
-    pub max_fill: Option<ByteLen>,
+    pub max_fill_size: Option<ByteLen>,
     /// Reads ahead that may be on their way. More are refused. Default 16, from 0 to 4096.
     #[serde(default = "prefetch_depth")]
     pub prefetch_depth: u32,
     /// Refuse reads ahead while the device below is busy. Default false.
     #[serde(default)]
-    pub refuse_when_busy: bool,
+    pub drop_when_busy: bool,
     /// Bring ahead only blocks of a physical unit (flash page, track) that is read anyway, or from a lane that is not used
     /// yet, where the device below knows; each row of such blocks by a command of its own. Default false.
     #[serde(default)]
     pub colocated: bool,
     /// Time of a request that is answered from memory. Default 2 us, at most 1 ms.
-    #[serde(default = "hit_time")]
-    pub hit_time: Span,
+    #[serde(default = "hit_latency")]
+    pub hit_latency: Span,
     /// Further time of an answer from memory for each list that the policy changes. Default 0, at most 1 ms.
-    #[serde(default = "list_time")]
-    pub list_time: Span,
-    /// How a block is found. Default `flat`, a table of 4 bytes for each line of the device where it is touched; `hashed`
+    #[serde(default = "list_latency")]
+    pub list_latency: Span,
+    /// How a block is found. Default `array`, a table of 4 bytes for each line of the device where it is touched; `hash`
     /// takes 32 bytes for each line that fits into memory, however large the device.
     #[serde(default)]
-    pub lookup: LookupConfig,
+    pub index: IndexConfig,
 }
 
 /// How a block is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum LookupConfig {
+pub enum IndexConfig {
     /// By number.
     #[default]
-    Flat,
+    Array,
     /// By hash.
-    Hashed,
+    Hash,
 }
 
 fn block() -> ByteLen {
@@ -89,10 +89,10 @@ fn replacement() -> ReplacementConfig {
 fn prefetch_depth() -> u32 {
     16
 }
-fn hit_time() -> Span {
+fn hit_latency() -> Span {
     Span::from_us(2)
 }
-fn list_time() -> Span {
+fn list_latency() -> Span {
     Span::ZERO
 }
 
@@ -120,21 +120,21 @@ impl DeviceConfig for CacheConfig {
         let segment = self.segment_blocks(prefetch.segment(), block)?;
         let brings = prefetch.brings();
         self.check_combination(replacement.needs(), brings)?;
-        let memory = self.memory.0 / block;
-        if memory < LEAST_BLOCKS || self.memory > MEMORY_MAX {
+        let memory = self.size.0 / block;
+        if memory < LEAST_BLOCKS || self.size > MEMORY_MAX {
             let least = ByteLen(LEAST_BLOCKS * block);
-            return Err(BuildError::at("memory", format!("{} lies outside {least} to 1 TiB", self.memory)));
+            return Err(BuildError::at("size", format!("{} lies outside {least} to 1 TiB", self.size)));
         }
-        for (key, time) in [("hit_time", self.hit_time), ("list_time", self.list_time)] {
+        for (key, time) in [("hit_latency", self.hit_latency), ("list_latency", self.list_latency)] {
             if time > TIME_MAX {
                 return Err(BuildError::at(key, format!("{time} is more than 1 ms")));
             }
         }
-        if let Some(most) = self.max_fill {
+        if let Some(most) = self.max_fill_size {
             let longest = ByteLen(u64::from(LINE_MAX) * block);
             if most.0 < block || most > longest {
-                let why = format!("{most} lies outside {} to {longest}, 64 blocks", self.block);
-                return Err(BuildError::at("max_fill", why));
+                let why = format!("{most} lies outside {} to {longest}, 64 blocks", self.block_size);
+                return Err(BuildError::at("max_fill_size", why));
             }
         }
         if self.prefetch_depth > 4096 {
@@ -147,8 +147,8 @@ impl DeviceConfig for CacheConfig {
         let clean = memory - dirty;
         let line = if replacement.line() == LineOf::Segment { segment } else { 1 };
         if clean < line {
-            let why = format!("{} does not hold one segment beside the dirty data", self.memory);
-            return Err(BuildError::at("memory", why));
+            let why = format!("{} does not hold one segment beside the dirty data", self.size);
+            return Err(BuildError::at("size", why));
         }
         let fault = match (cx.planted(super::NO_CULLING.name), cx.planted(super::IN_BOTH_LISTS.name)) {
             (true, _) => Some(Fault::NoCulling),
@@ -158,9 +158,9 @@ impl DeviceConfig for CacheConfig {
         let policy = replacement.boxed(Room { blocks: clean, line, fault })?;
         let capacity = below.capacity.0 / block * block;
         let lines = capacity / block / line + 1;
-        let map = match self.lookup {
-            LookupConfig::Flat => AnyMap::Flat(Flat::new(lines)),
-            LookupConfig::Hashed => AnyMap::Hashed(Hashed::new(clean.min(1 << 26) as usize)),
+        let map = match self.index {
+            IndexConfig::Array => AnyMap::Flat(Flat::new(lines)),
+            IndexConfig::Hash => AnyMap::Hashed(Hashed::new(clean.min(1 << 26) as usize)),
         };
         let volatile_cache = below.volatile_cache || dirty > 0;
         let limits = Limits { capacity: ByteLen(capacity), volatile_cache, ..below.clone() };
@@ -183,39 +183,39 @@ impl DeviceConfig for CacheConfig {
 
 impl CacheConfig {
     fn block_size(&self, below: &Limits) -> Result<u64, BuildError> {
-        let block = self.block.0;
+        let block = self.block_size.0;
         if !block.is_power_of_two() || !(512..=64 << 10).contains(&block) {
             return Err(BuildError::at(
-                "block",
-                format!("{} is no power of two from 512 B to 64 KiB", self.block),
+                "block_size",
+                format!("{} is no power of two from 512 B to 64 KiB", self.block_size),
             ));
         }
         if !block.is_multiple_of(u64::from(below.align)) || block > below.max_io.0 {
             let why = format!(
                 "{} is no multiple of the alignment of `{}`, {}, or longer than its longest request",
-                self.block,
+                self.block_size,
                 self.below,
                 ByteLen(u64::from(below.align))
             );
-            return Err(BuildError::at("block", why));
+            return Err(BuildError::at("block_size", why));
         }
         if below.erase_unit.is_some() || below.program_order {
             let why = format!("`{}` takes its writes in order, which a cache does not keep", self.below);
             return Err(BuildError::at("below", why));
         }
         if below.capacity.0 < block {
-            return Err(BuildError::too_small("below", below.capacity, self.block));
+            return Err(BuildError::too_small("below", below.capacity, self.block_size));
         }
         Ok(block)
     }
 
     fn segment_blocks(&self, theirs: Option<ByteLen>, block: u64) -> Result<u64, BuildError> {
-        let own = self.segment;
+        let own = self.segment_size;
         if let (Some(own), Some(theirs)) = (own, theirs)
             && own != theirs
         {
             let why = format!("{own}, but the prefetcher has segments of {theirs}: name one of them");
-            return Err(BuildError::at("segment", why));
+            return Err(BuildError::at("segment_size", why));
         }
         let default = SEGMENT.0.clamp(block, block * u64::from(LINE_MAX));
         let segment = own.or(theirs).unwrap_or(ByteLen(default));
@@ -223,7 +223,7 @@ impl CacheConfig {
         if !segment.0.is_power_of_two() || !(1..=u64::from(LINE_MAX)).contains(&blocks) {
             let (block, most) = (ByteLen(block), ByteLen(block * u64::from(LINE_MAX)));
             let why = format!("{segment} is no power of two from {block} to {most} (64 blocks)");
-            return Err(BuildError::at("segment", why));
+            return Err(BuildError::at("segment_size", why));
         }
         Ok(blocks)
     }
@@ -236,7 +236,7 @@ impl CacheConfig {
                 format!("`{name}` culls what was prefetched, and prefetch is `none`: take `lru`")
             }
             Needs::Segments if !matches!(brings, Brings::Segments(_)) => {
-                format!("`{name}` goes with prefetch `segment` or `gated-segment`; `lru` with any")
+                format!("`{name}` goes with prefetch `segment_size` or `gated-segment`; `lru` with any")
             }
             _ => return Ok(()),
         };

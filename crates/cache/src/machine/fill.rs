@@ -345,12 +345,12 @@ impl Cache {
 
     fn fill_flags(&self, ahead: bool) -> Flags {
         let flags = if ahead { Cache::AHEAD } else { Flags::NONE };
-        if self.config.tell_use { flags.with(Flags::SPECULATIVE) } else { flags }
+        if self.config.use_hints { flags.with(Flags::SPECULATIVE) } else { flags }
     }
 
     /// Tells which blocks of a fill were asked for, by rows.
     fn tell_asked(&self, first: u64, mut asked: u64, cx: &mut Cx<'_>) {
-        while asked != 0 && self.config.tell_use {
+        while asked != 0 && self.config.use_hints {
             let from = asked.trailing_zeros();
             let row = (asked >> from).trailing_ones();
             self.tell_use(first + u64::from(from), u64::from(row), cx);

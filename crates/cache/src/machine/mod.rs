@@ -14,7 +14,7 @@
 //!
 //! A device that is lost takes back what it had not made durable, so the cache forgets everything clean then.
 //!
-//! Bounds: memory for blocks is `memory`, fills included. The work of a request is O(1) for each block it touches and
+//! Bounds: memory for blocks is `size`, fills included. The work of a request is O(1) for each block it touches and
 //! each line that goes. RAM beside the blocks: reported as `metadata_bytes`.
 
 mod buffer;
@@ -26,7 +26,7 @@ mod restraint;
 mod slots;
 mod store;
 
-pub use config::{CacheConfig, LookupConfig};
+pub use config::{CacheConfig, IndexConfig};
 
 use crate::directory::{Directory, LINE_MAX};
 use crate::map::{AnyMap, Hashed, LineMap};
@@ -217,7 +217,7 @@ impl Cache {
     fn new(setup: Setup) -> Cache {
         let Setup { limits, block, span, leaves_holes, line_shift, clean, .. } = setup;
         let Setup { policy, map, prefetch, buffer, config, planted, .. } = setup;
-        let longest = config.max_fill.unwrap_or(limits.max_io).0.min(limits.max_io.0) / block;
+        let longest = config.max_fill_size.unwrap_or(limits.max_io).0.min(limits.max_io.0) / block;
         Cache {
             longest: longest.clamp(1, u64::from(LINE_MAX)),
             block,
@@ -284,7 +284,7 @@ impl Cache {
     fn answer(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Step {
         let lists = self.directory.tally.list_operations - self.list_operations;
         self.list_operations = self.directory.tally.list_operations;
-        let span = self.config.hit_time + self.config.list_time * lists;
+        let span = self.config.hit_latency + self.config.list_latency * lists;
         if span == Span::ZERO {
             return Step::Finish(id);
         }
@@ -375,7 +375,7 @@ impl Machine for Cache {
     fn expected_latency(&self, op: Op, offset: ByteOffset, len: ByteLen, peek: &Peek<'_>) -> Span {
         let touched = self.touched(offset, len);
         if op == Op::Read && (touched.first..touched.end).all(|block| self.has(block)) {
-            return self.config.hit_time;
+            return self.config.hit_latency;
         }
         peek.expected_latency(0, op, offset, len)
     }

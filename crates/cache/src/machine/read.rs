@@ -101,9 +101,9 @@ impl Cache {
         }
     }
 
-    /// With `tell_use`: the device below hears that blocks are used which it brought with others.
+    /// With `use_hints`: the device below hears that blocks are used which it brought with others.
     pub(super) fn tell_use(&self, block: u64, blocks: u64, cx: &mut Cx<'_>) {
-        if self.config.tell_use {
+        if self.config.use_hints {
             cx.used(0, ByteOffset(block << self.block_bits), ByteLen(blocks << self.block_bits));
         }
     }

@@ -7,7 +7,7 @@ impl Cache {
     /// Whether a read ahead is refused.
     pub(super) fn refuses(&mut self, wanted: u64, cx: &Cx<'_>) -> bool {
         let full = self.ahead_under_way >= self.config.prefetch_depth;
-        let refused = full || (self.config.refuse_when_busy && cx.peek.is_busy(0));
+        let refused = full || (self.config.drop_when_busy && cx.peek.is_busy(0));
         if refused {
             self.refuse(wanted);
         }

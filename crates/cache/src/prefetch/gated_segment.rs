@@ -1,8 +1,8 @@
 //! `gated-segment`: segment prefetching that stops while it is of no use (S0-32, O0-18).
 //!
 //! The paper suggests to stop where few prefetched blocks are used, and names no threshold. Here a gate looks back after
-//! every window of segment reads: of the prefetched blocks that were met or have gone since, at least `least` must have
-//! been met, else it closes. While closed, one in `probe` reads of missing blocks brings its segment all the same; probes
+//! every window of segment reads: of the prefetched blocks that were met or have gone since, at least `min_accuracy` must have
+//! been met, else it closes. While closed, one in `probe_interval` reads of missing blocks brings its segment all the same; probes
 //! fill the next window, after which the gate may open again. A window in which too few blocks went to judge by leaves
 //! the gate as it is. A quarter by default: on the drive of the experiment segments of 64 KiB lose time where a fifth of what they bring
 //! is used, and gain some where a quarter is.
@@ -19,24 +19,30 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GatedSegmentConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
-    pub segment: Option<ByteLen>,
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    pub segment_size: Option<ByteLen>,
     /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
     /// (`block-only`). Default `segment`.
     pub holes: Holes,
     /// Least share of prefetched blocks that is used, or the gate closes. Default 25 %, above 0, at most 1.
-    pub least: Ratio,
+    pub min_accuracy: Ratio,
     /// Segment reads after which the gate is judged. Default 1024, from 16 to 1,000,000.
     pub window: u32,
     /// While the gate is closed, one read of missing blocks in this many brings its segment. Default 32, from 2 to
     /// 65,536.
-    pub probe: u32,
+    pub probe_interval: u32,
 }
 
 impl Default for GatedSegmentConfig {
     fn default() -> GatedSegmentConfig {
         let Gate { least, window, probe } = Gate { least: Ratio::new(1, 4), window: 1024, probe: 32 };
-        GatedSegmentConfig { segment: None, holes: Holes::Segment, least, window, probe }
+        GatedSegmentConfig {
+            segment_size: None,
+            holes: Holes::Segment,
+            min_accuracy: least,
+            window,
+            probe_interval: probe,
+        }
     }
 }
 
@@ -44,7 +50,7 @@ impl Declared for GatedSegmentConfig {
     const NAME: &'static str = "gated-segment";
     const SUMMARY: &'static str = "The same, while it is of use.";
     const SOURCE: &'static str = "the paper suggests it without a rule; the rule is ours";
-    const DRAWS: &'static [&'static str] = &["window = 16, probe = 3"];
+    const DRAWS: &'static [&'static str] = &["window = 16, probe_interval = 3"];
 }
 
 impl PrefetchOptions for GatedSegmentConfig {
@@ -55,16 +61,16 @@ impl PrefetchOptions for GatedSegmentConfig {
     }
 
     fn segment(&self) -> Option<ByteLen> {
-        self.segment
+        self.segment_size
     }
 
     fn build(&self, units: &Units) -> Result<GatedSegment, BuildError> {
-        let GatedSegmentConfig { least, window, probe, .. } = *self;
+        let GatedSegmentConfig { min_accuracy: least, window, probe_interval: probe, .. } = *self;
         if least.num == 0 || least.num > least.den {
-            return Err(BuildError::at("prefetch.least", "a share above 0, at most 1"));
+            return Err(BuildError::at("prefetch.min_accuracy", "a share above 0, at most 1"));
         }
         within("prefetch.window", window, 16, 1_000_000)?;
-        within("prefetch.probe", probe, 2, 65_536)?;
+        within("prefetch.probe_interval", probe, 2, 65_536)?;
         Ok(GatedSegment::new(units.segment, Gate { least, window, probe }))
     }
 }

@@ -20,15 +20,15 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarkovConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
-    pub segment: Option<ByteLen>,
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    pub segment_size: Option<ByteLen>,
     /// Entries of the table, 24 bytes each. Default 65,536, from 16 to 16,777,216.
     pub entries: u32,
 }
 
 impl Default for MarkovConfig {
     fn default() -> MarkovConfig {
-        MarkovConfig { segment: None, entries: 65_536 }
+        MarkovConfig { segment_size: None, entries: 65_536 }
     }
 }
 
@@ -43,7 +43,7 @@ impl PrefetchOptions for MarkovConfig {
     type Policy = Markov;
 
     fn segment(&self) -> Option<ByteLen> {
-        self.segment
+        self.segment_size
     }
 
     fn build(&self, units: &Units) -> Result<Markov, BuildError> {

@@ -1,7 +1,7 @@
 //! `oracle`: brings what reads will ask for, told in advance (B0-9).
 //!
 //! Stands for prefetching by hints of the application: the simulator knows the trace and tells the blocks of each read
-//! `ahead` requests before it comes ([`Machine::foresee`](nandu_base::Machine::foresee)). With the next read they are
+//! `lookahead` requests before it comes ([`Machine::foresee`](nandu_base::Machine::foresee)). With the next read they are
 //! brought, those that were told first before others. It is the most that a prefetcher with this look-ahead can know, and
 //! says how much of the distance to memory is left to guess. In a server nobody tells, and nothing is brought.
 //!
@@ -19,12 +19,12 @@ use std::collections::VecDeque;
 #[serde(default, deny_unknown_fields)]
 pub struct OracleConfig {
     /// How many requests before it comes a read is told. Default 32, from 1 to 1024.
-    pub ahead: u32,
+    pub lookahead: u32,
 }
 
 impl Default for OracleConfig {
     fn default() -> OracleConfig {
-        OracleConfig { ahead: 32 }
+        OracleConfig { lookahead: 32 }
     }
 }
 
@@ -39,8 +39,8 @@ impl PrefetchOptions for OracleConfig {
     type Policy = Oracle;
 
     fn build(&self, _units: &Units) -> Result<Oracle, BuildError> {
-        within("prefetch.ahead", self.ahead, 1, 1024)?;
-        Ok(Oracle::new(self.ahead))
+        within("prefetch.lookahead", self.lookahead, 1, 1024)?;
+        Ok(Oracle::new(self.lookahead))
     }
 }
 
@@ -56,7 +56,7 @@ pub struct Oracle {
 const AT_ONCE: usize = 64;
 
 impl Oracle {
-    /// Told `ahead` requests before they come.
+    /// Told `lookahead` requests before they come.
     pub fn new(ahead: u32) -> Oracle {
         Oracle { ahead, coming: VecDeque::with_capacity(ahead as usize + 1), told: 0 }
     }

@@ -15,12 +15,12 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct PBlockConfig {
     /// How much. Default 32 KiB; from a block to 16 MiB.
-    pub ahead: ByteLen,
+    pub lookahead: ByteLen,
 }
 
 impl Default for PBlockConfig {
     fn default() -> PBlockConfig {
-        PBlockConfig { ahead: ByteLen::kib(32) }
+        PBlockConfig { lookahead: ByteLen::kib(32) }
     }
 }
 
@@ -34,7 +34,7 @@ impl PrefetchOptions for PBlockConfig {
     type Policy = PBlock;
 
     fn build(&self, units: &Units) -> Result<PBlock, BuildError> {
-        Ok(PBlock::new(units.blocks("prefetch.ahead", self.ahead)?))
+        Ok(PBlock::new(units.blocks("prefetch.lookahead", self.lookahead)?))
     }
 }
 

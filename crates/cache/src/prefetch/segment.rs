@@ -14,8 +14,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentConfig {
-    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment`.
-    pub segment: Option<ByteLen>,
+    /// Bytes of a segment: a power of two of blocks, at most 64 blocks. Default: the cache's `segment_size`.
+    pub segment_size: Option<ByteLen>,
     /// What a missing block of a segment that is partly here brings: all that is missing (`segment`), or itself
     /// (`block-only`). Default `segment`.
     #[serde(default)]
@@ -48,7 +48,7 @@ impl PrefetchOptions for SegmentConfig {
     }
 
     fn segment(&self) -> Option<ByteLen> {
-        self.segment
+        self.segment_size
     }
 
     fn build(&self, units: &Units) -> Result<Segment, BuildError> {

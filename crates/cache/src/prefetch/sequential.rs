@@ -1,8 +1,8 @@
 //! `sequential`: read-ahead as Linux does it, with a marker that starts the next window before it is needed (B0-3).
 //!
 //! A read that begins where an earlier one ended goes on with its stream. The first time this happens while blocks are
-//! missing, a window of `initial` blocks behind the read is brought. The first block of each window carries a marker; a
-//! read that meets the marker brings the next window, twice as long, up to `most` blocks. A read that belongs to no stream
+//! missing, a window of `window_min` blocks behind the read is brought. The first block of each window carries a marker; a
+//! read that meets the marker brings the next window, twice as long, up to `window_max` blocks. A read that belongs to no stream
 //! begins one and brings nothing. After Linux mm/readahead.c (`ondemand_readahead`) and SARC (Gill and Modha, USENIX
 //! 2005, section 2).
 //!
@@ -23,14 +23,14 @@ const STREAMS: usize = 16;
 #[serde(default, deny_unknown_fields)]
 pub struct SequentialConfig {
     /// First window. Default 16 KiB; at least a block.
-    pub initial: ByteLen,
+    pub window_min: ByteLen,
     /// Longest window. Default 128 KiB, at most 16 MiB.
-    pub most: ByteLen,
+    pub window_max: ByteLen,
 }
 
 impl Default for SequentialConfig {
     fn default() -> SequentialConfig {
-        SequentialConfig { initial: ByteLen::kib(16), most: ByteLen::kib(128) }
+        SequentialConfig { window_min: ByteLen::kib(16), window_max: ByteLen::kib(128) }
     }
 }
 
@@ -44,8 +44,8 @@ impl PrefetchOptions for SequentialConfig {
     type Policy = Sequential;
 
     fn build(&self, units: &Units) -> Result<Sequential, BuildError> {
-        let initial = units.blocks("prefetch.initial", self.initial)?;
-        Ok(Sequential::new(initial, units.blocks("prefetch.most", self.most)?))
+        let initial = units.blocks("prefetch.window_min", self.window_min)?;
+        Ok(Sequential::new(initial, units.blocks("prefetch.window_max", self.window_max)?))
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Windows from `initial` to `most` blocks.
+    /// Windows from `window_min` to `window_max` blocks.
     pub fn new(initial: u64, most: u64) -> Sequential {
         let streams = [Stream { next: u64::MAX, ..Stream::default() }; STREAMS];
         Sequential { initial: initial.min(most), most, streams, now: 0, windows: 0 }

@@ -18,7 +18,7 @@
 //!   segment and rounded down when applied; all arithmetic is in whole numbers.
 //! - *Bounds* (O0-4). N1 stays between the segments of B1 and those of the whole memory without B2, and starts at half of
 //!   the memory. The paper names none. An L1 that takes all memory leaves no block in L2 that could be met: dC is 0 then,
-//!   and N1 stays there whatever comes. `l1_most` allows it all the same.
+//!   and N1 stays there whatever comes. `l1_max` allows it all the same.
 //! - *alpha without cached blocks in B2* (O0-3). No hit can have come from there: alpha * dC = 0.
 //! - *A lower N1* (O0-16) is carried out at once, but at most by so many segments for each request; until then the limit
 //!   that L1 keeps is the one reached.
@@ -46,18 +46,18 @@ pub struct AdaptiveConfig {
     /// the oldest parts of L1 and L2, `reads` for blocks read. Default `b1+b2`.
     pub trigger: TriggerOn,
     /// How many of them. Default 3, from 1 to 1,000,000.
-    pub every: u32,
+    pub adapt_interval: u32,
     /// S: segments by which L1 grows for each hit. Default 1, above 0, at most 64.
-    pub speed: Ratio,
+    pub step_up: Ratio,
     /// The oldest part of L1 and of L2, as a share of the segments that fill memory. Default 5 %, above 0, at most 1/2.
-    pub region: Ratio,
+    pub tail_share: Ratio,
     /// L1 at the start, as a share of the segments that fill memory. Default 1/2, above 0, at most 1.
     pub l1: Ratio,
-    /// L1 at most, as a share of the segments that fill memory. Default: all but `region`, so that L2 has blocks to be met.
-    /// From `region` to 1; with 1 a list L1 that takes all memory is never made shorter.
-    pub l1_most: Option<Ratio>,
+    /// L1 at most, as a share of the segments that fill memory. Default: all but `tail_share`, so that L2 has blocks to be met.
+    /// From `tail_share` to 1; with 1 a list L1 that takes all memory is never made shorter.
+    pub l1_max: Option<Ratio>,
     /// Most segments by which L1 falls in one request. Default 4, from 1 to 1024.
-    pub culls: u32,
+    pub step_down_max: u32,
     /// Remember culled blocks of segments in L2: a read of one counts as a gain of a longer L1. Default false.
     pub ghost: bool,
 }
@@ -66,12 +66,12 @@ impl Default for AdaptiveConfig {
     fn default() -> AdaptiveConfig {
         AdaptiveConfig {
             trigger: TriggerOn::BothRegions,
-            every: 3,
-            speed: Ratio::new(1, 1),
-            region: Ratio::new(1, 20),
+            adapt_interval: 3,
+            step_up: Ratio::new(1, 1),
+            tail_share: Ratio::new(1, 20),
             l1: half(),
-            l1_most: None,
-            culls: 4,
+            l1_max: None,
+            step_down_max: 4,
             ghost: false,
         }
     }
@@ -95,8 +95,10 @@ impl Declared for AdaptiveConfig {
     const NAME: &'static str = "adaptive-culling";
     const SUMMARY: &'static str = "The same, and the length of L1 follows the hits. By segments.";
     const SOURCE: &'static str = "the paper on segment prefetching with culling, section 4.2";
-    const DRAWS: &'static [&'static str] =
-        &["trigger = \"b1\", ghost = true, culls = 2, region = \"1/4\"", "culls = 2, region = \"1/4\""];
+    const DRAWS: &'static [&'static str] = &[
+        "trigger = \"b1\", ghost = true, step_down_max = 2, tail_share = \"1/4\"",
+        "step_down_max = 2, tail_share = \"1/4\"",
+    ];
 }
 
 impl ReplacementOptions for AdaptiveConfig {
@@ -112,35 +114,36 @@ impl ReplacementOptions for AdaptiveConfig {
 
     fn build(&self, room: Room) -> Result<AdaptiveCulling, BuildError> {
         share("replacement.l1", self.l1, Ratio::new(1, 1))?;
-        share("replacement.region", self.region, half())?;
-        share("replacement.speed", self.speed, Ratio::new(64, 1))?;
-        if !(1..=1_000_000).contains(&self.every) {
-            let why = format!("{} lies outside 1 to 1,000,000", self.every);
-            return Err(BuildError::at("replacement.every", why));
+        share("replacement.tail_share", self.tail_share, half())?;
+        share("replacement.step_up", self.step_up, Ratio::new(64, 1))?;
+        if !(1..=1_000_000).contains(&self.adapt_interval) {
+            let why = format!("{} lies outside 1 to 1,000,000", self.adapt_interval);
+            return Err(BuildError::at("replacement.adapt_interval", why));
         }
-        if !(1..=1024).contains(&self.culls) {
-            let why = format!("{} lies outside 1 to 1024", self.culls);
-            return Err(BuildError::at("replacement.culls", why));
+        if !(1..=1024).contains(&self.step_down_max) {
+            let why = format!("{} lies outside 1 to 1024", self.step_down_max);
+            return Err(BuildError::at("replacement.step_down_max", why));
         }
         let most = room.segments() as u32;
-        let region = (self.region.of(u64::from(most)) as u32).max(1);
-        let longest = match self.l1_most {
+        let region = (self.tail_share.of(u64::from(most)) as u32).max(1);
+        let longest = match self.l1_max {
             None => most - region,
             Some(longest) => {
-                share("replacement.l1_most", longest, Ratio::new(1, 1))?;
+                share("replacement.l1_max", longest, Ratio::new(1, 1))?;
                 longest.of(u64::from(most)) as u32
             }
         };
         let longest = longest.clamp(region, most);
         let start = (self.l1.of(u64::from(most)) as u32).clamp(region, longest);
         let trigger = match self.trigger {
-            TriggerOn::FirstRegion => Trigger::FirstRegion(self.every),
-            TriggerOn::BothRegions => Trigger::BothRegions(self.every),
-            TriggerOn::Reads => Trigger::Reads(self.every),
+            TriggerOn::FirstRegion => Trigger::FirstRegion(self.adapt_interval),
+            TriggerOn::BothRegions => Trigger::BothRegions(self.adapt_interval),
+            TriggerOn::Reads => Trigger::Reads(self.adapt_interval),
         };
         let lists = SegmentLists::new(room.slots(), start, region).with_fault(room.fault);
         let bounds = (region, longest);
-        let how = Feedback { trigger, speed: self.speed, bounds, culls: self.culls, ghost: self.ghost };
+        let how =
+            Feedback { trigger, speed: self.step_up, bounds, culls: self.step_down_max, ghost: self.ghost };
         Ok(AdaptiveCulling::new(lists, room.slots(), how))
     }
 }

@@ -17,23 +17,23 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LruConfig {
-    /// What goes at a time: `block`, or `segment`, the segment of the prefetcher. Default `block`.
+    /// What goes at a time: `block`, or `segment_size`, the segment of the prefetcher. Default `block`.
     #[serde(default)]
-    pub line: LineOf,
+    pub granularity: LineOf,
 }
 
 impl Declared for LruConfig {
     const NAME: &'static str = "lru";
     const SUMMARY: &'static str = "The line that was met longest ago goes.";
     const SOURCE: &'static str = "Mattson et al., IBM Systems Journal 1970";
-    const DRAWS: &'static [&'static str] = &["", "line = \"segment\""];
+    const DRAWS: &'static [&'static str] = &["", "granularity = \"segment\""];
 }
 
 impl ReplacementOptions for LruConfig {
     type Policy = Lru;
 
     fn line(&self) -> LineOf {
-        self.line
+        self.granularity
     }
 
     fn build(&self, room: Room) -> Result<Lru, BuildError> {

@@ -21,23 +21,23 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SieveConfig {
-    /// What goes at a time: `block` or `segment`. Default `block`.
+    /// What goes at a time: `block` or `segment_size`. Default `block`.
     #[serde(default)]
-    pub line: LineOf,
+    pub granularity: LineOf,
 }
 
 impl Declared for SieveConfig {
     const NAME: &'static str = "sieve";
     const SUMMARY: &'static str = "A queue and a hand (SIEVE).";
     const SOURCE: &'static str = "Zhang et al., NSDI 2024";
-    const DRAWS: &'static [&'static str] = &["", "line = \"segment\""];
+    const DRAWS: &'static [&'static str] = &["", "granularity = \"segment\""];
 }
 
 impl ReplacementOptions for SieveConfig {
     type Policy = Sieve;
 
     fn line(&self) -> LineOf {
-        self.line
+        self.granularity
     }
 
     fn build(&self, room: Room) -> Result<Sieve, BuildError> {

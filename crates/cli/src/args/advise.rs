@@ -13,7 +13,7 @@ pub(super) const ADVISE_EXAMPLES: &str = "\
 Examples:
   nandu advise mixed-zipf --limit 20000 --gen space=128MiB --p99 20ms --life 0.001y --budget 3
   nandu advise Financial1.spc.zst hm_0.csv.zst --p99 2ms --life 5y --cost prices.toml --out advice
-  nandu advise uniform --limit 4000 --p99 1s --stack small-ssd --axis device.ssd.planes=1,2
+  nandu advise uniform --limit 4000 --p99 1s --stack small-ssd --axis device.ssd.planes_per_die=1,2
 
 Without --stack it chooses among drives, spare flash, map, cache, segments, SLC mode, scheduler and mirror; docs/how-to/choose-a-drive.md says
 which. A search that was killed goes on where it was when it is started again with the same --out.

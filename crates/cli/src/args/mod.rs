@@ -133,7 +133,7 @@ Examples:
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   nandu compare page-map stripe --trace mixed-zipf --gen requests=50000 --gen space=512MiB
-  nandu compare memory=stacks/memory.toml stacks/stripe.toml --trace uniform --gen requests=20000
+  nandu compare size=stacks/memory.toml stacks/stripe.toml --trace uniform --gen requests=20000
   nandu compare a.toml b.toml --trace Financial1.spc.zst --fit compact --report race.html
 
 The first stack is the baseline. All replay the same requests: the trace is fitted once, to the smallest export.
@@ -166,7 +166,7 @@ With --plant, exit code 0 says that the fault was found.";
 const PROBE_EXAMPLES: &str = "\
 Examples:
   nandu probe page-map
-  nandu probe page-map --set device.ssd.planes=4 --json
+  nandu probe page-map --set device.ssd.planes_per_die=4 --json
   nandu probe /dev/nvme0n1
 
 A file or device is opened for reading only, past the page cache; it is never written.";
@@ -554,7 +554,7 @@ pub struct ServeArgs {
     /// Write the number of the process to a file
     #[arg(long, value_name = "FILE")]
     pub pidfile: Option<PathBuf>,
-    /// Set an option of the stack, for example device.mirror.read=leader
+    /// Set an option of the stack, for example device.mirror.read_policy=leader
     #[arg(long, value_name = "PATH=VALUE", value_parser = set)]
     pub set: Vec<(String, String)>,
     /// Seed of the machines' random choices; without it each start has its own

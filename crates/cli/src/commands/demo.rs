@@ -24,8 +24,10 @@ use nandu_base::{Precondition, Ratio};
 type Entry = (&'static str, &'static str, &'static [(&'static str, &'static str)], Precondition);
 
 const SPARE_7: &[(&str, &str)] = &[("device.ssd.spare_factor", "0.07")];
-const DFTL: &[(&str, &str)] = &[("device.ssd.mapping.kind", "dftl"), ("device.ssd.mapping.ram", "128 KiB")];
-const TPC: &[(&str, &str)] = &[("device.ssd.mapping.kind", "tpc"), ("device.ssd.mapping.ram", "128 KiB")];
+const DFTL: &[(&str, &str)] =
+    &[("device.ssd.mapping.kind", "dftl"), ("device.ssd.mapping.cmt_size", "128 KiB")];
+const TPC: &[(&str, &str)] =
+    &[("device.ssd.mapping.kind", "tpc-ftl"), ("device.ssd.mapping.cmt_size", "128 KiB")];
 
 const ROWS: [Entry; 8] = [
     ("ssd", "small-ssd", &[], Precondition::Filled),

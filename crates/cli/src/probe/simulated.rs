@@ -98,10 +98,10 @@ mod tests {
         kind = "ssd"
         profile = "mlc-2019"
         channels = 1
-        chips = 1
-        dies = 1
-        planes = 4
-        blocks = 64
+        chips_per_channel = 1
+        dies_per_chip = 1
+        planes_per_die = 4
+        blocks_per_plane = 64
         spare_factor = 0.3
     "#;
 

@@ -14,16 +14,16 @@ pub struct FaultConfig {
     pub below: String,
     /// Chance that a read fails in part or as a whole. The data stays: a later read may succeed. Default 0, at most 1.
     #[serde(default = "never")]
-    pub read_error: Ratio,
+    pub read_error_rate: Ratio,
     /// Chance that a write, trim or write-zeroes fails and changes nothing. Default 0, at most 1.
     #[serde(default = "never")]
-    pub write_error: Ratio,
+    pub write_error_rate: Ratio,
     /// Chance that a flush fails. Default 0, at most 1.
     #[serde(default = "never")]
-    pub flush_error: Ratio,
+    pub flush_error_rate: Ratio,
     /// Chance that a write is stored with one wrong bit and succeeds. Needs a run that stores data. Default 0, at most 1.
     #[serde(default = "never")]
-    pub flip: Ratio,
+    pub flip_rate: Ratio,
     /// A volatile write cache. Default: none.
     pub cache: Option<CacheConfig>,
     /// Time for which every request waits before the device takes it, side by side with others: a slow path, not a slow
@@ -46,8 +46,8 @@ pub struct CacheConfig {
     #[serde(default = "cache_size")]
     pub size: ByteLen,
     /// Mean time between two destages of a cache that is not full. Default 5 ms, from 1 us to 1 h.
-    #[serde(default = "destage_every")]
-    pub destage_every: Span,
+    #[serde(default = "destage_interval")]
+    pub destage_interval: Span,
 }
 
 /// When a device freezes.
@@ -59,15 +59,15 @@ pub enum FreezeConfig {
         /// Time after the start of the run.
         at: Span,
         /// How long. From 1 us to 1 h.
-        span: Span,
+        duration: Span,
     },
     /// Again and again, from the seed.
     Random {
         /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
         /// 1 us to 1000 h.
-        mean: Span,
+        mean_interval: Span,
         /// How long. From 1 us to 1 h.
-        span: Span,
+        duration: Span,
     },
 }
 
@@ -80,15 +80,15 @@ pub enum LossConfig {
         /// Time after the start of the run.
         at: Span,
         /// Time until the device is back. Default: never. From 1 us to 1000 h.
-        back_after: Option<Span>,
+        outage: Option<Span>,
     },
     /// Again and again, from the seed.
     Random {
         /// Mean time from the end of one to the next; each is drawn from half to one and a half times the mean. From
         /// 1 us to 1000 h.
-        mean: Span,
+        mean_interval: Span,
         /// Mean time until the device is back, drawn alike. From 1 us to 1000 h.
-        back_after: Span,
+        outage: Span,
     },
 }
 
@@ -100,11 +100,11 @@ fn cache_size() -> ByteLen {
     ByteLen::mib(1)
 }
 
-fn destage_every() -> Span {
+fn destage_interval() -> Span {
     Span::from_ms(5)
 }
 
-/// A time drawn from half to one and a half times `mean`.
+/// A time drawn from half to one and a half times `mean_interval`.
 pub(super) fn around(mean: Span, rng: &mut Rng) -> Span {
     Span(rng.between(mean.0 / 2, mean.0 + mean.0 / 2).max(1))
 }
@@ -114,13 +114,13 @@ impl FreezeConfig {
     pub(super) fn next(&self, now: Instant, rng: &mut Rng) -> Option<Instant> {
         match *self {
             FreezeConfig::At { at, .. } => Some(Instant::ZERO + at).filter(|&at| at > now),
-            FreezeConfig::Random { mean, .. } => Some(now + around(mean, rng)),
+            FreezeConfig::Random { mean_interval: mean, .. } => Some(now + around(mean, rng)),
         }
     }
 
     pub(super) fn span(&self) -> Span {
         match *self {
-            FreezeConfig::At { span, .. } | FreezeConfig::Random { span, .. } => span,
+            FreezeConfig::At { duration: span, .. } | FreezeConfig::Random { duration: span, .. } => span,
         }
     }
 }
@@ -130,15 +130,15 @@ impl LossConfig {
     pub(super) fn next(&self, now: Instant, rng: &mut Rng) -> Option<Instant> {
         match *self {
             LossConfig::At { at, .. } => Some(Instant::ZERO + at).filter(|&at| at > now),
-            LossConfig::Random { mean, .. } => Some(now + around(mean, rng)),
+            LossConfig::Random { mean_interval: mean, .. } => Some(now + around(mean, rng)),
         }
     }
 
     /// How long a loss lasts; `None` for ever.
     pub(super) fn length(&self, rng: &mut Rng) -> Option<Span> {
         match *self {
-            LossConfig::At { back_after, .. } => back_after,
-            LossConfig::Random { back_after, .. } => Some(around(back_after, rng)),
+            LossConfig::At { outage, .. } => outage,
+            LossConfig::Random { outage, .. } => Some(around(outage, rng)),
         }
     }
 }
@@ -150,10 +150,10 @@ impl DeviceConfig for FaultConfig {
 
     fn build(&self, cx: &BuildContext<'_>) -> Result<Box<dyn Machine>, BuildError> {
         let chances = [
-            ("read_error", self.read_error),
-            ("write_error", self.write_error),
-            ("flush_error", self.flush_error),
-            ("flip", self.flip),
+            ("read_error_rate", self.read_error_rate),
+            ("write_error_rate", self.write_error_rate),
+            ("flush_error_rate", self.flush_error_rate),
+            ("flip", self.flip_rate),
         ];
         for (key, chance) in chances {
             if chance.num > chance.den {
@@ -168,7 +168,7 @@ impl DeviceConfig for FaultConfig {
                     format!("{} lies outside 4 KiB to 64 MiB", cache.size),
                 ));
             }
-            within("cache.destage_every", cache.destage_every, 1)?;
+            within("cache.destage_interval", cache.destage_interval, 1)?;
             if below.program_order || below.erase_unit.is_some() {
                 let why = format!("`{}` takes its writes in order; a cache would reorder them", self.below);
                 return Err(BuildError::at("cache", why));
@@ -178,20 +178,20 @@ impl DeviceConfig for FaultConfig {
             within("delay", self.delay, 1)?;
         }
         match &self.freeze {
-            Some(FreezeConfig::At { span, .. }) => within("freeze.span", *span, 1)?,
-            Some(FreezeConfig::Random { mean, span }) => {
-                within("freeze.mean", *mean, 1000)?;
-                within("freeze.span", *span, 1)?;
+            Some(FreezeConfig::At { duration: span, .. }) => within("freeze.duration", *span, 1)?,
+            Some(FreezeConfig::Random { mean_interval: mean, duration: span }) => {
+                within("freeze.mean_interval", *mean, 1000)?;
+                within("freeze.duration", *span, 1)?;
             }
             None => {}
         }
         match &self.loss {
-            Some(LossConfig::At { back_after, .. }) => {
-                back_after.map_or(Ok(()), |span| within("loss.back_after", span, 1000))?;
+            Some(LossConfig::At { outage, .. }) => {
+                outage.map_or(Ok(()), |span| within("loss.outage", span, 1000))?;
             }
-            Some(LossConfig::Random { mean, back_after }) => {
-                within("loss.mean", *mean, 1000)?;
-                within("loss.back_after", *back_after, 1000)?;
+            Some(LossConfig::Random { mean_interval: mean, outage }) => {
+                within("loss.mean_interval", *mean, 1000)?;
+                within("loss.outage", *outage, 1000)?;
             }
             None => {}
         }

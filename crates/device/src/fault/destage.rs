@@ -97,7 +97,7 @@ impl Fault {
 
     pub(super) fn arm(&mut self, cx: &mut Cx<'_>) {
         if let (Some(cache), false, false) = (&self.config.cache, self.timer_is_set, self.cache.is_empty()) {
-            let span = Span(self.rng.between(1, 2 * cache.destage_every.0));
+            let span = Span(self.rng.between(1, 2 * cache.destage_interval.0));
             cx.wake_at(DESTAGE, cx.now + span);
             self.timer_is_set = true;
         }

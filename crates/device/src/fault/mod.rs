@@ -180,8 +180,9 @@ impl Fault {
     /// A copy of a write's data with one wrong bit, when its chance says so.
     fn rot(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Payload> {
         let Request { op, payload, len, .. } = cx.requests[id];
-        let can = op == Op::Write && self.config.flip.num > 0 && !payload.is_none() && !payload.is_metadata();
-        if !can || !self.rng.chance(self.config.flip) {
+        let can =
+            op == Op::Write && self.config.flip_rate.num > 0 && !payload.is_none() && !payload.is_metadata();
+        if !can || !self.rng.chance(self.config.flip_rate) {
             return None;
         }
         let rotten = cx.pool.allocate_unfilled(len);
@@ -234,9 +235,9 @@ impl Fault {
     fn strike(&mut self, id: ReqId, cx: &mut Cx<'_>) -> Option<Step> {
         let request = &mut cx.requests[id];
         let (chance, kind) = match request.op {
-            Op::Read => (self.config.read_error, ErrorKind::Unreadable),
-            Op::Flush => (self.config.flush_error, ErrorKind::WriteFailed),
-            _ => (self.config.write_error, ErrorKind::WriteFailed),
+            Op::Read => (self.config.read_error_rate, ErrorKind::Unreadable),
+            Op::Flush => (self.config.flush_error_rate, ErrorKind::WriteFailed),
+            _ => (self.config.write_error_rate, ErrorKind::WriteFailed),
         };
         if !self.rng.chance(chance) {
             return None;

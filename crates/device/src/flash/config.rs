@@ -24,25 +24,25 @@ pub struct FlashConfig {
     /// simulation does without.
     pub store: Option<String>,
     /// Blocks of each die, 1 to 1,000,000. Give this or `capacity`.
-    pub blocks: Option<u32>,
-    /// Bytes in all; rounded down to whole erase units. Give this or `blocks`.
+    pub blocks_per_die: Option<u32>,
+    /// Bytes in all; rounded down to whole erase units. Give this or `blocks_per_die`.
     pub capacity: Option<ByteLen>,
     /// Dies that serve it together, 1 to 64. Default 1. An erase unit is one block of each.
     #[serde(default = "one")]
     pub dies: u32,
     /// Bits that a cell holds, at most those of the chip, which is the default. With fewer a block has that share of its
     /// pages.
-    pub bits: Option<u32>,
+    pub bits_per_cell: Option<u32>,
     /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
-    pub page: Option<ByteLen>,
+    pub page_size: Option<ByteLen>,
     /// Pages of a block with all bits in use, instead of the profile's: 2 to 4096.
     pub pages_per_block: Option<u32>,
     /// tR. Default: the profile's; 25 us where a chip of more bits holds one.
-    pub read: Option<Span>,
+    pub read_latency: Option<Span>,
     /// tPROG. Default: the profile's; 200 us where a chip of more bits holds one.
-    pub program: Option<Span>,
+    pub program_latency: Option<Span>,
     /// tBERS, instead of the profile's.
-    pub erase: Option<Span>,
+    pub erase_latency: Option<Span>,
     /// Speed of the channel in bytes per second, instead of the profile's.
     pub channel_bandwidth: Option<ByteLen>,
     /// Cycles a block is made for. Default: the profile's; 50,000 where a chip of more bits holds one.
@@ -50,8 +50,8 @@ pub struct FlashConfig {
     /// Whether a block that has had its cycles is not erased any more. Default false: they are only counted.
     #[serde(default)]
     pub wears_out: bool,
-    /// Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `region`. Instead
-    /// of `blocks`, `capacity`, `bits`, `read`, `program` and `endurance`. Default: the chip is all alike.
+    /// Rows of blocks in modes of their own, 1 to 16, which follow each other on the chip. Each is used by a `flash-area`. Instead
+    /// of `blocks_per_die`, `capacity`, `bits_per_cell`, `read_latency`, `program_latency` and `endurance`. Default: the chip is all alike.
     #[serde(default)]
     pub areas: Vec<AreaConfig>,
 }
@@ -60,18 +60,18 @@ pub struct FlashConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AreaConfig {
-    /// What its `region` calls it.
+    /// What its `flash-area` calls it.
     pub name: String,
     /// Blocks of each die. Give this or `capacity`.
-    pub blocks: Option<u32>,
-    /// Bytes that it holds in its mode; rounded down to whole erase units. Give this or `blocks`.
+    pub blocks_per_die: Option<u32>,
+    /// Bytes that it holds in its mode; rounded down to whole erase units. Give this or `blocks_per_die`.
     pub capacity: Option<ByteLen>,
     /// Bits that a cell holds, at most those of the chip, which is the default.
-    pub bits: Option<u32>,
+    pub bits_per_cell: Option<u32>,
     /// tR. Default as for the chip.
-    pub read: Option<Span>,
+    pub read_latency: Option<Span>,
     /// tPROG. Default as for the chip.
-    pub program: Option<Span>,
+    pub program_latency: Option<Span>,
     /// Cycles a block is made for. Default as for the chip.
     pub endurance: Option<u32>,
 }
@@ -124,21 +124,21 @@ impl FlashConfig {
         if self.areas.is_empty() {
             return Ok(vec![AreaConfig {
                 name: String::new(),
-                blocks: self.blocks,
+                blocks_per_die: self.blocks_per_die,
                 capacity: self.capacity,
-                bits: self.bits,
-                read: self.read,
-                program: self.program,
+                bits_per_cell: self.bits_per_cell,
+                read_latency: self.read_latency,
+                program_latency: self.program_latency,
                 endurance: self.endurance,
             }]);
         }
         range("areas", self.areas.len(), 1, AREAS)?;
         let given = [
-            ("blocks", self.blocks.is_some()),
+            ("blocks_per_die", self.blocks_per_die.is_some()),
             ("capacity", self.capacity.is_some()),
-            ("bits", self.bits.is_some()),
-            ("read", self.read.is_some()),
-            ("program", self.program.is_some()),
+            ("bits_per_cell", self.bits_per_cell.is_some()),
+            ("read_latency", self.read_latency.is_some()),
+            ("program_latency", self.program_latency.is_some()),
             ("endurance", self.endurance.is_some()),
         ];
         if let Some((key, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
@@ -155,18 +155,18 @@ impl FlashConfig {
 
     /// One row of blocks; `first` and `first_unit` are left to the caller.
     fn area(&self, row: &AreaConfig, profile: &Profile, native: u32) -> Result<FlashArea, BuildError> {
-        let bits = range("bits", row.bits.unwrap_or(native), 1, native)?;
+        let bits = range("bits_per_cell", row.bits_per_cell.unwrap_or(native), 1, native)?;
         let as_slc = bits == 1 && native > 1;
-        let page = self.page.unwrap_or(profile.page).0;
+        let page = self.page_size.unwrap_or(profile.page).0;
         let all = self.pages_per_block.unwrap_or(profile.pages_per_block);
         let block_pages = Ratio::new(u64::from(bits), u64::from(native)).of(u64::from(all)) as u32;
         let unit_pages = block_pages.max(1) * self.dies;
-        let units = match (row.blocks, row.capacity) {
+        let units = match (row.blocks_per_die, row.capacity) {
             (Some(blocks), None) => u64::from(blocks),
             (None, Some(capacity)) => capacity.0 / (u64::from(unit_pages) * page),
-            _ => return Err(BuildError::at("blocks", "give either `blocks` or `capacity`")),
+            _ => return Err(BuildError::at("blocks_per_die", "give either `blocks_per_die` or `capacity`")),
         };
-        let key = if row.blocks.is_some() { "blocks" } else { "capacity" };
+        let key = if row.blocks_per_die.is_some() { "blocks_per_die" } else { "capacity" };
         let units = range(key, units, 1, 1_000_000)? as u32;
         let hour = Span::from_secs(3600);
         let time = |key, given: Option<Span>, slc: Span, own: Span| {
@@ -181,8 +181,8 @@ impl FlashConfig {
             first_unit: 0,
             units,
             unit_pages,
-            read: time("read", row.read, SLC_READ, profile.read)?,
-            program: time("program", row.program, SLC_PROGRAM, profile.program)?,
+            read: time("read_latency", row.read_latency, SLC_READ, profile.read)?,
+            program: time("program_latency", row.program_latency, SLC_PROGRAM, profile.program)?,
             endurance: range("endurance", row.endurance.unwrap_or(endurance), 1, u32::MAX)?,
             count: Counts::default(),
         })
@@ -191,10 +191,13 @@ impl FlashConfig {
     fn chip(&self, cx: &BuildContext<'_>) -> Result<(Chip, Vec<FlashArea>), BuildError> {
         let profile = Profile::named(&self.profile)?;
         let native = profile.bits_per_cell().unwrap_or(4);
-        let page = self.page.unwrap_or(profile.page).0;
+        let page = self.page_size.unwrap_or(profile.page).0;
         if !page.is_power_of_two() || !(SECTOR..=64 << 10).contains(&page) {
             let page = ByteLen(page);
-            return Err(BuildError::at("page", format!("{page} is not a power of two from 512 B to 64 KiB")));
+            return Err(BuildError::at(
+                "page_size",
+                format!("{page} is not a power of two from 512 B to 64 KiB"),
+            ));
         }
         let all = range("pages_per_block", self.pages_per_block.unwrap_or(profile.pages_per_block), 2, 4096)?;
         let dies = range("dies", self.dies, 1, 64)?;
@@ -215,7 +218,12 @@ impl FlashConfig {
             stride: all * dies,
             units: areas.iter().map(|a| a.units).sum(),
             dies,
-            erase: range("erase", self.erase.unwrap_or(profile.erase), Span(1), Span::from_secs(3600))?,
+            erase: range(
+                "erase_latency",
+                self.erase_latency.unwrap_or(profile.erase),
+                Span(1),
+                Span::from_secs(3600),
+            )?,
             transfer: Span((u128::from(page) * 1_000_000_000).div_ceil(bandwidth) as u64),
             wears_out: self.wears_out,
             power: profile.power,

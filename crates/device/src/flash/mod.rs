@@ -8,9 +8,9 @@
 //! *Time.* Each die serves first come, first served; the pages of all dies take turns on one channel. A program holds its
 //! die after its transfer, a read before it. A write is durable when it ends: there is no cache, and a flush takes no time.
 //!
-//! *Modes.* Cells may hold fewer bits than they could (`bits`): then a block has that share of its pages. With one bit a
+//! *Modes.* Cells may hold fewer bits than they could (`bits_per_cell`): then a block has that share of its pages. With one bit a
 //! chip of any kind has the times and the endurance of SLC, as far as nothing else is given. A chip whose blocks have
-//! different modes has `areas` ([`area`]), each under a [`region`] of its own; they wait for each other's dies and
+//! different modes has `areas` ([`area`]), each under a [`flash_area`] of its own; they wait for each other's dies and
 //! transfers.
 //!
 //! *Wear.* Erases are counted for each unit. They are told (`erases_max`) and end nothing, unless `wears_out` is given.
@@ -22,7 +22,7 @@
 
 mod area;
 mod config;
-pub mod region;
+pub mod flash_area;
 #[cfg(test)]
 mod tests;
 

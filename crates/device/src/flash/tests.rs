@@ -33,7 +33,7 @@ fn build(options: &str) -> Result<Box<dyn Machine>, nandu_base::BuildError> {
 }
 
 /// Two dies, 4 pages of 4 KiB in a block, 4 blocks on each: units of 8 pages.
-const SMALL: &str = "profile = \"mlc-2019\"\ndies = 2\nblocks = 4\npages_per_block = 4";
+const SMALL: &str = "profile = \"mlc-2019\"\ndies = 2\nblocks_per_die = 4\npages_per_block = 4";
 
 impl Bench {
     fn new(options: &str) -> Bench {
@@ -154,13 +154,16 @@ fn times_are_those_of_dies_and_channel() {
 
 #[test]
 fn one_bit_in_a_cell_for_two_halves_a_block() {
-    let slc = build(&format!("{SMALL}\nbits = 1")).unwrap();
+    let slc = build(&format!("{SMALL}\nbits_per_cell = 1")).unwrap();
     assert_eq!(slc.limits().erase_unit, Some(ByteLen(2 * 2 * 4096)));
     assert_eq!(slc.limits().capacity.0 * 2, build(SMALL).unwrap().limits().capacity.0);
-    let mut b = Bench::new(&format!("{SMALL}\nbits = 1"));
+    let mut b = Bench::new(&format!("{SMALL}\nbits_per_cell = 1"));
     assert_eq!(b.go(Op::Write, 0, 1, 1).0, Ok(Instant(12_301 + 200_000)));
     assert_eq!(b.figure("endurance"), 50_000);
-    assert_eq!(build(&format!("{SMALL}\nbits = 3")).err().expect("two at most").key, Some("bits"));
+    assert_eq!(
+        build(&format!("{SMALL}\nbits_per_cell = 3")).err().expect("two at most").key,
+        Some("bits_per_cell")
+    );
     assert_eq!(kind().name, "flash");
 }
 
@@ -192,7 +195,7 @@ fn a_torn_page_is_unreadable_and_what_follows_it_is_known_after_a_start() {
 
 /// Two dies; four blocks with one bit in a cell, then four with two: units of 4 and of 8 pages.
 const AREAS: &str = "profile = \"mlc-2019\"\ndies = 2\npages_per_block = 4
-areas = [{ name = \"slc\", blocks = 4, bits = 1 }, { name = \"mlc\", blocks = 4 }]";
+areas = [{ name = \"slc\", blocks_per_die = 4, bits_per_cell = 1 }, { name = \"mlc\", blocks_per_die = 4 }]";
 
 #[test]
 fn areas_have_erase_units_of_their_own() {
@@ -251,8 +254,8 @@ fn what_is_drawn_is_what_the_dies_did() {
 #[test]
 fn areas_are_said_once_and_by_name() {
     let refused = |options: &str| build(options).err().expect("refused").key;
-    assert_eq!(refused(&format!("{AREAS}\nbits = 1")), Some("bits"));
-    assert_eq!(refused(&format!("{AREAS}\nblocks = 4")), Some("blocks"));
+    assert_eq!(refused(&format!("{AREAS}\nbits_per_cell = 1")), Some("bits_per_cell"));
+    assert_eq!(refused(&format!("{AREAS}\nblocks_per_die = 4")), Some("blocks_per_die"));
     assert_eq!(refused(&AREAS.replace("\"mlc\", blocks", "\"slc\", blocks")), Some("areas"));
-    assert_eq!(refused(&AREAS.replace("bits = 1", "bits = 3")), Some("bits"));
+    assert_eq!(refused(&AREAS.replace("bits_per_cell = 1", "bits_per_cell = 3")), Some("bits_per_cell"));
 }

@@ -30,12 +30,12 @@ pub struct HddConfig {
     pub capacity: Option<ByteLen>,
     /// Who is next of the requests that wait for the arm. Default: first come, first served.
     #[serde(default)]
-    pub queue: Rule,
+    pub scheduler: Rule,
     /// Requests that the rule sees at once, 1 to 256. Default: the drive's.
-    pub depth: Option<u32>,
+    pub queue_depth: Option<u32>,
     /// A request that has waited so long goes first. Default 1 s.
     #[serde(default = "patience")]
-    pub patience: Span,
+    pub max_wait: Span,
     /// Whether writes are acknowledged from a volatile cache. Default: as the drive comes, on where it has one.
     pub write_cache: Option<bool>,
     /// Bytes of that cache, instead of the drive's. From one sector.
@@ -43,9 +43,9 @@ pub struct HddConfig {
     /// Writes in that cache, instead of the drive's. 1 to 4096.
     pub write_cache_commands: Option<u32>,
     /// Segments of the track buffer, instead of the drive's. 1 to 256.
-    pub segments: Option<u32>,
+    pub cache_segments: Option<u32>,
     /// Size of a segment, instead of the drive's. From one sector to 64 MiB.
-    pub segment: Option<ByteLen>,
+    pub cache_segment_size: Option<ByteLen>,
     /// Whether the drive reads on after a read. Default true.
     #[serde(default = "yes")]
     pub read_ahead: bool,
@@ -121,14 +121,14 @@ impl DeviceConfig for HddConfig {
         let (mut drive, depth) = self.drive()?;
         self.change(&mut drive)?;
         drive.power = self.power(&drive.power)?;
-        let depth = self.depth.unwrap_or(depth);
+        let depth = self.queue_depth.unwrap_or(depth);
         if !(1..=256).contains(&depth) {
-            return Err(BuildError::at("depth", format!("{depth} is not from 1 to 256")));
+            return Err(BuildError::at("queue_depth", format!("{depth} is not from 1 to 256")));
         }
         let blocks = drive.mechanics.geometry.blocks();
         let limits = limits(blocks, SECTOR as u32, depth, drive.write_cache.is_some());
         let power = Power::new(drive.power.clone(), self.spin_down_adaptive);
-        let queue = Queue::new(self.queue, depth, self.patience);
+        let queue = Queue::new(self.scheduler, depth, self.max_wait);
         Ok(Box::new(Hdd::new(drive, queue, power, limits, cx)))
     }
 }
@@ -170,11 +170,11 @@ impl HddConfig {
             }
             Err(BuildError::at(key, format!("{value} is not from {least} to {most}")))
         };
-        if let Some(segments) = self.segments {
-            drive.buffer.segments = within("segments", u64::from(segments), 1, 256)? as u32;
+        if let Some(segments) = self.cache_segments {
+            drive.buffer.segments = within("cache_segments", u64::from(segments), 1, 256)? as u32;
         }
-        if let Some(segment) = self.segment {
-            drive.buffer.blocks = within("segment", segment.0, SECTOR, 64 << 20)? / SECTOR;
+        if let Some(segment) = self.cache_segment_size {
+            drive.buffer.blocks = within("cache_segment_size", segment.0, SECTOR, 64 << 20)? / SECTOR;
         }
         if !self.read_ahead {
             drive.buffer.read_ahead = super::buffer::ReadAhead::None;

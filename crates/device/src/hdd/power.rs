@@ -61,9 +61,9 @@ pub struct PowerSpec {
 #[serde(deny_unknown_fields)]
 pub struct Adaptive {
     /// Shortest.
-    pub least: Span,
+    pub min: Span,
     /// Longest.
-    pub most: Span,
+    pub max: Span,
 }
 
 impl PowerSpec {
@@ -87,7 +87,7 @@ impl PowerSpec {
             }
             reached = level.after + level.enter;
         }
-        if let Some(Adaptive { least, most }) = adaptive {
+        if let Some(Adaptive { min: least, max: most }) = adaptive {
             let before = self.rest.iter().rev().skip(1).map(|l| l.after + l.enter).max().unwrap_or(Span(1));
             if !self.rest.last().is_some_and(|l| l.stops) || least < before || most < least {
                 let why = format!(
@@ -273,7 +273,7 @@ impl Power {
         let ready = reached + level.leave;
         self.times.leave[number] += level.leave;
         let stops = level.stops;
-        if let Some(Adaptive { least, most }) = self.adaptive.filter(|_| stops) {
+        if let Some(Adaptive { min: least, max: most }) = self.adaptive.filter(|_| stops) {
             let lasted = reached.since(self.idle_since + level.after);
             let paid = lasted >= self.spec.break_even(number);
             let after = &mut self.spec.rest[number].after;
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn an_adaptive_time_doubles_when_the_stop_did_not_pay_and_halves_when_it_did() {
-        let bounds = Adaptive { least: Span::from_secs(5), most: Span::from_secs(30) };
+        let bounds = Adaptive { min: Span::from_secs(5), max: Span::from_secs(30) };
         let mut p = Power::new(spec(), Some(bounds));
         p.wake(Instant(12_000_000_000));
         assert_eq!(p.spec.rest[1].after, Span::from_secs(20));

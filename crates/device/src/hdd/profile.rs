@@ -55,7 +55,7 @@ pub struct HddProfile {
     /// Before a command has any effect.
     pub command_overhead: Span,
     /// Speed of the link.
-    pub link_bytes_per_second: u64,
+    pub link_bandwidth: u64,
     /// Segments of the track buffer.
     pub segments: u32,
     /// Size of a segment.
@@ -135,7 +135,7 @@ impl HddProfile {
         let geometry = Geometry::new(self.heads, self.layout, self.make_zones(single), Some(blocks))?;
         let seek = SeekTable::of_part(&self.seek, geometry.cylinders(), geometry.cylinders_in_use())?;
         let overhead = ByLast::both(self.command_overhead);
-        let block_ps = SECTOR * 1_000_000_000_000 / self.link_bytes_per_second;
+        let block_ps = SECTOR * 1_000_000_000_000 / self.link_bandwidth;
         Ok(Drive {
             mechanics: Mechanics {
                 geometry,
@@ -195,7 +195,7 @@ mod tests {
                 "head_switch",
                 "write_settle",
                 "command_overhead",
-                "link_bytes_per_second",
+                "link_bandwidth",
                 "segments",
                 "segment",
                 "read_ahead",

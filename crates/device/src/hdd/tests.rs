@@ -171,8 +171,9 @@ fn a_full_cache_makes_a_write_wait() {
 fn what_is_read_is_what_was_written_last() {
     for seed in 0..60 {
         let mut rng = nandu_base::Rng::new(seed);
-        let mut b =
-            Bench::new("segments = 3\nsegment = \"8 KiB\"\nwrite_cache_commands = 6\ncapacity = \"1 MiB\"");
+        let mut b = Bench::new(
+            "cache_segments = 3\ncache_segment_size = \"8 KiB\"\nwrite_cache_commands = 6\ncapacity = \"1 MiB\"",
+        );
         let mut plain = vec![0u32; 2048];
         for turn in 0..300 {
             let (first, count) = (rng.below(90), rng.between(1, 24));
@@ -246,10 +247,10 @@ fn options_that_cannot_be_are_refused_by_name() {
     assert_eq!(key("profile = \"desktop-2010\"\ndisksim = \"x.parv\""), Some("profile"));
     assert_eq!(key("disksim = \"no-such.parv\""), Some("disksim"));
     assert_eq!(key("profile = \"desktop-2010\"\ncapacity = \"2 TB\""), Some("capacity"));
-    assert_eq!(key("profile = \"desktop-2010\"\ndepth = 0"), Some("depth"));
-    assert_eq!(key("profile = \"desktop-2010\"\nsegments = 0"), Some("segments"));
+    assert_eq!(key("profile = \"desktop-2010\"\nqueue_depth = 0"), Some("queue_depth"));
+    assert_eq!(key("profile = \"desktop-2010\"\ncache_segments = 0"), Some("cache_segments"));
     assert_eq!(
-        key("profile = \"desktop-2010\"\nspin_down_adaptive = { least = \"1 s\", most = \"9 s\" }"),
+        key("profile = \"desktop-2010\"\nspin_down_adaptive = { min = \"1 s\", max = \"9 s\" }"),
         Some("spin_down_adaptive")
     );
 }

@@ -86,7 +86,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// `dies` dies of `planes` planes, die `i` on channel `i mod channels`.
+    /// `dies_per_chip` dies of `planes_per_die` planes, die `i` on channel `i mod channels`.
     pub fn new(dies: u32, planes: u32, channels: u32, timing: Timing) -> Lanes {
         let group = Group { key: 0, planes: 0, start: Instant::ZERO, ready: Instant::ZERO };
         let die = |i: u32| Die {
@@ -249,7 +249,7 @@ impl Lanes {
     }
 
     /// Reads a page for a request that is at the die at `now`; `request` is a number of its own for each request,
-    /// `page` the position in the block and `plane` the plane in the drive. Returns the times and how much longer the
+    /// `page_size` the position in the block and `plane` the plane in the drive. Returns the times and how much longer the
     /// die is occupied.
     #[inline(always)]
     pub fn read(&mut self, plane: u32, now: Instant, request: u32, page: u32) -> (PageTime, Span) {

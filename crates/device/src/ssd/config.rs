@@ -52,33 +52,33 @@ pub struct SsdConfig {
     pub channels: u32,
     /// Chips on each channel, 1 to 64.
     #[serde(default = "one")]
-    pub chips: u32,
+    pub chips_per_channel: u32,
     /// Dies in each chip, 1 to 16.
     #[serde(default = "one")]
-    pub dies: u32,
+    pub dies_per_chip: u32,
     /// Planes in each die: 1, 2, 4 or 8.
     #[serde(default = "one")]
-    pub planes: u32,
+    pub planes_per_die: u32,
     /// Blocks in each plane. Give this or `capacity`.
-    pub blocks: Option<u32>,
-    /// Bytes for the host; as many blocks as that needs. Give this or `blocks`.
+    pub blocks_per_plane: Option<u32>,
+    /// Bytes for the host; as many blocks as that needs. Give this or `blocks_per_plane`.
     pub capacity: Option<ByteLen>,
     /// Spare factor, (raw - user) / raw: 10 GiB of flash with 8 GiB for the host is 0.2. What vendors call over-provisioning,
     /// (raw - user) / user, is 25 % here.
     #[serde(default = "default_spare_factor")]
     pub spare_factor: Ratio,
     /// Page size, instead of the profile's: 512 B to 64 KiB, a power of two.
-    pub page: Option<ByteLen>,
+    pub page_size: Option<ByteLen>,
     /// Pages of a block, instead of the profile's: 2 to 4096.
     pub pages_per_block: Option<u32>,
     /// tR, instead of the profile's.
-    pub read: Option<Span>,
+    pub read_latency: Option<Span>,
     /// tPROG, instead of the profile's.
-    pub program: Option<Span>,
+    pub program_latency: Option<Span>,
     /// tBERS, instead of the profile's.
-    pub erase: Option<Span>,
-    /// Speed of a channel in bytes per second, instead of the profile's.
-    pub channel_bytes_per_second: Option<u64>,
+    pub erase_latency: Option<Span>,
+    /// Bytes that a channel transfers in a second, instead of the profile's.
+    pub channel_bandwidth: Option<ByteLen>,
     /// What the chip draws, instead of the profile's.
     pub power: Option<FlashPower>,
     /// How logical pages are found.
@@ -86,13 +86,13 @@ pub struct SsdConfig {
     pub mapping: MapConfig,
     /// Blocks programmed between two checkpoints of a map on the flash, which bound the scan after a power cut; by default
     /// there are none, as in the papers, and a start reads the record of every page.
-    pub checkpoint: Option<u32>,
+    pub checkpoint_interval: Option<u32>,
     /// What a write of part of a page takes beside its program.
     #[serde(default)]
     pub partial_write: PartialWrite,
     /// What is opened, collected and erased as one.
     #[serde(default)]
-    pub unit: Unit,
+    pub reclaim_unit: Unit,
     /// Garbage collection.
     #[serde(default)]
     pub gc: GcConfig,
@@ -112,9 +112,9 @@ pub struct SsdConfig {
     pub isolation: IsolationConfig,
     /// Places for tenants, 1 to 16. With it tenants come and go, grow and shrink while the drive runs, and it shows all of its logical space, given to
     /// tenants or not. By default those of the list are there and stay as they are. For `vssd` and `shared-space`.
-    pub tenant_slots: Option<u32>,
-    /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.start`.
-    pub tenant_trigger: Option<Ratio>,
+    pub max_tenants: Option<u32>,
+    /// Share of its units that are erased when a tenant begins to clear, where that is more than `gc.threshold`.
+    pub tenant_gc_threshold: Option<Ratio>,
     /// Which of the host's pages share blocks.
     #[serde(default)]
     pub streams: StreamsConfig,
@@ -122,7 +122,7 @@ pub struct SsdConfig {
     pub slc_cache: Option<SlcCacheConfig>,
     /// Axes over which consecutive pages are spread, the fastest first.
     #[serde(default = "default_placement")]
-    pub placement: Order,
+    pub allocation_order: Order,
     /// Whether a logical page goes where the turn is, or always to its own plane.
     #[serde(default)]
     pub allocation: Allocation,
@@ -138,7 +138,7 @@ pub enum Allocation {
     /// Wherever the turn is.
     #[default]
     Dynamic,
-    /// To the plane of its number, in the order of `placement`; to the die, with units of a die.
+    /// To the plane of its number, in the order of `allocation_order`; to the die, with units of a die.
     Static,
 }
 
@@ -150,7 +150,7 @@ pub enum PartialWrite {
     #[default]
     ReadModifyWrite,
     /// Nothing: an account that some papers seem to keep. No drive can.
-    Ignored,
+    Uncharged,
 }
 
 fn one() -> u32 {
@@ -195,7 +195,7 @@ impl DeviceConfig for SsdConfig {
         if let Some((map, interleave)) = self.mapping.log_block() {
             return self.log_drive(profile, geometry, map, interleave, cx);
         }
-        let chips = self.layout(&profile, geometry, self.gc.start)?;
+        let chips = self.layout(&profile, geometry, self.gc.threshold)?;
         self.check_unit()?;
         self.check_tenants()?;
         self.check_streams()?;
@@ -223,14 +223,16 @@ impl DeviceConfig for SsdConfig {
             MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
                 unreachable!("drives with a log-block map are made by themselves")
             }
-            MapConfig::Dftl { ram, protected, .. } => {
+            MapConfig::Dftl { cmt_size: ram, protected_share: protected, .. } => {
                 self.assemble(drive, mapping::dftl(shape, *ram, *protected)?, queue, cx)
             }
-            MapConfig::Cftl { ram, switching, .. } => {
+            MapConfig::Cftl { cmt_size: ram, switching, .. } => {
                 self.assemble(drive, mapping::cftl(shape, *ram, *switching, layout.pages, cx)?, queue, cx)
             }
-            MapConfig::Tpftl { ram, .. } => self.assemble(drive, mapping::tpftl(shape, *ram)?, queue, cx),
-            MapConfig::Tpc { .. } => {
+            MapConfig::Tpftl { cmt_size: ram, .. } => {
+                self.assemble(drive, mapping::tpftl(shape, *ram)?, queue, cx)
+            }
+            MapConfig::TpcFtl { .. } => {
                 self.assemble(drive, mapping::tpc(&self.mapping, shape, room, cx)?, queue, cx)
             }
         }
@@ -264,11 +266,11 @@ impl SsdConfig {
         let layout = *units.layout();
         let page_bytes = profile.page.0;
         let timing = timing_of(&profile, self.gc.copyback);
-        check_order(&self.placement)?;
-        let turns = self.unit.turns(self.placement, geometry);
+        check_order(&self.allocation_order)?;
+        let turns = self.reclaim_unit.turns(self.allocation_order, geometry);
         let turns = match self.allocation {
             Allocation::Dynamic => turns,
-            Allocation::Static if self.unit == Unit::Superblock => {
+            Allocation::Static if self.reclaim_unit == Unit::Superblock => {
                 let why = "a superblock lies in every plane: pages have none of their own";
                 return Err(BuildError::at("allocation", why));
             }
@@ -295,11 +297,12 @@ impl SsdConfig {
             needed: size.needed,
             gc_start: self.gc.paced_from(),
             urgent: self.gc.waits_from(),
-            separate: self.gc.separate,
+            separate: self.gc.separate_frontier,
             merges: self.partial_write == PartialWrite::ReadModifyWrite,
             bits_per_cell: profile.bits_per_cell().unwrap_or(1),
         };
-        let keeper = self.checkpoint.map(|blocks| Keeper::new(&layout, &shape, self.mapping.ram(), blocks));
+        let keeper =
+            self.checkpoint_interval.map(|blocks| Keeper::new(&layout, &shape, self.mapping.ram(), blocks));
         let area = match &tenancy {
             Some(tenancy) => MapArea::new(layout, &tenancy.map_blocks, tenancy.pools_of_tenants(&layout)),
             None => {
@@ -327,9 +330,12 @@ impl SsdConfig {
         blocks.set_streams(self.more_streams());
         let streams = self.streams(page_bytes).map(Box::new);
         let policy = self.gc.policy(layout.blocks, Rng::new(cx.seed).fork(2).bits());
-        let leveller =
-            Leveller::new(self.wear.spread(profile.endurance), self.wear.every, blocks.planes.len() as u32)
-                .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
+        let leveller = Leveller::new(
+            self.wear.spread(profile.endurance),
+            self.wear.static_wl_interval,
+            blocks.planes.len() as u32,
+        )
+        .across(self.wear.across_tenants && blocks.pools_per_plane() > 1);
         let first_timer = if queue.has_lines() { 1 + geometry.all_dies() } else { 2 };
         let idle = self.idle(&layout, first_timer);
         let buffer = self.buffer(
@@ -361,8 +367,8 @@ impl SsdConfig {
     fn idle(&self, layout: &Layout, timer: u32) -> Option<Idle> {
         let folds = self.slc_cache.is_some_and(|cache| cache.fold_idle);
         let returns = self.returns_while_idle().is_some();
-        let target = self.gc.background.or_else(|| (folds || returns).then_some(0))?;
-        let least_gain = self.gc.idle_gain.of(u64::from(layout.pages)).max(1) as u32;
+        let target = self.gc.idle_free_target.or_else(|| (folds || returns).then_some(0))?;
+        let least_gain = self.gc.idle_min_invalid.of(u64::from(layout.pages)).max(1) as u32;
         Some(Idle::new(target, least_gain, self.gc.idle_after, TimerKey(timer)))
     }
 
@@ -382,12 +388,13 @@ impl SsdConfig {
         Ok(Some(Box::new(Buffer::new(buffer::Plan {
             capacity,
             logical,
-            keep: config.keep.unwrap_or(Ratio::new(u64::from(!is_log), 2)).of(u64::from(capacity)) as u32,
-            keep_for: config.keep_for.unwrap_or(Span::from_ms(100)),
-            at_once: config.at_once.unwrap_or((chips.planes / lanes).max(1)),
+            keep: config.dirty_share.unwrap_or(Ratio::new(u64::from(!is_log), 2)).of(u64::from(capacity))
+                as u32,
+            dirty_expire: config.dirty_expire.unwrap_or(Span::from_ms(100)),
+            max_programs: config.max_programs.unwrap_or((chips.planes / lanes).max(1)),
             lanes,
             all: crate::write_buffer::ones((page / SECTOR) as u32),
-            link: Link::new(config.link_bytes_per_second),
+            link: Link::new(config.link_bandwidth.0),
             key: TimerKey(timer),
             dump: config.power_loss_protection.then(|| (u64::from(chips.ppn_end()), chips.block_stride())),
             planted: buffer::Planted::of(cx),

@@ -17,24 +17,24 @@ pub struct GcConfig {
     pub victim: Victim,
     /// Free blocks of a plane at which clearing begins, at least 2.
     #[serde(default = "default_start")]
-    pub start: u32,
-    /// Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `start`.
+    pub threshold: u32,
+    /// Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `threshold`.
     #[serde(default = "one")]
-    pub urgent: u32,
+    pub hard_threshold: u32,
     /// When pages move.
     #[serde(default)]
-    pub pace: Pace,
+    pub mode: Pace,
     /// Free blocks of each plane that an idle drive makes; by default an idle drive does nothing.
-    pub background: Option<u32>,
+    pub idle_free_target: Option<u32>,
     /// How long no request must have come before the drive counts as idle.
     #[serde(default = "default_idle_after")]
     pub idle_after: Span,
     /// Share of a block's pages that an idle drive must gain to clear it.
     #[serde(default = "default_idle_gain")]
-    pub idle_gain: Ratio,
+    pub idle_min_invalid: Ratio,
     /// Whether moved pages go to blocks of their own, apart from the host's.
     #[serde(default = "yes")]
-    pub separate: bool,
+    pub separate_frontier: bool,
     /// Whether pages move inside the die, without crossing the channel.
     #[serde(default)]
     pub copyback: bool,
@@ -105,10 +105,10 @@ impl JsonSchema for VictimName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// A few after each page that the host writes, from `start` free blocks on.
+    /// A few after each page that the host writes, from `threshold` free blocks on.
     #[default]
     Incremental,
-    /// Whole blocks while a write waits, until the plane has `start` free ones.
+    /// Whole blocks while a write waits, until the plane has `threshold` free ones.
     Foreground,
 }
 
@@ -118,13 +118,13 @@ pub enum Pace {
 pub struct WearConfig {
     /// Which erased block is used next.
     #[serde(default)]
-    pub order: OrderConfig,
+    pub free_block_order: OrderConfig,
     /// Cold data is moved when the erases of two blocks of a plane differ by more than this; 0 for never. By default a
     /// twentieth of the endurance.
-    pub spread: Option<u32>,
+    pub static_wl_threshold: Option<u32>,
     /// Of so many blocks that are cleared, one may be cleared for its wear, once as many pages as it has were gained.
     #[serde(default = "default_every")]
-    pub every: u32,
+    pub static_wl_interval: u32,
     /// Whether a tenant's clearing may also move data of another tenant that writes little, so that units wear alike across tenants.
     #[serde(default)]
     pub across_tenants: bool,
@@ -132,7 +132,7 @@ pub struct WearConfig {
     pub endurance: Option<u32>,
     /// How far a block's own number lies from that, at most, as a share of it.
     #[serde(default = "nothing")]
-    pub variation: Ratio,
+    pub endurance_variation: Ratio,
     /// Share of the blocks that are bad from the factory, at most 1/10.
     #[serde(default = "nothing")]
     pub factory_bad: Ratio,
@@ -148,7 +148,7 @@ pub struct WearConfig {
 pub enum OrderConfig {
     /// The one that was erased longest ago.
     #[default]
-    LongestErased,
+    Fifo,
     /// For the host's pages the least worn, for moved pages the most worn.
     LeastWorn,
 }
@@ -185,13 +185,13 @@ impl Default for GcConfig {
     fn default() -> GcConfig {
         GcConfig {
             victim: Victim::default(),
-            start: default_start(),
-            urgent: one(),
-            pace: Pace::Incremental,
-            background: None,
+            threshold: default_start(),
+            hard_threshold: one(),
+            mode: Pace::Incremental,
+            idle_free_target: None,
             idle_after: default_idle_after(),
-            idle_gain: default_idle_gain(),
-            separate: true,
+            idle_min_invalid: default_idle_gain(),
+            separate_frontier: true,
             copyback: false,
         }
     }
@@ -200,12 +200,12 @@ impl Default for GcConfig {
 impl Default for WearConfig {
     fn default() -> WearConfig {
         WearConfig {
-            order: OrderConfig::LongestErased,
-            spread: None,
-            every: default_every(),
+            free_block_order: OrderConfig::Fifo,
+            static_wl_threshold: None,
+            static_wl_interval: default_every(),
             across_tenants: false,
             endurance: None,
-            variation: nothing(),
+            endurance_variation: nothing(),
             factory_bad: nothing(),
             serial: 0,
         }
@@ -217,26 +217,31 @@ fn refuse<T>(key: &'static str, reason: String) -> Result<T, BuildError> {
 }
 
 impl GcConfig {
-    /// Refuses what cannot work on planes of `blocks` blocks.
+    /// Refuses what cannot work on planes of `blocks_per_plane` blocks.
     pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
-        let GcConfig { start, urgent, .. } = *self;
+        let GcConfig { threshold: start, hard_threshold: urgent, .. } = *self;
         if start < 2 {
             return refuse(
                 "gc",
-                format!("start = {start}: clearing needs at least 2 free blocks to begin at"),
+                format!("threshold = {start}: clearing needs at least 2 free blocks to begin at"),
             );
         }
         if !(1..start).contains(&urgent) {
-            return refuse("gc", format!("urgent = {urgent} is not at least 1 and below start = {start}"));
-        }
-        if self.background.is_some_and(|target| target <= start || target >= blocks) {
             return refuse(
                 "gc",
-                format!("background must be above start = {start} and below the {blocks} blocks of a plane"),
+                format!("hard_threshold = {urgent} is not at least 1 and below threshold = {start}"),
             );
         }
-        if self.idle_after == Span::ZERO || self.idle_gain.num > self.idle_gain.den {
-            return refuse("gc", "idle_after must be above zero, and idle_gain at most 1".into());
+        if self.idle_free_target.is_some_and(|target| target <= start || target >= blocks) {
+            return refuse(
+                "gc",
+                format!(
+                    "background must be above threshold = {start} and below the {blocks} blocks of a plane"
+                ),
+            );
+        }
+        if self.idle_after == Span::ZERO || self.idle_min_invalid.num > self.idle_min_invalid.den {
+            return refuse("gc", "idle_after must be above zero, and idle_min_invalid at most 1".into());
         }
         match self.victim.0.options()?.flaw() {
             Some(flaw) => refuse("gc", flaw),
@@ -244,31 +249,31 @@ impl GcConfig {
         }
     }
 
-    /// The policy for planes of `blocks` blocks, once [`check`](GcConfig::check) has passed.
+    /// The policy for planes of `blocks_per_plane` blocks, once [`check`](GcConfig::check) has passed.
     pub(super) fn policy(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
         self.victim.0.options().expect("the options were checked").boxed(blocks, seed)
     }
 
     /// Free blocks of a plane at which pages begin to move after a write.
     pub(super) fn paced_from(&self) -> u32 {
-        match self.pace {
-            Pace::Incremental => self.start,
+        match self.mode {
+            Pace::Incremental => self.threshold,
             Pace::Foreground => 0,
         }
     }
 
     /// Free blocks of a plane at which a write waits.
     pub(super) fn waits_from(&self) -> u32 {
-        match self.pace {
-            Pace::Incremental => self.urgent,
-            Pace::Foreground => self.start - 1,
+        match self.mode {
+            Pace::Incremental => self.hard_threshold,
+            Pace::Foreground => self.threshold - 1,
         }
     }
 
     /// Free blocks of a plane in steady state.
     pub(super) fn steady_free(&self) -> u32 {
-        match self.pace {
-            Pace::Incremental => self.start,
+        match self.mode {
+            Pace::Incremental => self.threshold,
             Pace::Foreground => self.waits_from(),
         }
     }
@@ -277,13 +282,13 @@ impl GcConfig {
 impl WearConfig {
     /// Refuses what cannot be.
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if self.every == 0 {
+        if self.static_wl_interval == 0 {
             return refuse(
                 "wear",
-                "every = 0: at least every block may be cleared for its wear, with 1".into(),
+                "static_wl_interval = 0: at least every block may be cleared for its wear, with 1".into(),
             );
         }
-        if self.variation.num >= self.variation.den {
+        if self.endurance_variation.num >= self.endurance_variation.den {
             return refuse("wear", "variation is a share of the endurance below 1".into());
         }
         if u128::from(self.factory_bad.num) * 10 > u128::from(self.factory_bad.den) {
@@ -298,12 +303,12 @@ impl WearConfig {
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let seed = name.bytes().chain(self.serial.to_le_bytes()).fold(0xCBF2_9CE4_8422_2325, hash);
         WearRules {
-            order: match self.order {
-                OrderConfig::LongestErased => FreeOrder::LongestErased,
+            order: match self.free_block_order {
+                OrderConfig::Fifo => FreeOrder::Fifo,
                 OrderConfig::LeastWorn => FreeOrder::LeastWorn,
             },
             endurance: self.endurance.unwrap_or(endurance),
-            variation: self.variation,
+            variation: self.endurance_variation,
             factory_bad: self.factory_bad,
             good_first,
             seed,
@@ -315,7 +320,7 @@ impl WearConfig {
     /// The spread of erases from which on cold data is moved, for a chip made for `endurance` cycles.
     pub(super) fn spread(&self, endurance: u32) -> u32 {
         let endurance = self.endurance.filter(|&own| own > 0).unwrap_or(endurance);
-        match self.spread {
+        match self.static_wl_threshold {
             Some(0) => u32::MAX,
             Some(spread) => spread,
             None => (endurance / 20).max(8),

@@ -13,7 +13,7 @@
 //! *Tenants* with units of their own level their own data when they clear. All erased units of a group lie in one list, so that units that are
 //! written often go round among all tenants; but one that only keeps data keeps its units from it. With `across_tenants` the turn goes to the least worn
 //! unit of another tenant where there is none of one's own: pages of one tenant move because another has written, which S3-15 rules out, at most
-//! once in `every` units. Cold is then what was opened before as many programs as the drive has pages: units that come from others are little worn
+//! once in `static_wl_interval` units. Cold is then what was opened before as many programs as the drive has pages: units that come from others are little worn
 //! and hot. It is charged to the one who wrote.
 //!
 //! *Lifetime*: the host's bytes until the endurance is used up, from the bytes and erases since the counters were reset: once

@@ -21,23 +21,23 @@ pub enum MapConfig {
     Dftl {
         /// RAM for cached entries.
         #[serde(default = "default_ram")]
-        ram: ByteLen,
+        cmt_size: ByteLen,
         /// Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
         /// DFTL's own paper has a segmented LRU and does not say how many it protects.
         #[serde(default = "no_share")]
-        protected: Ratio,
+        protected_share: Ratio,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
         gc_batch: Option<u32>,
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
-        write_back: WriteBack,
+        eviction_write: EvictionWrite,
     },
     /// Block map: a page lies at its own position in its block; an overwrite copies the block.
     Block {
         /// Replacement blocks that may be open in each plane.
         #[serde(default = "one")]
-        open: u32,
+        replacement_blocks: u32,
         /// Consecutive pages on one plane before the next has its turn.
         #[serde(default = "one")]
         interleave: u32,
@@ -48,7 +48,7 @@ pub enum MapConfig {
         log_blocks: Option<u32>,
         /// Whether blocks that no data needs serve as log blocks too.
         #[serde(default)]
-        borrow: bool,
+        use_free_blocks: bool,
         /// Consecutive pages on one plane before the next has its turn.
         #[serde(default = "one")]
         interleave: u32,
@@ -59,10 +59,10 @@ pub enum MapConfig {
         log_blocks: Option<u32>,
         /// Whether there is a log block for sequential writes.
         #[serde(default = "yes")]
-        sequential: bool,
+        sequential_log_block: bool,
         /// Whether blocks that no data needs serve as log blocks too.
         #[serde(default)]
-        borrow: bool,
+        use_free_blocks: bool,
         /// Consecutive pages on one plane before the next has its turn.
         #[serde(default = "one")]
         interleave: u32,
@@ -72,7 +72,7 @@ pub enum MapConfig {
     Cftl {
         /// RAM for cached runs and blocks.
         #[serde(default = "default_ram")]
-        ram: ByteLen,
+        cmt_size: ByteLen,
         /// Which logical blocks are gathered in flash blocks of their own.
         #[serde(default)]
         switching: SwitchingConfig,
@@ -81,26 +81,26 @@ pub enum MapConfig {
         gc_batch: Option<u32>,
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
-        write_back: WriteBack,
+        eviction_write: EvictionWrite,
     },
     /// TPFTL: single entries are cached in groups by translation page, 6 bytes each and 8 for a group; requests fetch their
     /// entries together.
     Tpftl {
         /// RAM for cached entries.
         #[serde(default = "default_ram")]
-        ram: ByteLen,
+        cmt_size: ByteLen,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
         gc_batch: Option<u32>,
         /// Whether an entry waits until the entries that made room for it are written.
         #[serde(default)]
-        write_back: WriteBack,
+        eviction_write: EvictionWrite,
     },
     /// TPC-FTL: whole translation pages are cached.
-    Tpc {
+    TpcFtl {
         /// RAM for cached translation pages, a page and 12 bytes each.
         #[serde(default = "default_ram")]
-        ram: ByteLen,
+        cmt_size: ByteLen,
         /// Whether a write that misses puts off reading the translation page.
         #[serde(default = "yes")]
         delayed_read: bool,
@@ -109,25 +109,25 @@ pub enum MapConfig {
         invalidation: InvalidationConfig,
         /// The share of the oldest slots among which an unchanged one is replaced first; 1 is the paper's rule.
         #[serde(default = "default_window")]
-        clean_first: Ratio,
+        clean_first_window: Ratio,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
         gc_batch: Option<u32>,
         /// Whether a translation page waits until the one that made room for it is written.
         #[serde(default)]
-        write_back: WriteBack,
+        eviction_write: EvictionWrite,
     },
 }
 
 /// Whether a fetch waits for the write of what it replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum WriteBack {
+pub enum EvictionWrite {
     /// It does: the papers' account of time.
     #[default]
-    Wait,
+    Sync,
     /// It does not: one page of RAM more holds what is being written.
-    Behind,
+    Async,
 }
 
 /// Which logical blocks a map gathers in flash blocks, so that one entry stands for each.
@@ -204,13 +204,18 @@ impl MapConfig {
     /// The log-block map, if it is one, and how pages are dealt out to planes.
     pub(super) fn log_block(&self) -> Option<(LogKind, u32)> {
         match *self {
-            MapConfig::Block { open, interleave } => Some((LogKind::Block { open }, interleave)),
-            MapConfig::Bast { log_blocks, borrow, interleave } => {
+            MapConfig::Block { replacement_blocks: open, interleave } => {
+                Some((LogKind::Block { open }, interleave))
+            }
+            MapConfig::Bast { log_blocks, use_free_blocks: borrow, interleave } => {
                 Some((LogKind::Bast { log_blocks, borrow }, interleave))
             }
-            MapConfig::Fast { log_blocks, sequential, borrow, interleave } => {
-                Some((LogKind::Fast { log_blocks, sequential, borrow }, interleave))
-            }
+            MapConfig::Fast {
+                log_blocks,
+                sequential_log_block: sequential,
+                use_free_blocks: borrow,
+                interleave,
+            } => Some((LogKind::Fast { log_blocks, sequential, borrow }, interleave)),
             _ => None,
         }
     }
@@ -225,10 +230,10 @@ impl MapConfig {
             MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => {
                 false
             }
-            MapConfig::Dftl { write_back, .. }
-            | MapConfig::Cftl { write_back, .. }
-            | MapConfig::Tpftl { write_back, .. }
-            | MapConfig::Tpc { write_back, .. } => write_back == WriteBack::Wait,
+            MapConfig::Dftl { eviction_write: write_back, .. }
+            | MapConfig::Cftl { eviction_write: write_back, .. }
+            | MapConfig::Tpftl { eviction_write: write_back, .. }
+            | MapConfig::TpcFtl { eviction_write: write_back, .. } => write_back == EvictionWrite::Sync,
         }
     }
 
@@ -241,10 +246,10 @@ impl MapConfig {
     pub(super) fn ram(&self) -> u64 {
         match *self {
             MapConfig::Page | MapConfig::Block { .. } | MapConfig::Bast { .. } | MapConfig::Fast { .. } => 0,
-            MapConfig::Dftl { ram, .. }
-            | MapConfig::Cftl { ram, .. }
-            | MapConfig::Tpftl { ram, .. }
-            | MapConfig::Tpc { ram, .. } => ram.0,
+            MapConfig::Dftl { cmt_size: ram, .. }
+            | MapConfig::Cftl { cmt_size: ram, .. }
+            | MapConfig::Tpftl { cmt_size: ram, .. }
+            | MapConfig::TpcFtl { cmt_size: ram, .. } => ram.0,
         }
     }
 
@@ -262,7 +267,7 @@ impl MapConfig {
             MapConfig::Dftl { gc_batch, .. }
             | MapConfig::Cftl { gc_batch, .. }
             | MapConfig::Tpftl { gc_batch, .. }
-            | MapConfig::Tpc { gc_batch, .. } => gc_batch,
+            | MapConfig::TpcFtl { gc_batch, .. } => gc_batch,
         };
         let moves = batch.unwrap_or(block_pages);
         if !(1..=1 << 20).contains(&moves) {
@@ -305,8 +310,10 @@ impl MapNeeds {
 /// A cache needs room for at least one piece of what it caches.
 fn enough(ram: ByteLen, least: u64) -> Result<u64, BuildError> {
     if ram.0 < least {
-        let reason =
-            format!("ram = {ram} is too small for the map's cache: at least {} are needed", ByteLen(least));
+        let reason = format!(
+            "cmt_size = {ram} is too small for the map's cache: at least {} are needed",
+            ByteLen(least)
+        );
         return Err(BuildError::at("mapping", reason));
     }
     Ok(ram.0)
@@ -356,15 +363,16 @@ pub(super) fn tpc(
     room: u32,
     cx: &BuildContext<'_>,
 ) -> Result<Tpc, BuildError> {
-    let MapConfig::Tpc { ram, delayed_read, invalidation, clean_first, .. } = *config else {
+    let MapConfig::TpcFtl { cmt_size: ram, delayed_read, invalidation, clean_first_window, .. } = *config
+    else {
         unreachable!("only asked for its own options")
     };
-    if clean_first.num > clean_first.den {
-        return Err(BuildError::at("mapping", "clean_first is a share of the slots, at most 1"));
+    if clean_first_window.num > clean_first_window.den {
+        return Err(BuildError::at("mapping", "clean_first_window is a share of the slots, at most 1"));
     }
     let ram = enough(ram, 4 * shape.entries() as u64 + 12)?;
     let slots = Tpc::slots_in(ram, &shape);
-    let window = clean_first.of(slots).max(1).min(u64::from(u32::MAX)) as u32;
+    let window = clean_first_window.of(slots).max(1).min(u64::from(u32::MAX)) as u32;
     let invalidation = match invalidation {
         _ if cx.planted("ssd.map-lost-invalidation") => Invalidation::Lost,
         InvalidationConfig::AtCollection => Invalidation::AtCollection,
@@ -374,7 +382,7 @@ pub(super) fn tpc(
         ram,
         delayed_read,
         invalidation,
-        clean_first: if clean_first.num == clean_first.den {
+        clean_first_window: if clean_first_window.num == clean_first_window.den {
             CleanFirst::All
         } else {
             CleanFirst::Window(window)

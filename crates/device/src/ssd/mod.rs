@@ -15,7 +15,7 @@
 //!
 //! *Power cuts*: no block is erased before the newer versions of its pages are programmed ([`BlockTable::safe_at`]) and
 //! the trims that emptied it are on record. After a cut, a scan of all out-of-band records rebuilds the map: the newest
-//! version of each page wins. With `checkpoint`, a map on the flash is rebuilt from its newest checkpoint and the blocks
+//! version of each page wins. With `checkpoint_interval`, a map on the flash is rebuilt from its newest checkpoint and the blocks
 //! that were written since.
 //!
 //! *Maps on the flash*: with a demand-paged map, requests also wait for translation pages, and collection has moves to
@@ -23,9 +23,9 @@
 //! are unmapped; that is not counted as reads.
 //!
 //! Files: `config` the options, `gc` those of collection and wear, `host` reads, writes and trims, `pieces` what their pages add up to, `collect` clearing blocks,
-//! `background` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
+//! `idle_free_target` the same while idle, `buffer` the write buffer, `level` wear and the end of life, `journal` trim records,
 //! `fill` a drive that was written once, `aged` one that was used for long, `recover` the start after a power cut, `room` what
-//! it does where no block is erased, `checkpoint` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are partly on the
+//! it does where no block is erased, `checkpoint_interval` and `replay` what makes it short, `mapping` the options of the map, `translate` and `map_state` maps that are partly on the
 //! flash, `gather` logical blocks that such a map wants in one flash block; `stripes` units of several blocks; `tenants` who shares
 //! the drive, `log_blocks` a map that chooses pages itself and merges blocks, `streams` which pages share blocks, `slc` a cache of blocks in SLC mode; `serve` operations that wait, `suspend` those that stand
 //! still for reads with the die scheduler `queued`.

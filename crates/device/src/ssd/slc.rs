@@ -51,8 +51,8 @@ pub(super) struct Plan {
     /// Whether it is folded while the drive is idle.
     pub folds_idle: bool,
     /// Shares of the cache in use from which on, and down to which, an idle drive folds.
-    pub fold_from: Ratio,
-    pub fold_to: Ratio,
+    pub fold_start: Ratio,
+    pub fold_stop: Ratio,
     /// Whether pages move a few at a time.
     pub is_paced: bool,
 }
@@ -225,7 +225,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
             return false;
         }
         let share = |of: Ratio| of.of(u64::from(limit.max(used))) as u32;
-        let (from, to) = (share(slc.plan.fold_from), share(slc.plan.fold_to));
+        let (from, to) = (share(slc.plan.fold_start), share(slc.plan.fold_stop));
         let folding = &mut slc.folding[pool as usize];
         *folding = if *folding { used > to } else { used > from };
         if !*folding {

@@ -1,7 +1,7 @@
 //! Streams: the host's pages that are likely to be overwritten at about the same time share blocks, and others do not.
 //!
 //! Each plane has an open block for each stream, and each tenant that is kept apart has one of its own for each. They share its erased blocks and its collection, and moved pages have a block of their
-//! own, or without `gc.separate` that of the first stream. Which stream a page belongs to is said by counters of its writes ([`nandu_ftl::placement::MultiHash`]), or by
+//! own, or without `gc.separate_frontier` that of the first stream. Which stream a page belongs to is said by counters of its writes ([`nandu_ftl::placement::MultiHash`]), or by
 //! the tenant whose range it lies in; a tenant beyond the last stream shares it.
 //!
 //! A stream takes a block of each plane from what can be spare, so their number is bounded by an option. After a power cut blocks that

@@ -51,33 +51,35 @@ fn build(toml: &str, plants: &BTreeSet<String>, precondition: Precondition) -> B
     config.build(&cx).expect("the test's drive can be built")
 }
 
-const TINY: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 12\npages_per_block = 8\n\
+const TINY: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 12\npages_per_block = 8\n\
                     spare_factor = 0.7\n";
 
 /// Six translation pages of 128 entries.
-const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 24\npages_per_block = 16\n\
-                     page = \"512 B\"\nspare_factor = 0.5\n";
+const PAGED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 24\npages_per_block = 16\n\
+                     page_size = \"512 B\"\nspare_factor = 0.5\n";
 
 /// Each demand-paged map with a cache that is far too small.
 const MAPS: [&str; 8] = [
-    "mapping = { kind = \"dftl\", ram = 64 }\n",
-    "mapping = { kind = \"tpc\", ram = 1048, delayed_read = false, clean_first = 1, gc_batch = 5 }\n",
-    "mapping = { kind = \"tpc\", ram = 1048 }\n",
-    "mapping = { kind = \"tpc\", ram = 1600, invalidation = \"at-read\", write_back = \"behind\" }\n",
-    "mapping = { kind = \"cftl\", ram = 100 }\n",
-    "mapping = { kind = \"tpftl\", ram = 90 }\n",
+    "mapping = { kind = \"dftl\", cmt_size = 64 }\n",
+    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048, delayed_read = false, clean_first_window = 1, gc_batch = 5 }\n",
+    "mapping = { kind = \"tpc-ftl\", cmt_size = 1048 }\n",
+    "mapping = { kind = \"tpc-ftl\", cmt_size = 1600, invalidation = \"at-read\", eviction_write = \"async\" }\n",
+    "mapping = { kind = \"cftl\", cmt_size = 100 }\n",
+    "mapping = { kind = \"tpftl\", cmt_size = 90 }\n",
     // One plane: runs and blocks occur.
-    "mapping = { kind = \"cftl\", ram = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", start = 2 }\n",
+    "mapping = { kind = \"cftl\", cmt_size = 100, gc_batch = 7 }\ngc = { kind = \"greedy\", threshold = 2 }\n",
     // Blocks that are read a little are gathered; parts of pages cost nothing more.
-    "mapping = { kind = \"cftl\", ram = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
-     partial_write = \"ignored\"\n",
+    "mapping = { kind = \"cftl\", cmt_size = 100, switching = { kind = \"by-access\", reads = 1, writes = 2, pages = 2 } }\n\
+     partial_write = \"uncharged\"\n",
 ];
 
 fn paged(map: usize) -> String {
     let toml = format!("{PAGED}{}", MAPS[map]);
     if map == 6 {
-        return toml
-            .replace("channels = 2\nplanes = 2\nblocks = 24", "channels = 1\nplanes = 1\nblocks = 96");
+        return toml.replace(
+            "channels = 2\nplanes_per_die = 2\nblocks_per_plane = 24",
+            "channels = 1\nplanes_per_die = 1\nblocks_per_plane = 96",
+        );
     }
     toml
 }
@@ -290,7 +292,7 @@ fn random_run(toml: &str, seed: u64, plant: Option<&str>, turns: u32) -> Result<
         let mut count = (1 + rng.below(17)).min(sectors - sector);
         under_way.retain(|w| w.2 > bench.now || w.3);
         let mut what = rng.below(20);
-        if toml.contains("ram") && rng.below(16) == 0 {
+        if toml.contains("cmt_size") && rng.below(16) == 0 {
             // All entries of one translation page, which a delayed read can save.
             sector = sector / 128 * 128;
             (count, what) = (128.min(sectors - sector), 0);
@@ -396,7 +398,7 @@ fn maps_agree(seeds: std::ops::Range<u64>) {
             let toml = match seed % 4 {
                 0 => paged(map),
                 // A start from a checkpoint is compared with a scan of everything.
-                often => format!("{}checkpoint = {}\n", paged(map), 2 * often - 1),
+                often => format!("{}checkpoint_interval = {}\n", paged(map), 2 * often - 1),
             };
             if let Err(what) = random_run(&toml, seed, None, 600) {
                 panic!("{name}: {what}");
@@ -427,7 +429,7 @@ fn every_planted_fault_is_found() {
         let toml = match plant.name {
             "ssd.prices-at-issue" => paged(0),
             "ssd.gathered-although-written" => paged(7),
-            "ssd.map-slot-persisted" => format!("{}checkpoint = 2\n", paged(2)),
+            "ssd.map-slot-persisted" => format!("{}checkpoint_interval = 2\n", paged(2)),
             name if name.starts_with("ssd.map-") => paged(2),
             "ssd.worn-block-used" => format!("{TINY}wear = {{ endurance = 3 }}\n"),
             _ => TINY.to_string(),
@@ -450,15 +452,15 @@ fn every_planted_fault_is_found() {
 /// A naive build runs out of blocks here: rewrites of translation pages eat what collection gains.
 #[test]
 fn a_filled_drive_with_a_cache_far_too_small_finishes() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 120\npages_per_block = 32\n\
-                 page = \"512 B\"\nspare_factor = 0.2\n";
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 120\npages_per_block = 32\n\
+                 page_size = \"512 B\"\nspare_factor = 0.2\n";
     let maps = [
         "kind = \"page\"",
-        "kind = \"dftl\", ram = 64, gc_batch = 1",
-        "kind = \"cftl\", ram = 64, gc_batch = 1",
-        "kind = \"tpftl\", ram = 64, gc_batch = 1",
-        "kind = \"tpc\", ram = 524, gc_batch = 1",
-        "kind = \"tpc\", ram = 524, delayed_read = false",
+        "kind = \"dftl\", cmt_size = 64, gc_batch = 1",
+        "kind = \"cftl\", cmt_size = 64, gc_batch = 1",
+        "kind = \"tpftl\", cmt_size = 64, gc_batch = 1",
+        "kind = \"tpc-ftl\", cmt_size = 524, gc_batch = 1",
+        "kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false",
     ];
     for map in maps {
         let toml = format!("{drive}mapping = {{ {map} }}\n");
@@ -493,23 +495,26 @@ fn a_filled_drive_with_a_cache_far_too_small_finishes() {
 #[test]
 fn geometry_that_cannot_work_is_refused_with_the_key() {
     let cases = [
-        ("profile = \"slc-2016\"\nblocks = 20", "profile"),
-        ("profile = \"slc-2015\"\nblocks = 5", "blocks"),
-        ("profile = \"slc-2015\"\nblocks = 20\nspare_factor = 0", "spare_factor"),
-        ("profile = \"slc-2015\"\nblocks = 20\nspare_factor = 1", "spare_factor"),
-        ("profile = \"slc-2015\"\nblocks = 20\nplanes = 3", "planes"),
-        ("profile = \"slc-2015\"\nblocks = 20\nchannels = 0", "channels"),
+        ("profile = \"slc-2016\"\nblocks_per_plane = 20", "profile"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 5", "blocks_per_plane"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nspare_factor = 0", "spare_factor"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nspare_factor = 1", "spare_factor"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nplanes_per_die = 3", "planes_per_die"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 20\nchannels = 0", "channels"),
         ("profile = \"slc-2015\"", "capacity"),
         (
-            "profile = \"slc-2015\"\nblocks = 400\ndie_scheduler = { kind = \"queued\", reads_ahead = 65536 }",
+            "profile = \"slc-2015\"\nblocks_per_plane = 400\ndie_scheduler = { kind = \"out-of-order\", max_read_bypass = 65536 }",
             "die_scheduler",
         ),
-        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 8", "checkpoint"),
-        ("profile = \"slc-2015\"\nblocks = 400\ncheckpoint = 0\nmapping = { kind = \"dftl\" }", "checkpoint"),
-        ("profile = \"slc-2015\"\nblocks = 20\npage = \"3 KiB\"", "page"),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 8", "checkpoint_interval"),
         (
-            "profile = \"slc-2015\"\nblocks = 400\nplacement = [\"plane\", \"plane\", \"die\", \"chip\"]",
-            "placement",
+            "profile = \"slc-2015\"\nblocks_per_plane = 400\ncheckpoint_interval = 0\nmapping = { kind = \"dftl\" }",
+            "checkpoint_interval",
+        ),
+        ("profile = \"slc-2015\"\nblocks_per_plane = 20\npage_size = \"3 KiB\"", "page_size"),
+        (
+            "profile = \"slc-2015\"\nblocks_per_plane = 400\nallocation_order = [\"plane\", \"plane\", \"die\", \"chip\"]",
+            "allocation_order",
         ),
     ];
     let plants = BTreeSet::new();

@@ -76,7 +76,7 @@ fn iops(disk: &mut Disk, outstanding: u64) -> u64 {
 fn every_profile_does_what_is_known_of_its_drive() {
     for sheet in SHEETS {
         let name = sheet.profile;
-        let fresh = |queue: &str| Disk::new(&format!("profile = {name:?}\nqueue = {queue:?}")).unwrap();
+        let fresh = |queue: &str| Disk::new(&format!("profile = {name:?}\nscheduler = {queue:?}")).unwrap();
         let mut disk = fresh("fcfs");
         let inner = disk.blocks() - 65 * 2048;
         let rates = [rate(&mut disk, 0), rate(&mut disk, inner)];

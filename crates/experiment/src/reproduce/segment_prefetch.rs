@@ -33,7 +33,7 @@ const MEMORIES: [u64; 5] = [32, 64, 128, 256, 512];
 /// Lengths of L1 that are tried by force, in sixteenths of the memory.
 const LENGTHS: [u64; 8] = [1, 2, 4, 6, 8, 10, 12, 15];
 
-const BASE: &str = "{ kind = \"lru\", line = \"segment\" }";
+const BASE: &str = "{ kind = \"lru\", granularity = \"segment\" }";
 const NONE: &str = "{ kind = \"none\" }";
 const SEGMENT: &str = "{ kind = \"segment\" }";
 const READ_AHEAD: &str = "{ kind = \"sequential\" }";
@@ -54,9 +54,9 @@ fn measure(lab: &Lab) -> Result<Findings, Failure> {
 
 fn setup(label: String, memory: u64, segment: u64, prefetch: &str, replacement: &str) -> Setup {
     let set = [
-        ("device.cache.memory", format!("\"{memory} MiB\"")),
-        ("device.cache.segment", format!("\"{segment} KiB\"")),
-        ("device.cache.max_fill", format!("\"{segment} KiB\"")),
+        ("device.cache.size", format!("\"{memory} MiB\"")),
+        ("device.cache.segment_size", format!("\"{segment} KiB\"")),
+        ("device.cache.max_fill_size", format!("\"{segment} KiB\"")),
         ("device.cache.prefetch", prefetch.to_string()),
         ("device.cache.replacement", replacement.to_string()),
     ];
@@ -318,7 +318,7 @@ fn phase_change(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 /// Ways to adapt N1 that are held against fixed lengths.
 const WAYS: [(&str, &str); 3] = [
     ("adaptive", ADAPTIVE),
-    ("adaptive, S = 8", "{ kind = \"adaptive-culling\", speed = \"8\" }"),
+    ("adaptive, S = 8", "{ kind = \"adaptive-culling\", step_up = \"8\" }"),
     ("adaptive, trigger of the paper", ADAPTIVE_PAPER),
 ];
 

@@ -54,7 +54,7 @@ fn setup(label: &str, text: &'static str, set: &[(&str, String)]) -> Setup {
 }
 
 fn cache(kib: u64) -> (&'static str, String) {
-    ("device.ssd.mapping.ram", format!("\"{kib} KiB\""))
+    ("device.ssd.mapping.cmt_size", format!("\"{kib} KiB\""))
 }
 
 /// All schemes on one load.
@@ -311,7 +311,7 @@ fn unchanged_first(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
             .with("size", "2KiB")
             .with("space", "16MiB")
             .with("write_space", "4GiB");
-        let window = |share: &str| ("device.ssd.mapping.clean_first", format!("\"{share}\""));
+        let window = |share: &str| ("device.ssd.mapping.clean_first_window", format!("\"{share}\""));
         let setups: Vec<Setup> =
             shares.iter().map(|(label, share)| setup(label, TPC, &[window(share)])).collect();
         let results = lab.run(&setups, &load)?;

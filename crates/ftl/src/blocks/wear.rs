@@ -27,7 +27,7 @@ use nandu_base::{Ratio, Rng};
 pub enum FreeOrder {
     /// The one that was erased longest ago: all take their turn.
     #[default]
-    LongestErased,
+    Fifo,
     /// For the host's pages the one with the fewest erases, for moved pages, which change less often, the one with the most.
     LeastWorn,
 }
@@ -43,14 +43,14 @@ pub(super) enum Choice {
 impl FreeOrder {
     pub(super) fn of_host(self) -> Choice {
         match self {
-            FreeOrder::LongestErased => Choice::First,
+            FreeOrder::Fifo => Choice::First,
             FreeOrder::LeastWorn => Choice::LeastWorn,
         }
     }
 
     pub(super) fn of_moved(self) -> Choice {
         match self {
-            FreeOrder::LongestErased => Choice::First,
+            FreeOrder::Fifo => Choice::First,
             FreeOrder::LeastWorn => Choice::MostWorn,
         }
     }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct WindowedConfig {
     /// Blocks in the window of `windowed`, at least 1; by default a quarter of a plane's.
-    pub window: Option<u32>,
+    pub window_blocks: Option<u32>,
 }
 
 impl Declared for WindowedConfig {
@@ -26,18 +26,18 @@ impl Declared for WindowedConfig {
     const SUMMARY: &'static str =
         "The block with the most invalid pages among those that were opened longest ago.";
     const SOURCE: &'static str = "Hu et al., SYSTOR 2009";
-    const DRAWS: &'static [&'static str] = &["window = 1", "window = 5"];
+    const DRAWS: &'static [&'static str] = &["window_blocks = 1", "window_blocks = 5"];
 }
 
 impl VictimOptions for WindowedConfig {
     type Policy = Windowed;
 
     fn flaw(&self) -> Option<String> {
-        (self.window == Some(0)).then(|| "window = 0: a window has at least 1 block".into())
+        (self.window_blocks == Some(0)).then(|| "window_blocks = 0: a window has at least 1 block".into())
     }
 
     fn build(&self, blocks: u32, _seed: u64) -> Windowed {
-        Windowed::new(self.window.unwrap_or((blocks / 4).max(1)))
+        Windowed::new(self.window_blocks.unwrap_or((blocks / 4).max(1)))
     }
 }
 

@@ -105,7 +105,7 @@ impl Isolation for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::GiveBack;
+    use super::super::ReturnPolicy;
     use super::*;
 
     fn policy() -> Adaptive {
@@ -113,8 +113,8 @@ mod tests {
             beta: Ratio::new(1, 10),
             limit: Ratio::new(1, 1),
             keep: 1,
-            most_valid: Ratio::new(1, 1),
-            give_back: GiveBack::AtErase,
+            victim_valid_max: Ratio::new(1, 1),
+            return_policy: ReturnPolicy::AtErase,
         };
         Adaptive::new(base, Ratio::new(1, 2), 64, 2)
     }

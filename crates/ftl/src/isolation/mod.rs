@@ -37,7 +37,7 @@ mod vssd;
 pub use adaptive::Adaptive;
 pub use books::{Account, Books};
 pub use ops::Ops;
-pub use shared_space::{GiveBack, SharedSpace, shared};
+pub use shared_space::{ReturnPolicy, SharedSpace, shared};
 pub use table::{Part, Table};
 pub use vssd::Vssd;
 

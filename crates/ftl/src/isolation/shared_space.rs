@@ -11,7 +11,7 @@
 //! - *To whom*: one who borrows has lent nothing, and one who lends has borrowed nothing. The tenant with the most erased units
 //!   lends, the first of equals.
 //! - *At which cost*: a unit that comes back is cleared for it, and clearing one of which a share v is valid yields 1 - v of a unit, so that
-//!   giving one back takes 1 / (1 - v) of them. `most_valid` is the largest v of its emptiest unit with which one may borrow; 1, the default, is the
+//!   giving one back takes 1 / (1 - v) of them. `victim_valid_max` is the largest v of its emptiest unit with which one may borrow; 1, the default, is the
 //!   paper, which lends to anybody.
 //! - *How much* (O3-4): up to `limit` of what all others contribute, and never beyond what can be given back for one forced
 //!   collection each ([`super::room`]).
@@ -30,7 +30,7 @@ use nandu_base::Ratio;
 
 /// When a borrowed unit comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GiveBack {
+pub enum ReturnPolicy {
     /// Every second unit that the borrower erases.
     AtErase,
     /// When the lender demands it: it runs low.
@@ -49,9 +49,9 @@ pub struct SharedSpace {
     /// Erased units that a lender keeps, at least 1.
     pub keep: u32,
     /// Largest share of valid pages in the emptiest unit of one who borrows.
-    pub most_valid: Ratio,
+    pub victim_valid_max: Ratio,
     /// When a borrowed unit comes back.
-    pub give_back: GiveBack,
+    pub return_policy: ReturnPolicy,
 }
 
 /// Equation (1) of the paper: what all tenants together share.
@@ -87,15 +87,15 @@ impl Isolation for SharedSpace {
     }
 
     fn admits(&self, valid: u32, pages: u32) -> bool {
-        u64::from(valid) * self.most_valid.den <= u64::from(pages) * self.most_valid.num
+        u64::from(valid) * self.victim_valid_max.den <= u64::from(pages) * self.victim_valid_max.num
     }
 
     fn demands_when_low(&self) -> bool {
-        self.give_back != GiveBack::Never
+        self.return_policy != ReturnPolicy::Never
     }
 
     fn gives_back_at_erase(&self) -> bool {
-        self.give_back == GiveBack::AtErase
+        self.return_policy == ReturnPolicy::AtErase
     }
 }
 
@@ -107,13 +107,13 @@ mod tests {
         beta: Ratio::new(1, 10),
         limit: Ratio::new(1, 1),
         keep: 1,
-        most_valid: Ratio::new(1, 1),
-        give_back: GiveBack::AtErase,
+        victim_valid_max: Ratio::new(1, 1),
+        return_policy: ReturnPolicy::AtErase,
     };
 
     #[test]
     fn who_would_repay_dearly_is_not_admitted() {
-        let half = SharedSpace { most_valid: Ratio::new(1, 2), ..POLICY };
+        let half = SharedSpace { victim_valid_max: Ratio::new(1, 2), ..POLICY };
         assert!(half.admits(32, 64) && !half.admits(33, 64));
         assert!(POLICY.admits(64, 64), "the paper lends to anybody");
     }

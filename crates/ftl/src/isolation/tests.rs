@@ -8,8 +8,8 @@ const POLICY: SharedSpace = SharedSpace {
     beta: Ratio::new(1, 4),
     limit: Ratio::new(2, 3),
     keep: 1,
-    most_valid: Ratio::new(1, 1),
-    give_back: GiveBack::OnDemand,
+    victim_valid_max: Ratio::new(1, 1),
+    return_policy: ReturnPolicy::OnDemand,
 };
 
 /// The obvious model.

@@ -200,7 +200,7 @@ impl Tpc {
             self.store.count.visits += 1;
             return oldest;
         }
-        let window = match self.settings.clean_first {
+        let window = match self.settings.clean_first_window {
             CleanFirst::All => usize::MAX,
             CleanFirst::Window(window) => window.max(1) as usize,
         };

@@ -23,9 +23,11 @@ impl Fault {
     pub fn options(self) -> &'static str {
         match self {
             Fault::Full => "",
-            Fault::Freeze => "freeze = { kind = \"random\", mean = \"60 ms\", span = \"40 ms\" }",
-            Fault::Errors => "read_error = 0.002\nwrite_error = 0.002\nflush_error = 0.01",
-            Fault::Loss => "loss = { kind = \"random\", mean = \"150 ms\", back_after = \"20 ms\" }",
+            Fault::Freeze => {
+                "freeze = { kind = \"random\", mean_interval = \"60 ms\", duration = \"40 ms\" }"
+            }
+            Fault::Errors => "read_error_rate = 0.002\nwrite_error_rate = 0.002\nflush_error_rate = 0.01",
+            Fault::Loss => "loss = { kind = \"random\", mean_interval = \"150 ms\", outage = \"20 ms\" }",
         }
     }
 

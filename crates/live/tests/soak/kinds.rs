@@ -51,19 +51,19 @@ const SET: Kind = Kind {
     blocks: 500,
 };
 
-const MIRROR: &str = "kind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\nclear_after = \"10 ms\"";
-const STRICT: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\nclear_after = \"10 ms\"\n\
-                      flush = \"strict\"\nhedge_after = \"20 ms\"";
-const FAST: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\nclear_after = \"10 ms\"\n\
-                    flush = \"fast-leg\"\nhedge_after = \"20 ms\"";
-const DEGRADING: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion = \"64 KiB\"\nfresh = \"equal\"\nclear_after = \"10 ms\"\n\
-                         flush = \"fast-leg\"\nhedge_after = \"5 ms\"\nmax_exposed_time = \"60 ms\"\non_limit = \"degrade\"";
-const JOURNAL: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\njournal = \"320 KiB\"\nfresh = \"zeros\"";
-const RESYNC: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\nfresh = \"zeros\"\nwrite_hole = \"resync\"";
-const HYBRID: &str = "kind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\nunit = \"64 KiB\"";
-const PASSING: &str = "kind = \"cache\"\nbelow = \"a\"\nmemory = \"1 MiB\"";
-const BACK: &str =
-    "kind = \"cache\"\nbelow = \"a\"\nmemory = \"1 MiB\"\nwrite = { kind = \"back\", after = \"50 ms\" }";
+const MIRROR: &str = "kind = \"mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"";
+const STRICT: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"\n\
+                      flush_scope = \"all-legs\"\nhedge_after = \"20 ms\"";
+const FAST: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"\n\
+                    flush_scope = \"leader\"\nhedge_after = \"20 ms\"";
+const DEGRADING: &str = "kind = \"hetero-mirror\"\nlegs = [\"a\", \"b\"]\nregion_size = \"64 KiB\"\ninitial_sync = \"assume-clean\"\nbitmap_delay = \"10 ms\"\n\
+                         flush_scope = \"leader\"\nhedge_after = \"5 ms\"\nmax_exposed_time = \"60 ms\"\non_limit = \"degrade\"";
+const JOURNAL: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\njournal_size = \"320 KiB\"\ninitial_sync = \"assume-clean\"";
+const RESYNC: &str = "kind = \"parity\"\nlegs = [\"a\", \"b\", \"c\"]\nchunk = \"16 KiB\"\ninitial_sync = \"assume-clean\"\nwrite_hole = \"resync\"";
+const HYBRID: &str =
+    "kind = \"hybrid\"\nslc = \"slc\"\nmlc = \"mlc\"\ndisk = \"disk\"\nerase_unit = \"64 KiB\"";
+const PASSING: &str = "kind = \"cache\"\nbelow = \"a\"\nsize = \"1 MiB\"";
+const BACK: &str = "kind = \"cache\"\nbelow = \"a\"\nsize = \"1 MiB\"\nwrite = { kind = \"writeback\", dirty_expire = \"50 ms\" }";
 
 /// All of them.
 pub const KINDS: &[Kind] = &[
@@ -107,14 +107,14 @@ pub const KINDS: &[Kind] = &[
         ..ALONE
     },
     Kind { name: "ssd, page map", top: "", ..DRIVE },
-    Kind { name: "ssd, queued", top: "die_scheduler = { kind = \"queued\" }", ..DRIVE },
-    Kind { name: "ssd, dftl", top: "mapping = { kind = \"dftl\", ram = \"8 KiB\" }", ..DRIVE },
+    Kind { name: "ssd, queued", top: "die_scheduler = { kind = \"out-of-order\" }", ..DRIVE },
+    Kind { name: "ssd, dftl", top: "mapping = { kind = \"dftl\", cmt_size = \"8 KiB\" }", ..DRIVE },
     Kind {
         name: "ssd, tpc",
-        top: "mapping = { kind = \"tpc\", ram = \"8 KiB\", delayed_read = true }\ncheckpoint = 8",
+        top: "mapping = { kind = \"tpc-ftl\", cmt_size = \"8 KiB\", delayed_read = true }\ncheckpoint_interval = 8",
         ..DRIVE
     },
-    Kind { name: "ssd, cftl", top: "mapping = { kind = \"cftl\", ram = \"8 KiB\" }", ..DRIVE },
+    Kind { name: "ssd, cftl", top: "mapping = { kind = \"cftl\", cmt_size = \"8 KiB\" }", ..DRIVE },
     Kind { name: "ssd, fast", top: "mapping = { kind = \"fast\", log_blocks = 6 }", ..DRIVE },
     Kind { name: "ssd, write buffer", top: "write_buffer = { size = \"256 KiB\" }", ..DRIVE },
     Kind { name: "hdd", below: Below::Hdd, top: "", blocks: 200, ..DRIVE },

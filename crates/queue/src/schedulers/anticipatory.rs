@@ -3,13 +3,13 @@
 //! A process that reads one block after another asks for the next only when it has the last. A scheduler that never waits
 //! then leaves it after each read (deceptive idleness), and on a disk the head travels. After a read this one keeps the device
 //! for its tenant for up to `antic_expire`, when the tenant has nothing else outstanding and usually comes back in that
-//! time. The wait ends when its read comes, when a read waits within `near` of where the head is, or when the time is up.
+//! time. The wait ends when its read comes, when a read waits within `close_distance` of where the head is, or when the time is up.
 //! Reads and writes take turns in batches that last for a time; within one the elevator goes up the addresses and a request
 //! whose time is up goes first.
 //!
 //! Sources: Iyer and Druschel, "Anticipatory scheduling", SOSP 2001; block/as-iosched.c of Linux 2.6 for the defaults:
 //! antic_expire 6.7 ms, read_expire 125 ms, write_expire 250 ms, read_batch_expire 500 ms, write_batch_expire 125 ms. Where
-//! we differ: `near` is a distance; Linux compares with the mean distance of the process, and the paper weighs the time that a
+//! we differ: `close_distance` is a distance; Linux compares with the mean distance of the process, and the paper weighs the time that a
 //! seek would cost against the time that it expects to wait. A think time is a mean that forgets; the paper keeps a
 //! distribution and waits for its 95th percentile. It is meant for one request at a time (`depth = 1`).
 //!
@@ -37,7 +37,7 @@ pub struct AnticipatoryConfig {
     /// Length of a batch of writes while reads wait. Default 125 ms.
     pub write_batch: Span,
     /// A read this close behind the last one is taken without a wait. Default 64 KiB.
-    pub near: ByteLen,
+    pub close_distance: ByteLen,
 }
 
 impl Default for AnticipatoryConfig {
@@ -48,7 +48,7 @@ impl Default for AnticipatoryConfig {
             write_expire: Span::from_ms(250),
             read_batch: Span::from_ms(500),
             write_batch: Span::from_ms(125),
-            near: ByteLen::kib(64),
+            close_distance: ByteLen::kib(64),
         }
     }
 }
@@ -118,7 +118,7 @@ impl Anticipatory {
         let position = self.position[Class::Read as usize];
         let near = board
             .at_or_after(0, Class::Read, position)
-            .is_some_and(|slot| board.get(slot).start - position <= self.config.near.0);
+            .is_some_and(|slot| board.get(slot).start - position <= self.config.close_distance.0);
         (!near).then_some(until)
     }
 

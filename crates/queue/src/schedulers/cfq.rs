@@ -112,7 +112,7 @@ impl SchedulerOptions for CfqConfig {
         self.slices == Slices::Slo
     }
 
-    fn patience(&self) -> Span {
+    fn anticipation(&self) -> Span {
         let default = match self.slices {
             Slices::Classic => Span::from_ms(8),
             Slices::Slo => Span::ZERO,
@@ -167,7 +167,7 @@ impl Cfq {
                 config.slice_async.unwrap_or(Span::from_ms(40)),
             ],
             config,
-            idle: config.patience(),
+            idle: config.anticipation(),
             sum: weights.sum(),
             turns: Turns::new(by, tenants * 2),
             think: ThinkTimes::new(tenants),
@@ -368,7 +368,7 @@ mod tests {
     fn inside_a_die_slices_are_short_and_wait_for_who_comes_back() {
         let of = |config: CfqConfig| {
             let die = config.for_die().expect("it is for dies");
-            (die.slice_sync, die.slice_async, die.patience())
+            (die.slice_sync, die.slice_async, die.anticipation())
         };
         let (ms, us) = (|n| Some(Span::from_ms(n)), Span::from_us);
         for slices in [Slices::Classic, Slices::Slo] {

@@ -1,9 +1,9 @@
-//! `fios`: slices of cost in epochs, reads before writes, and a moment of patience.
+//! `fios`: slices of cost in epochs, reads before writes, and a moment of anticipation.
 //!
 //! In each epoch a tenant may use `slice` of cost, times its weight over 100. Requests of any tenants that have some left
 //! go at the same time, so that the drive works in parallel; tenants take turns, one request each. Reads go before writes:
 //! a write goes only when no read of a tenant with something left waits. When no tenant with something left has a request,
-//! a tenant that usually comes back within `patience` is waited for; then a new epoch begins. Cost used beyond the slice is
+//! a tenant that usually comes back within `anticipation` is waited for; then a new epoch begins. Cost used beyond the slice is
 //! taken off the next.
 //!
 //! Source: Park and Shen, "FIOS: a fair, efficient flash I/O scheduler", FAST 2012: timeslice management with fragmented
@@ -27,14 +27,14 @@ pub struct FiosConfig {
     /// What a tenant may use in an epoch at weight 100. Default 10 ms; at least 10 us.
     pub slice: Span,
     /// How long a tenant is waited for before an epoch ends. Default 500 us; 0 for not at all.
-    pub patience: Span,
+    pub anticipation: Span,
     /// Whether reads go before writes. Default true.
     pub reads_first: bool,
 }
 
 impl Default for FiosConfig {
     fn default() -> FiosConfig {
-        FiosConfig { slice: Span::from_ms(10), patience: Span::from_us(500), reads_first: true }
+        FiosConfig { slice: Span::from_ms(10), anticipation: Span::from_us(500), reads_first: true }
     }
 }
 
@@ -42,7 +42,7 @@ impl Declared for FiosConfig {
     const NAME: &'static str = "fios";
     const SUMMARY: &'static str = "Slices of cost in epochs, reads first.";
     const SOURCE: &'static str = "Park and Shen, FAST 2012";
-    const DRAWS: &'static [&'static str] = &["slice = \"1 ms\", patience = \"100 us\""];
+    const DRAWS: &'static [&'static str] = &["slice = \"1 ms\", anticipation = \"100 us\""];
 }
 
 impl SchedulerOptions for FiosConfig {
@@ -52,8 +52,8 @@ impl SchedulerOptions for FiosConfig {
         (self.slice < Span::from_us(10)).then_some("`slice` is at least 10 us")
     }
 
-    fn patience(&self) -> Span {
-        self.patience
+    fn anticipation(&self) -> Span {
+        self.anticipation
     }
 
     fn build(&self, given: Given) -> Fios {
@@ -97,7 +97,9 @@ impl Fios {
     fn kept_open(&self, board: &Board, now: Instant) -> Option<Instant> {
         (0..self.left.len())
             .filter(|&t| self.left[t] > 0)
-            .filter_map(|t| self.think.worth_waiting(TenantId(t as u16), board, self.config.patience, now))
+            .filter_map(|t| {
+                self.think.worth_waiting(TenantId(t as u16), board, self.config.anticipation, now)
+            })
             .min()
     }
 
@@ -136,7 +138,7 @@ impl Scheduler for Fios {
                 // One with something left may come back once its request has ended.
                 let expected =
                     (0..self.left.len()).any(|t| self.left[t] > 0 && board.out_of(TenantId(t as u16)) > 0);
-                if expected && self.config.patience > Span::ZERO {
+                if expected && self.config.anticipation > Span::ZERO {
                     return Next::Nothing;
                 }
             }
@@ -196,7 +198,7 @@ mod tests {
         let quick = Load::reads(1).thinking(Span::from_us(50));
         let with = fios(FiosConfig::default(), &[100, 100]).run(&[quick, Load::writes(64)], 20_000);
         assert!(in_proportion(&with, &[1, 1], 10), "{with:?}");
-        let impatient = FiosConfig { patience: Span::ZERO, ..FiosConfig::default() };
+        let impatient = FiosConfig { anticipation: Span::ZERO, ..FiosConfig::default() };
         let without = fios(impatient, &[100, 100]).run(&[quick, Load::writes(64)], 20_000);
         assert!(without[0] * 2 < without[1], "{without:?}");
     }

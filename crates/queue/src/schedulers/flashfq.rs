@@ -6,7 +6,7 @@
 //!
 //! - *Throttled dispatch.* A request waits while its start tag is more than `throttle` ahead of the slowest tenant that is
 //!   active. Otherwise one with deep queues fills the device and the others find it full.
-//! - *Anticipation for fairness.* A tenant that has nothing outstanding, but usually comes back within `patience`, counts as
+//! - *Anticipation for fairness.* A tenant that has nothing outstanding, but usually comes back within `anticipation`, counts as
 //!   active for that long: its virtual time is not moved on to that of the others, and they do not run away from it.
 //!
 //! Source: Shen and Park, "FlashFQ: a fair queueing I/O scheduler for flash-based SSDs", USENIX ATC 2013. The paper gives
@@ -31,12 +31,12 @@ pub struct FlashFqConfig {
     /// How far a request may be ahead of the slowest active tenant, in cost at weight 100. Default 5 ms.
     pub throttle: Span,
     /// How long a tenant without requests counts as active. Default 500 us; 0 for not at all.
-    pub patience: Span,
+    pub anticipation: Span,
 }
 
 impl Default for FlashFqConfig {
     fn default() -> FlashFqConfig {
-        FlashFqConfig { throttle: Span::from_ms(5), patience: Span::from_us(500) }
+        FlashFqConfig { throttle: Span::from_ms(5), anticipation: Span::from_us(500) }
     }
 }
 
@@ -44,7 +44,7 @@ impl Declared for FlashFqConfig {
     const NAME: &'static str = "flashfq";
     const SUMMARY: &'static str = "Start-time fair queueing with a bound.";
     const SOURCE: &'static str = "Shen and Park, USENIX ATC 2013";
-    const DRAWS: &'static [&'static str] = &["throttle = \"500 us\", patience = \"100 us\""];
+    const DRAWS: &'static [&'static str] = &["throttle = \"500 us\", anticipation = \"100 us\""];
 }
 
 impl SchedulerOptions for FlashFqConfig {
@@ -54,8 +54,8 @@ impl SchedulerOptions for FlashFqConfig {
         true
     }
 
-    fn patience(&self) -> Span {
-        self.patience
+    fn anticipation(&self) -> Span {
+        self.anticipation
     }
 
     fn build(&self, given: Given) -> FlashFq {
@@ -107,7 +107,7 @@ impl FlashFq {
         if !self.reader[tenant] {
             return None;
         }
-        self.think.worth_waiting(TenantId(tenant as u16), board, self.config.patience, now)
+        self.think.worth_waiting(TenantId(tenant as u16), board, self.config.anticipation, now)
     }
 }
 
@@ -141,7 +141,7 @@ impl Scheduler for FlashFq {
         // It had nothing outstanding: what it did not ask for is not owed to it, unless it was waited for.
         if board.held_of(tenant) == 1 {
             self.think.arrived(tenant, board, now);
-            let until = self.think.worth_waiting_until(tenant, self.config.patience);
+            let until = self.think.worth_waiting_until(tenant, self.config.anticipation);
             if !self.reader[place] || until.is_none_or(|until| until < now) {
                 self.tags[place] = self.tags[place].max(self.virtual_time);
             }
@@ -213,7 +213,8 @@ mod tests {
         let loads = [quick, Load::writes(64)];
         let tight = FlashFqConfig { throttle: Span::from_us(500), ..FlashFqConfig::default() };
         let with = fair(tight, &[100, 100]).run(&loads, 40_000);
-        let without = fair(FlashFqConfig { patience: Span::ZERO, ..tight }, &[100, 100]).run(&loads, 40_000);
+        let without =
+            fair(FlashFqConfig { anticipation: Span::ZERO, ..tight }, &[100, 100]).run(&loads, 40_000);
         let share = |s: &[u64]| s[0] as f64 / (s[0] + s[1]) as f64;
         assert!(share(&with) > 3.0 * share(&without), "{with:?} {without:?}");
         assert!(in_proportion(&with, &[1, 1], 10), "{with:?}");

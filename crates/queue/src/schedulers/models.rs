@@ -267,7 +267,7 @@ fn turns_send_what_a_searched_list_sends() {
 #[test]
 fn credits_send_what_a_searched_list_sends() {
     for seed in 0..24 {
-        let config = VssdConfig { channels: 3, credits: Span::from_us(500), per_channel: 2 };
+        let config = VssdConfig { channels: 3, credits: Span::from_us(500), channel_depth: 2 };
         let tenants = WEIGHTS.len() + 1;
         let share = weights().0.iter().map(|&w| 5000 * i64::from(w)).collect();
         let (credits, turn, out) = (vec![vec![0; tenants]; 3], vec![0; 3], vec![0; 3]);

@@ -82,7 +82,7 @@ pub trait SchedulerOptions: Declared + Clone {
 
     /// How long it leaves a device idle at most, after anything happened there, for a request that it awaits. What it answers is held against
     /// this where dies are watched (I-17).
-    fn patience(&self) -> Span {
+    fn anticipation(&self) -> Span {
         Span::ZERO
     }
 
@@ -106,8 +106,8 @@ pub trait AnyScheduler: Debug + Send + Sync {
     fn takes_order(&self) -> bool;
     /// See [`SchedulerOptions::one_at_a_time`].
     fn one_at_a_time(&self) -> bool;
-    /// See [`SchedulerOptions::patience`].
-    fn patience(&self) -> Span;
+    /// See [`SchedulerOptions::anticipation`].
+    fn anticipation(&self) -> Span;
     /// The machine `queue`.
     fn queue(&self, given: Given, parts: Parts<'_>) -> Box<dyn Machine>;
     /// The scheduler of a die.
@@ -127,8 +127,8 @@ impl<C: SchedulerOptions> AnyScheduler for C {
     fn one_at_a_time(&self) -> bool {
         C::one_at_a_time(self)
     }
-    fn patience(&self) -> Span {
-        C::patience(self)
+    fn anticipation(&self) -> Span {
+        C::anticipation(self)
     }
     fn queue(&self, given: Given, parts: Parts<'_>) -> Box<dyn Machine> {
         Queue::boxed(self.build(given), Parts { lanes: self.by_lane(), ..parts })

@@ -46,9 +46,9 @@ proptest! {
         let unit = nandu_base::ByteLen::kib(64);
         let order = [
             OrderConfig::Fifo,
-            OrderConfig::ReadsFirst { ahead: u32::MAX },
-            OrderConfig::Bp { unit, run: 8 },
-            OrderConfig::IrbwFifo { unit, run: 8, reads_first: false },
+            OrderConfig::ReadsFirst { max_read_bypass: u32::MAX },
+            OrderConfig::Bp { erase_unit: unit, bundle_max: 8 },
+            OrderConfig::IrbwFifo { erase_unit: unit, bundle_max: 8, reads_first: false },
         ][pick];
         // `reads-first` starves writers by design where there is one queue.
         let one_queue = if pick == 1 { OrderConfig::Fifo } else { order };
@@ -108,7 +108,7 @@ fn a_weight_that_changes_changes_the_share() {
     exchanged("flashfq", FlashFq::new(FlashFqConfig::default(), weights(), OrderConfig::Fifo), 32, 2);
     exchanged("fios", Fios::new(FiosConfig::default(), weights()), 32, 3);
     // Credits that what waits at a channel can use up.
-    let credits = VssdConfig { per_channel: 1, credits: Span::from_us(400), ..VssdConfig::default() };
+    let credits = VssdConfig { channel_depth: 1, credits: Span::from_us(400), ..VssdConfig::default() };
     exchanged("vssd", Vssd::new(credits, weights()), 512, 5);
     // Slices so short that there are many of them, and so long that the last requests of one matter little.
     let slice = Some(Span::from_ms(20));

@@ -39,22 +39,22 @@ impl ThinkTimes {
         (habit.last_end, habit.seen) = (now, true);
     }
 
-    /// Until when it is worth waiting up to `patience` for the next request of `tenant`; `None` when it is not, or when one
+    /// Until when it is worth waiting up to `anticipation` for the next request of `tenant`; `None` when it is not, or when one
     /// waits or is on its way.
     pub fn worth_waiting(
         &self,
         tenant: TenantId,
         board: &Board,
-        patience: Span,
+        anticipation: Span,
         now: Instant,
     ) -> Option<Instant> {
-        let until = self.worth_waiting_until(tenant, patience)?;
+        let until = self.worth_waiting_until(tenant, anticipation)?;
         (board.held_of(tenant) == 0 && until > now).then_some(until)
     }
 
     /// Until when `tenant` is worth waiting for, whatever it has outstanding now.
-    pub fn worth_waiting_until(&self, tenant: TenantId, patience: Span) -> Option<Instant> {
+    pub fn worth_waiting_until(&self, tenant: TenantId, anticipation: Span) -> Option<Instant> {
         let habit = self.0[usize::from(tenant.0)];
-        (habit.seen && habit.mean <= patience.0).then_some(habit.last_end + patience)
+        (habit.seen && habit.mean <= anticipation.0).then_some(habit.last_end + anticipation)
     }
 }

@@ -3,7 +3,7 @@
 //! Each channel of the drive has a queue for each tenant. A tenant whose turn it is at a channel sends there while it has
 //! credits for it; then the turn passes on. When no tenant that waits at a channel has credits left for it, everybody's
 //! credits there are renewed. So tenants meet their fair share at every channel, and one that floods a channel does not
-//! delay others at the rest. At most `per_channel` requests are on their way to a channel.
+//! delay others at the rest. At most `channel_depth` requests are on their way to a channel.
 //!
 //! Source: Chang, Chen, Su, "VSSD: performance isolation in a solid-state drive", ACM TODAES 20(4), 2015, whose scheduler is
 //! called FACO. The article itself was not at hand: the rule is that of section II of the isolation paper (B3-3), credits in
@@ -39,12 +39,12 @@ pub struct VssdConfig {
     /// costs it a part of its share.
     pub credits: Span,
     /// Requests on their way to one channel. Default 8; at least 1.
-    pub per_channel: u32,
+    pub channel_depth: u32,
 }
 
 impl Default for VssdConfig {
     fn default() -> VssdConfig {
-        VssdConfig { channels: 8, credits: Span::from_us(100), per_channel: 8 }
+        VssdConfig { channels: 8, credits: Span::from_us(100), channel_depth: 8 }
     }
 }
 
@@ -60,7 +60,7 @@ impl Declared for VssdConfig {
     const NAME: &'static str = "vssd";
     const SUMMARY: &'static str = "Credits over channel queues.";
     const SOURCE: &'static str = "the paper on virtual SSDs";
-    const DRAWS: &'static [&'static str] = &["channels = 2, credits = \"500 us\", per_channel = 2"];
+    const DRAWS: &'static [&'static str] = &["channels = 2, credits = \"500 us\", channel_depth = 2"];
 }
 
 impl SchedulerOptions for VssdConfig {
@@ -69,7 +69,7 @@ impl SchedulerOptions for VssdConfig {
     fn flaw(&self) -> Option<&'static str> {
         match self {
             c if c.credits < Span::from_us(10) => Some("`credits` is at least 10 us"),
-            c if c.per_channel == 0 => Some("`per_channel` is at least 1"),
+            c if c.channel_depth == 0 => Some("`channel_depth` is at least 1"),
             c if c.channels == 0 || c.channels > 64 => Some("`channels` is 1 to 64"),
             _ => None,
         }
@@ -81,7 +81,7 @@ impl SchedulerOptions for VssdConfig {
 
     /// A die is one channel of one request.
     fn for_die(&self) -> Result<VssdConfig, &'static str> {
-        Ok(VssdConfig { channels: 1, per_channel: 1, ..*self })
+        Ok(VssdConfig { channels: 1, channel_depth: 1, ..*self })
     }
 
     fn build(&self, given: Given) -> Vssd {
@@ -198,7 +198,7 @@ impl Scheduler for Vssd {
         let channels = self.channels.len();
         for step in 0..channels {
             let channel = (self.first + step) % channels;
-            if self.channels[channel].out >= self.config.per_channel {
+            if self.channels[channel].out >= self.config.channel_depth {
                 continue;
             }
             if let Some(slot) = self.head(channel, board) {
@@ -248,14 +248,14 @@ mod tests {
     fn cost_is_shared_by_weight_at_every_channel() {
         let weights = [100, 200];
         let vssd =
-            Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, Weights(vec![100, 100, 200]));
+            Vssd::new(VssdConfig { channel_depth: 1, ..VssdConfig::default() }, Weights(vec![100, 100, 200]));
         let shares = Rig::new(vssd, &weights).depth(8).run(&[Load::reads(256), Load::writes(256)], 200_000);
         assert!(in_proportion(&shares, &[1, 2], 5), "{shares:?}");
     }
 
     #[test]
     fn a_flood_is_met_by_turns() {
-        let vssd = Vssd::new(VssdConfig { per_channel: 1, ..VssdConfig::default() }, Weights(vec![100; 3]));
+        let vssd = Vssd::new(VssdConfig { channel_depth: 1, ..VssdConfig::default() }, Weights(vec![100; 3]));
         let mut rig = Rig::new(vssd, &[100, 100]).depth(8);
         rig.run(&[Load::reads(8), Load::writes(512)], 50_000);
         // At its channel the reader waits for one slice of credits of the writer, and for the request on its way.

@@ -15,7 +15,7 @@ const LEAST: u64 = 2 << 20;
 /// Pages of a block of a drive that has more.
 const PAGES: u64 = 16;
 /// What is made smaller.
-const KEYS: [&str; 4] = ["capacity", "size", "offset", "blocks"];
+const KEYS: [&str; 5] = ["capacity", "size", "offset", "blocks_per_plane", "blocks_per_die"];
 
 /// Bytes of all exports; `None` when the stack cannot be built.
 fn exported(text: &str, registry: &Registry) -> Option<u64> {
@@ -105,7 +105,7 @@ fn next_value(code: &str, from: usize) -> Option<(&'static str, usize, usize)> {
 }
 
 fn smaller(key: &str, value: &str, by: u64) -> Option<String> {
-    if key == "blocks" {
+    if key.starts_with("blocks_per_") {
         let blocks: u64 = value.replace('_', "").parse().ok()?;
         return Some(blocks.div_ceil(by).to_string());
     }
@@ -124,17 +124,17 @@ mod tests {
 
     #[test]
     fn sizes_are_divided_and_nothing_else() {
-        let text = "# size = 9\n[device.a]\ncapacity = \"1 GiB\"\nblocks = 512 # of a plane\nhot_size = 7\n\
+        let text = "# size = 9\n[device.a]\ncapacity = \"1 GiB\"\nblocks_per_plane = 512 # of a plane\nhot_size = 7\n\
                     tenants = [{ name = \"size\", size = \"64 MiB\" }, { size = 1048576 }]\noffset = 0\n";
-        let want = "# size = 9\n[device.a]\ncapacity = 16777216\nblocks = 8 # of a plane\nhot_size = 7\n\
+        let want = "# size = 9\n[device.a]\ncapacity = 16777216\nblocks_per_plane = 8 # of a plane\nhot_size = 7\n\
                     tenants = [{ name = \"size\", size = 1048576 }, { size = 65536 }]\noffset = 0\n";
         assert_eq!(divided(text, 64), want);
     }
 
     #[test]
     fn a_large_drive_becomes_a_small_one() {
-        let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips = 2\n\
-                    planes = 2\ncapacity = \"1 GiB\"\nover_provisioning = 0.15\n";
+        let text = "[export.data]\ndevice = \"ssd\"\n[device.ssd]\nkind = \"ssd\"\nprofile = \"mlc-2019\"\nchannels = 4\nchips_per_channel = 2\n\
+                    planes_per_die = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.15\n";
         let registry = &nandu_stack::builtin();
         let (smaller, by) = shrink(text, registry).expect("1 GiB is large");
         assert!(

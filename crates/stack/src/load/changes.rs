@@ -27,7 +27,7 @@ pub struct ChangeTable {
     pub max: Option<Max>,
     /// The latency that it wants to stay below from then on. Default: as before.
     pub target_latency: Option<Span>,
-    /// The drive whose tenants change (it needs `tenant_slots`).
+    /// The drive whose tenants change (it needs `max_tenants`).
     pub device: Option<String>,
     /// A tenant comes, with so much space.
     pub add: Option<ByteLen>,
@@ -113,9 +113,9 @@ impl Loader<'_> {
                         }
                         continue;
                     };
-                    if devices[at].entry.node.entry("tenant_slots").is_none() {
+                    if devices[at].entry.node.entry("max_tenants").is_none() {
                         let message = format!(
-                            "`{device}` deals no space out while it runs; a drive with `tenant_slots` does"
+                            "`{device}` deals no space out while it runs; a drive with `max_tenants` does"
                         );
                         self.bad_value(entry.origin, "device", &place, &message);
                         continue;

@@ -60,14 +60,23 @@ impl StackFile {
         Ok(StackFile { source, root, notes })
     }
 
+    /// Keeps what was not said before.
+    fn note(&mut self, notes: Vec<String>) {
+        for note in notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
     /// The parts of a dotted path, each key under its present name.
     fn keys<'p>(&mut self, path: &'p str) -> Vec<&'p str> {
-        let (keys, note) = renamed::in_path(path);
-        self.notes.extend(note.filter(|note| !self.notes.contains(note)));
+        let (keys, notes) = renamed::in_path(&self.root, path);
+        self.note(notes);
         keys
     }
 
-    /// The same file with `value` at the dotted `path`, for example `device.mirror.region` and `4 MiB`. The table
+    /// The same file with `value` at the dotted `path`, for example `device.mirror.region_size` and `4 MiB`. The table
     /// (`device.mirror`) must exist. The value is read as TOML when it is TOML, as text otherwise.
     pub fn with_set(mut self, path: &str, value: &str) -> Result<StackFile, StackError> {
         let index = self.source.sets.len();
@@ -92,16 +101,16 @@ impl StackFile {
             }
         }
         let mut value = Node::from_set(value, index);
-        let note = renamed::in_value(&keys, &mut value);
-        self.notes.extend(note.filter(|note| !self.notes.contains(note)));
+        let notes = renamed::in_value(&self.root, &keys, &mut value);
         self.root.set(&keys, value).map_err(|key| {
             let message = "is no table, so nothing in it can be set".to_string();
             refuse(Reason::BadValue { key, place: "the stack".into(), message })
         })?;
+        self.note(notes);
         Ok(self)
     }
 
-    /// The same file without the key or table at the dotted `path`, for example `device.mirror.region`. It must be there.
+    /// The same file without the key or table at the dotted `path`, for example `device.mirror.region_size`. It must be there.
     pub fn without(mut self, path: &str) -> Result<StackFile, StackError> {
         let origin = Origin::Set(self.source.sets.len());
         Arc::make_mut(&mut self.source).sets.push((path.into(), String::new()));

@@ -99,6 +99,6 @@ mod tests {
             "--set device.slk=: `slk` is not set in `device`, so it cannot be left out; did you mean `slc`?"
         );
         assert!(wrong("").contains("cannot be a name"));
-        assert!(wrong("device.slc.bits.deep").contains("`deep` is not set in"));
+        assert!(wrong("device.slc.bits_per_cell.deep").contains("`deep` is not set in"));
     }
 }

@@ -112,7 +112,7 @@ impl Mirror {
         let refuse = |why: String, remedy: &str| Err(OpenError::Refused { why, remedy: remedy.into() });
         if sb.region_shift != self.shift {
             let why = format!("leg `{name}` has regions of {}", ByteLen(1 << sb.region_shift));
-            return refuse(why, "set `region` to that size");
+            return refuse(why, "set `region_size` to that size");
         }
         if sb.leg_bytes != layout.leg.0 || sb.map != layout.map || sb.lost != layout.lost {
             let why = format!("leg `{name}` had {} when it was made", ByteLen(sb.leg_bytes));

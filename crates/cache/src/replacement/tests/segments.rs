@@ -246,8 +246,8 @@ fn the_feedback_of_the_paper_starves() {
 /// block each in memory. Where L1 took all memory nothing is met any more, and N1 stays; by default L2 keeps room for B2.
 #[test]
 fn an_l1_that_takes_all_memory_never_shrinks() {
-    let n1_after = |l1_most: Option<Ratio>| {
-        let config = AdaptiveConfig { l1_most, ..AdaptiveConfig::default() };
+    let n1_after = |l1_max: Option<Ratio>| {
+        let config = AdaptiveConfig { l1_max, ..AdaptiveConfig::default() };
         let policy = config.build(Room { blocks: 400, line: SEGMENT, fault: None }).expect("the options fit");
         let mut directory = Directory::new(2, 400, policy, Hashed::new(0));
         for segment in 0..1000u64 {

@@ -51,7 +51,7 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
     let mut text = String::new();
     let ssd = |name: &str| {
         let mut device = format!(
-            "\n[device.{name}]\nkind = \"ssd\"\nprofile = \"{}\"\nchannels = {}\nchips = 2\ncapacity = \"{}\"\nspare_factor = {}\n",
+            "\n[device.{name}]\nkind = \"ssd\"\nprofile = \"{}\"\nchannels = {}\nchips_per_channel = 2\ncapacity = \"{}\"\nspare_factor = {}\n",
             of("drive"),
             of("channels"),
             bytes(capacity.0),
@@ -60,15 +60,19 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
         // The whole map has 4 B for each 4 KiB.
         let part = (capacity.0 / 1024 / 8).max(64 << 10);
         match of("map") {
-            "dftl 1/8" => device += &format!("mapping = {{ kind = \"dftl\", ram = \"{}\" }}\n", bytes(part)),
-            "tpc 1/8" => device += &format!("mapping = {{ kind = \"tpc\", ram = \"{}\" }}\n", bytes(part)),
+            "dftl 1/8" => {
+                device += &format!("mapping = {{ kind = \"dftl\", cmt_size = \"{}\" }}\n", bytes(part))
+            }
+            "tpc 1/8" => {
+                device += &format!("mapping = {{ kind = \"tpc-ftl\", cmt_size = \"{}\" }}\n", bytes(part))
+            }
             _ => {}
         }
         if of("slc") != "none" {
-            device += "slc_cache = { dynamic = 0.25, when_full = \"through\" }\n";
+            device += "slc_cache = { dynamic = 0.25, when_full = \"bypass\" }\n";
         }
         if of("scheduler") != "fifo" {
-            device += "die_scheduler = { kind = \"queued\", reads_ahead = 16 }\n";
+            device += "die_scheduler = { kind = \"out-of-order\", max_read_bypass = 16 }\n";
         }
         device
     };
@@ -82,15 +86,15 @@ pub fn stack(space: &Space, point: usize, capacity: ByteLen) -> Result<StackFile
     if let Some((policy, memory)) = cached {
         let _ = writeln!(
             text,
-            "\n[device.cache]\nkind = \"cache\"\nbelow = \"{below}\"\nmemory = \"{}\"\nreplacement = {{ kind = \"{policy}\" }}",
+            "\n[device.cache]\nkind = \"cache\"\nbelow = \"{below}\"\nsize = \"{}\"\nreplacement = {{ kind = \"{policy}\" }}",
             bytes(memory)
         );
         if of("segment") != "none" {
-            text += "prefetch = { kind = \"segment\", segment = \"32 KiB\" }\n";
+            text += "prefetch = { kind = \"segment\", segment_size = \"32 KiB\" }\n";
         }
     }
     if below == "mirror" {
-        text += "\n[device.mirror]\nkind = \"mirror\"\nlegs = [\"left\", \"right\"]\nfresh = \"equal\"\n";
+        text += "\n[device.mirror]\nkind = \"mirror\"\nlegs = [\"left\", \"right\"]\ninitial_sync = \"assume-clean\"\n";
         text += &ssd("left");
         text += &ssd("right");
     } else {

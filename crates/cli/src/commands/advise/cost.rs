@@ -98,12 +98,12 @@ impl Prices {
             let ram = match part.kind {
                 "ssd" => {
                     // A map that is all in RAM has 4 B for each 4 KiB.
-                    let map = bytes(&["mapping", "ram"]).or_else(|| bytes(&["mapping", "cmt_size"]));
+                    let map = bytes(&["mapping", "cmt_size"]);
                     map.unwrap_or(part.machine.limits().capacity.0 / 1024)
                         + bytes(&["write_buffer", "size"]).unwrap_or(0)
                 }
-                "cache" => bytes(&["memory"]).or_else(|| bytes(&["size"])).unwrap_or(0),
-                "hybrid" => bytes(&["dram"]).or_else(|| bytes(&["dram_size"])).unwrap_or(0),
+                "cache" => bytes(&["size"]).unwrap_or(0),
+                "hybrid" => bytes(&["dram_size"]).unwrap_or(0),
                 _ => 0,
             };
             sum += self.ram_gib * ram as f64 / GIB;
@@ -123,7 +123,7 @@ mod tests {
     use nandu_stack::builtin;
 
     fn price(prices: &Prices, sets: &[(&str, &str)]) -> u64 {
-        let text = "[export.d]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"s\"\nmemory = \"512 MiB\"\n\
+        let text = "[export.d]\ndevice = \"c\"\n[device.c]\nkind = \"cache\"\nbelow = \"s\"\nsize = \"512 MiB\"\n\
                     [device.s]\nkind = \"ssd\"\nprofile = \"tlc-2019\"\nchannels = 2\ncapacity = \"1 GiB\"\nspare_factor = 0.5\n";
         let file = StackFile::parse(text, "t").expect("a stack");
         let file = sets.iter().try_fold(file, |f, (k, v)| f.with_set(k, v)).expect("options");
@@ -146,7 +146,10 @@ mod tests {
         // 512 MiB of cache, and 1 MiB of map.
         let ram = Prices { ssd: 0.0, ram_gib: 1024.0, ..none.clone() };
         assert_eq!(price(&ram, &[]), 513_000);
-        assert_eq!(price(&ram, &[("device.s.mapping", "{ kind = \"dftl\", ram = \"128 KiB\" }")]), 512_125);
+        assert_eq!(
+            price(&ram, &[("device.s.mapping", "{ kind = \"dftl\", cmt_size = \"128 KiB\" }")]),
+            512_125
+        );
         // Half of the flash is spare: about 2 GiB of it.
         let flash = price(&Prices { ssd: 0.0, tlc_gib: 1.0, ..none }, &[]);
         assert!((2000..2200).contains(&flash), "{flash}");

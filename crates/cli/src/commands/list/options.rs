@@ -1,7 +1,7 @@
 //! `nandu list NAME`: the options of a machine or of a policy as a table, read from the schema of stack files.
 //!
 //! A row is an option with its type or values, its default, and what it is. Options of policies stand under the
-//! option that takes them, as `mapping.ram`, with the policies that have them.
+//! option that takes them, as `mapping.cmt_size`, with the policies that have them.
 
 use crate::registry;
 use crate::table::Table;
@@ -231,11 +231,13 @@ mod tests {
             assert!(!of(&name).is_empty(), "{name}");
         }
         let ssd = as_text("ssd");
-        for words in ["spare_factor", "mapping.ram", "page | dftl", "number", "Channels, 1 to 64"] {
+        for words in ["spare_factor", "mapping.cmt_size", "page | dftl", "number", "Channels, 1 to 64"] {
             assert!(ssd.contains(words), "{words}: {ssd}");
         }
-        assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("ram"));
+        assert!(as_text("dftl").contains("a policy of ssd") && as_text("dftl").contains("cmt_size"));
         assert!(as_text("arc").starts_with("replacement arc: Two lists"));
-        assert!(as_text("windowed").contains("window") && as_text("deadline").contains("write_expire"));
+        assert!(
+            as_text("windowed").contains("window_blocks") && as_text("deadline").contains("write_expire")
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Requests that wait for the arm, and who is next.
 //!
-//! One file for each rule: [`fcfs`], [`sstf`], [`sptf`]. A drive sees at most `depth` of its requests; the others wait
+//! One file for each rule: [`fcfs`], [`sstf`], [`sptf`]. A drive sees at most `queue_depth` of its requests; the others wait
 //! outside in the order in which they came, as with tagged queueing. Of requests for the same blocks, if one of them
-//! writes, the older goes first. A request that has waited for `patience` goes before all others, which keeps a rule that
+//! writes, the older goes first. A request that has waited for `max_wait` goes before all others, which keeps a rule that
 //! looks for short ways from forgetting one.
 //!
 //! Cost: a comparison with each request in the queue when one comes and when one goes; the rule's own cost for each

@@ -2,8 +2,8 @@
 //!
 //! Operations that may begin wait in two lines, reads of the host and everything else, each in the order of their
 //! numbers; those that may begin later lie apart, by that time. A free die takes the oldest read, unless the oldest
-//! other operation is older than it, or was overtaken by `reads_ahead` reads already. The count starts anew with each
-//! operation that is no read, so none is overtaken by more than `reads_ahead` reads while it is the oldest.
+//! other operation is older than it, or was overtaken by `max_read_bypass` reads already. The count starts anew with each
+//! operation that is no read, so none is overtaken by more than `max_read_bypass` reads while it is the oldest.
 //!
 //! Cost: a heap operation per operation. RAM: 16 bytes per waiting operation, 24 while it waits for its time.
 
@@ -46,9 +46,9 @@ impl Line {
     }
 
     /// The read that may pass an operation that runs, if any.
-    pub fn next_read(&mut self, now: Instant, reads_ahead: u32) -> Option<u32> {
+    pub fn next_read(&mut self, now: Instant, max_read_bypass: u32) -> Option<u32> {
         self.settle(now);
-        let Reverse((_, node)) = self.reads.peek().filter(|_| self.overtaken < reads_ahead)?;
+        let Reverse((_, node)) = self.reads.peek().filter(|_| self.overtaken < max_read_bypass)?;
         Some(*node)
     }
 
@@ -65,7 +65,7 @@ impl Line {
     }
 
     /// Takes the operation that begins at `now`, if any may.
-    pub fn next(&mut self, now: Instant, reads_ahead: u32) -> Option<u32> {
+    pub fn next(&mut self, now: Instant, max_read_bypass: u32) -> Option<u32> {
         self.settle(now);
         let overtakes = match (self.reads.peek(), self.others.peek()) {
             (_, None) => return self.reads.pop().map(|Reverse((_, node))| node),
@@ -74,7 +74,7 @@ impl Line {
         };
         match overtakes {
             Some(false) => self.reads.pop(),
-            Some(true) if self.overtaken < reads_ahead => {
+            Some(true) if self.overtaken < max_read_bypass => {
                 self.overtaken += 1;
                 self.bypasses += 1;
                 self.reads.pop()
@@ -114,7 +114,7 @@ mod tests {
     }
 
     impl Slow {
-        fn next(&mut self, now: Instant, reads_ahead: u32) -> Option<u64> {
+        fn next(&mut self, now: Instant, max_read_bypass: u32) -> Option<u64> {
             let oldest =
                 |read: bool| self.waiting.iter().filter(|w| w.0 <= now && w.2 == read).map(|w| w.1).min();
             let (read, other) = (oldest(true), oldest(false));
@@ -122,7 +122,7 @@ mod tests {
                 (None, None) => return None,
                 (Some(read), None) => read,
                 (Some(read), Some(other)) if read < other => read,
-                (Some(read), Some(_)) if self.overtaken < reads_ahead => {
+                (Some(read), Some(_)) if self.overtaken < max_read_bypass => {
                     self.overtaken += 1;
                     read
                 }
@@ -140,7 +140,7 @@ mod tests {
     fn the_choice_agrees_with_a_list_that_is_searched() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let reads_ahead = rng.below(4) as u32;
+            let max_read_bypass = rng.below(4) as u32;
             let (mut line, mut slow) = (Line::default(), Slow::default());
             let (mut now, mut number) = (Instant::ZERO, 0);
             for turn in 0..300 {
@@ -152,7 +152,7 @@ mod tests {
                     slow.waiting.push((ready, number, read));
                 }
                 if rng.below(2) == 0 {
-                    let (got, want) = (line.next(now, reads_ahead), slow.next(now, reads_ahead));
+                    let (got, want) = (line.next(now, max_read_bypass), slow.next(now, max_read_bypass));
                     assert_eq!(got.map(u64::from), want, "seed {seed}, turn {turn}");
                 }
                 let can = slow.waiting.iter().map(|w| w.0).min();
@@ -163,15 +163,15 @@ mod tests {
 
     #[test]
     fn no_more_than_reads_ahead_reads_overtake_a_write() {
-        for reads_ahead in 0..5u32 {
+        for max_read_bypass in 0..5u32 {
             let mut line = Line::default();
             line.push(Instant(0), 1, 1, false);
             // Reads never run out.
             for number in 2..40 {
                 line.push(Instant(0), number, number as u32, true);
             }
-            let turn = (0..).find(|_| line.next(Instant(0), reads_ahead) == Some(1)).unwrap();
-            assert_eq!(turn, reads_ahead);
+            let turn = (0..).find(|_| line.next(Instant(0), max_read_bypass) == Some(1)).unwrap();
+            assert_eq!(turn, max_read_bypass);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The same schedulers as in front of a device (`nandu_queue`), one for each die, with what they cannot have there: the die is the
 //! real one, the cost of an operation is the time that it takes, and collection waits in the queue of the tenant that caused it.
 //! A scheduler says whose turn it is. Within a tenant the rule is that without tenants: reads of the host before the
-//! rest, at most `reads_ahead` of them before an older operation, everything else in the order of issue, so that no tenant's
+//! rest, at most `max_read_bypass` of them before an older operation, everything else in the order of issue, so that no tenant's
 //! writes overtake the collection that they caused.
 //!
 //! Operations stand on a board of their die from when they may begin, by their numbers. The one that runs counts as on its
@@ -229,7 +229,10 @@ mod tests {
     use nandu_queue::schedulers::{Given, SchedulerConfig, Weights};
 
     fn fair(scheduler: &str, weights: &[u16], ahead: u32) -> Fair {
-        let given = Given { weights: Weights(weights.to_vec()), order: OrderConfig::ReadsFirst { ahead } };
+        let given = Given {
+            weights: Weights(weights.to_vec()),
+            order: OrderConfig::ReadsFirst { max_read_bypass: ahead },
+        };
         let scheduler = SchedulerConfig::named(scheduler);
         let scheduler =
             scheduler.options().and_then(|s| s.of_die(given).map_err(|why| BuildError::at("", why)));
@@ -240,8 +243,8 @@ mod tests {
     fn with_one_queue_for_all_it_chooses_what_the_plain_die_chooses() {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
-            let reads_ahead = rng.below(4) as u32;
-            let mut fair = fair("noop", &[100, 100, 300], reads_ahead);
+            let max_read_bypass = rng.below(4) as u32;
+            let mut fair = fair("noop", &[100, 100, 300], max_read_bypass);
             let mut line = Line::default();
             let (mut now, mut number, mut free_at) = (Instant::ZERO, 0, Instant::ZERO);
             for turn in 0..300 {
@@ -255,7 +258,7 @@ mod tests {
                     fair.push(Coming { ready, number, node, tenant, is_read, cost: Span(1) });
                 }
                 if free_at <= now {
-                    let (got, want) = (fair.next(now), line.next(now, reads_ahead));
+                    let (got, want) = (fair.next(now), line.next(now, max_read_bypass));
                     assert_eq!(got.map(|(node, _)| node), want, "seed {seed}, turn {turn}");
                     free_at = Instant(now.0 + rng.below(6));
                     fair.ends(free_at);

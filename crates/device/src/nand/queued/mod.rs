@@ -2,7 +2,7 @@
 //!
 //! A request decides at once what it does (which pages it takes, what is moved, which block is erased); when each
 //! operation runs is decided when its die is free. The die wakes once per operation and takes the next one: reads of the
-//! host and of the map first, at most `reads_ahead` of them before an older operation of another kind, and everything else in the
+//! host and of the map first, at most `max_read_bypass` of them before an older operation of another kind, and everything else in the
 //! order of issue (see `choose`). An operation that runs takes its time from [`Lanes`](super::Lanes), as with `fcfs`.
 //!
 //! *What waits for what.* Each operation counts what must be done before it may begin, and each that runs tells those
@@ -28,7 +28,7 @@
 //!
 //! *Tenants*: a die may serve by share instead; see `fair`.
 //!
-//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend`.
+//! *Suspension*: an operation that runs may stand still while its die reads; see `suspend_latency`.
 //!
 //! *Multi-plane rule*: as with `fcfs`, pages of one request at the same position in different planes of a die share an
 //! operation, here as long as nothing that was issued since stands before the page.
@@ -116,7 +116,7 @@ pub(crate) struct Queued {
     plane_bits: u32,
     /// Planes of a group whose blocks are erased and opened together.
     together: u32,
-    reads_ahead: u32,
+    max_read_bypass: u32,
     /// Whether every operation waits in the line of its die. Otherwise only what depends on another waits, and takes the die
     /// as soon as it does not.
     has_lines: bool,
@@ -217,7 +217,7 @@ impl Queued {
             layout: None,
             plane_bits: 0,
             together: 1,
-            reads_ahead: 0,
+            max_read_bypass: 0,
             has_lines: false,
             soon: BinaryHeap::new(),
             soon_armed: None,
@@ -256,9 +256,9 @@ impl Queued {
 
     /// Empty queues for a drive of this shape, with `1 << plane_bits` planes in a die, where the blocks of `together` planes
     /// that follow each other are erased and opened as one.
-    pub fn new(layout: &Layout, plane_bits: u32, together: u32, reads_ahead: u32) -> Queued {
+    pub fn new(layout: &Layout, plane_bits: u32, together: u32, max_read_bypass: u32) -> Queued {
         let mut queued = Queued {
-            reads_ahead,
+            max_read_bypass,
             has_lines: true,
             is_watchful: 1,
             ..Queued::without_lines(layout, plane_bits, together)
@@ -938,7 +938,7 @@ impl Queued {
     /// Takes the operation that a free die begins now.
     pub fn next(&mut self, die: u32, now: Instant) -> Option<u32> {
         let at = match self.costs {
-            None => self.dies[die as usize].line.next(now, self.reads_ahead)?,
+            None => self.dies[die as usize].line.next(now, self.max_read_bypass)?,
             Some(_) => self.next_by_share(die, now)?,
         };
         let open = &mut self.dies[die as usize].open;

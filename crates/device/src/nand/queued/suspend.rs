@@ -5,9 +5,9 @@
 //!
 //! - Only the work of the array is suspended (tPROG, tBERS), not the transfer before it. Reads, moves inside a die and
 //!   whatever runs while another operation is suspended are not.
-//! - It takes `suspend` until the die reads and `resume` until the operation goes on where it was. An operation with no more than
+//! - It takes `suspend` until the die reads and `resume_latency` until the operation goes on where it was. An operation with no more than
 //!   both of that left is let finish.
-//! - An operation is suspended at most as often as `programs` or `erases` says, and at most `reads_ahead` reads pass it in all,
+//! - An operation is suspended at most as often as `max_per_program` or `max_per_erase` says, and at most `max_read_bypass` reads pass it in all,
 //!   those before its suspensions included. So it is late by at most that many suspensions and reads.
 //!
 //! Source: G. Wu and X. He, "Reducing SSD Read Latency via NAND Flash Program and Erase Suspension", FAST 2012; they suspend at
@@ -110,14 +110,14 @@ impl Queued {
 
     /// The tenant of the read that would pass an operation that runs, if one waits and may.
     pub fn read_to_pass(&mut self, die: u32, now: Instant) -> Option<TenantId> {
-        let node = self.dies[die as usize].line.next_read(now, self.reads_ahead)?;
+        let node = self.dies[die as usize].line.next_read(now, self.max_read_bypass)?;
         Some(self.nodes[node].cause)
     }
 
     /// Takes that read.
     pub fn next_read(&mut self, die: u32, now: Instant) -> Option<u32> {
         let line = &mut self.dies[die as usize].line;
-        line.next_read(now, self.reads_ahead)?;
+        line.next_read(now, self.max_read_bypass)?;
         let node = line.take_read();
         self.suspensions.reads += 1;
         node

@@ -24,10 +24,10 @@ fn span(job: Job) -> u64 {
 }
 
 impl Bed {
-    /// `planes` planes in each of two dies.
-    fn new(planes: u32, reads_ahead: u32) -> Bed {
+    /// `planes_per_die` planes in each of two dies.
+    fn new(planes: u32, max_read_bypass: u32) -> Bed {
         let layout = Layout::new(2 * planes, 8, PAGES).unwrap();
-        let queue = Queued::new(&layout, planes.trailing_zeros(), 1, reads_ahead);
+        let queue = Queued::new(&layout, planes.trailing_zeros(), 1, max_read_bypass);
         Bed { queue, now: Instant::ZERO, free_at: [Instant::ZERO; 2], serial: 0, ran: Vec::new() }
     }
 
@@ -262,7 +262,7 @@ struct Slow {
     all: Vec<Plain>,
     free_at: [u64; 2],
     overtaken: [u32; 2],
-    reads_ahead: u32,
+    max_read_bypass: u32,
     /// Whether dies take what came to be ready first.
     is_fifo: bool,
     ran: Vec<(u64, u64, u64)>,
@@ -331,7 +331,7 @@ impl Slow {
         let oldest = |read: bool| self.all.iter().position(|b| (b.job == Job::Read) == read && can(b));
         match (oldest(true), oldest(false)) {
             (Some(read), Some(other)) if read > other => {
-                if self.overtaken[die] < self.reads_ahead {
+                if self.overtaken[die] < self.max_read_bypass {
                     self.overtaken[die] += 1;
                     return Some(read);
                 }
@@ -364,15 +364,15 @@ fn dies_without_lines_agree_with_a_list_that_is_searched() {
 fn agrees_with_a_list(seed: u64, is_fifo: bool) {
     {
         let mut rng = Rng::new(seed);
-        let reads_ahead = rng.below(4) as u32;
-        let mut bed = if is_fifo { Bed::without_lines() } else { Bed::new(1, reads_ahead) };
+        let max_read_bypass = rng.below(4) as u32;
+        let mut bed = if is_fifo { Bed::without_lines() } else { Bed::new(1, max_read_bypass) };
         let layout = *bed.queue.layout();
         let mut slow = Slow {
             layout,
             all: Vec::new(),
             free_at: [0; 2],
             overtaken: [0; 2],
-            reads_ahead,
+            max_read_bypass,
             is_fifo,
             ran: Vec::new(),
         };

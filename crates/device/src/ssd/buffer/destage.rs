@@ -26,12 +26,12 @@ impl Buffer {
     #[inline(always)]
     fn due_of(&self, lane: u32, now: Instant) -> Option<u32> {
         let at = self.slots.oldest(lane)?;
-        if self.slots.in_flight(lane) >= self.plan.at_once {
+        if self.slots.in_flight(lane) >= self.plan.max_programs {
             return None;
         }
         let oldest = self.slots.slot(at);
         let is_due = self.slots.waiting() > self.plan.keep
-            || oldest.came + self.plan.keep_for <= now
+            || oldest.came + self.plan.dirty_expire <= now
             || self.is_asked_for(oldest);
         is_due.then_some(at)
     }
@@ -65,9 +65,9 @@ impl Buffer {
             return self.slots.first_end();
         }
         let oldest = self.oldest()?;
-        let due = oldest.came + self.plan.keep_for;
+        let due = oldest.came + self.plan.dirty_expire;
         // All that may be programmed at a time are: the first of them comes before the next.
-        let is_full = self.slots.in_flight(oldest.lane) >= self.plan.at_once;
+        let is_full = self.slots.in_flight(oldest.lane) >= self.plan.max_programs;
         if is_full { self.slots.first_end().map(|end| end.later(due)) } else { Some(due) }
     }
 }

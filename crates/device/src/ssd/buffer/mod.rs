@@ -3,8 +3,8 @@
 //! - *Write*: it takes a slot for each of its pages and is acknowledged when it has crossed the link. A page that waits in the
 //!   buffer is replaced in place, so its older version is never programmed. When no slot is free writes wait, first come, first
 //!   served.
-//! - *Writing out*: while more than `keep` pages wait, or the oldest has waited for `keep_for`, or somebody waits for them, the
-//!   oldest are programmed, at most `at_once` at a time, over the planes in turn as without a buffer. A slot is free when its program is
+//! - *Writing out*: while more than `keep` pages wait, or the oldest has waited for `dirty_expire`, or somebody waits for them, the
+//!   oldest are programmed, at most `max_programs` at a time, over the planes in turn as without a buffer. A slot is free when its program is
 //!   complete; until then reads find the page in it.
 //! - *Read*: what the buffer holds crosses the link at once; what it holds a part of is read from the flash with that part laid over.
 //! - *Flush*: everything that came before it is programmed, then trims are put on record. A write with FUA ends when its own pages
@@ -25,9 +25,9 @@
 //!
 //! Own design after what controllers are known to do. Cost: without a buffer nothing, for the way here is one that a drive takes
 //! that has something to see to (`attend`); with one some hundred instructions a page, and an event only when somebody
-//! waits or a page has waited for `keep_for`. RAM: see `slots`.
+//! waits or a page has waited for `dirty_expire`. RAM: see `slots`.
 //!
-//! Files: `slots` which pages there are, `read` reads, `destage` from the buffer to the dies, `dump` what capacitors save.
+//! Files: `slots` which pages there are, `read_latency` reads, `destage` from the buffer to the dies, `dump` what capacitors save.
 
 mod destage;
 mod dump;
@@ -120,9 +120,9 @@ pub(super) struct Plan {
     pub logical: u32,
     /// Pages that may stay unwritten.
     pub keep: u32,
-    pub keep_for: Span,
+    pub dirty_expire: Span,
     /// Of each lane.
-    pub at_once: u32,
+    pub max_programs: u32,
     /// Planes that pages belong to; 1 where they belong to none.
     pub lanes: u32,
     /// The sectors of a page, as [`Held`] has them.

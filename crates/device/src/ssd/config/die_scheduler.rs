@@ -19,16 +19,16 @@ pub enum DieScheduler {
     #[default]
     Fcfs,
     /// Operations wait for their die; reads of the host and of the map go first.
-    Queued {
+    OutOfOrder {
         /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
         #[serde(default = "default_reads_ahead")]
-        reads_ahead: u32,
+        max_read_bypass: u32,
         /// Programs and erases that run stand still for reads of the host; by default they do not.
-        suspension: Option<SuspensionConfig>,
+        suspend: Option<SuspensionConfig>,
         /// Whose operation a die does next: one of the schedulers of `queue`, for each die, by the time that operations take. The
-        /// order within a tenant stays that of `reads_ahead`, but `fios` and `vssd` have their own. By default tenants are
-        /// not told apart. Not with `suspension`; not `deadline` and `anticipatory`, which walk along addresses.
-        scheduler: Option<SchedulerConfig>,
+        /// order within a tenant stays that of `max_read_bypass`, but `fios` and `vssd` have their own. By default tenants are
+        /// not told apart. Not with `suspend`; not `deadline` and `anticipatory`, which walk along addresses.
+        tenant_scheduler: Option<SchedulerConfig>,
     },
 }
 
@@ -37,29 +37,42 @@ pub enum DieScheduler {
 #[serde(default, deny_unknown_fields)]
 pub struct SuspensionConfig {
     /// Times that one program may be suspended, 0 to 65535; 1 by default.
-    pub programs: u32,
+    pub max_per_program: u32,
     /// Times that one erase may be suspended, 0 to 65535; 4 by default.
-    pub erases: u32,
+    pub max_per_erase: u32,
     /// From the suspension until the die can read: 20 us by default. Data sheets say 5 to some 100 us.
-    pub suspend: Span,
+    pub suspend_latency: Span,
     /// From the last read until the operation goes on: 20 us by default.
-    pub resume: Span,
+    pub resume_latency: Span,
 }
 
 impl Default for SuspensionConfig {
     fn default() -> SuspensionConfig {
-        SuspensionConfig { programs: 1, erases: 4, suspend: Span::from_us(20), resume: Span::from_us(20) }
+        SuspensionConfig {
+            max_per_program: 1,
+            max_per_erase: 4,
+            suspend_latency: Span::from_us(20),
+            resume_latency: Span::from_us(20),
+        }
     }
 }
 
 impl SuspensionConfig {
     fn plan(&self) -> Result<Suspending, BuildError> {
-        let SuspensionConfig { programs, erases, suspend, resume } = *self;
+        let SuspensionConfig {
+            max_per_program: programs,
+            max_per_erase: erases,
+            suspend_latency: suspend,
+            resume_latency: resume,
+        } = *self;
         if programs.max(erases) > 65_535 {
             return Err(BuildError::at("die_scheduler", "an operation is suspended at most 65535 times"));
         }
         if suspend.longer(resume) > Span::from_secs(1) {
-            return Err(BuildError::at("die_scheduler", "`suspend` and `resume` take at most 1 s each"));
+            return Err(BuildError::at(
+                "die_scheduler",
+                "`suspend` and `resume_latency` take at most 1 s each",
+            ));
         }
         Ok(Suspending { programs, erases, suspend, resume })
     }
@@ -82,25 +95,25 @@ impl SsdConfig {
             DieScheduler::Fcfs => {
                 let plane_bits = geometry.planes.trailing_zeros();
                 let mut queue = Queued::without_lines(units.chips(), plane_bits, units.width());
-                queue.follows_erases = !self.gc.separate;
+                queue.follows_erases = !self.gc.separate_frontier;
                 Ok(queue)
             }
-            DieScheduler::Queued { reads_ahead: 65_536.., .. } => {
-                Err(BuildError::at("die_scheduler", "reads_ahead is not within 0 to 65535"))
+            DieScheduler::OutOfOrder { max_read_bypass: 65_536.., .. } => {
+                Err(BuildError::at("die_scheduler", "max_read_bypass is not within 0 to 65535"))
             }
-            DieScheduler::Queued { suspension: Some(_), scheduler: Some(_), .. } => {
-                let why = "`suspension` and `scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
+            DieScheduler::OutOfOrder { suspend: Some(_), tenant_scheduler: Some(_), .. } => {
+                let why = "`suspend` and `tenant_scheduler` do not go together: reads that suspend an operation belong to nobody's turn";
                 Err(BuildError::at("die_scheduler", why))
             }
-            &DieScheduler::Queued { reads_ahead, suspension, ref scheduler } => {
+            &DieScheduler::OutOfOrder { max_read_bypass, suspend, ref tenant_scheduler } => {
                 let plane_bits = geometry.planes.trailing_zeros();
-                let mut queue = Queued::new(units.chips(), plane_bits, units.width(), reads_ahead);
-                queue.follows_erases = !self.gc.separate;
-                if let Some(suspension) = suspension {
-                    queue.suspend_with(suspension.plan()?);
+                let mut queue = Queued::new(units.chips(), plane_bits, units.width(), max_read_bypass);
+                queue.follows_erases = !self.gc.separate_frontier;
+                if let Some(suspend) = suspend {
+                    queue.suspend_with(suspend.plan()?);
                 }
-                if let Some(scheduler) = scheduler {
-                    self.share_dies(&mut queue, scheduler, reads_ahead, profile, cx)?;
+                if let Some(scheduler) = tenant_scheduler {
+                    self.share_dies(&mut queue, scheduler, max_read_bypass, profile, cx)?;
                 }
                 Ok(queue)
             }
@@ -122,19 +135,19 @@ impl SsdConfig {
         let timing = timing_of(profile, self.gc.copyback);
         let slc = self.slc_mode(profile, &timing)?.map(|(_, timing)| timing);
         let weights = Weights(cx.shares.iter().map(|tenant| tenant.weight.max(1)).collect());
-        let order = OrderConfig::ReadsFirst { ahead };
+        let order = OrderConfig::ReadsFirst { max_read_bypass: ahead };
         let tenants = weights.0.len();
         let given = Given { weights, order };
         scheduler.of_die(given.clone()).map_err(refuse)?;
         let of_die = || scheduler.of_die(given.clone()).expect("it is for dies");
-        queue.share_by(Costs::new(timing, slc), scheduler.patience(), tenants, of_die);
+        queue.share_by(Costs::new(timing, slc), scheduler.anticipation(), tenants, of_die);
         Ok(())
     }
 
     /// Looks up the scheduler of its dies.
     pub(super) fn settle_die_scheduler(&mut self, registry: &Registry) -> Result<(), BuildError> {
         match &mut self.die_scheduler {
-            DieScheduler::Queued { scheduler: Some(scheduler), .. } => {
+            DieScheduler::OutOfOrder { tenant_scheduler: Some(scheduler), .. } => {
                 scheduler.settle("die_scheduler.scheduler.kind", registry)
             }
             _ => Ok(()),

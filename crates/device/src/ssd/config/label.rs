@@ -12,16 +12,16 @@ impl SsdConfig {
         let mut said = format!(
             "{} x {} x {} x {} planes, map {}, unit {}",
             self.channels,
-            self.chips,
-            self.dies,
-            self.planes,
+            self.chips_per_channel,
+            self.dies_per_chip,
+            self.planes_per_die,
             map_word(&self.mapping),
-            unit_word(self.unit),
+            unit_word(self.reclaim_unit),
         );
         if let Some(word) = isolation_word(&self.isolation) {
             said += &format!(", isolation {word}");
         }
-        if let Some(slots) = self.tenant_slots {
+        if let Some(slots) = self.max_tenants {
             said += &format!(", {slots} places for tenants");
         } else {
             self.tenants.iter().for_each(|tenant| said += &format!(", a tenant of {} bytes", tenant.size.0));
@@ -42,7 +42,7 @@ fn map_word(map: &MapConfig) -> &'static str {
         MapConfig::Fast { .. } => "fast",
         MapConfig::Cftl { .. } => "cftl",
         MapConfig::Tpftl { .. } => "tpftl",
-        MapConfig::Tpc { .. } => "tpc",
+        MapConfig::TpcFtl { .. } => "tpc",
     }
 }
 
@@ -79,17 +79,17 @@ mod tests {
     fn labels_of_stores_are_frozen() {
         for (options, said) in [
             ("", "map page, unit plane"),
-            ("mapping = { kind = \"page\" }\nunit = \"die\"", "map page, unit die"),
-            ("mapping = { kind = \"dftl\" }\nunit = \"superblock\"", "map dftl, unit superblock"),
+            ("mapping = { kind = \"page\" }\nreclaim_unit = \"die\"", "map page, unit die"),
+            ("mapping = { kind = \"dftl\" }\nreclaim_unit = \"superblock\"", "map dftl, unit superblock"),
             ("mapping = { kind = \"block\" }", "map block, unit plane"),
             ("mapping = { kind = \"bast\" }", "map bast, unit plane"),
             ("mapping = { kind = \"fast\" }", "map fast, unit plane"),
             ("mapping = { kind = \"cftl\" }", "map cftl, unit plane"),
             ("mapping = { kind = \"tpftl\" }", "map tpftl, unit plane"),
-            ("mapping = { kind = \"tpc\" }", "map tpc, unit plane"),
+            ("mapping = { kind = \"tpc-ftl\" }", "map tpc, unit plane"),
             ("isolation = { kind = \"ops\" }", "map page, unit plane, isolation ops"),
             (
-                "isolation = { kind = \"vssd\" }\ntenant_slots = 3",
+                "isolation = { kind = \"vssd\" }\nmax_tenants = 3",
                 "map page, unit plane, isolation vssd, 3 places for tenants",
             ),
             (

@@ -118,23 +118,24 @@ impl SsdConfig {
             let why = "the blocks that a log-block map has beside its data are all log blocks, and none is lent: take `vssd` or `ops`";
             return refuse("isolation", why);
         }
-        if self.tenant_slots.is_some() {
+        if self.max_tenants.is_some() {
             return refuse(
-                "tenant_slots",
+                "max_tenants",
                 "a log-block map deals pages out to planes when it is made: tenants stay as they are",
             );
         }
         self.check_slc()?;
-        if self.unit != Unit::Plane {
-            return refuse("unit", "a drive with a log-block map has units of one block only");
+        if self.reclaim_unit != Unit::Plane {
+            return refuse("reclaim_unit", "a drive with a log-block map has units of one block only");
         }
-        if !self.gc.separate {
+        if !self.gc.separate_frontier {
             let why = "a merge fills a block of its own: a log-block map has no open block for the host's pages and moved ones";
             return refuse("gc", why);
         }
-        let GcConfig { copyback, background, idle_after, .. } = self.gc;
-        if self.gc != (GcConfig { copyback, background, idle_after, ..GcConfig::default() }) {
-            let why = "a log-block map chooses what it merges, and when it must: `copyback`, `background` and `idle_after` have a meaning";
+        let GcConfig { copyback, idle_free_target: background, idle_after, .. } = self.gc;
+        if self.gc != (GcConfig { copyback, idle_free_target: background, idle_after, ..GcConfig::default() })
+        {
+            let why = "a log-block map chooses what it merges, and when it must: `copyback`, `idle_free_target` and `idle_after` have a meaning";
             return refuse("gc", why);
         }
         self.wear.check()?;
@@ -156,7 +157,7 @@ impl SsdConfig {
         cx: &BuildContext<'_>,
     ) -> Result<Box<dyn Machine>, BuildError> {
         self.check_log_drive(cx.precondition)?;
-        check_order(&self.placement)?;
+        check_order(&self.allocation_order)?;
         if !(1..=1 << 20).contains(&interleave) {
             let why = format!("interleave = {interleave} is not within 1 to {} pages", 1 << 20);
             return Err(BuildError::at("mapping", why));
@@ -216,7 +217,7 @@ impl SsdConfig {
         interleave: u32,
         page: u64,
     ) -> Result<Parts, BuildError> {
-        let turns = Unit::Plane.turns(self.placement, geometry);
+        let turns = Unit::Plane.turns(self.allocation_order, geometry);
         let planes = || (0..u64::from(layout.planes)).map(|turn| turns.nth(turn));
         let homes = |first, logical, order| Homes { first, logical, unit: interleave, order };
         if self.isolation == IsolationConfig::None {

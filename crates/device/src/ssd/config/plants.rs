@@ -20,7 +20,7 @@ pub(super) const PLANTS: &[Plant] = &[
     Plant::new(
         "ssd.erase-before-reads",
         "failures",
-        "with the die scheduler `queued`, a block is erased although reads of it wait",
+        "with the die scheduler `out-of-order`, a block is erased although reads of it wait",
     )
     .within("ssd-queued"),
     Plant::new(

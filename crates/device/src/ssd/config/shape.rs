@@ -35,12 +35,13 @@ impl SsdConfig {
 
     /// Blocks of each plane that checkpoints need.
     pub(super) fn anchors(&self, layout: &Layout, shape: &MapShape) -> u32 {
-        let keeper = self.checkpoint.map(|blocks| Keeper::new(layout, shape, self.mapping.ram(), blocks));
+        let keeper =
+            self.checkpoint_interval.map(|blocks| Keeper::new(layout, shape, self.mapping.ram(), blocks));
         keeper.map_or(0, |keeper| keeper.anchors.per_plane())
     }
 
     pub(super) fn check_checkpoint(&self) -> Result<(), BuildError> {
-        let why = match self.checkpoint {
+        let why = match self.checkpoint_interval {
             None => return Ok(()),
             Some(0) => "at least one block must be programmed between two checkpoints",
             Some(_) if !self.mapping.is_paged() => {
@@ -48,23 +49,23 @@ impl SsdConfig {
             }
             Some(_) => return Ok(()),
         };
-        Err(BuildError::at("checkpoint", why))
+        Err(BuildError::at("checkpoint_interval", why))
     }
 
     /// The profile with this drive's own figures over it.
     pub(super) fn chip(&self) -> Result<Profile, BuildError> {
         let mut chip = Profile::named(&self.profile)?;
-        chip.page = self.page.unwrap_or(chip.page);
+        chip.page = self.page_size.unwrap_or(chip.page);
         chip.pages_per_block = self.pages_per_block.unwrap_or(chip.pages_per_block);
-        chip.read = self.read.unwrap_or(chip.read);
-        chip.program = self.program.unwrap_or(chip.program);
-        chip.erase = self.erase.unwrap_or(chip.erase);
+        chip.read = self.read_latency.unwrap_or(chip.read);
+        chip.program = self.program_latency.unwrap_or(chip.program);
+        chip.erase = self.erase_latency.unwrap_or(chip.erase);
         chip.channel_bytes_per_second =
-            self.channel_bytes_per_second.unwrap_or(chip.channel_bytes_per_second);
+            self.channel_bandwidth.map_or(chip.channel_bytes_per_second, |bytes| bytes.0);
         chip.power = self.power.unwrap_or(chip.power);
         if !chip.page.0.is_power_of_two() || !(512..=65536).contains(&chip.page.0) {
             return Err(BuildError::at(
-                "page",
+                "page_size",
                 format!("{} is not a power of two from 512 B to 64 KiB", chip.page),
             ));
         }
@@ -73,12 +74,12 @@ impl SsdConfig {
             return Err(BuildError::at("pages_per_block", reason));
         }
         if chip.channel_bytes_per_second == 0 {
-            return Err(BuildError::at("channel_bytes_per_second", "a channel needs a speed above zero"));
+            return Err(BuildError::at("channel_bandwidth", "a channel needs a speed above zero"));
         }
         let longest = chip.read.longer(chip.program).longer(chip.erase).longer(chip.transfer());
         if longest > Span::from_secs(10) {
             return Err(BuildError::at(
-                "erase",
+                "erase_latency",
                 format!("an operation of {longest} is no flash operation: at most 10 s"),
             ));
         }
@@ -95,12 +96,12 @@ impl SsdConfig {
         };
         let geometry = Geometry {
             channels: within("channels", self.channels, 64)?,
-            chips: within("chips", self.chips, 64)?,
-            dies: within("dies", self.dies, 16)?,
-            planes: within("planes", self.planes, 8)?,
+            chips: within("chips_per_channel", self.chips_per_channel, 64)?,
+            dies: within("dies_per_chip", self.dies_per_chip, 16)?,
+            planes: within("planes_per_die", self.planes_per_die, 8)?,
         };
         if !geometry.planes.is_power_of_two() {
-            return Err(BuildError::at("planes", format!("{} is not 1, 2, 4 or 8", geometry.planes)));
+            return Err(BuildError::at("planes_per_die", format!("{} is not 1, 2, 4 or 8", geometry.planes)));
         }
         Ok(geometry)
     }
@@ -112,7 +113,7 @@ impl SsdConfig {
         gc_start: u32,
     ) -> Result<Layout, BuildError> {
         let plane_block = chip.page.0 * u64::from(chip.pages_per_block) * u64::from(geometry.all_planes());
-        let blocks = match (self.blocks, self.capacity) {
+        let blocks = match (self.blocks_per_plane, self.capacity) {
             (Some(blocks), None) => blocks,
             (None, Some(capacity)) => {
                 let keep = self.spare_factor.den.saturating_sub(self.spare_factor.num).max(1);
@@ -122,19 +123,22 @@ impl SsdConfig {
                 })?
             }
             (Some(_), Some(_)) => {
-                return Err(BuildError::at("blocks", "give `blocks` or `capacity`, not both"));
+                return Err(BuildError::at(
+                    "blocks_per_plane",
+                    "give `blocks_per_plane` or `capacity`, not both",
+                ));
             }
-            (None, None) => return Err(BuildError::at("capacity", "give `blocks` or `capacity`")),
+            (None, None) => return Err(BuildError::at("capacity", "give `blocks_per_plane` or `capacity`")),
         };
         let least = gc_start.saturating_add(5);
         if blocks < least {
             let reason = format!(
-                "{blocks} blocks in a plane are too few: with gc.start = {gc_start} at least {least} are needed"
+                "{blocks} blocks in a plane are too few: with gc.threshold = {gc_start} at least {least} are needed"
             );
-            return Err(BuildError::at("blocks", reason));
+            return Err(BuildError::at("blocks_per_plane", reason));
         }
         let layout = Layout::new(geometry.all_planes(), blocks, chip.pages_per_block);
-        layout.map_err(|e| BuildError::at("blocks", e.to_string()))
+        layout.map_err(|e| BuildError::at("blocks_per_plane", e.to_string()))
     }
 
     /// Logical pages after over-provisioning, and what follows from them; refused when the rest would leave no room to clear
@@ -146,7 +150,7 @@ impl SsdConfig {
         chip: &Profile,
         cx: &BuildContext<'_>,
     ) -> Result<Size, BuildError> {
-        let (page_bytes, gc_start) = (chip.page.0, self.gc.start);
+        let (page_bytes, gc_start) = (chip.page.0, self.gc.threshold);
         let op = self.spare_factor;
         if op.num >= op.den {
             return Err(BuildError::at(
@@ -172,7 +176,7 @@ impl SsdConfig {
         }
         let places = match self.isolation {
             IsolationConfig::None => 0,
-            _ => self.tenants.len().max(self.tenant_slots.unwrap_or(0) as usize),
+            _ => self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize),
         };
         let shape = self.mapping.shape(logical as u32, page_bytes, layout.pages)?;
         let anchors = self.anchors(layout, &shape.clone().owned((0..places).map(|_| None)));
@@ -186,14 +190,14 @@ impl SsdConfig {
                 layout.blocks,
                 gc_start + 5
             );
-            return Err(BuildError::at("blocks", reason));
+            return Err(BuildError::at("blocks_per_plane", reason));
         }
         // All blocks but the two open ones, those kept free, one, and the map's own: so clearing always gains.
         let reserved = own + gc_start + 3;
         let mut wear = self.wear.rules(chip.endurance, anchors.max(1), cx.name);
         wear.keeps_worn = cx.planted("ssd.worn-block-used");
         wear.width = width;
-        if self.tenant_slots.is_some() {
+        if self.max_tenants.is_some() {
             wear.endurance = 0;
         }
         if width > 1 {
@@ -241,7 +245,7 @@ pub(super) fn check_order(order: &Order) -> Result<(), BuildError> {
         Some(missing) => {
             let reason = format!("{missing:?} is missing: name each of channel, chip, die and plane once")
                 .to_lowercase();
-            Err(BuildError::at("placement", reason))
+            Err(BuildError::at("allocation_order", reason))
         }
     }
 }

@@ -29,16 +29,16 @@ pub struct SlcCacheConfig {
     pub fold_idle: bool,
     /// Share of the cache in use from which on an idle drive folds, at most 1; 0 by default.
     #[serde(default = "none")]
-    pub fold_from: Ratio,
-    /// Share of the cache in use at which it stops, at most `fold_from`; 0 by default.
+    pub fold_start: Ratio,
+    /// Share of the cache in use at which it stops, at most `fold_start`; 0 by default.
     #[serde(default = "none")]
-    pub fold_to: Ratio,
+    pub fold_stop: Ratio,
     /// tR in SLC mode, instead of the profile's.
-    pub read: Option<Span>,
+    pub read_latency: Option<Span>,
     /// tPROG in SLC mode, instead of the profile's.
-    pub program: Option<Span>,
+    pub program_latency: Option<Span>,
     /// tBERS in SLC mode, instead of the profile's.
-    pub erase: Option<Span>,
+    pub erase_latency: Option<Span>,
     /// Cycles that a block stands which is always in SLC mode, instead of the profile's.
     pub endurance: Option<u32>,
 }
@@ -49,7 +49,7 @@ pub struct SlcCacheConfig {
 pub enum WhenFull {
     /// They go to blocks in the chip's own mode.
     #[default]
-    Through,
+    Bypass,
     /// They wait until older pages are folded.
     Fold,
 }
@@ -77,14 +77,14 @@ fn refuse<T>(why: String) -> Result<T, BuildError> {
 impl SlcCacheConfig {
     fn check(&self) -> Result<(), BuildError> {
         let is_share = |ratio: Ratio| ratio.num <= ratio.den;
-        if !is_share(self.dynamic) || !is_share(self.fold_from) {
-            return refuse("`dynamic` and `fold_from` are shares, at most 1".into());
+        if !is_share(self.dynamic) || !is_share(self.fold_start) {
+            return refuse("`dynamic` and `fold_start` are shares, at most 1".into());
         }
         let is_above = |a: Ratio, b: Ratio| {
             u128::from(a.num) * u128::from(b.den) > u128::from(b.num) * u128::from(a.den)
         };
-        if is_above(self.fold_to, self.fold_from) {
-            return refuse("folding stops at `fold_to`, which is at most `fold_from`".into());
+        if is_above(self.fold_stop, self.fold_start) {
+            return refuse("folding stops at `fold_stop`, which is at most `fold_start`".into());
         }
         if self.fixed == ByteLen::ZERO && self.dynamic.num == 0 {
             return refuse("a cache needs a `static` part, a `dynamic` part, or both".into());
@@ -100,9 +100,9 @@ impl SlcCacheConfig {
         };
         let own = chip.slc.as_ref();
         let figures = SlcFigures {
-            read: self.read.or(own.map(|f| f.read)).ok_or_else(|| missing("read"))?,
-            program: self.program.or(own.map(|f| f.program)).ok_or_else(|| missing("program"))?,
-            erase: self.erase.or(own.map(|f| f.erase)).ok_or_else(|| missing("erase"))?,
+            read: self.read_latency.or(own.map(|f| f.read)).ok_or_else(|| missing("read"))?,
+            program: self.program_latency.or(own.map(|f| f.program)).ok_or_else(|| missing("program"))?,
+            erase: self.erase_latency.or(own.map(|f| f.erase)).ok_or_else(|| missing("erase"))?,
             endurance: self.endurance.or(own.map(|f| f.endurance)).ok_or_else(|| missing("endurance"))?,
         };
         let longest = figures.read.longer(figures.program).longer(figures.erase);
@@ -121,8 +121,8 @@ impl SsdConfig {
         if self.mapping.log_block().is_some() {
             return refuse("a drive with a log-block map has blocks of one mode".into());
         }
-        if !self.gc.separate {
-            return refuse("moved pages never go to SLC mode: `gc.separate` must be true".into());
+        if !self.gc.separate_frontier {
+            return refuse("moved pages never go to SLC mode: `gc.separate_frontier` must be true".into());
         }
         Ok(())
     }
@@ -171,9 +171,9 @@ impl SsdConfig {
             borrows: cache.dynamic,
             folds_when_full: cache.when_full == WhenFull::Fold,
             folds_idle: cache.fold_idle,
-            fold_from: cache.fold_from,
-            fold_to: cache.fold_to,
-            is_paced: self.gc.pace == Pace::Incremental,
+            fold_start: cache.fold_start,
+            fold_stop: cache.fold_stop,
+            is_paced: self.gc.mode == Pace::Incremental,
         };
         Some(Box::new(SlcCache::new(plan, fixed, cx)))
     }

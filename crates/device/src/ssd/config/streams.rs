@@ -21,7 +21,7 @@ pub enum StreamsConfig {
         counters: u32,
         /// Pages written after which all counters are halved.
         #[serde(default = "default_decay")]
-        decay: u32,
+        decay_interval: u32,
         /// Count from which a page is hot, 1 to 15.
         #[serde(default = "default_threshold")]
         threshold: u8,
@@ -30,7 +30,7 @@ pub enum StreamsConfig {
     Tenant {
         /// Most open blocks of a plane for them, 1 to 16; later tenants share the last.
         #[serde(default = "default_open")]
-        open: u32,
+        max_open_blocks: u32,
     },
 }
 
@@ -56,7 +56,9 @@ impl SsdConfig {
         match self.streams {
             StreamsConfig::None => 0,
             StreamsConfig::HotCold { .. } => 1,
-            StreamsConfig::Tenant { open } => (self.tenants.len() as u32).min(open).max(1) - 1,
+            StreamsConfig::Tenant { max_open_blocks: open } => {
+                (self.tenants.len() as u32).min(open).max(1) - 1
+            }
         }
     }
 
@@ -72,13 +74,15 @@ impl SsdConfig {
             {
                 refuse("counters is a power of two of 16 to 2^24")
             }
-            StreamsConfig::HotCold { decay: 0, .. } => {
-                refuse("decay = 0: counters are halved after some writes")
+            StreamsConfig::HotCold { decay_interval: 0, .. } => {
+                refuse("decay_interval = 0: counters are halved after some writes")
             }
             StreamsConfig::HotCold { threshold, .. } if !(1..=15).contains(&threshold) => {
                 refuse("threshold is 1 to 15")
             }
-            StreamsConfig::Tenant { open } if !(1..=16).contains(&open) => refuse("open is 1 to 16"),
+            StreamsConfig::Tenant { max_open_blocks: open } if !(1..=16).contains(&open) => {
+                refuse("open is 1 to 16")
+            }
             StreamsConfig::Tenant { .. } if self.isolation != IsolationConfig::None => {
                 refuse("with `isolation` each tenant has open blocks of its own already: take `hot-cold`")
             }
@@ -93,7 +97,7 @@ impl SsdConfig {
     pub(super) fn streams(&self, page: u64) -> Option<Streams> {
         match self.streams {
             StreamsConfig::None => None,
-            StreamsConfig::HotCold { counters, decay, threshold } => {
+            StreamsConfig::HotCold { counters, decay_interval: decay, threshold } => {
                 Some(Streams::HotCold(MultiHash::new(counters, decay, threshold)))
             }
             StreamsConfig::Tenant { .. } => {

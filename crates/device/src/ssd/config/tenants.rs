@@ -41,29 +41,29 @@ pub enum IsolationConfig {
     SharedSpace {
         /// Share of its units that each contributes, above 0 and below 1.
         #[serde(default = "default_beta")]
-        beta: Ratio,
+        contribution: Ratio,
         /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
         /// beta. By default it stays at beta, as in the paper.
-        beta_most: Option<Ratio>,
+        contribution_max: Option<Ratio>,
         /// Share of what the others contribute that one may borrow, at most 1.
         #[serde(default = "all")]
-        limit: Ratio,
+        borrow_limit: Ratio,
         /// Erased units that a lender keeps, at least 1; by default so many that lending begins no collection.
-        keep: Option<u32>,
+        reserve_min: Option<u32>,
         /// Largest share of valid pages in the emptiest unit of one who borrows, above 0, at most 1: it clears such units for each that it gives back.
         /// Default 1: anybody, as in the paper.
         #[serde(default = "all")]
-        most_valid: Ratio,
+        victim_valid_max: Ratio,
         /// When a borrowed unit comes back.
         #[serde(default)]
-        give_back: GiveBack,
+        return_policy: ReturnPolicy,
         /// Share of the contributions, at most 1: when less is left to lend, who owes units and is idle clears some and gives them back. 0, the default, for
         /// never.
         #[serde(default = "nothing")]
-        return_below: Ratio,
+        return_pool_below: Ratio,
         /// How long no request must have come for a tenant's range before the tenant counts as idle.
         #[serde(default = "default_return_after")]
-        return_after: Span,
+        return_idle_after: Span,
     },
     /// Each has channels of its own, in proportion to its space.
     Channel,
@@ -74,7 +74,7 @@ pub enum IsolationConfig {
 /// When a borrowed unit comes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum GiveBack {
+pub enum ReturnPolicy {
     /// Every second unit that the borrower erases.
     AtErase,
     /// When the lender runs low.
@@ -151,9 +151,9 @@ impl SsdConfig {
                 format!("1 to {TENANTS_MAX} tenants are needed for `isolation`"),
             ));
         }
-        if self.tenant_slots.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
+        if self.max_tenants.is_some() && self.wear.endurance.is_some_and(|endurance| endurance > 0) {
             return refuse(
-                "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `tenant_slots`",
+                "where tenants come and go blocks do not wear out: leave `wear.endurance` out, or 0, or give no `max_tenants`",
             );
         }
         self.check_slots()?;
@@ -167,50 +167,56 @@ impl SsdConfig {
         if let Some(twice) = self.tenants.iter().find(|tenant| names(&tenant.name) > 1) {
             return Err(BuildError::at("tenants", format!("`{}` is there twice", twice.name)));
         }
-        if let Some(trigger) = self.tenant_trigger.filter(|trigger| trigger.num >= trigger.den) {
+        if let Some(trigger) = self.tenant_gc_threshold.filter(|trigger| trigger.num >= trigger.den) {
             let why = format!("{}/{} of a tenant's units is no share below 1", trigger.num, trigger.den);
-            return Err(BuildError::at("tenant_trigger", why));
+            return Err(BuildError::at("tenant_gc_threshold", why));
         }
         match self.isolation {
-            IsolationConfig::SharedSpace { .. } if !self.gc.separate => refuse(
-                "what is lent comes back for one collection only where moved pages have units of their own: `gc.separate` must be true",
+            IsolationConfig::SharedSpace { .. } if !self.gc.separate_frontier => refuse(
+                "what is lent comes back for one collection only where moved pages have units of their own: `gc.separate_frontier` must be true",
             ),
-            IsolationConfig::SharedSpace { beta, .. } if beta.num == 0 || beta.num >= beta.den => {
+            IsolationConfig::SharedSpace { contribution: beta, .. }
+                if beta.num == 0 || beta.num >= beta.den =>
+            {
                 refuse("beta is a share above 0 and below 1")
             }
-            IsolationConfig::SharedSpace { beta, beta_most: Some(most), .. }
+            IsolationConfig::SharedSpace { contribution: beta, contribution_max: Some(most), .. }
                 if most.num >= most.den
                     || u128::from(most.num) * u128::from(beta.den)
                         < u128::from(beta.num) * u128::from(most.den) =>
             {
-                refuse("beta_most is a share of at least beta and below 1")
+                refuse("contribution_max is a share of at least beta and below 1")
             }
-            IsolationConfig::SharedSpace { limit, .. } if limit.num > limit.den => {
+            IsolationConfig::SharedSpace { borrow_limit: limit, .. } if limit.num > limit.den => {
                 refuse("limit is a share of what the others contribute, at most 1")
             }
-            IsolationConfig::SharedSpace { most_valid: most, .. } if most.num == 0 || most.num > most.den => {
-                refuse("most_valid is a share above 0, at most 1")
+            IsolationConfig::SharedSpace { victim_valid_max: most, .. }
+                if most.num == 0 || most.num > most.den =>
+            {
+                refuse("victim_valid_max is a share above 0, at most 1")
             }
-            IsolationConfig::SharedSpace { return_below: below, .. } if below.num > below.den => {
-                refuse("return_below is a share of what all contribute, at most 1")
+            IsolationConfig::SharedSpace { return_pool_below: below, .. } if below.num > below.den => {
+                refuse("return_pool_below is a share of what all contribute, at most 1")
             }
-            IsolationConfig::SharedSpace { return_after: Span::ZERO, .. } => {
-                refuse("return_after = 0: a tenant is idle after some time without a request")
+            IsolationConfig::SharedSpace { return_idle_after: Span::ZERO, .. } => {
+                refuse("return_idle_after = 0: a tenant is idle after some time without a request")
             }
-            IsolationConfig::SharedSpace { keep: Some(0), .. } => {
-                refuse("keep = 0: a lender keeps at least one erased unit")
+            IsolationConfig::SharedSpace { reserve_min: Some(0), .. } => {
+                refuse("reserve_min = 0: a lender keeps at least one erased unit")
             }
-            IsolationConfig::Channel | IsolationConfig::Die if self.unit == Unit::Superblock => refuse(
-                "a superblock lies in every die: take `unit = \"die\"` or \"plane\" for dies or channels of one's own",
-            ),
+            IsolationConfig::Channel | IsolationConfig::Die if self.reclaim_unit == Unit::Superblock => {
+                refuse(
+                    "a superblock lies in every die: take `reclaim_unit = \"die\"` or \"plane\" for dies or channels of one's own",
+                )
+            }
             _ => Ok(()),
         }
     }
 
     /// Refuses places for tenants where they cannot come and go.
     fn check_slots(&self) -> Result<(), BuildError> {
-        let refuse = |why: String| Err(BuildError::at("tenant_slots", why));
-        let Some(slots) = self.tenant_slots else { return Ok(()) };
+        let refuse = |why: String| Err(BuildError::at("max_tenants", why));
+        let Some(slots) = self.max_tenants else { return Ok(()) };
         if !(self.tenants.len()..=TENANTS_MAX).contains(&(slots as usize)) {
             let listed = self.tenants.len();
             return refuse(format!(
@@ -251,7 +257,7 @@ impl SsdConfig {
             return Ok(None);
         }
         let mut sizes = self.ranges(size.logical, page)?;
-        sizes.resize(sizes.len().max(self.tenant_slots.unwrap_or(0) as usize), 0);
+        sizes.resize(sizes.len().max(self.max_tenants.unwrap_or(0) as usize), 0);
         let table = Table::new(&sizes, sizes.len());
         let bad = |plane| {
             let is_bad = |&block: &BlockId| size.wear.is_factory_bad(layout, block);
@@ -267,17 +273,17 @@ impl SsdConfig {
             pages: layout.pages,
             groups: layout.planes,
             start: self.gc.paced_from(),
-            trigger: self.tenant_trigger,
-            gc_start: self.gc.start,
+            trigger: self.tenant_gc_threshold,
+            gc_start: self.gc.threshold,
             streams: self.more_streams(),
             slc: size.slc,
             map: self.mapping.needs(page),
         };
-        let tables = u64::from(self.tenant_slots.is_some()) * 2;
+        let tables = u64::from(self.max_tenants.is_some()) * 2;
         let journal =
             |pages: u32| TrimJournal::pages_max(u64::from(pages), page as usize, sizes.len()) + tables;
         let needed: Vec<u64> = sizes.iter().map(|&pages| u64::from(pages) + journal(pages)).collect();
-        let turns = self.unit.turns(self.placement, geometry);
+        let turns = self.reclaim_unit.turns(self.allocation_order, geometry);
         let turns = if self.allocation == super::Allocation::Static { turns.fixed() } else { turns };
         let mut tenancy = match self.isolation {
             IsolationConfig::Channel | IsolationConfig::Die => {
@@ -339,7 +345,7 @@ impl SsdConfig {
                 let floor =
                     |(share, needed): (&Share, &u64)| share.reserved + needed.div_ceil(dealing.row()) as u32;
                 tenants.floors = shares.iter().zip(&needed).map(floor).collect();
-                tenants.dealing = self.tenant_slots.map(|_| dealing);
+                tenants.dealing = self.max_tenants.map(|_| dealing);
                 let map_blocks = (0..layout.planes).flat_map(|_| map_blocks.clone()).collect();
                 Tenancy { tenants, shares, needed, map_blocks, slc_blocks }
             }
@@ -367,8 +373,10 @@ impl SsdConfig {
     /// When idle borrowers give back, if they do: the share that is left to lend, and the time without a request.
     pub(super) fn returns_while_idle(&self) -> Option<(Ratio, Span)> {
         match self.isolation {
-            IsolationConfig::SharedSpace { return_below, return_after, .. } if return_below.num > 0 => {
-                Some((return_below, return_after))
+            IsolationConfig::SharedSpace { return_pool_below, return_idle_after, .. }
+                if return_pool_below.num > 0 =>
+            {
+                Some((return_pool_below, return_idle_after))
             }
             _ => None,
         }
@@ -378,18 +386,26 @@ impl SsdConfig {
     pub(super) fn policy(&self, pages: u32, most_start: u32) -> Box<dyn Isolation> {
         match self.isolation {
             IsolationConfig::Ops => Box::new(Ops),
-            IsolationConfig::SharedSpace { beta, beta_most, limit, keep, most_valid, give_back, .. } => {
-                let give_back = match give_back {
-                    GiveBack::AtErase => isolation::GiveBack::AtErase,
-                    GiveBack::OnDemand => isolation::GiveBack::OnDemand,
-                    GiveBack::Never => isolation::GiveBack::Never,
+            IsolationConfig::SharedSpace {
+                contribution: beta,
+                contribution_max,
+                borrow_limit: limit,
+                reserve_min: keep,
+                victim_valid_max,
+                return_policy,
+                ..
+            } => {
+                let return_policy = match return_policy {
+                    ReturnPolicy::AtErase => isolation::ReturnPolicy::AtErase,
+                    ReturnPolicy::OnDemand => isolation::ReturnPolicy::OnDemand,
+                    ReturnPolicy::Never => isolation::ReturnPolicy::Never,
                 };
-                let keep = keep.unwrap_or(self.gc.start.max(most_start) + 2);
-                let fixed = SharedSpace { beta, limit, keep, most_valid, give_back };
-                match beta_most {
+                let keep = keep.unwrap_or(self.gc.threshold.max(most_start) + 2);
+                let fixed = SharedSpace { beta, limit, keep, victim_valid_max, return_policy };
+                match contribution_max {
                     None => Box::new(fixed),
                     Some(most) => Box::new({
-                        let places = self.tenants.len().max(self.tenant_slots.unwrap_or(0) as usize);
+                        let places = self.tenants.len().max(self.max_tenants.unwrap_or(0) as usize);
                         Adaptive::new(fixed, most, pages, places)
                     }),
                 }
@@ -446,11 +462,11 @@ impl SsdConfig {
             owner_of.extend(std::iter::repeat_n(tenant, part as usize));
         }
         owner_of.resize(all as usize, u16::MAX);
-        let die_of = |group: u32| match self.unit {
+        let die_of = |group: u32| match self.reclaim_unit {
             Unit::Plane => group / geometry.planes,
             Unit::Die | Unit::Superblock => group,
         };
-        let groups = match self.unit {
+        let groups = match self.reclaim_unit {
             Unit::Plane => geometry.all_planes(),
             Unit::Die | Unit::Superblock => geometry.all_dies(),
         };

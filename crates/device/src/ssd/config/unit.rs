@@ -1,4 +1,4 @@
-//! The option `unit`: what is opened, collected and erased as one. See [`nandu_ftl::units`].
+//! The option `reclaim_unit`: what is opened, collected and erased as one. See [`nandu_ftl::units`].
 
 use super::SsdConfig;
 use crate::nand::Geometry;
@@ -49,12 +49,12 @@ impl Unit {
 impl SsdConfig {
     /// Refuses what cannot be with units of several blocks.
     pub(super) fn check_unit(&self) -> Result<(), BuildError> {
-        if self.unit == Unit::Plane {
+        if self.reclaim_unit == Unit::Plane {
             return Ok(());
         }
-        if self.checkpoint.is_some() {
-            let why = "a checkpoint names pages by their place in a unit, which a power cut may change: take `unit = \"plane\"`";
-            return Err(BuildError::at("checkpoint", why));
+        if self.checkpoint_interval.is_some() {
+            let why = "a checkpoint names pages by their place in a unit, which a power cut may change: take `reclaim_unit = \"plane\"`";
+            return Err(BuildError::at("checkpoint_interval", why));
         }
         Ok(())
     }
@@ -66,17 +66,17 @@ impl SsdConfig {
         geometry: Geometry,
         cx: &BuildContext<'_>,
     ) -> Result<Units, BuildError> {
-        let width = self.unit.width(geometry);
-        let planes = match self.unit {
+        let width = self.reclaim_unit.width(geometry);
+        let planes = match self.reclaim_unit {
             Unit::Plane | Unit::Die => (0..chips.planes).collect(),
             Unit::Superblock => {
-                super::check_order(&self.placement)?;
-                let turns = Unit::Plane.turns(self.placement, geometry);
+                super::check_order(&self.allocation_order)?;
+                let turns = Unit::Plane.turns(self.allocation_order, geometry);
                 (0..u64::from(chips.planes)).map(|turn| turns.nth(turn)).collect()
             }
         };
         let rules = self.wear.rules(0, 1, cx.name);
         Units::new(chips, width, planes, |block| rules.is_factory_bad(&chips, block))
-            .map_err(|why| BuildError::at("unit", why.to_string()))
+            .map_err(|why| BuildError::at("reclaim_unit", why.to_string()))
     }
 }

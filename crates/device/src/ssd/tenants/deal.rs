@@ -1,4 +1,4 @@
-//! Tenants that come, go, grow and shrink while the drive runs (`tenant_slots`).
+//! Tenants that come, go, grow and shrink while the drive runs (`max_tenants`).
 //!
 //! *To come, to grow*: a gap of the logical space, and units that nobody has. They are erased and were never lent. One record of the new
 //! table ([`nandu_ftl::isolation::Table`]), and the range is the tenant's.
@@ -205,7 +205,7 @@ impl<M: Mapping, G: GcPolicy> Ssd<M, G> {
         let tenants = self.tenants_mut();
         let Some(tenant) = (0..tenants.len()).find(|&tenant| tenants.part(tenant).held() == 0) else {
             let why = format!("all {} places for tenants are taken", tenants.len());
-            return refused(why, "remove one, or make the drive with more `tenant_slots`");
+            return refused(why, "remove one, or make the drive with more `max_tenants`");
         };
         let Some(first) = tenants.table.gap(pages, dealing.logical).filter(|_| pages > 0) else {
             let most = u64::from(tenants.table.longest_gap(dealing.logical)) * dealing.page;

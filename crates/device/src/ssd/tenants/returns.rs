@@ -3,7 +3,7 @@
 //! When less than a share `below` of what all contribute is left to lend, a tenant that owes units and for whose range no request has come for `after`
 //! clears its emptiest unit, a step at a time, on dies that have nothing to do; once it has more erased units than those at which it
 //! would collect, and the rule of [`nandu_ftl::isolation::room`] lets it, one goes back to the tenant that it owes the most. Others may be
-//! busy: only the dies must not be. A unit must gain as many pages as for any idle collection (`gc.idle_gain`), else it stays until it is demanded.
+//! busy: only the dies must not be. A unit must gain as many pages as for any idle collection (`gc.idle_min_invalid`), else it stays until it is demanded.
 //!
 //! The paper has no way back; this is our reading of it. What it costs is charged to the one who wrote last to the borrower's range, like a
 //! collection that a lender forces.

@@ -8,21 +8,21 @@ const WAYS: [&str; 10] = [
     "kind = \"cost-benefit\"",
     "kind = \"d-choices\", choices = 2",
     "kind = \"d-choices\", choices = 1",
-    "kind = \"windowed\", window = 3",
+    "kind = \"windowed\", window_blocks = 3",
     "kind = \"fifo\"",
-    "kind = \"fifo\", pace = \"foreground\"",
-    "separate = false",
-    "separate = false, kind = \"fifo\", pace = \"foreground\", start = 2",
-    "urgent = 2, copyback = true",
-    "kind = \"windowed\", separate = false, urgent = 2",
+    "kind = \"fifo\", mode = \"foreground\"",
+    "separate_frontier = false",
+    "separate_frontier = false, kind = \"fifo\", mode = \"foreground\", threshold = 2",
+    "hard_threshold = 2, copyback = true",
+    "kind = \"windowed\", separate_frontier = false, hard_threshold = 2",
 ];
 
 /// Wear that shows within a few hundred requests.
 const WEARS: [&str; 4] = [
-    "order = \"least-worn\", spread = 2, every = 2",
-    "spread = 1, every = 1",
-    "order = \"least-worn\", factory_bad = 1/12, endurance = 0, spread = 3",
-    "variation = 0.5, endurance = 100000, spread = 4, every = 3",
+    "free_block_order = \"least-worn\", static_wl_threshold = 2, static_wl_interval = 2",
+    "static_wl_threshold = 1, static_wl_interval = 1",
+    "free_block_order = \"least-worn\", factory_bad = 1/12, endurance = 0, static_wl_threshold = 3",
+    "endurance_variation = 0.5, endurance = 100000, static_wl_threshold = 4, static_wl_interval = 3",
 ];
 
 fn wears(place: usize) -> String {
@@ -38,9 +38,9 @@ fn every_way_to_collect_agrees_with_the_model() {
                 1 => format!("{}gc = {{ {way} }}\n", paged(place % 6)),
                 2 => {
                     let roomy = paged(place % 6)
-                        .replace("blocks = 24", "blocks = 28")
+                        .replace("blocks_per_plane = 24", "blocks_per_plane = 28")
                         .replace("spare_factor = 0.5", "spare_factor = \"9/14\"");
-                    format!("{roomy}gc = {{ {way} }}\n{}checkpoint = 3\n", wears(place % 4))
+                    format!("{roomy}gc = {{ {way} }}\n{}checkpoint_interval = 3\n", wears(place % 4))
                 }
                 _ => format!("{TINY}gc = {{ {way} }}\n"),
             };
@@ -68,7 +68,8 @@ fn churn(bench: &mut Bench, hot: u64, pages: u64, rng: &mut Rng) {
     }
 }
 
-const SMALL: &str = "profile = \"slc-2015\"\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n";
+const SMALL: &str =
+    "profile = \"slc-2015\"\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n";
 
 fn worn(options: &str, pages: u64) -> Bench {
     let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Filled);
@@ -81,13 +82,18 @@ fn worn(options: &str, pages: u64) -> Bench {
 #[test]
 fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
     // One page in twelve is ever written again: without levelling the others' blocks are never erased.
-    let off = worn("wear = { spread = 0 }\n", 40_000);
+    let off = worn("wear = { static_wl_threshold = 0 }\n", 40_000);
     assert_eq!(counter(&off, "block_erases_least"), 0);
     assert_eq!(counter(&off, "blocks_levelled"), 0);
     let unlevelled = counter(&off, "block_erases_most");
     // Cold data that moves to any block may move again soon; on a worn one it stays.
-    for (order, most) in [("longest-erased", unlevelled / 4), ("least-worn", 12)] {
-        let on = worn(&format!("wear = {{ spread = 10, every = 8, order = \"{order}\" }}\n"), 40_000);
+    for (order, most) in [("fifo", unlevelled / 4), ("least-worn", 12)] {
+        let on = worn(
+            &format!(
+                "wear = {{ static_wl_threshold = 10, static_wl_interval = 8, free_block_order = \"{order}\" }}\n"
+            ),
+            40_000,
+        );
         let spread = counter(&on, "block_erases_most") - counter(&on, "block_erases_least");
         assert!(spread <= most, "{order}: the spread is {spread} of {unlevelled}");
         assert!(counter(&on, "blocks_levelled") > 0);
@@ -105,8 +111,10 @@ fn static_levelling_keeps_the_spread_where_it_is_asked_to() {
 /// room must not wait for all of them.
 #[test]
 fn a_write_does_not_wait_until_all_blocks_are_level() {
-    for way in ["start = 3, pace = \"foreground\"", "start = 4, urgent = 3"] {
-        let options = format!("{SMALL}gc = {{ {way} }}\nwear = {{ spread = 1, every = 1 }}\n");
+    for way in ["threshold = 3, mode = \"foreground\"", "threshold = 4, hard_threshold = 3"] {
+        let options = format!(
+            "{SMALL}gc = {{ {way} }}\nwear = {{ static_wl_threshold = 1, static_wl_interval = 1 }}\n"
+        );
         let mut bench = Bench::new(&options, None, Precondition::Filled);
         bench.cells = None;
         let rng = &mut Rng::new(9);
@@ -141,7 +149,8 @@ fn the_lifetime_follows_from_what_was_measured() {
 #[test]
 fn a_drive_whose_blocks_wear_out_ends_read_only_and_keeps_its_data() {
     let rng = &mut Rng::new(4);
-    let options = "wear = { endurance = 30, variation = 0.2, spread = 4, factory_bad = 0.02 }\n";
+    let options =
+        "wear = { endurance = 30, endurance_variation = 0.2, static_wl_threshold = 4, factory_bad = 0.02 }\n";
     let mut bench = Bench::new(&format!("{SMALL}{options}"), None, Precondition::Empty);
     let pages = bench.machine.limits().capacity.0 / 2048;
     let mut newest = vec![Stamp::ZERO; pages as usize];
@@ -195,7 +204,7 @@ pub(super) fn idle(bench: &mut Bench, mut timers: Vec<(TimerKey, Instant)>) -> u
 
 #[test]
 fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
-    let toml = format!("{SMALL}gc = {{ background = 12, idle_after = \"2 ms\" }}\n");
+    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
     bench.cells = None;
     let pages = bench.machine.limits().capacity.0 / 2048;
@@ -219,7 +228,7 @@ fn an_idle_drive_makes_blocks_free_and_comes_to_rest() {
 
 #[test]
 fn a_request_puts_collection_while_idle_off() {
-    let toml = format!("{SMALL}gc = {{ background = 12, idle_after = \"2 ms\" }}\n");
+    let toml = format!("{SMALL}gc = {{ idle_free_target = 12, idle_after = \"2 ms\" }}\n");
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
     bench.cells = None;
     let pages = bench.machine.limits().capacity.0 / 2048;
@@ -236,17 +245,17 @@ fn a_request_puts_collection_while_idle_off() {
 #[test]
 fn options_that_cannot_work_are_refused() {
     for (options, key) in [
-        ("gc = { start = 1 }", "gc"),
-        ("gc = { start = 3, urgent = 3 }", "gc"),
-        ("gc = { urgent = 0 }", "gc"),
-        ("gc = { background = 3 }", "gc"),
-        ("gc = { kind = \"fifo\", window = 4 }", "gc"),
+        ("gc = { threshold = 1 }", "gc"),
+        ("gc = { threshold = 3, hard_threshold = 3 }", "gc"),
+        ("gc = { hard_threshold = 0 }", "gc"),
+        ("gc = { idle_free_target = 3 }", "gc"),
+        ("gc = { kind = \"fifo\", window_blocks = 4 }", "gc"),
         ("gc = { choices = 4 }", "gc"),
         ("gc = { kind = \"d-choices\", choices = 0 }", "gc"),
-        ("gc = { kind = \"windowed\", window = 0 }", "gc"),
-        ("gc = { idle_after = \"0 ns\", background = 9 }", "gc"),
-        ("wear = { every = 0 }", "wear"),
-        ("wear = { variation = 1 }", "wear"),
+        ("gc = { kind = \"windowed\", window_blocks = 0 }", "gc"),
+        ("gc = { idle_after = \"0 ns\", idle_free_target = 9 }", "gc"),
+        ("wear = { static_wl_interval = 0 }", "wear"),
+        ("wear = { endurance_variation = 1 }", "wear"),
         ("wear = { factory_bad = 0.2 }", "wear"),
     ] {
         let config: SsdConfig = match toml::from_str(&format!("{SMALL}{options}")) {

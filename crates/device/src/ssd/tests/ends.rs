@@ -49,11 +49,11 @@ fn units_end_where_most_can_be_spared_and_the_end_is_everybodys() {
     for isolation in [
         "isolation = { kind = \"vssd\" }",
         "isolation = { kind = \"ops\" }",
-        "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1 }",
-        "isolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1, give_back = \"on-demand\" }",
+        "isolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1 }",
+        "isolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1, return_policy = \"on-demand\" }",
     ] {
         let options = format!(
-            "{SHARED}unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, variation = 0.2, spread = 2 }}\n"
+            "{SHARED}reclaim_unit = \"superblock\"\n{isolation}\nwear = {{ endurance = 20, endurance_variation = 0.2, static_wl_threshold = 2 }}\n"
         );
         let mut bench = Bench::new(&options, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 320]);
@@ -72,8 +72,9 @@ fn with_dies_of_its_own_a_tenant_ends_alone() {
     let drive = SHARED.replace("pages_per_block = 2", "pages_per_block = 8").replace("400 KiB", "1600 KiB");
     let drive = drive.replace("240 KiB", "960 KiB");
     for own in ["kind = \"channel\"", "kind = \"die\""] {
-        let options =
-            format!("{drive}isolation = {{ {own} }}\nwear = {{ endurance = 12, variation = 0.2 }}\n");
+        let options = format!(
+            "{drive}isolation = {{ {own} }}\nwear = {{ endurance = 12, endurance_variation = 0.2 }}\n"
+        );
         let mut bench = Bench::new(&options, None, Precondition::Empty);
         let (rng, mut newest) = (&mut Rng::new(4), vec![Stamp::ZERO; 1280]);
         wear_out(&mut bench, (800, 1280), &mut newest, rng);
@@ -85,8 +86,10 @@ fn with_dies_of_its_own_a_tenant_ends_alone() {
 
 /// Erases of the most and of the least worn unit after one tenant has written long and the other nothing, and pages of that one moved.
 fn spread(spread: u32, across: bool) -> (u64, u64, u64) {
-    let wear = format!("wear = {{ spread = {spread}, every = 4, across_tenants = {across} }}\n");
-    let options = format!("{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n{wear}");
+    let wear = format!(
+        "wear = {{ static_wl_threshold = {spread}, static_wl_interval = 4, across_tenants = {across} }}\n"
+    );
+    let options = format!("{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n{wear}");
     let mut bench = Bench::new(&options, None, Precondition::Filled);
     bench.cells = None;
     burst(&mut bench, B, 40_000, &mut Rng::new(7)).unwrap();
@@ -109,7 +112,7 @@ fn units_go_round_among_tenants_and_cold_data_joins_when_it_may() {
 
 #[test]
 fn tenants_begin_aged_in_units_of_their_own() {
-    let options = format!("{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n");
+    let options = format!("{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"vssd\" }}\n");
     let moves = |precondition, tenant: (u64, u64), name| {
         let mut bench = Bench::new(&options, None, precondition);
         bench.machine.check().unwrap();

@@ -33,8 +33,10 @@ fn a_drive_aged_by_rule_behaves_as_one_aged_page_by_page() {
 fn by_rule_as_by_tables(precondition: Precondition) {
     let options = [
         TINY.to_string(),
-        format!("{TINY}gc = {{ kind = \"cost-benefit\", start = 2 }}\nwear = {{ spread = 2 }}\n"),
-        format!("{TINY}placement = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
+        format!(
+            "{TINY}gc = {{ kind = \"cost-benefit\", threshold = 2 }}\nwear = {{ static_wl_threshold = 2 }}\n"
+        ),
+        format!("{TINY}allocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]\n"),
     ];
     for (seed, toml) in (1..).zip(&options) {
         BY_RULE_HERE.set(1);
@@ -99,7 +101,7 @@ fn a_fragmented_drive_is_one_that_was_written_out_of_order() {
 /// How long it takes is to be seen from outside: `cargo test --release -p nandu-device --lib a_terabyte_ages`.
 #[test]
 fn a_terabyte_ages() {
-    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips = 2\ndies = 4\nplanes = 4\ncapacity = \"1 TB\"\n";
+    let toml = "profile = \"tlc-2019\"\nchannels = 8\nchips_per_channel = 2\ndies_per_chip = 4\nplanes_per_die = 4\ncapacity = \"1 TB\"\n";
     let drive = build(toml, &BTreeSet::new(), Precondition::Aged);
     let mut out = Vec::new();
     drive.counters(&mut out);

@@ -5,10 +5,11 @@ use super::*;
 /// CFTL on a drive with four planes: reads of a few blocks, far more entries than the cache has.
 #[test]
 fn blocks_that_are_read_are_gathered_and_then_hit() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\n\
-                 page = \"512 B\"\nspare_factor = 0.4\n";
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\n\
+                 page_size = \"512 B\"\nspare_factor = 0.4\n";
     let run = |switching: &str, writes: bool| {
-        let toml = format!("{drive}mapping = {{ kind = \"cftl\", ram = 400, switching = {switching} }}\n");
+        let toml =
+            format!("{drive}mapping = {{ kind = \"cftl\", cmt_size = 400, switching = {switching} }}\n");
         let mut bench = Bench::new(&toml, None, Precondition::Filled);
         let mut rng = Rng::new(1);
         for turn in 0..6000 {
@@ -49,9 +50,9 @@ fn blocks_that_are_read_are_gathered_and_then_hit() {
 /// Tenants that are kept apart: what one reads is not copied while another waits, nor charged to it.
 #[test]
 fn a_block_is_gathered_after_requests_of_its_own_tenant() {
-    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 60\npages_per_block = 32\npage = \"512 B\"\nspare_factor = 0.6\n\
+    let toml = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 60\npages_per_block = 32\npage_size = \"512 B\"\nspare_factor = 0.6\n\
                 tenants = [{ name = \"a\", size = \"512 KiB\" }, { name = \"b\", size = \"512 KiB\" }]\nisolation = { kind = \"vssd\" }\n\
-                mapping = { kind = \"cftl\", ram = 400, switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 } }\n";
+                mapping = { kind = \"cftl\", cmt_size = 400, switching = { kind = \"by-access\", reads = 4, writes = 1, pages = 1 } }\n";
     let mut bench = Bench::new(toml, None, Precondition::Filled);
     let mut read = |page: u64| {
         bench.now += Span(3_000_000);
@@ -77,10 +78,10 @@ impl Bench {
 /// O2-10: the read before a write of part of a page is charged, or left out.
 #[test]
 fn a_partial_write_reads_its_page_or_does_not() {
-    for map in ["", "mapping = { kind = \"dftl\", ram = 64 }\n"] {
+    for map in ["", "mapping = { kind = \"dftl\", cmt_size = 64 }\n"] {
         let took = |option: &str| {
             let toml = format!(
-                "profile = \"slc-2015\"\nblocks = 60\npages_per_block = 16\nspare_factor = 0.5\n{map}{option}"
+                "profile = \"slc-2015\"\nblocks_per_plane = 60\npages_per_block = 16\nspare_factor = 0.5\n{map}{option}"
             );
             let mut bench = Bench::new(&toml, None, Precondition::Filled);
             let payload = Payload::run(Stamp::new(1, 1));
@@ -93,7 +94,7 @@ fn a_partial_write_reads_its_page_or_does_not() {
             (span, bench.figure("pages_read_before_write"))
         };
         let (whole, reads) = took("");
-        let (less, none) = took("partial_write = \"ignored\"\n");
+        let (less, none) = took("partial_write = \"uncharged\"\n");
         assert_eq!((reads, none), (1, 0));
         let timing = crate::nand::Profile::named("slc-2015").unwrap();
         assert_eq!(whole, less + timing.read + timing.transfer(), "one page read more{map}");
@@ -105,15 +106,18 @@ fn a_partial_write_reads_its_page_or_does_not() {
 /// caches have one slot or two entries, moves of collection wait for nothing.
 #[test]
 fn collection_within_eviction_within_collection_ends_and_loses_nothing() {
-    let drive = "profile = \"slc-2015\"\nblocks = 80\npages_per_block = 8\npage = \"512 B\"\n\
-                 spare_factor = 0.35\ngc = { kind = \"greedy\", start = 2 }\n";
+    let drive = "profile = \"slc-2015\"\nblocks_per_plane = 80\npages_per_block = 8\npage_size = \"512 B\"\n\
+                 spare_factor = 0.35\ngc = { kind = \"greedy\", threshold = 2 }\n";
     let maps = [
-        ("kind = \"dftl\", ram = 16", false),
-        ("kind = \"cftl\", ram = 24, switching = { kind = \"by-access\", reads = 1, writes = 9 }", false),
-        ("kind = \"tpftl\", ram = 14", false),
-        ("kind = \"tpc\", ram = 524, delayed_read = false", false),
-        ("kind = \"tpc\", ram = 1048, clean_first = 1", true),
-        ("kind = \"tpc\", ram = 1048, invalidation = \"at-read\"", true),
+        ("kind = \"dftl\", cmt_size = 16", false),
+        (
+            "kind = \"cftl\", cmt_size = 24, switching = { kind = \"by-access\", reads = 1, writes = 9 }",
+            false,
+        ),
+        ("kind = \"tpftl\", cmt_size = 14", false),
+        ("kind = \"tpc-ftl\", cmt_size = 524, delayed_read = false", false),
+        ("kind = \"tpc-ftl\", cmt_size = 1048, clean_first_window = 1", true),
+        ("kind = \"tpc-ftl\", cmt_size = 1048, invalidation = \"at-read\"", true),
     ];
     for (map, is_delayed) in maps {
         let toml = format!("{drive}mapping = {{ {map}, gc_batch = 1 }}\n");

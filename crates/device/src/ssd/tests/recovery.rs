@@ -70,11 +70,11 @@ fn an_erase_waits_for_trim_records_in_flight() {
 /// What a start after a cut takes on a drive of 256 MiB raw, with checkpoints and without; printed with `--nocapture`.
 #[test]
 fn a_start_from_a_checkpoint_reads_a_fraction() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 512\npages_per_block = 64\n\
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 512\npages_per_block = 64\n\
                  spare_factor = 0.2\n";
-    for map in ["dftl", "cftl", "tpftl", "tpc"] {
+    for map in ["dftl", "cftl", "tpftl", "tpc-ftl"] {
         let start = |options: &str| {
-            let toml = format!("{drive}mapping = {{ kind = \"{map}\", ram = \"16 KiB\" }}\n{options}");
+            let toml = format!("{drive}mapping = {{ kind = \"{map}\", cmt_size = \"16 KiB\" }}\n{options}");
             let mut bench = Bench::new(&toml, None, Precondition::Filled);
             let sectors = bench.machine.limits().capacity.sectors();
             let mut rng = Rng::new(1);
@@ -94,7 +94,7 @@ fn a_start_from_a_checkpoint_reads_a_fraction() {
             (get("recovery_pages_read"), get("recovery_ns"), get("recovery_from_checkpoint"))
         };
         let (all, long, _) = start("");
-        let (some, short, bounded) = start("checkpoint = 64\n");
+        let (some, short, bounded) = start("checkpoint_interval = 64\n");
         println!(
             "{map}: {all} pages, {} ms; with checkpoints {some}, {} ms",
             long / 1_000_000,

@@ -4,7 +4,7 @@ use super::collection::{counter, idle};
 use super::*;
 
 /// Three bits per cell: a block of nine pages holds three in SLC mode.
-const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes = 2\nblocks = 18\npage = \"2 KiB\"\n\
+const CACHED: &str = "profile = \"tlc-2019\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 18\npage_size = \"2 KiB\"\n\
                                  pages_per_block = 9\nspare_factor = 0.6\nslc_cache = {}\n";
 
 fn with(options: &str) -> String {
@@ -19,10 +19,10 @@ fn drives_with_a_cache_agree_with_the_model() {
         "slc_cache = { dynamic = 0.5, when_full = \"fold\" }\n".into(),
         format!("{fixed} }}\n"),
         format!("{fixed}, when_full = \"fold\" }}\ngc = {{ kind = \"cost-benefit\" }}\n"),
-        format!("{fixed}, when_full = \"fold\" }}\ngc = {{ kind = \"fifo\", pace = \"foreground\" }}\n"),
-        "slc_cache = { static = \"24 KiB\", dynamic = 0.5 }\nwear = { spread = 1, every = 1, endurance = 90 }\n".into(),
-        "slc_cache = {}\nstreams = { kind = \"hot-cold\", counters = 64, decay = 100, threshold = 2 }\n".into(),
-        "slc_cache = {}\nallocation = \"static\"\ngc = { kind = \"d-choices\", choices = 2, urgent = 2 }\n".into(),
+        format!("{fixed}, when_full = \"fold\" }}\ngc = {{ kind = \"fifo\", mode = \"foreground\" }}\n"),
+        "slc_cache = { static = \"24 KiB\", dynamic = 0.5 }\nwear = { static_wl_threshold = 1, static_wl_interval = 1, endurance = 90 }\n".into(),
+        "slc_cache = {}\nstreams = { kind = \"hot-cold\", counters = 64, decay_interval = 100, threshold = 2 }\n".into(),
+        "slc_cache = {}\nallocation = \"static\"\ngc = { kind = \"d-choices\", choices = 2, hard_threshold = 2 }\n".into(),
     ] {
         for seed in 0..25 {
             if let Err(what) = random_run(&with(&cache), seed, None, 500) {
@@ -37,14 +37,14 @@ const SHARED: &str =
     "tenants = [{ name = \"a\", size = \"800 KiB\" }, { name = \"b\", size = \"800 KiB\" }]\n";
 
 fn shared(options: &str) -> String {
-    with(&format!("{SHARED}{options}")).replace("blocks = 18", "blocks = 60")
+    with(&format!("{SHARED}{options}")).replace("blocks_per_plane = 18", "blocks_per_plane = 60")
 }
 
 #[test]
 fn caches_of_tenants_agree_with_the_model() {
     for options in [
         "isolation = { kind = \"vssd\" }\nslc_cache = { dynamic = 0.5, when_full = \"fold\" }\n",
-        "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1 }\nslc_cache = { static = \"96 KiB\", dynamic = 1 }\n",
+        "isolation = { kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1 }\nslc_cache = { static = \"96 KiB\", dynamic = 1 }\n",
         "isolation = { kind = \"channel\" }\nslc_cache = { static = \"48 KiB\", dynamic = 0, when_full = \"fold\" }\n",
     ] {
         for seed in 0..6 {
@@ -73,7 +73,8 @@ fn a_tenant_fills_its_own_cache_and_leaves_its_neighbours_alone() {
 
 /// A page takes this long over the channel.
 const TRANSFER: Span = Span(12_301);
-const LARGE: &str = "profile = \"tlc-2019\"\nblocks = 64\npages_per_block = 12\nspare_factor = 0.3\n";
+const LARGE: &str =
+    "profile = \"tlc-2019\"\nblocks_per_plane = 64\npages_per_block = 12\nspare_factor = 0.3\n";
 
 /// Times of writes of one page, one after another, each of the next page.
 fn sequential(options: &str, writes: u64) -> (Bench, Vec<Span>) {
@@ -215,17 +216,17 @@ fn a_cache_that_cannot_be_is_refused() {
     for text in [
         "slc_cache = { dynamic = 0 }",
         "slc_cache = { dynamic = 1.5 }",
-        "slc_cache = { fold_from = 0.2, fold_to = 0.5 }",
+        "slc_cache = { fold_start = 0.2, fold_stop = 0.5 }",
         "slc_cache = { static = \"1 KiB\" }",
         "slc_cache = { endurance = 0 }",
         "slc_cache = {}\npages_per_block = 2",
         "slc_cache = {}\nmapping = { kind = \"bast\" }",
-        "slc_cache = {}\ngc = { separate = false }",
+        "slc_cache = {}\ngc = { separate_frontier = false }",
         "profile = \"slc-2019\"\nslc_cache = {}",
-        "profile = \"slc-2019\"\nslc_cache = { read = \"20 us\", program = \"200 us\", erase = \"1 ms\", endurance = 9 }",
+        "profile = \"slc-2019\"\nslc_cache = { read_latency = \"20 us\", program_latency = \"200 us\", erase_latency = \"1 ms\", endurance = 9 }",
     ] {
         let profile = if text.contains("profile") { "" } else { "profile = \"tlc-2019\"\n" };
-        let text = format!("{profile}blocks = 40\nspare_factor = 0.4\n{text}");
+        let text = format!("{profile}blocks_per_plane = 40\nspare_factor = 0.4\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let cx = BuildContext {

@@ -3,20 +3,22 @@
 use super::*;
 
 const STREAMS: [&str; 3] = [
-    "streams = { kind = \"hot-cold\", counters = 64, decay = 100, threshold = 2 }\n",
+    "streams = { kind = \"hot-cold\", counters = 64, decay_interval = 100, threshold = 2 }\n",
     "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"40 KiB\" }, { name = \"b\", size = \"40 KiB\" }, \
      { name = \"c\", size = \"20 KiB\" }]\n",
-    "streams = { kind = \"tenant\", open = 2 }\nunit = \"die\"\ntenants = [{ name = \"a\", size = \"40 KiB\" }, \
+    "streams = { kind = \"tenant\", max_open_blocks = 2 }\nreclaim_unit = \"die\"\ntenants = [{ name = \"a\", size = \"40 KiB\" }, \
      { name = \"b\", size = \"40 KiB\" }, { name = \"c\", size = \"20 KiB\" }]\n",
 ];
 
 #[test]
 fn streams_agree_with_the_model() {
     for streams in STREAMS {
-        for way in ["", "gc = { kind = \"fifo\", pace = \"foreground\" }\nwear = { spread = 1, every = 1 }\n"]
-        {
+        for way in [
+            "",
+            "gc = { kind = \"fifo\", mode = \"foreground\" }\nwear = { static_wl_threshold = 1, static_wl_interval = 1 }\n",
+        ] {
             for seed in 0..20 {
-                let drive = TINY.replace("blocks = 12", "blocks = 16");
+                let drive = TINY.replace("blocks_per_plane = 12", "blocks_per_plane = 16");
                 if let Err(what) = random_run(&format!("{drive}{streams}{way}"), seed, None, 500) {
                     panic!("{streams}{way}: {what}");
                 }
@@ -27,7 +29,7 @@ fn streams_agree_with_the_model() {
 
 /// Pages programmed for each 1000 of the host: nine writes of ten to one page of ten.
 fn amplification(options: &str) -> u64 {
-    let drive = "profile = \"slc-2015\"\nblocks = 128\npages_per_block = 32\nspare_factor = 0.15\n";
+    let drive = "profile = \"slc-2015\"\nblocks_per_plane = 128\npages_per_block = 32\nspare_factor = 0.15\n";
     let mut bench = Bench::new(&format!("{drive}{options}"), None, Precondition::Filled);
     bench.cells = None;
     let pages = bench.machine.limits().capacity.0 >> bench.page_bits();
@@ -60,7 +62,7 @@ fn streams_that_cannot_be_are_refused() {
         "streams = { kind = \"tenant\" }",
         "streams = { kind = \"tenant\" }\ntenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }",
     ] {
-        let text = format!("profile = \"slc-2015\"\nblocks = 40\nspare_factor = 0.4\n{text}");
+        let text = format!("profile = \"slc-2015\"\nblocks_per_plane = 40\nspare_factor = 0.4\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;

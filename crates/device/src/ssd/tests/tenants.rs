@@ -3,29 +3,29 @@
 use super::*;
 
 /// Two tenants of 200 and 120 pages of 2 KiB, and as many for 80 that nobody has; superblocks of 8 pages.
-pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes = 2\nblocks = 100\npages_per_block = 2\n\
+pub(super) const SHARED: &str = "profile = \"slc-2015\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 100\npages_per_block = 2\n\
                       spare_factor = 0.5\n\
                       tenants = [{ name = \"a\", size = \"400 KiB\" }, { name = \"b\", size = \"240 KiB\" }]\n";
 
-const LENDING: &str = "isolation = { kind = \"shared-space\", beta = \"1/4\" }\n";
+const LENDING: &str = "isolation = { kind = \"shared-space\", contribution = \"1/4\" }\n";
 
 const KINDS: [&str; 8] = [
-    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/10\", beta_most = \"3/4\", keep = 1 }\n",
-    "unit = \"superblock\"\nisolation = { kind = \"vssd\" }\n",
-    "unit = \"superblock\"\nisolation = { kind = \"ops\" }\n",
-    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/4\" }\n",
-    "unit = \"superblock\"\nisolation = { kind = \"shared-space\", beta = \"1/2\", keep = 1, give_back = \"on-demand\" }\n",
-    "unit = \"die\"\nisolation = { kind = \"shared-space\", beta = \"1/4\" }\n",
-    "unit = \"plane\"\nisolation = { kind = \"channel\" }\n",
-    "unit = \"die\"\nisolation = { kind = \"die\" }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/10\", contribution_max = \"3/4\", reserve_min = 1 }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"ops\" }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/4\" }\n",
+    "reclaim_unit = \"superblock\"\nisolation = { kind = \"shared-space\", contribution = \"1/2\", reserve_min = 1, return_policy = \"on-demand\" }\n",
+    "reclaim_unit = \"die\"\nisolation = { kind = \"shared-space\", contribution = \"1/4\" }\n",
+    "reclaim_unit = \"plane\"\nisolation = { kind = \"channel\" }\n",
+    "reclaim_unit = \"die\"\nisolation = { kind = \"die\" }\n",
 ];
 
 const WAYS: [&str; 5] = [
     "",
-    "gc = { kind = \"fifo\", pace = \"foreground\" }\n",
-    "gc = { background = 8, idle_after = \"20 us\" }\nwear = { spread = 1, every = 1 }\n",
-    "gc = { kind = \"cost-benefit\", urgent = 2 }\nwear = { order = \"least-worn\", factory_bad = \"1/50\" }\n",
-    "wear = { endurance = 12, variation = \"1/4\", spread = 1, every = 2, across_tenants = true }\n",
+    "gc = { kind = \"fifo\", mode = \"foreground\" }\n",
+    "gc = { idle_free_target = 8, idle_after = \"20 us\" }\nwear = { static_wl_threshold = 1, static_wl_interval = 1 }\n",
+    "gc = { kind = \"cost-benefit\", hard_threshold = 2 }\nwear = { free_block_order = \"least-worn\", factory_bad = \"1/50\" }\n",
+    "wear = { endurance = 12, endurance_variation = \"1/4\", static_wl_threshold = 1, static_wl_interval = 2, across_tenants = true }\n",
 ];
 
 #[test]
@@ -82,7 +82,7 @@ pub(super) fn burst(
 fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String> {
     let mut rng = Rng::new(seed);
     let mut bench =
-        Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
+        Bench::new(&format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"), plant, Precondition::Filled);
     bench.cells = None;
     for _ in 0..30 {
         let (first, end) = *rng.pick(&[A, B]);
@@ -98,10 +98,10 @@ fn bursts(options: &str, seed: u64, plant: Option<&str>) -> Result<Bench, String
 fn a_lender_has_its_units_back_after_one_collection_each() {
     let mut demands = 0;
     for seed in 0..30 {
-        for give_back in ["at-erase", "on-demand"] {
+        for return_policy in ["at-erase", "on-demand"] {
             for beta in ["1/4", "3/4"] {
                 let options = format!(
-                    "isolation = {{ kind = \"shared-space\", beta = \"{beta}\", keep = 1, give_back = \"{give_back}\" }}\n"
+                    "isolation = {{ kind = \"shared-space\", contribution = \"{beta}\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
                 );
                 let bench = bursts(&options, seed, None)
                     .unwrap_or_else(|what| panic!("seed {seed}, {options}: {what}"));
@@ -119,8 +119,11 @@ fn a_lender_has_its_units_back_after_one_collection_each() {
 #[test]
 fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
     let moved = |options: &str| {
-        let mut bench =
-            Bench::new(&format!("{SHARED}unit = \"superblock\"\n{options}"), None, Precondition::Filled);
+        let mut bench = Bench::new(
+            &format!("{SHARED}reclaim_unit = \"superblock\"\n{options}"),
+            None,
+            Precondition::Filled,
+        );
         bench.cells = None;
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
         (counter(&bench, "tenant_2_gc_pages_moved"), counter(&bench, "tenant_1_gc_pages_moved"), bench)
@@ -134,12 +137,15 @@ fn a_burst_that_borrows_moves_fewer_pages_and_the_lender_none_more() {
 
 #[test]
 fn who_would_clear_full_units_to_repay_borrows_nothing() {
-    let borrowed = |most_valid: &str| {
+    let borrowed = |victim_valid_max: &str| {
         let lending = format!(
-            "isolation = {{ kind = \"shared-space\", beta = \"1/4\", most_valid = \"{most_valid}\" }}\n"
+            "isolation = {{ kind = \"shared-space\", contribution = \"1/4\", victim_valid_max = \"{victim_valid_max}\" }}\n"
         );
-        let mut bench =
-            Bench::new(&format!("{SHARED}unit = \"superblock\"\n{lending}"), None, Precondition::Filled);
+        let mut bench = Bench::new(
+            &format!("{SHARED}reclaim_unit = \"superblock\"\n{lending}"),
+            None,
+            Precondition::Filled,
+        );
         bench.cells = None;
         burst(&mut bench, B, 700, &mut Rng::new(5)).unwrap();
         (counter(&bench, "tenant_2_units_borrowed"), counter(&bench, "tenant_2_gc_pages_moved"))
@@ -153,7 +159,7 @@ fn who_would_clear_full_units_to_repay_borrows_nothing() {
 fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
     let mut bench = Bench::new(
         &format!(
-            "{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \
+            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \
              \"on-demand\" }}\n"
         ),
         None,
@@ -174,7 +180,7 @@ fn what_a_debtor_is_forced_to_do_is_charged_to_it_and_wears_for_it() {
 fn an_idle_borrower_fills_the_shared_space_again() {
     let run = |options: &str| {
         let options = format!(
-            "unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\"{options} }}\n"
+            "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\"{options} }}\n"
         );
         let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
         bench.cells = None;
@@ -187,11 +193,11 @@ fn an_idle_borrower_fills_the_shared_space_again() {
         assert!(bench.charges_match(), "I-13");
         (lent, counter(&bench, "tenant_1_units_lent_now"), counter(&bench, "units_returned_while_idle"))
     };
-    let (lent, left, returned) = run(", return_below = 1");
+    let (lent, left, returned) = run(", return_pool_below = 1");
     println!("of {lent} units lent after a burst {left} are after a rest, {returned} came back");
     assert!(left < lent && returned == lent - left);
     // 37 and 22 units are contributed; three quarters of them are left after a rest, and not more.
-    let (lent, left, _) = run(", return_below = \"3/4\"");
+    let (lent, left, _) = run(", return_pool_below = \"3/4\"");
     assert!(left < lent && left == 59 - 45, "of {lent} units {left}");
     let (lent, left, _) = run("");
     assert_eq!(left, lent, "by default nothing comes back but what is demanded");
@@ -199,9 +205,9 @@ fn an_idle_borrower_fills_the_shared_space_again() {
 
 #[test]
 fn who_has_lent_asks_back_before_it_begins_to_collect() {
-    for give_back in ["on-demand", "at-erase"] {
+    for return_policy in ["on-demand", "at-erase"] {
         let options = format!(
-            "unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"9/10\", keep = 1, give_back = \"{give_back}\" }}\n"
+            "reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"9/10\", reserve_min = 1, return_policy = \"{return_policy}\" }}\n"
         );
         let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
         bench.cells = None;
@@ -214,9 +220,13 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
                 break;
             }
             demanded = counter(&bench, "units_demanded");
-            assert_eq!(counter(&bench, "tenant_1_gc_pages_moved"), 0, "{give_back}: it is still owed units");
+            assert_eq!(
+                counter(&bench, "tenant_1_gc_pages_moved"),
+                0,
+                "{return_policy}: it is still owed units"
+            );
         }
-        assert!(demanded > 0 || give_back == "at-erase");
+        assert!(demanded > 0 || return_policy == "at-erase");
     }
 }
 
@@ -224,7 +234,7 @@ fn who_has_lent_asks_back_before_it_begins_to_collect() {
 fn a_paper_that_knows_no_way_back_is_followed() {
     let mut bench = Bench::new(
         &format!(
-            "{SHARED}unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", beta = \"1/4\", keep = 1, give_back = \"never\" }}\n"
+            "{SHARED}reclaim_unit = \"superblock\"\nisolation = {{ kind = \"shared-space\", contribution = \"1/4\", reserve_min = 1, return_policy = \"never\" }}\n"
         ),
         None,
         Precondition::Filled,
@@ -246,11 +256,11 @@ fn faults_of_lending_are_found() {
         ("ssd.tenant-unit-from-nowhere", LENDING),
         (
             "ssd.tenant-keeps-loan",
-            "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n",
+            "isolation = { kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\" }\n",
         ),
         (
             "ssd.tenant-room-not-kept",
-            "isolation = { kind = \"shared-space\", beta = \"3/4\", keep = 1, give_back = \"on-demand\" }\n",
+            "isolation = { kind = \"shared-space\", contribution = \"3/4\", reserve_min = 1, return_policy = \"on-demand\" }\n",
         ),
     ] {
         let found = (0..40).find_map(|seed| {
@@ -263,12 +273,12 @@ fn faults_of_lending_are_found() {
 
 #[test]
 fn channels_of_its_own_keep_a_tenant_from_the_others_queue() {
-    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n\
+    let drive = "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n\
                  tenants = [{ name = \"a\", size = \"1400 KiB\" }, { name = \"b\", size = \"1400 KiB\" }]\n";
     let wait = |isolation: &str| {
         let drive = match isolation {
             "" => {
-                "profile = \"slc-2015\"\nchannels = 2\nblocks = 64\npages_per_block = 16\nspare_factor = 0.25\n"
+                "profile = \"slc-2015\"\nchannels = 2\nblocks_per_plane = 64\npages_per_block = 16\nspare_factor = 0.25\n"
             }
             _ => drive,
         };
@@ -300,11 +310,11 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
         ),
         ("tenants = [{ name = \"a\", size = \"100 KiB\" }]\nisolation = { kind = \"vssd\" }", "tenants"),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", beta = 1 }",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", contribution = 1 }",
             "isolation",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", keep = 0 }",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", reserve_min = 0 }",
             "isolation",
         ),
         (
@@ -312,29 +322,30 @@ fn tenants_that_cannot_be_are_refused_with_the_key() {
             "tenants",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nunit = \"superblock\"",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"die\" }\nreclaim_unit = \"superblock\"",
             "isolation",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_trigger = 1",
-            "tenant_trigger",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_gc_threshold = 1",
+            "tenant_gc_threshold",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_below = 2 }",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_pool_below = 2 }",
             "isolation",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_after = \"0 ns\" }",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"shared-space\", return_idle_after = \"0 ns\" }",
             "isolation",
         ),
         (
-            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\ntenant_slots = 2\nwear = { endurance = 5 }",
+            "tenants = [{ name = \"a\", size = \"1 MiB\" }]\nisolation = { kind = \"vssd\" }\nmax_tenants = 2\nwear = { endurance = 5 }",
             "isolation",
         ),
     ];
     for (text, key) in cases {
-        let text =
-            format!("profile = \"slc-2015\"\nblocks = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}");
+        let text = format!(
+            "profile = \"slc-2015\"\nblocks_per_plane = 40\npages_per_block = 32\nspare_factor = 0.3\n{text}"
+        );
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;
@@ -359,8 +370,8 @@ fn maps_of_tenants_agree_with_the_model() {
             // 400 and 240 pages of 512 B, whose boundary is within a translation page of 128 entries.
             let drive = SHARED
                 .replace(
-                    "blocks = 100\npages_per_block = 2",
-                    "page = \"512 B\"\nblocks = 72\npages_per_block = 8",
+                    "blocks_per_plane = 100\npages_per_block = 2",
+                    "page_size = \"512 B\"\nblocks_per_plane = 72\npages_per_block = 8",
                 )
                 .replace("0.5", "0.65")
                 .replace("400 KiB", "200 KiB")
@@ -378,8 +389,7 @@ fn maps_of_tenants_agree_with_the_model() {
 /// The entries of both lie in one translation page where there are no tenants.
 #[test]
 fn who_changes_entries_pays_for_writing_them_whoever_sets_it_off() {
-    let options =
-        "unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", ram = 64 }\n";
+    let options = "reclaim_unit = \"superblock\"\nisolation = { kind = \"vssd\" }\nmapping = { kind = \"dftl\", cmt_size = 64 }\n";
     let mut bench = Bench::new(&format!("{SHARED}{options}"), None, Precondition::Filled);
     let map = |bench: &Bench, tenant: u16| bench.charges.get(TenantId(tenant), Resource::Die, Work::Map);
     let ask = |bench: &mut Bench, tenant: u16, op: Op, page: u64| {

@@ -1,6 +1,6 @@
 //! Write amplification under uniformly random page writes, held against published analysis.
 //!
-//! One plane of 4,096 blocks, one frontier (`separate = false`), whole blocks cleared when only two are free: what the analysis
+//! One plane of 4,096 blocks, one frontier (`separate_frontier = false`), whole blocks cleared when only two are free: what the analysis
 //! assumes. With b pages in a block and rho = logical / raw:
 //!
 //! - *greedy, large blocks*: the victim's share of valid pages x solves ln(1/x) / (1 - x) = 1/rho, that is
@@ -103,9 +103,9 @@ const SEED: u64 = 1;
 fn measure(case: Case, warm: u64) -> f64 {
     let Case { policy, percent, pages } = case;
     let toml = format!(
-        "profile = \"bench-2026\"\nblocks = {BLOCKS}\npages_per_block = {pages}\npage = \"512 B\"\n\
-         spare_factor = \"{}/100\"\nwear = {{ spread = 0, endurance = 0 }}\n\
-         gc = {{ {policy}, start = 3, pace = \"foreground\", separate = false, copyback = true }}\n",
+        "profile = \"bench-2026\"\nblocks_per_plane = {BLOCKS}\npages_per_block = {pages}\npage_size = \"512 B\"\n\
+         spare_factor = \"{}/100\"\nwear = {{ static_wl_threshold = 0, endurance = 0 }}\n\
+         gc = {{ {policy}, threshold = 3, mode = \"foreground\", separate_frontier = false, copyback = true }}\n",
         100 - percent
     );
     let mut bench = Bench::new(&toml, None, Precondition::Filled);
@@ -198,8 +198,8 @@ fn write_amplification_agrees_with_the_analysis() {
 /// Write amplification of the first pass over a drive that starts aged, and of a pass over one that was really overwritten.
 fn first_pass(options: &str, precondition: Precondition, warm: u64) -> f64 {
     let toml = format!(
-        "profile = \"bench-2026\"\nchannels = 2\nplanes = 2\nblocks = 150\npages_per_block = 32\npage = \"512 B\"\n\
-         spare_factor = 0.2\nwear = {{ spread = 0, endurance = 0 }}\n{options}"
+        "profile = \"bench-2026\"\nchannels = 2\nplanes_per_die = 2\nblocks_per_plane = 150\npages_per_block = 32\npage_size = \"512 B\"\n\
+         spare_factor = 0.2\nwear = {{ static_wl_threshold = 0, endurance = 0 }}\n{options}"
     );
     let mut bench = Bench::new(&toml, None, precondition);
     bench.cells = None;
@@ -225,13 +225,13 @@ fn a_drive_that_starts_aged_is_in_the_steady_state_of_its_policy() {
     let mut wrong = Vec::new();
     for options in [
         "",
-        "gc = { separate = false }",
-        "gc = { pace = \"foreground\" }",
+        "gc = { separate_frontier = false }",
+        "gc = { mode = \"foreground\" }",
         "gc = { kind = \"cost-benefit\" }",
         "gc = { kind = \"d-choices\", choices = 3 }",
-        "gc = { kind = \"windowed\", window = 30 }",
+        "gc = { kind = \"windowed\", window_blocks = 30 }",
         "gc = { kind = \"fifo\" }",
-        "mapping = { kind = \"dftl\", ram = \"16 KiB\" }",
+        "mapping = { kind = \"dftl\", cmt_size = \"16 KiB\" }",
     ] {
         let used = first_pass(options, Precondition::Filled, 6);
         let aged = first_pass(options, Precondition::Aged, 0);

@@ -2,16 +2,16 @@
 
 use super::*;
 
-const UNITS: [&str; 2] = ["unit = \"die\"\n", "unit = \"superblock\"\n"];
+const UNITS: [&str; 2] = ["reclaim_unit = \"die\"\n", "reclaim_unit = \"superblock\"\n"];
 
 /// Ways to collect and to wear that a unit may matter to.
 const WAYS: [&str; 6] = [
     "",
-    "gc = { kind = \"cost-benefit\", urgent = 2 }\n",
-    "gc = { separate = false }\n",
-    "gc = { pace = \"foreground\", start = 2 }\n",
-    "gc = { background = 6, idle_after = \"20 us\" }\nwear = { spread = 1, every = 1 }\n",
-    "wear = { order = \"least-worn\", spread = 2, every = 2, factory_bad = \"1/20\" }\n",
+    "gc = { kind = \"cost-benefit\", hard_threshold = 2 }\n",
+    "gc = { separate_frontier = false }\n",
+    "gc = { mode = \"foreground\", threshold = 2 }\n",
+    "gc = { idle_free_target = 6, idle_after = \"20 us\" }\nwear = { static_wl_threshold = 1, static_wl_interval = 1 }\n",
+    "wear = { free_block_order = \"least-worn\", static_wl_threshold = 2, static_wl_interval = 2, factory_bad = \"1/20\" }\n",
 ];
 
 #[test]
@@ -71,13 +71,13 @@ fn write(bench: &mut Bench, page: u64, pages: u64) -> Span {
 #[test]
 fn a_stripe_takes_one_program_and_its_transfers() {
     // Two channels with a die of two planes each: four pages at one height are two multi-plane programs.
-    let one = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 1);
+    let one = write(&mut timed("reclaim_unit = \"superblock\"\n", Precondition::Empty), 0, 1);
     let mut bench = timed(
-        "unit = \"superblock\"\nplacement = [\"plane\", \"channel\", \"chip\", \"die\"]\n",
+        "reclaim_unit = \"superblock\"\nallocation_order = [\"plane\", \"channel\", \"chip\", \"die\"]\n",
         Precondition::Empty,
     );
     let four = write(&mut bench, 0, 4);
-    let five = write(&mut timed("unit = \"superblock\"\n", Precondition::Empty), 0, 5);
+    let five = write(&mut timed("reclaim_unit = \"superblock\"\n", Precondition::Empty), 0, 5);
     assert!(four > one && four < one * 2, "{one} for a page, {four} for a stripe");
     assert!(five > one * 2, "{five} for a stripe and a page");
 }
@@ -91,7 +91,7 @@ fn counter(bench: &Bench, name: &str) -> u64 {
 #[test]
 fn blocks_of_a_unit_are_cleared_and_erased_together() {
     for (unit, width) in [("die", 2), ("superblock", 4)] {
-        let mut bench = timed(&format!("unit = \"{unit}\"\n"), Precondition::Filled);
+        let mut bench = timed(&format!("reclaim_unit = \"{unit}\"\n"), Precondition::Filled);
         let pages = bench.machine.limits().capacity.0 >> bench.page_bits();
         let mut rng = Rng::new(3);
         for _ in 0..6 * pages {
@@ -109,12 +109,15 @@ fn blocks_of_a_unit_are_cleared_and_erased_together() {
 #[test]
 fn units_that_cannot_be_are_refused_with_the_key() {
     let cases = [
-        ("unit = \"die\"\ncheckpoint = 4\nmapping = { kind = \"dftl\" }", "checkpoint"),
-        ("unit = \"superblock\"\nchips = 64\npages_per_block = 4096", "unit"),
-        ("unit = \"die\"\nmapping = { kind = \"bast\" }", "unit"),
+        (
+            "reclaim_unit = \"die\"\ncheckpoint_interval = 4\nmapping = { kind = \"dftl\" }",
+            "checkpoint_interval",
+        ),
+        ("reclaim_unit = \"superblock\"\nchips_per_channel = 64\npages_per_block = 4096", "reclaim_unit"),
+        ("reclaim_unit = \"die\"\nmapping = { kind = \"bast\" }", "reclaim_unit"),
     ];
     for (text, key) in cases {
-        let text = format!("profile = \"slc-2015\"\nblocks = 40\nspare_factor = 0.3\n{text}");
+        let text = format!("profile = \"slc-2015\"\nblocks_per_plane = 40\nspare_factor = 0.3\n{text}");
         let config: SsdConfig = toml::from_str(&text).unwrap();
         let plants = BTreeSet::new();
         let precondition = Precondition::Empty;

@@ -58,7 +58,7 @@ fn fill(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
         setup(
             "log blocks",
             SSD_1,
-            &[SMALL, BARE, ("device.ssd.mapping", "{ kind = \"fast\", borrow = true }")],
+            &[SMALL, BARE, ("device.ssd.mapping", "{ kind = \"fast\", use_free_blocks = true }")],
         ),
         setup("page map", SSD_1, &[SMALL, BARE, ("device.ssd.mapping", "{ kind = \"page\" }")]),
     ];
@@ -101,8 +101,8 @@ pub(super) fn reads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let setups = [
         setup("SSD", SSD_1, &[]),
         setup("HDD", HDD_1, &[]),
-        setup("all to the drive", HETE_MR, &[("device.mirror.read", "\"leader\"")]),
-        setup("by halves", HETE_MR, &[("device.mirror.read", "\"round-robin\"")]),
+        setup("all to the drive", HETE_MR, &[("device.mirror.read_policy", "\"leader\"")]),
+        setup("by halves", HETE_MR, &[("device.mirror.read_policy", "\"round-robin\"")]),
     ];
     let runs = lab.watch(&setups, &load, CAP)?;
     let mean = |label: &str| runs[label].result.reads.mean_ns as f64 / 1e6;
@@ -117,9 +117,9 @@ pub(super) fn reads(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 /// never delayed there is nothing to compare.
 pub(super) fn erases(lab: &Lab, drive: Drive, found: &mut Findings) -> Result<(), Failure> {
     let setups = [
-        drive.setup("both", HETE_MR, &[("device.mirror.ack", "\"both\"")]),
+        drive.setup("both", HETE_MR, &[("device.mirror.write_ack", "\"both\"")]),
         drive.setup("FIFO", HETE_MR, &[]),
-        drive.setup("elevator", HETE_MR, &[("device.mirror.delay_queue", "\"elevator\"")]),
+        drive.setup("elevator", HETE_MR, &[("device.mirror.delay_order", "\"elevator\"")]),
     ];
     let runs = lab.watch(&setups, &small_files(160), CAP)?;
     let of = |run: &Watched| {

@@ -49,7 +49,7 @@ pub(super) struct Pair {
 impl Pair {
     pub fn run(lab: &Lab, drive: Drive, per_second: u64) -> Result<Pair, Failure> {
         let load = small_files(per_second);
-        let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.ack", "\"both\"")])];
+        let both = [drive.setup("mirror", HETE_MR, &[("device.mirror.write_ack", "\"both\"")])];
         let whole = lab.watch(&both, &load, 1)?.remove("mirror").expect("it was run");
         let legs = [drive.setup("ssd", SSD_1, &[]), setup("disk", HDD_1, &[])];
         // The platters turn by the clock, and opening the mirror took its time.

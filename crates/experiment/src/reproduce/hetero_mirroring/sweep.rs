@@ -16,9 +16,9 @@ const LOADS: [u64; 8] = [40, 80, 120, 160, 200, 240, 280, 320];
 /// What is put over the stack file for each reading, by the name of the case.
 const READINGS: [(&str, &[(&str, &str)]); 6] = [
     ("ack first", &[]),
-    ("ack wait-limit", &[("device.mirror.ack", "\"wait-limit\"")]),
-    ("ack both", &[("device.mirror.ack", "\"both\"")]),
-    ("one at a time", &[("device.mirror.manager", "\"serial\"")]),
+    ("ack wait-limit", &[("device.mirror.write_ack", "\"wait-limit\"")]),
+    ("ack both", &[("device.mirror.write_ack", "\"both\"")]),
+    ("one at a time", &[("device.mirror.dispatch", "\"serial\"")]),
     ("bounded", BOUNDED),
     ("hedged", HEDGED),
 ];
@@ -32,11 +32,12 @@ const BOUNDED: &[(&str, &str)] =
 const DEFAULTS: &[(&str, &str)] = &[
     ("device.mirror.max_exposed_bytes", "\"64 MiB\""),
     ("device.mirror.max_exposed_time", "\"5 s\""),
-    ("device.mirror.delay_queue", "\"elevator\""),
-    ("device.mirror.wait_floor", "\"1 ms\""),
+    ("device.mirror.delay_order", "\"elevator\""),
+    ("device.mirror.wait_min", "\"1 ms\""),
 ];
 /// Linux md with a write-mostly disk: no delay queue, 256 writes behind the drive.
-const BEHIND: &[(&str, &str)] = &[("device.mirror.ack", "\"leader\""), ("device.mirror.write_behind", "256")];
+const BEHIND: &[(&str, &str)] =
+    &[("device.mirror.write_ack", "\"leader\""), ("device.mirror.write_behind", "256")];
 
 /// One scheme at every load.
 struct Curve {

@@ -20,35 +20,39 @@ pub const TENTHS: std::ops::RangeInclusive<u64> = 0..=10;
 pub const HALF: &str = "r 5";
 /// Other flash caches: label, case and what differs from the ring of MLC.
 pub const OTHERS: [(&str, &str, Differs); 4] = [
-    ("B4-4", "one ring", &[("mlc_cold", "\"10 %\"")]),
+    ("B4-4", "one ring", &[("mlc_cold_share", "\"10 %\"")]),
     (
         "B4-5",
         "pinned",
         &[
-            ("mlc_cold", "\"10 %\""),
-            ("reserve", "\"20 %\""),
+            ("mlc_cold_share", "\"10 %\""),
+            ("gc_reserve", "\"20 %\""),
             ("rewrite", "{ kind = \"pinned\", hits = 3, share = \"50 %\" }"),
         ],
     ),
     (
         "B4-7",
         "bcache-like",
-        &[("mlc_cold", "\"10 %\""), ("rewrite", "\"never\""), ("sequential_bypass", "\"4 MiB\"")],
+        &[("mlc_cold_share", "\"10 %\""), ("rewrite", "\"never\""), ("sequential_cutoff", "\"4 MiB\"")],
     ),
     (
         "B4-7",
         "dm-cache-like",
-        &[("mlc_cold", "\"10 %\""), ("promote", "{ kind = \"hot\", hits = 3 }"), ("rewrite", "\"levels\"")],
+        &[
+            ("mlc_cold_share", "\"10 %\""),
+            ("promote", "{ kind = \"hot\", hits = 3 }"),
+            ("rewrite", "\"levels\""),
+        ],
     ),
 ];
 /// Other readings, at half SLC: label, and what differs from the paper's.
 const READINGS: [(&str, Differs); 14] = [
-    ("cold 20", &[("hybrid.mlc_cold", "\"20 %\"")]),
-    ("cold 30", &[("hybrid.mlc_cold", "\"30 %\"")]),
-    ("cold 50", &[("hybrid.mlc_cold", "\"50 %\"")]),
+    ("cold 20", &[("hybrid.mlc_cold_share", "\"20 %\"")]),
+    ("cold 30", &[("hybrid.mlc_cold_share", "\"30 %\"")]),
+    ("cold 50", &[("hybrid.mlc_cold_share", "\"50 %\"")]),
     ("none stays", &[("hybrid.rewrite", "\"never\"")]),
     ("inclusive", &[("hybrid.tiers", "\"inclusive\"")]),
-    ("lru", &[("hybrid.write_back", "\"lru\"")]),
+    ("lru", &[("hybrid.append_order", "\"lru\"")]),
     ("after 2 s", &[("disk.spin_down", "\"2 s\"")]),
     ("after 60 s", &[("disk.spin_down", "\"60 s\"")]),
     ("break-even", &[("disk.spin_down", "\"break-even\"")]),
@@ -108,7 +112,7 @@ impl Size {
             }
         }
         if self.is_small {
-            set.push(("device.hybrid.dram".into(), "\"64 KiB\"".into()));
+            set.push(("device.hybrid.dram_size".into(), "\"64 KiB\"".into()));
         }
         set.extend(more.iter().map(|(key, value)| (format!("device.{key}"), (*value).into())));
         Setup { label, text, set }
@@ -116,7 +120,7 @@ impl Size {
 
     fn disk(self) -> Setup {
         let memory = if self.is_small { "\"64 KiB\"" } else { "\"512 KiB\"" };
-        let set = vec![("device.cache.memory".into(), memory.into())];
+        let set = vec![("device.cache.size".into(), memory.into())];
         Setup { label: "disk".into(), text: DISK, set }
     }
 

@@ -135,11 +135,11 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
         ("device.first.size", text(&size)),
         ("device.second.size", text(&size)),
         ("device.second.offset", text(&size)),
-        ("device.ssd.blocks", (2 * units).to_string()),
+        ("device.ssd.blocks_per_plane", (2 * units).to_string()),
         ("device.ssd.tenants", format!("[{}, {}]", tenant("first"), tenant("second"))),
     ];
     if unit == Unit::Block {
-        set.push(("device.ssd.unit", text("plane")));
+        set.push(("device.ssd.reclaim_unit", text("plane")));
     }
     let one_queue = matches!(way, Way::NoIsolation | Way::Ops | Way::Dies | Way::Channels);
     if one_queue {
@@ -159,20 +159,22 @@ fn setup(units: u64, unit: Unit, way: Way) -> Setup {
     }
     if one_queue && way != Way::Ops {
         // Units are the drive's or those of whole planes: 5 % of all of them begin collection.
-        set.push(("device.ssd.gc", format!("{{ start = {} }}", units / 10)));
+        set.push(("device.ssd.gc", format!("{{ threshold = {} }}", units / 10)));
     }
     if matches!(way, Way::VssdIdle | Way::SharedIdle) {
         // Beyond what a lender keeps there is something to lend.
-        set.push(("device.ssd.gc", format!("{{ background = {} }}", units / 8)));
+        set.push(("device.ssd.gc", format!("{{ idle_free_target = {} }}", units / 8)));
     }
     if way == Way::NoIsolation {
         set.push(("device.ssd.tenants", "[]".into()));
     }
     let lending = match way {
-        Way::Shared(percent) => Some(format!("beta = \"{percent}/100\"")),
-        Way::SharedIdle => Some(format!("beta = \"{BETA}/100\"")),
-        Way::Strict => Some(format!("beta = \"{BETA}/100\", keep = 1, give_back = \"on-demand\"")),
-        Way::Adaptive => Some(format!("beta = \"{BETA}/100\", beta_most = \"30/100\"")),
+        Way::Shared(percent) => Some(format!("contribution = \"{percent}/100\"")),
+        Way::SharedIdle => Some(format!("contribution = \"{BETA}/100\"")),
+        Way::Strict => {
+            Some(format!("contribution = \"{BETA}/100\", reserve_min = 1, return_policy = \"on-demand\""))
+        }
+        Way::Adaptive => Some(format!("contribution = \"{BETA}/100\", contribution_max = \"30/100\"")),
         _ => None,
     };
     if let Some(beta) = lending {

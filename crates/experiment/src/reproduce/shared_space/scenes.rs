@@ -42,7 +42,7 @@ pub fn measure(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
 /// C3-5: A writes as many pages as its blocks have, with VSSD and where B and C lend it a free block each.
 fn figure_2(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let alone = setup("vssd", FIGURE_2, &[]);
-    let beta = "{ kind = \"shared-space\", beta = \"1/16\" }";
+    let beta = "{ kind = \"shared-space\", contribution = \"1/16\" }";
     let lent = setup("shared", FIGURE_2, &[("device.ssd.isolation", beta)]);
     let load = Load::plain("uniform").with("space", "4 MiB").with("write", "1").cold();
     let load = Load { on_empty: true, requests: Some(PAGES_OF_A), ..load };
@@ -101,8 +101,8 @@ fn at_once(spans: &[LaneSpan], what: &str) -> u32 {
 /// C3-8: requests of sixteen pages, one at a time, until units are cleared, and what the dies did meanwhile.
 fn sixteen_at_once(lab: &Lab, found: &mut Findings) -> Result<(), Failure> {
     let small = [
-        ("device.ssd.blocks", "64"),
-        ("device.ssd.page", "\"4 KiB\""),
+        ("device.ssd.blocks_per_plane", "64"),
+        ("device.ssd.page_size", "\"4 KiB\""),
         ("device.ssd.pages_per_block", "128"),
         ("device.ssd.tenants", "[{ name = \"all\", size = \"384 MiB\" }]"),
         ("device.ssd.isolation", "{ kind = \"vssd\" }"),

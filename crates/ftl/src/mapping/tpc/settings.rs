@@ -30,7 +30,7 @@ pub struct TpcSettings {
     /// See [`Invalidation`].
     pub invalidation: Invalidation,
     /// See [`CleanFirst`].
-    pub clean_first: CleanFirst,
+    pub clean_first_window: CleanFirst,
     /// Superseded pages that may count as valid at one time.
     pub unknown_max: u32,
     /// A fault for tests: completing a slot forgets the entries that were not loaded.

@@ -6,7 +6,7 @@ const PAPER: TpcSettings = TpcSettings {
     ram: 2 * (16 + SLOT_EXTRA),
     delayed_read: false,
     invalidation: Invalidation::Lost,
-    clean_first: CleanFirst::All,
+    clean_first_window: CleanFirst::All,
     unknown_max: 100,
     skip_fill: false,
 };
@@ -62,9 +62,9 @@ fn the_oldest_unchanged_slot_goes_first_and_a_changed_one_is_written() {
 #[test]
 fn unchanged_first_starves_and_a_window_does_not() {
     // O2-4: one unchanged slot among changed ones is replaced again and again, recency or not.
-    let reads = |clean_first| {
+    let reads = |clean_first_window| {
         let ram = 3 * (16 + SLOT_EXTRA);
-        let (mut map, mut ops) = filled(TpcSettings { ram, clean_first, ..PAPER });
+        let (mut map, mut ops) = filled(TpcSettings { ram, clean_first_window, ..PAPER });
         map.update(Lpn(0), Some(Ppn(50)), &mut ops);
         map.update(Lpn(4), Some(Ppn(51)), &mut ops);
         for _ in 0..10 {

@@ -16,8 +16,8 @@ pub(super) struct SlcDraft {
 const OF_A_DIE: [&str; 7] = [
     "kind = \"noop\"",
     "kind = \"drr\", quantum = \"200 us\"",
-    "kind = \"flashfq\", throttle = \"500 us\", patience = \"100 us\"",
-    "kind = \"fios\", slice = \"1 ms\", patience = \"100 us\"",
+    "kind = \"flashfq\", throttle = \"500 us\", anticipation = \"100 us\"",
+    "kind = \"fios\", slice = \"1 ms\", anticipation = \"100 us\"",
     "kind = \"vssd\", credits = \"300 us\"",
     "kind = \"cffq\", slice = \"1 ms\"",
     "kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\"",
@@ -33,15 +33,15 @@ impl Draft<'_> {
         let size = least.max(8192).next_multiple_of(4096) + 4096 * self.rng.below(64);
         self.put("capacity", size);
         let queue = *self.rng.pick(&["fcfs", "sstf", "sptf"]);
-        self.put_text("queue", queue);
+        self.put_text("scheduler", queue);
         let (depth, patience) = (self.rng.between(1, 8), *self.rng.pick(&[0, 5, 1000]));
-        self.put("depth", depth);
-        self.put_text("patience", format!("{patience} ms"));
+        self.put("queue_depth", depth);
+        self.put_text("max_wait", format!("{patience} ms"));
         let (segments, segment) = (self.rng.between(1, 4), 512u64 << self.rng.below(7));
-        self.put("segments", segments);
-        self.put("segment", segment);
-        let (reads_ahead, caches) = (!self.one_in(4), !self.one_in(4));
-        self.put("read_ahead", reads_ahead);
+        self.put("cache_segments", segments);
+        self.put("cache_segment_size", segment);
+        let (max_read_bypass, caches) = (!self.one_in(4), !self.one_in(4));
+        self.put("read_ahead", max_read_bypass);
         self.put("write_cache", caches);
         if caches {
             let (cache, commands) = (4096u64 << self.rng.below(6), self.rng.between(1, 12));
@@ -52,7 +52,7 @@ impl Draft<'_> {
             let stop = *self.rng.pick(&["1 ms", "30 ms", "3000 ms", "break-even"]);
             self.put_text("spin_down", stop);
             if self.one_in(2) {
-                self.put("spin_down_adaptive", "{ least = \"1 ms\", most = \"10 s\" }");
+                self.put("spin_down_adaptive", "{ min = \"1 ms\", max = \"10 s\" }");
             }
         }
         name
@@ -128,11 +128,11 @@ impl Draft<'_> {
         self.put_text("profile", slc.as_ref().map_or(profile, |slc| slc.profile));
         for (key, value) in [
             ("channels", channels),
-            ("chips", chips),
-            ("dies", dies),
-            ("planes", planes),
-            ("blocks", blocks),
-            ("page", page),
+            ("chips_per_channel", chips),
+            ("dies_per_chip", dies),
+            ("planes_per_die", planes),
+            ("blocks_per_plane", blocks),
+            ("page_size", page),
             ("pages_per_block", pages),
         ] {
             self.put(key, value);
@@ -142,20 +142,22 @@ impl Draft<'_> {
             self.put("mapping", mapping);
         }
         if let Some(checkpoint) = checkpoint {
-            self.put("checkpoint", checkpoint);
+            self.put("checkpoint_interval", checkpoint);
         }
         let copyback = self.one_in(2) && (unit == "plane" && slc.is_none() || combines);
         if unit != "plane" {
-            self.put_text("unit", unit);
+            self.put_text("reclaim_unit", unit);
         }
         self.collection(start, copyback, blocks);
-        let slc = slc.filter(|_| !self.text.contains("separate = false"));
+        let slc = slc.filter(|_| !self.text.contains("separate_frontier = false"));
         if let Some(slc) = &slc {
             self.put("slc_cache", &slc.options);
         }
-        if let Some(threshold) = streams.filter(|_| !self.text.contains("separate = false") || combines) {
+        if let Some(threshold) =
+            streams.filter(|_| !self.text.contains("separate_frontier = false") || combines)
+        {
             let (counters, decay) = (64, 40 * threshold);
-            let what = format!("counters = {counters}, decay = {decay}, threshold = {threshold}");
+            let what = format!("counters = {counters}, decay_interval = {decay}, threshold = {threshold}");
             self.put("streams", format!("{{ kind = \"hot-cold\", {what} }}"));
         }
         self.wear();
@@ -167,19 +169,22 @@ impl Draft<'_> {
             matches!(self.drive, Drive::Any | Drive::Units | Drive::Slc | Drive::Combined) || is_buffered;
         let defers = matches!(self.drive, Drive::Queued | Drive::Shared);
         if defers || (is_open && queued) {
-            let reads_ahead = *chosen.pick(&[0, 1, 3, 16, 1000]);
+            let max_read_bypass = *chosen.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
-                Drive::Shared => format!(", scheduler = {{ {} }}", chosen.pick(&OF_A_DIE)),
+                Drive::Shared => format!(", tenant_scheduler = {{ {} }}", chosen.pick(&OF_A_DIE)),
                 _ => self.suspension(),
             };
-            self.put("die_scheduler", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{more} }}"),
+            );
         }
         self.write_buffer(page);
         let mut axes = ["channel", "chip", "die", "plane"];
         for at in (1..axes.len()).rev() {
             axes.swap(at, self.rng.below(at as u64 + 1) as usize);
         }
-        self.put("placement", format!("{axes:?}"));
+        self.put("allocation_order", format!("{axes:?}"));
         let may_aim = matches!(self.drive, Drive::AtOnce | Drive::Queued | Drive::Shared | Drive::Buffered)
             || unit == "die"
             || combines && unit == "plane";
@@ -212,10 +217,10 @@ impl Draft<'_> {
         let mut kind = *rng.pick(&kinds);
         let added = self.added("victim");
         kind = added.map_or(kind, |(name, _)| name);
-        let mut gc = format!("kind = \"{kind}\", start = {start}, copyback = {copyback}");
+        let mut gc = format!("kind = \"{kind}\", threshold = {start}, copyback = {copyback}");
         match kind {
             "d-choices" => drop(write!(gc, ", choices = {}", rng.between(1, 4))),
-            "windowed" => drop(write!(gc, ", window = {}", rng.between(1, 6))),
+            "windowed" => drop(write!(gc, ", window_blocks = {}", rng.between(1, 6))),
             _ => {}
         }
         if let Some((_, options)) = added.filter(|(_, options)| !options.is_empty()) {
@@ -229,18 +234,20 @@ impl Draft<'_> {
         let lends = self.text.contains("shared-space");
         let may_mix = may_mix || self.drive == Drive::Tenants && !lends && rng.fork(9).below(2) == 0;
         if rng.below(3) == 0 && may_mix {
-            gc += ", separate = false";
+            gc += ", separate_frontier = false";
         }
         match rng.below(4) {
-            0 => gc += ", pace = \"foreground\"",
-            1 => drop(write!(gc, ", urgent = {}", rng.between(1, start - 1))),
+            0 => gc += ", mode = \"foreground\"",
+            1 => drop(write!(gc, ", hard_threshold = {}", rng.between(1, start - 1))),
             _ => {}
         }
         if rng.below(3) == 0 {
             let (target, after) = (rng.between(start + 1, blocks - 1), *rng.pick(&[20, 500, 20_000]));
             let gain = *rng.pick(&["0", "1/4"]);
-            let _ =
-                write!(gc, ", background = {target}, idle_after = \"{after} us\", idle_gain = \"{gain}\"");
+            let _ = write!(
+                gc,
+                ", idle_free_target = {target}, idle_after = \"{after} us\", idle_min_invalid = \"{gain}\""
+            );
         }
         self.put("gc", format!("{{ {gc} }}"));
     }
@@ -254,7 +261,7 @@ impl Draft<'_> {
         let (programs, erases) = (rng.below(4), rng.below(6));
         let [suspend, resume] = [0; 2].map(|_| *rng.pick(&[0, 5, 100]));
         format!(
-            ", suspension = {{ programs = {programs}, erases = {erases}, suspend = \"{suspend} us\", resume = \"{resume} us\" }}"
+            ", suspend = {{ max_per_program = {programs}, max_per_erase = {erases}, suspend_latency = \"{suspend} us\", resume_latency = \"{resume} us\" }}"
         )
     }
 
@@ -272,12 +279,12 @@ impl Draft<'_> {
         }
         let (size, link) = (page * rng.between(1, 40), 1u64 << rng.between(20, 32));
         let keep = *rng.pick(&["0", "1/4", "1/2", "1"]);
-        let keep_for = *rng.pick(&[1, 500, 100_000]);
+        let dirty_expire = *rng.pick(&[1, 500, 100_000]);
         let mut buffer = format!(
-            "size = {size}, link_bytes_per_second = {link}, keep = \"{keep}\", keep_for = \"{keep_for} us\""
+            "size = {size}, link_bandwidth = {link}, dirty_share = \"{keep}\", dirty_expire = \"{dirty_expire} us\""
         );
         if rng.below(2) == 0 {
-            let _ = write!(buffer, ", at_once = {}", rng.between(1, 8));
+            let _ = write!(buffer, ", max_programs = {}", rng.between(1, 8));
         }
         if self.drive == Drive::Protected || rng.below(4) == 0 {
             buffer += ", power_loss_protection = true";
@@ -303,10 +310,10 @@ impl Draft<'_> {
         let blocks = rng.below(4);
         let dynamic = *rng.pick(if blocks == 0 { &["1", "1/2", "1/3"] } else { &["0", "1/2", "1"] });
         let fixed = blocks * (row / pages) * (pages / bits);
-        let full = *rng.pick(&["through", "fold"]);
+        let full = *rng.pick(&["bypass", "fold"]);
         let (from, to) = *rng.pick(&[("0", "0"), ("1/2", "1/4"), ("1", "1"), ("1/3", "0")]);
         let mut options = format!(
-            "static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_from = \"{from}\", fold_to = \"{to}\""
+            "static = {fixed}, dynamic = \"{dynamic}\", when_full = \"{full}\", fold_start = \"{from}\", fold_stop = \"{to}\""
         );
         if rng.below(3) == 0 {
             options += ", fold_idle = false";
@@ -321,9 +328,11 @@ impl Draft<'_> {
     /// How its blocks wear.
     pub(super) fn wear(&mut self) {
         let mut rng = self.rng.fork(8);
-        let order = *rng.pick(&["longest-erased", "least-worn"]);
+        let order = *rng.pick(&["fifo", "least-worn"]);
         let (spread, every) = (rng.below(4), rng.between(1, 4));
-        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {every}");
+        let mut wear = format!(
+            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {every}"
+        );
         if rng.below(4) == 0 {
             wear += ", factory_bad = \"1/20\"";
         }
@@ -335,7 +344,8 @@ impl Draft<'_> {
         };
         if wears_out {
             let variation = *rng.pick(&["0", "1/2"]);
-            let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 8));
+            let _ =
+                write!(wear, ", endurance = {}, endurance_variation = \"{variation}\"", rng.between(2, 8));
         }
         if rng.below(2) == 0 || wears_out {
             self.put("wear", format!("{{ {wear} }}"));
@@ -371,10 +381,10 @@ impl Draft<'_> {
         self.put_text("profile", *rng.pick(&["slc-2015", "slc-2019", "mlc-2019", "tlc-2019", "bench-2026"]));
         for (key, value) in [
             ("channels", channels),
-            ("dies", dies),
-            ("planes", planes),
-            ("blocks", blocks),
-            ("page", page),
+            ("dies_per_chip", dies),
+            ("planes_per_die", planes),
+            ("blocks_per_plane", blocks),
+            ("page_size", page),
             ("pages_per_block", pages),
         ] {
             self.put(key, value);
@@ -392,28 +402,33 @@ impl Draft<'_> {
         let interleave = rng.between(1, 2 * pages);
         let borrow = rng.below(3) == 0;
         let mapping = match rng.below(3) {
-            0 => format!("kind = \"block\", open = {}", rng.between(1, logs)),
-            1 => format!("kind = \"bast\", log_blocks = {logs}, borrow = {borrow}"),
+            0 => format!("kind = \"block\", replacement_blocks = {}", rng.between(1, logs)),
+            1 => format!("kind = \"bast\", log_blocks = {logs}, use_free_blocks = {borrow}"),
             _ => {
                 let sequential = rng.below(4) > 0;
-                format!("kind = \"fast\", log_blocks = {logs}, borrow = {borrow}, sequential = {sequential}")
+                format!(
+                    "kind = \"fast\", log_blocks = {logs}, use_free_blocks = {borrow}, sequential_log_block = {sequential}"
+                )
             }
         };
         self.put("mapping", format!("{{ {mapping}, interleave = {interleave} }}"));
         let mut gc = format!("copyback = {}", rng.below(2) == 0);
         if rng.below(3) == 0 {
             let (target, after) = (rng.between(1, 4), *rng.pick(&[20, 500, 20_000]));
-            let _ = write!(gc, ", background = {target}, idle_after = \"{after} us\"");
+            let _ = write!(gc, ", idle_free_target = {target}, idle_after = \"{after} us\"");
         }
         self.put("gc", format!("{{ kind = \"greedy\", {gc} }}"));
         self.wear();
         if rng.below(2) == 0 || self.drive == Drive::Shared {
-            let reads_ahead = *rng.pick(&[0, 1, 3, 16, 1000]);
+            let max_read_bypass = *rng.pick(&[0, 1, 3, 16, 1000]);
             let more = match self.drive {
-                Drive::Shared => format!(", scheduler = {{ {} }}", rng.pick(&OF_A_DIE)),
+                Drive::Shared => format!(", tenant_scheduler = {{ {} }}", rng.pick(&OF_A_DIE)),
                 _ => self.suspension(),
             };
-            self.put("die_scheduler", format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{more} }}"));
+            self.put(
+                "die_scheduler",
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{more} }}"),
+            );
         }
         self.write_buffer(page);
         name
@@ -429,8 +444,8 @@ impl Draft<'_> {
             return None;
         }
         let batch = self.rng.between(1, 20);
-        let write_back = *self.rng.pick(&["wait", "behind"]);
-        let common = format!("gc_batch = {batch}, write_back = \"{write_back}\"");
+        let write_back = *self.rng.pick(&["sync", "async"]);
+        let common = format!("gc_batch = {batch}, eviction_write = \"{write_back}\"");
         let kind = match self.drive {
             Drive::DelayedReads => 2,
             Drive::Gathers => 1,
@@ -439,12 +454,14 @@ impl Draft<'_> {
             _ => self.rng.below(8),
         };
         match kind {
-            3 => Some(format!("{{ kind = \"tpftl\", ram = {}, {common} }}", self.rng.between(14, 200))),
+            3 => Some(format!("{{ kind = \"tpftl\", cmt_size = {}, {common} }}", self.rng.between(14, 200))),
             0 => {
                 let ram = self.rng.between(16, 200);
                 // A generator of its own: what else a seed draws stays as it was.
                 let protected = *self.rng.fork(11).pick(&["0", "0", "1/4", "1/2", "9/10"]);
-                Some(format!("{{ kind = \"dftl\", ram = {ram}, protected = \"{protected}\", {common} }}"))
+                Some(format!(
+                    "{{ kind = \"dftl\", cmt_size = {ram}, protected_share = \"{protected}\", {common} }}"
+                ))
             }
             1 => {
                 let ram = self.rng.between(24, 200);
@@ -458,16 +475,16 @@ impl Draft<'_> {
                     ),
                     false => "{ kind = \"never\" }".into(),
                 };
-                Some(format!("{{ kind = \"cftl\", ram = {ram}, switching = {switching}, {common} }}"))
+                Some(format!("{{ kind = \"cftl\", cmt_size = {ram}, switching = {switching}, {common} }}"))
             }
             2 => {
                 let ram = (page + 12) * self.rng.between(1, 3);
                 let delayed = self.drive == Drive::DelayedReads || self.one_in(2);
                 let invalidation = *self.rng.pick(&["at-collection", "at-read"]);
-                let clean_first = *self.rng.pick(&["1", "1/2"]);
+                let clean_first_window = *self.rng.pick(&["1", "1/2"]);
                 Some(format!(
-                    "{{ kind = \"tpc\", ram = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
-                     clean_first = \"{clean_first}\", {common} }}"
+                    "{{ kind = \"tpc-ftl\", cmt_size = {ram}, delayed_read = {delayed}, invalidation = \"{invalidation}\", \
+                     clean_first_window = \"{clean_first_window}\", {common} }}"
                 ))
             }
             _ => None,

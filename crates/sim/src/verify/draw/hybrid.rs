@@ -24,16 +24,16 @@ impl Draft<'_> {
         let unit = page * dies * block;
         let chip = self.begin("flash");
         self.put_text("profile", "mlc-2019");
-        self.put("page", page);
+        self.put("page_size", page);
         self.put("dies", dies);
         self.put("pages_per_block", block);
         // What no region uses lies between them in some chips.
-        let gap = if self.one_in(3) { ", { name = \"spare\", blocks = 2 }" } else { "" };
+        let gap = if self.one_in(3) { ", { name = \"spare\", blocks_per_die = 2 }" } else { "" };
         let (slc, mlc) = (units[0], units[1]);
         self.put(
             "areas",
             format!(
-                "[{{ name = \"slc\", blocks = {slc}, bits = 1 }}{gap}, {{ name = \"mlc\", blocks = {mlc} }}]"
+                "[{{ name = \"slc\", blocks_per_die = {slc}, bits_per_cell = 1 }}{gap}, {{ name = \"mlc\", blocks_per_die = {mlc} }}]"
             ),
         );
         let which = self.rng.below(6);
@@ -44,7 +44,7 @@ impl Draft<'_> {
     }
 
     fn area(&mut self, chip: &str, area: &str) -> String {
-        let name = self.begin("region");
+        let name = self.begin("flash-area");
         self.put_text("below", chip);
         self.put_text("area", area);
         self.may_fail(name)
@@ -66,10 +66,10 @@ impl Draft<'_> {
             }
         }
         self.put_text("disk", disk);
-        self.put("page", page);
-        self.put("unit", unit);
+        self.put("page_size", page);
+        self.put("erase_unit", unit);
         let dram = page * self.rng.between(16, 40);
-        self.put("dram", dram);
+        self.put("dram_size", dram);
         let promotes =
             ["\"always\"", "\"always\"", "\"second-touch\"", "\"never\"", "{ kind = \"hot\", hits = 3 }"];
         let promote = *self.rng.pick(&promotes);
@@ -83,22 +83,24 @@ impl Draft<'_> {
         let tiers = *self.rng.pick(&["exclusive", "inclusive"]);
         self.put_text("tiers", tiers);
         let write_back = *self.rng.pick(&["oldest", "lru"]);
-        self.put_text("write_back", write_back);
-        for key in ["read_bypass", "write_bypass", "sequential_bypass"] {
+        self.put_text("append_order", write_back);
+        for key in ["read_bypass", "write_bypass", "sequential_cutoff"] {
             let bytes = *self.rng.pick(&[0, page, 4 * page, 16 * page]);
             self.put(key, bytes);
         }
-        for (key, least) in [("reserve", 1), ("slc_cold", 10), ("mlc_cold", 10), ("flush_share", 5)] {
+        for (key, least) in
+            [("gc_reserve", 1), ("slc_cold_share", 10), ("mlc_cold_share", 10), ("append_threshold", 5)]
+        {
             let percent = self.rng.between(least, 45);
             self.put(key, format!("\"{percent} %\""));
         }
         let idle = *self.rng.pick(&[0, 100, 3000, 30_000]);
-        self.put_text("flush_idle", format!("{idle} us"));
+        self.put_text("append_idle", format!("{idle} us"));
         let group = *self.rng.pick(&[1, 3, 8, 63]);
-        self.put("group", group);
+        self.put("group_pages", group);
         // A generator of its own: what else a seed draws stays as it was.
         if self.rng.fork(21).below(4) == 0 {
-            self.put_text("ack", "ring");
+            self.put_text("write_ack", "ring");
         }
         let aware = self.one_in(3);
         self.put("spin_aware", aware);
@@ -128,10 +130,10 @@ impl Draft<'_> {
         self.put_text("profile", profile);
         let pages = unit / page;
         let dies = if pages.is_multiple_of(2) && pages > 4 { self.rng.between(1, 2) } else { 1 };
-        self.put("page", page);
+        self.put("page_size", page);
         self.put("dies", dies);
         self.put("pages_per_block", pages / dies);
-        self.put("blocks", units);
+        self.put("blocks_per_die", units);
         self.may_fail(name)
     }
 
@@ -142,7 +144,7 @@ impl Draft<'_> {
         }
         let fault = self.begin("fault");
         self.put_text("below", name);
-        for key in ["read_error", "write_error"] {
+        for key in ["read_error_rate", "write_error_rate"] {
             if self.one_in(3) {
                 let one_in = *self.rng.pick(&[20, 100, 500]);
                 self.put_text(key, format!("1/{one_in}"));
@@ -152,7 +154,7 @@ impl Draft<'_> {
             let (mean, back) = (self.rng.between(30, 300), self.rng.between(100, 10_000));
             self.put(
                 "loss",
-                format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
+                format!("{{ kind = \"random\", mean_interval = \"{mean} ms\", outage = \"{back} us\" }}"),
             );
         }
         fault

@@ -72,7 +72,7 @@ impl Draft<'_> {
         let mut rng = self.rng.fork(29);
         let name = self.begin("link");
         self.put_text("below", below);
-        self.put("bytes_per_second", *rng.pick(&[1_000_000, 40_000_000, 600_000_000]));
+        self.put("bandwidth", *rng.pick(&[1_000_000, 40_000_000, 600_000_000]));
         self.put_text("overhead", format!("{} us", *rng.pick(&[0, 5, 200])));
         self.put("duplex", rng.below(2) == 0);
         name
@@ -89,9 +89,9 @@ impl Draft<'_> {
             "{ kind = \"cfq\", slice_sync = \"2 ms\", slice_async = \"1 ms\", slice_idle = \"200 us\", quantum = 2 }",
             "{ kind = \"cfq\", slices = \"slo\", slice_sync = \"1 ms\" }",
             "{ kind = \"cffq\", slice = \"1 ms\" }",
-            "{ kind = \"fios\", slice = \"1 ms\", patience = \"100 us\" }",
-            "{ kind = \"flashfq\", throttle = \"500 us\", patience = \"100 us\" }",
-            "{ kind = \"vssd\", channels = 2, credits = \"500 us\", per_channel = 2 }",
+            "{ kind = \"fios\", slice = \"1 ms\", anticipation = \"100 us\" }",
+            "{ kind = \"flashfq\", throttle = \"500 us\", anticipation = \"100 us\" }",
+            "{ kind = \"vssd\", channels = 2, credits = \"500 us\", channel_depth = 2 }",
             "{ kind = \"drr\", quantum = \"500 us\" }",
         ];
         let scheduler = *self.rng.pick(&schedulers);
@@ -102,8 +102,8 @@ impl Draft<'_> {
         let orders = [
             "{ kind = \"fifo\" }",
             "{ kind = \"reads-first\" }",
-            "{ kind = \"irbw-fifo\", unit = \"8 KiB\", run = 4 }",
-            "{ kind = \"bp\", unit = \"8 KiB\", run = 4 }",
+            "{ kind = \"irbw-fifo\", erase_unit = \"8 KiB\", bundle_max = 4 }",
+            "{ kind = \"bp\", erase_unit = \"8 KiB\", bundle_max = 4 }",
         ];
         let order = *self.rng.pick(&orders);
         if takes_order {
@@ -114,14 +114,14 @@ impl Draft<'_> {
         if self.one_in(3) {
             self.put("cost", "{ kind = \"bytes\" }");
         }
-        self.put_text("window", "2 ms");
+        self.put_text("latency_window", "2 ms");
         name
     }
 
     pub(super) fn fault(&mut self, below: String) -> String {
         let name = self.begin("fault");
         self.put_text("below", below);
-        for key in ["read_error", "write_error", "flush_error"] {
+        for key in ["read_error_rate", "write_error_rate", "flush_error_rate"] {
             if self.one_in(4) {
                 let one_in = *self.rng.pick(&[20, 100, 500]);
                 self.put_text(key, format!("1/{one_in}"));
@@ -130,20 +130,20 @@ impl Draft<'_> {
         if !self.one_in(4) {
             let size = 4096u64 << self.rng.below(6);
             let every = *self.rng.pick(&[20, 200, 5000]);
-            self.put("cache", format!("{{ size = {size}, destage_every = \"{every} us\" }}"));
+            self.put("cache", format!("{{ size = {size}, destage_interval = \"{every} us\" }}"));
         }
         if self.one_in(3) {
             let (mean, span) = (self.rng.between(1, 40), self.rng.between(50, 4000));
             self.put(
                 "freeze",
-                format!("{{ kind = \"random\", mean = \"{mean} ms\", span = \"{span} us\" }}"),
+                format!("{{ kind = \"random\", mean_interval = \"{mean} ms\", duration = \"{span} us\" }}"),
             );
         }
         if self.one_in(3) {
             let (mean, back) = (self.rng.between(30, 300), self.rng.between(100, 10_000));
             self.put(
                 "loss",
-                format!("{{ kind = \"random\", mean = \"{mean} ms\", back_after = \"{back} us\" }}"),
+                format!("{{ kind = \"random\", mean_interval = \"{mean} ms\", outage = \"{back} us\" }}"),
             );
         }
         name
@@ -155,16 +155,16 @@ impl Draft<'_> {
         let name = self.begin("cache");
         self.put_text("below", below);
         let block = *self.rng.pick(&[512u64, 1024, 2048, 4096, 4096, 4096]);
-        self.put("block", block);
+        self.put("block_size", block);
         let segment = block << self.rng.below(5);
-        self.put("segment", segment);
+        self.put("segment_size", segment);
         let memory = block * self.rng.between(8, 48) + 2 * segment;
-        self.put("memory", memory);
+        self.put("size", memory);
         let prefetch = match self.rng.below(if culls { 2 } else { 6 }) {
             0 => {
                 *self.rng.pick(&["{ kind = \"segment\" }", "{ kind = \"segment\", holes = \"block-only\" }"])
             }
-            1 => "{ kind = \"gated-segment\", window = 16, probe = 3 }",
+            1 => "{ kind = \"gated-segment\", window = 16, probe_interval = 3 }",
             2 => "{ kind = \"none\" }",
             3 => "{ kind = \"sequential\" }",
             4 => "{ kind = \"p-block\" }",
@@ -181,11 +181,12 @@ impl Draft<'_> {
         let ghost = self.one_in(2);
         let trigger = *self.rng.pick(&["b1", "b1+b2", "reads"]);
         let adaptive = format!(
-            "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, culls = 2, region = \"1/4\" }}"
+            "{{ kind = \"adaptive-culling\", trigger = \"{trigger}\", ghost = {ghost}, step_down_max = 2, tail_share = \"1/4\" }}"
         );
         let others =
             ["arc", "sarc", "s3-fifo", "lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\" }}"));
-        let by_segment = ["lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\", line = \"segment\" }}"));
+        let by_segment =
+            ["lru", "sieve"].map(|kind| format!("{{ kind = \"{kind}\", granularity = \"segment\" }}"));
         let only = "{ kind = \"segment-prefetch-only\" }".to_string();
         let fixed = "{ kind = \"fixed-culling\", l1 = \"1/3\" }".to_string();
         let replacement = match self.rng.below(8) {
@@ -226,21 +227,21 @@ impl Draft<'_> {
             self.put(
                 "write",
                 format!(
-                    "{{ kind = \"back\", destage = {chosen}, dirty = {dirty}, unit = {unit}, after = \"{after} us\", \
-                     depth = {depth}, pad = {pad} }}"
+                    "{{ kind = \"writeback\", destage = {chosen}, dirty_max = {dirty}, erase_unit = {unit}, dirty_expire = \"{after} us\", \
+                     destage_depth = {depth}, pad = {pad} }}"
                 ),
             );
         }
         let (apart, colocated, busy) = (self.one_in(3), self.one_in(4), self.one_in(4));
         self.put("demand_first", apart);
         self.put("colocated", colocated);
-        self.put("refuse_when_busy", busy);
+        self.put("drop_when_busy", busy);
         let depth = *self.rng.pick(&[0, 1, 16]);
         self.put("prefetch_depth", depth);
-        let lookup = *self.rng.pick(&["flat", "hashed"]);
-        self.put_text("lookup", lookup);
+        let lookup = *self.rng.pick(&["array", "hash"]);
+        self.put_text("index", lookup);
         let hit = *self.rng.pick(&[0, 1, 100]);
-        self.put_text("hit_time", format!("{hit} us"));
+        self.put_text("hit_latency", format!("{hit} us"));
         name
     }
 
@@ -249,7 +250,7 @@ impl Draft<'_> {
         let name = self.begin("fault");
         self.put_text("below", below);
         let every = *self.rng.pick(&[2, 20, 200]);
-        self.put("cache", format!("{{ size = \"256 KiB\", destage_every = \"{every} ms\" }}"));
+        self.put("cache", format!("{{ size = \"256 KiB\", destage_interval = \"{every} ms\" }}"));
         name
     }
 
@@ -258,12 +259,12 @@ impl Draft<'_> {
         let name = self.begin("integrity");
         self.put_text("below", below);
         let block = *self.rng.pick(&["512", "4096"]);
-        self.put("block", block);
+        self.put("block_size", block);
         let dirty = *self.rng.pick(&[1, 1, 2, 8]);
-        self.put("dirty_regions", dirty);
-        self.put_text("cache", "64 KiB");
+        self.put("max_dirty_regions", dirty);
+        self.put_text("cache_size", "64 KiB");
         let clean = *self.rng.pick(&[1, 3, 20, 1000]);
-        self.put_text("clean_after", format!("{clean} ms"));
+        self.put_text("bitmap_delay", format!("{clean} ms"));
         name
     }
 
@@ -277,7 +278,7 @@ impl Draft<'_> {
                     let name = self.begin("fault");
                     self.put_text("below", below);
                     let one_in = *self.rng.pick(&[2, 5, 30]);
-                    self.put_text("flip", format!("1/{one_in}"));
+                    self.put_text("flip_rate", format!("1/{one_in}"));
                     below = name;
                 }
                 self.integrity(below)
@@ -288,19 +289,19 @@ impl Draft<'_> {
     /// Options of `hetero-mirror` beside those of `mirror`.
     pub(super) fn delays(&mut self) {
         for (key, values) in [
-            ("ack", &["first", "first", "wait-limit", "both", "leader"][..]),
-            ("manager", &["pipelined", "pipelined", "serial"]),
-            ("flush", &["strict", "fast-leg"]),
+            ("write_ack", &["first", "first", "wait-limit", "both", "leader"][..]),
+            ("dispatch", &["pipelined", "pipelined", "serial"]),
+            ("flush_scope", &["all-legs", "leader"]),
             ("wait_limit", &["ratio", "quantile", "gc-hint"]),
-            ("wait_reading", &["additional", "total"]),
-            ("delay_queue", &["fifo", "elevator"]),
+            ("wait_ratio_basis", &["additional", "total"]),
+            ("delay_order", &["fifo", "elevator"]),
             ("on_limit", &["block", "degrade"]),
         ] {
             let value = *self.rng.pick(values);
             self.put_text(key, value);
         }
         let floor = *self.rng.pick(&[0, 10, 1000]);
-        self.put_text("wait_floor", format!("{floor} us"));
+        self.put_text("wait_min", format!("{floor} us"));
         let behind = *self.rng.pick(&[1, 4, 256]);
         self.put("write_behind", behind);
         let hedges = self.rng.below(2) == 0;
@@ -327,10 +328,10 @@ impl Draft<'_> {
         if self.hetero {
             self.delays();
         }
-        self.put_text("region", "64 KiB");
+        self.put_text("region_size", "64 KiB");
         let clear = *self.rng.pick(&[1, 3, 20, 200]);
-        self.put_text("clear_after", format!("{clear} ms"));
-        self.put("active_regions", 32);
+        self.put_text("bitmap_delay", format!("{clear} ms"));
+        self.put("max_dirty_regions", 32);
         let chunk = 4096u64 << self.rng.below(5);
         self.put("resync_chunk", chunk);
         let depth = self.rng.between(1, 4);
@@ -339,11 +340,11 @@ impl Draft<'_> {
             self.put_text("resync_rate", "4 MiB");
         }
         let read = *self.rng.pick(&["leader", "balanced", "round-robin", "shortest-queue", "latency-aware"]);
-        self.put_text("read", read);
+        self.put_text("read_policy", read);
         let retries = self.rng.below(3);
         self.put("write_retries", retries);
-        let fresh = *self.rng.pick(&["copy", "equal"]);
-        self.put_text("fresh", fresh);
+        let fresh = *self.rng.pick(&["resync", "assume-clean"]);
+        self.put_text("initial_sync", fresh);
         self.upkeep();
         name
     }
@@ -351,24 +352,24 @@ impl Draft<'_> {
     /// How the mirror is looked after: drawn from what is drawn already, so that what else a seed draws stays as it was.
     fn upkeep(&mut self) {
         let mut own = self.own();
-        let lead = *own.pick(&["last", "last", "first"]);
-        self.put_text("lead", lead);
-        let predeclare = *own.pick(&[0, 1, 8]);
-        self.put("predeclare", predeclare);
+        let lead = *own.pick(&["manual", "manual", "immediate"]);
+        self.put_text("failback", lead);
+        let mark_ahead = *own.pick(&[0, 1, 8]);
+        self.put("mark_ahead", mark_ahead);
         let depth = *own.pick(&["[0, 0]", "[0, 0]", "[1, 1]", "[8, 2]"]);
-        self.put("leg_depth", depth);
-        self.scrub(&mut own, "leader");
+        self.put("leg_queue_depth", depth);
+        self.scrub(&mut own);
         if !self.hetero {
             self.timeout(&mut own);
         }
     }
 
-    /// Now and then an array is scrubbed from time to time, and the side `wins` where it differs.
-    fn scrub(&mut self, own: &mut Rng, wins: &str) {
+    /// Now and then an array is scrubbed from time to time, and repaired where it differs.
+    fn scrub(&mut self, own: &mut Rng) {
         if own.below(6) == 0 {
             let every = *own.pick(&[20, 200]);
-            let on = *own.pick(&[wins, "report"]);
-            self.put("scrub", format!("{{ every = \"{every} ms\", rate = 0, on_mismatch = \"{on}\" }}"));
+            let on = *own.pick(&["repair", "check"]);
+            self.put("scrub", format!("{{ interval = \"{every} ms\", rate = 0, on_mismatch = \"{on}\" }}"));
         }
     }
 
@@ -424,7 +425,7 @@ impl Draft<'_> {
         let chunk = 4096u64 << self.rng.below(3);
         self.put("chunk", chunk);
         let slots = self.rng.between(8, 16);
-        self.put("journal", slots * (4096 + chunk));
+        self.put("journal_size", slots * (4096 + chunk));
         if !may_fail && self.one_in(4) {
             self.put_text("write_hole", "resync");
         }
@@ -435,10 +436,10 @@ impl Draft<'_> {
         }
         let retries = self.rng.below(2);
         self.put("write_retries", retries);
-        let fresh = *self.rng.pick(&["compute", "zeros"]);
-        self.put_text("fresh", fresh);
+        let fresh = *self.rng.pick(&["resync", "assume-clean"]);
+        self.put_text("initial_sync", fresh);
         let mut own = self.own();
-        self.scrub(&mut own, "data");
+        self.scrub(&mut own);
         if may_fail {
             self.timeout(&mut own);
         }

@@ -185,7 +185,7 @@ impl<'a> Draft<'a> {
                 let legs = self.rotting_legs(count);
                 let parity = self.parity(legs, false);
                 // While the parity is computed there is nothing to mend from.
-                self.text = self.text.replace("fresh = \"compute\"", "fresh = \"zeros\"");
+                self.text = self.text.replace("initial_sync = \"resync\"", "initial_sync = \"assume-clean\"");
                 parity
             }
             Shape::Named(Family::Arrays) => {

@@ -27,19 +27,19 @@ impl Draft<'_> {
         format!("[export.data]\ndevice = \"{root}\"\n{}", self.text)
     }
 
-    /// A hetero-mirror with `hold`, which goes with `ack = "first"` only, and with bounds on the scale of the
+    /// A hetero-mirror with `write_batching`, which goes with `write_ack = "first"` only, and with bounds on the scale of the
     /// start of a disk, some of them shorter.
     fn held_mirror(&mut self, legs: [String; 2]) -> String {
         let name = self.begin("hetero-mirror");
         self.put("legs", format!("{legs:?}"));
         for (key, values) in [
-            ("hold", &["standing", "batches"][..]),
-            ("flush", &["strict", "fast-leg"]),
-            ("delay_queue", &["fifo", "elevator"]),
+            ("write_batching", &["standby", "always"][..]),
+            ("flush_scope", &["all-legs", "leader"]),
+            ("delay_order", &["fifo", "elevator"]),
             ("on_limit", &["block", "degrade"]),
-            ("manager", &["pipelined", "pipelined", "serial"]),
-            ("read", &["leader", "leader", "balanced"]),
-            ("fresh", &["copy", "equal"]),
+            ("dispatch", &["pipelined", "pipelined", "serial"]),
+            ("read_policy", &["leader", "leader", "balanced"]),
+            ("initial_sync", &["resync", "assume-clean"]),
         ] {
             let value = *self.rng.pick(values);
             self.put_text(key, value);
@@ -50,10 +50,10 @@ impl Draft<'_> {
         self.put("max_exposed_bytes", bytes);
         let time = *self.rng.pick(&[100, 1000, 10_000, 60_000]);
         self.put_text("max_exposed_time", format!("{time} ms"));
-        self.put_text("region", "64 KiB");
+        self.put_text("region_size", "64 KiB");
         let clear = *self.rng.pick(&[1, 20, 2000]);
-        self.put_text("clear_after", format!("{clear} ms"));
-        self.put("active_regions", 32);
+        self.put_text("bitmap_delay", format!("{clear} ms"));
+        self.put("max_dirty_regions", 32);
         name
     }
 
@@ -82,7 +82,7 @@ impl Draft<'_> {
     pub(super) fn culling_over_hybrid(&mut self) -> String {
         let below = if self.one_in(2) { self.hybrid(false) } else { self.hybrid_on_one_chip() };
         let name = self.block_cache(below, Caching::CullingThrough);
-        self.put("tell_use", true);
+        self.put("use_hints", true);
         name
     }
 }

@@ -74,10 +74,10 @@ impl Draft<'_> {
         self.put_text("profile", slc.as_ref().map_or(profile, |slc| slc.profile));
         for (key, value) in [
             ("channels", channels),
-            ("dies", dies),
-            ("planes", planes),
-            ("blocks", blocks),
-            ("page", page),
+            ("dies_per_chip", dies),
+            ("planes_per_die", planes),
+            ("blocks_per_plane", blocks),
+            ("page_size", page),
             ("pages_per_block", pages),
         ] {
             self.put(key, value);
@@ -88,9 +88,9 @@ impl Draft<'_> {
         } else {
             *rng.pick(&["plane", "die", "superblock"])
         };
-        self.put_text("unit", unit);
+        self.put_text("reclaim_unit", unit);
         if let Some(checkpoint) = checkpoint.filter(|_| unit == "plane") {
-            self.put("checkpoint", checkpoint);
+            self.put("checkpoint_interval", checkpoint);
         }
         if let Some(mapping) = &mapping {
             self.put("mapping", mapping);
@@ -101,7 +101,7 @@ impl Draft<'_> {
         let list: Vec<String> = sizes.iter().enumerate().map(tenant).collect();
         self.put("tenants", format!("[{}]", list.join(", ")));
         if is_dealt {
-            self.put("tenant_slots", tenants + rng.below(3));
+            self.put("max_tenants", tenants + rng.below(3));
         }
         let isolation = match kind {
             0 if own_channels && rng.fork(28).below(3) == 0 => "kind = \"die\"".to_string(),
@@ -111,38 +111,41 @@ impl Draft<'_> {
             _ => {
                 let (beta, back) =
                     (*rng.pick(&["1/4", "1/2", "9/10"]), *rng.pick(&["at-erase", "on-demand"]));
-                let keep = if rng.below(3) > 0 { ", keep = 1" } else { "" };
-                let most = if rng.below(3) == 0 { ", beta_most = \"19/20\"" } else { "" };
+                let keep = if rng.below(3) > 0 { ", reserve_min = 1" } else { "" };
+                let most = if rng.below(3) == 0 { ", contribution_max = \"19/20\"" } else { "" };
                 let (back, more) = lending(back, rng.fork(20));
                 format!(
-                    "kind = \"shared-space\", beta = \"{beta}\", give_back = \"{back}\"{keep}{most}{more}"
+                    "kind = \"shared-space\", contribution = \"{beta}\", return_policy = \"{back}\"{keep}{most}{more}"
                 )
             }
         };
         self.put("isolation", format!("{{ {isolation} }}"));
         if rng.fork(21).below(4) == 0 {
-            self.put_text("tenant_trigger", *rng.fork(22).pick(&["1/20", "1/8"]));
+            self.put_text("tenant_gc_threshold", *rng.fork(22).pick(&["1/20", "1/8"]));
         }
         let copyback = unit == "plane" && rng.below(2) == 0;
         self.collection(start, copyback, blocks);
-        if let Some(slc) = slc.filter(|_| !self.text.contains("separate = false")) {
+        if let Some(slc) = slc.filter(|_| !self.text.contains("separate_frontier = false")) {
             self.put("slc_cache", &slc.options);
         }
-        let (order, spread) = (*rng.pick(&["longest-erased", "least-worn"]), rng.below(4));
-        let mut wear = format!("order = \"{order}\", spread = {spread}, every = {}", rng.between(1, 4));
+        let (order, spread) = (*rng.pick(&["fifo", "least-worn"]), rng.below(4));
+        let mut wear = format!(
+            "free_block_order = \"{order}\", static_wl_threshold = {spread}, static_wl_interval = {}",
+            rng.between(1, 4)
+        );
         wear += &wear_of_tenants(rng.fork(23), is_dealt);
         self.put("wear", format!("{{ {wear} }}"));
         if rng.below(2) == 0 && (!is_dealt || rng.fork(24).below(2) == 0) {
-            let reads_ahead = rng.below(20);
+            let max_read_bypass = rng.below(20);
             let suspension = self.suspension();
             self.put(
                 "die_scheduler",
-                format!("{{ kind = \"queued\", reads_ahead = {reads_ahead}{suspension} }}"),
+                format!("{{ kind = \"out-of-order\", max_read_bypass = {max_read_bypass}{suspension} }}"),
             );
         }
         self.write_buffer(page);
         if has_streams {
-            self.put("streams", "{ kind = \"hot-cold\", counters = 64, decay = 60, threshold = 2 }");
+            self.put("streams", "{ kind = \"hot-cold\", counters = 64, decay_interval = 60, threshold = 2 }");
         }
         if unit != "superblock" && rng.fork(25).below(4) == 0 {
             self.put_text("allocation", "static");
@@ -163,7 +166,7 @@ fn wear_of_tenants(mut rng: Rng, is_dealt: bool) -> String {
     }
     if rng.below(4) == 0 && !is_dealt {
         let variation = *rng.pick(&["0", "1/2"]);
-        let _ = write!(wear, ", endurance = {}, variation = \"{variation}\"", rng.between(2, 12));
+        let _ = write!(wear, ", endurance = {}, endurance_variation = \"{variation}\"", rng.between(2, 12));
     }
     wear
 }
@@ -173,11 +176,11 @@ fn lending(back: &'static str, mut rng: Rng) -> (&'static str, String) {
     let back = if rng.below(6) == 0 { "never" } else { back };
     let mut more = String::new();
     if rng.below(3) == 0 {
-        let _ = write!(more, ", limit = \"{}\"", *rng.pick(&["1/4", "1/2", "3/4"]));
+        let _ = write!(more, ", borrow_limit = \"{}\"", *rng.pick(&["1/4", "1/2", "3/4"]));
     }
     if rng.below(3) > 0 {
         let (below, after) = (*rng.pick(&["0", "1/2", "1"]), *rng.pick(&[20, 500, 20_000]));
-        let _ = write!(more, ", return_below = \"{below}\", return_after = \"{after} us\"");
+        let _ = write!(more, ", return_pool_below = \"{below}\", return_idle_after = \"{after} us\"");
     }
     (back, more)
 }

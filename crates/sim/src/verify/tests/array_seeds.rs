@@ -71,9 +71,9 @@ device = "array"
 kind = "parity"
 legs = ["moved1", "moved2", "moved3"]
 chunk = 4096
-journal = 73728
+journal_size = 73728
 write_retries = 1
-fresh = "zeros"
+initial_sync = "assume-clean"
 
 [device.moved1]
 kind = "slice"
@@ -84,8 +84,8 @@ size = 262144
 [device.faulty1]
 kind = "fault"
 below = "file1"
-read_error = "1/20"
-write_error = "1/20"
+read_error_rate = "1/20"
+write_error_rate = "1/20"
 
 [device.file1]
 kind = "file"
@@ -103,8 +103,8 @@ size = 262144
 [device.faulty2]
 kind = "fault"
 below = "file2"
-read_error = "1/20"
-write_error = "1/20"
+read_error_rate = "1/20"
+write_error_rate = "1/20"
 
 [device.file2]
 kind = "file"
@@ -122,8 +122,8 @@ size = 262144
 [device.faulty3]
 kind = "fault"
 below = "file3"
-read_error = "1/20"
-write_error = "1/20"
+read_error_rate = "1/20"
+write_error_rate = "1/20"
 
 [device.file3]
 kind = "file"

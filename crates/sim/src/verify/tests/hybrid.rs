@@ -48,8 +48,8 @@ const LOSSES: &str = r#"
     [device.slc]
     kind = "fault"
     below = "upper"
-    cache = { size = 8192, destage_every = "5000 us" }
-    loss = { kind = "random", mean = "30 ms", back_after = "20 us" }
+    cache = { size = 8192, destage_interval = "5000 us" }
+    loss = { kind = "random", mean_interval = "30 ms", outage = "20 us" }
     [device.lower]
     kind = "file"
     size = 245760
@@ -59,8 +59,8 @@ const LOSSES: &str = r#"
     [device.mlc]
     kind = "fault"
     below = "lower"
-    write_error = "1/100"
-    cache = { size = 4096, destage_every = "200 us" }
+    write_error_rate = "1/100"
+    cache = { size = 4096, destage_interval = "200 us" }
     [device.disk]
     kind = "file"
     size = 172032
@@ -71,16 +71,16 @@ const LOSSES: &str = r#"
     slc = "slc"
     mlc = "mlc"
     disk = "disk"
-    page = 4096
-    unit = 16384
-    dram = 155648
+    page_size = 4096
+    erase_unit = 16384
+    dram_size = 155648
     promote = "always"
     read_bypass = 0
     write_bypass = 16384
-    reserve = "1 %"
-    slc_cold = "23 %"
-    mlc_cold = "26 %"
-    flush_share = "5 %"
+    gc_reserve = "1 %"
+    slc_cold_share = "23 %"
+    mlc_cold_share = "26 %"
+    append_threshold = "5 %"
     spin_aware = true
 "#;
 

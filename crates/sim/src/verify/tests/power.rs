@@ -56,7 +56,7 @@ fn faults_of_merges_and_buffers_are_found_with_every_log_block_map() {
 #[test]
 fn every_map_survives_power_cuts() {
     for (name, stack) in STACKS {
-        for stack in [stack.to_string(), stack.replace("checkpoint = 4\n", "")] {
+        for stack in [stack.to_string(), stack.replace("checkpoint_interval = 4\n", "")] {
             let report = run(&stack, 25, None);
             assert!(report.failures.is_empty(), "{name}: {:?}", report.failures);
             assert!(report.crashes > 0, "{name}: no power was cut");

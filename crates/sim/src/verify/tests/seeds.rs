@@ -8,13 +8,13 @@ use crate::verify::{Drive, Family, Shape, VerifyOptions, verify};
 fn blocks_are_not_used_up_while_erases_wait() {
     let drive = |options: &str| {
         format!(
-            "[export.data]\ndevice = \"ssd1\"\n\n[device.ssd1]\nkind = \"ssd\"\narbiter = {{ kind = \"queued\" }}\n{options}"
+            "[export.data]\ndevice = \"ssd1\"\n\n[device.ssd1]\nkind = \"ssd\"\ndie_scheduler = {{ kind = \"out-of-order\" }}\n{options}"
         )
     };
     let drawn = drive(
-        "profile = \"slc-2015\"\nchannels = 2\nchips = 2\nblocks = 19\npage = 512\npages_per_block = 2\n\
-         spare_factor = \"87/152\"\ngc = { kind = \"greedy\", start = 4, copyback = true }\n\
-         placement = [\"chip\", \"plane\", \"die\", \"channel\"]\n",
+        "profile = \"slc-2015\"\nchannels = 2\nchips_per_channel = 2\nblocks_per_plane = 19\npage_size = 512\npages_per_block = 2\n\
+         spare_factor = \"87/152\"\ngc = { kind = \"greedy\", threshold = 4, copyback = true }\n\
+         allocation_order = [\"chip\", \"plane\", \"die\", \"channel\"]\n",
     );
     hold_file(&drawn, 10_538);
 }
@@ -46,11 +46,11 @@ fn a_map_that_could_not_be_read_once_is_not_believed_later() {
 #[test]
 fn trims_are_waiting_until_their_record_has_a_page() {
     let stack = "[export.data]\ndevice = \"ssd1\"\n\n[device.ssd1]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\n\
-                 dies = 1\nplanes = 1\nblocks = 169\npage = 512\npages_per_block = 2\nspare_factor = \"116/338\"\n\
-                 unit = \"plane\"\ntenants = [{ name = \"t0\", size = 61952 }, { name = \"t1\", size = 51712 }]\n\
-                 isolation = { kind = \"shared-space\", beta = \"9/10\", give_back = \"at-erase\" }\n\
-                 gc = { kind = \"d-choices\", start = 2, copyback = false, choices = 3, pace = \"foreground\" }\n\
-                 wear = { order = \"longest-erased\", spread = 1, every = 2 }\n";
+                 dies_per_chip = 1\nplanes_per_die = 1\nblocks_per_plane = 169\npage_size = 512\npages_per_block = 2\nspare_factor = \"116/338\"\n\
+                 reclaim_unit = \"plane\"\ntenants = [{ name = \"t0\", size = 61952 }, { name = \"t1\", size = 51712 }]\n\
+                 isolation = { kind = \"shared-space\", contribution = \"9/10\", return_policy = \"at-erase\" }\n\
+                 gc = { kind = \"d-choices\", threshold = 2, copyback = false, choices = 3, mode = \"foreground\" }\n\
+                 wear = { free_block_order = \"fifo\", static_wl_threshold = 1, static_wl_interval = 2 }\n";
     hold_file(stack, 430);
 }
 
@@ -99,28 +99,28 @@ device = "fault6"
 kind = "ssd"
 profile = "tlc-2019"
 channels = 2
-chips = 1
-dies = 2
-planes = 2
-blocks = 22
-page = 2048
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 22
+page_size = 2048
 pages_per_block = 4
-over_provisioning = "312/704"
-gc = { kind = "d-choices", start = 4, copyback = false, choices = 2, pace = "foreground", background = 9, idle_after = "20000 us", idle_gain = "1/4" }
-slc_cache = { static = 32768, dynamic = "1/2", when_full = "through", fold_from = "0", fold_to = "0" }
-wear = { order = "longest-erased", spread = 1, every = 4 }
-write_buffer = { size = 18432, link_bytes_per_second = 2097152, keep = "0", keep_for = "1 us", at_once = 7 }
-placement = ["channel", "plane", "chip", "die"]
+spare_factor = "312/704"
+gc = { kind = "d-choices", threshold = 4, copyback = false, choices = 2, mode = "foreground", idle_free_target = 9, idle_after = "20000 us", idle_min_invalid = "1/4" }
+slc_cache = { static = 32768, dynamic = "1/2", when_full = "bypass", fold_start = "0", fold_stop = "0" }
+wear = { free_block_order = "fifo", static_wl_threshold = 1, static_wl_interval = 4 }
+write_buffer = { size = 18432, link_bandwidth = 2097152, dirty_share = "0", dirty_expire = "1 us", max_programs = 7 }
+allocation_order = ["channel", "plane", "chip", "die"]
 
 [device.hdd2]
 kind = "hdd"
 profile = "desktop-2010"
 capacity = 258048
-queue = "fcfs"
-depth = 5
-patience = "1000 ms"
-segments = 3
-segment = 2048
+scheduler = "fcfs"
+queue_depth = 5
+max_wait = "1000 ms"
+cache_segments = 3
+cache_segment_size = 2048
 read_ahead = false
 write_cache = false
 
@@ -143,7 +143,7 @@ offset = 0
 [device.fault6]
 kind = "fault"
 below = "slice5"
-flush_error = "1/20"
+flush_error_rate = "1/20"
 "#;
 
 /// A mirror lost the leader while a slow drive beside it was still starting, and its follower lacked something since the cut. The checker
@@ -167,26 +167,26 @@ sector = 1024
 [device.fault2]
 kind = "fault"
 below = "file1"
-write_error = "1/100"
-cache = { size = 65536, destage_every = "5000 us" }
-freeze = { kind = "random", mean = "30 ms", span = "3137 us" }
-loss = { kind = "random", mean = "64 ms", back_after = "9924 us" }
+write_error_rate = "1/100"
+cache = { size = 65536, destage_interval = "5000 us" }
+freeze = { kind = "random", mean_interval = "30 ms", duration = "3137 us" }
+loss = { kind = "random", mean_interval = "64 ms", outage = "9924 us" }
 
 [device.ssd3]
 kind = "ssd"
 profile = "tlc-2019"
 channels = 1
-chips = 1
-dies = 1
-planes = 2
-blocks = 25
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 2
+blocks_per_plane = 25
+page_size = 1024
 pages_per_block = 8
-over_provisioning = "105/400"
-unit = "superblock"
-gc = { kind = "windowed", start = 2, copyback = false, window = 6, separate = false, pace = "foreground" }
-write_buffer = { size = 7168, link_bytes_per_second = 16777216, keep = "1", keep_for = "1 us" }
-placement = ["chip", "die", "channel", "plane"]
+spare_factor = "105/400"
+reclaim_unit = "superblock"
+gc = { kind = "windowed", threshold = 2, copyback = false, window_blocks = 6, separate_frontier = false, mode = "foreground" }
+write_buffer = { size = 7168, link_bandwidth = 16777216, dirty_share = "1", dirty_expire = "1 us" }
+allocation_order = ["chip", "die", "channel", "plane"]
 
 [device.memory4]
 kind = "memory"
@@ -201,34 +201,34 @@ parts = ["ssd3", "memory4"]
 [device.mirror6]
 kind = "mirror"
 legs = ["fault2", "concat5"]
-region = "64 KiB"
-clear_after = "3 ms"
-active_regions = 32
+region_size = "64 KiB"
+bitmap_delay = "3 ms"
+max_dirty_regions = 32
 resync_chunk = 32768
 resync_depth = 3
-read = "round-robin"
+read_policy = "round-robin"
 write_retries = 0
-fresh = "equal"
-lead = "last"
-predeclare = 0
-leg_depth = [8, 2]
+initial_sync = "assume-clean"
+failback = "manual"
+mark_ahead = 0
+leg_queue_depth = [8, 2]
 
 [device.ssd7]
 kind = "ssd"
 profile = "tlc-2015"
 channels = 2
-chips = 1
-dies = 1
-planes = 2
-blocks = 30
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 2
+blocks_per_plane = 30
+page_size = 1024
 pages_per_block = 4
-over_provisioning = "201/480"
-mapping = { kind = "dftl", ram = 116, protected = "0", gc_batch = 8, write_back = "behind" }
-gc = { kind = "cost-benefit", start = 4, copyback = true }
-wear = { order = "longest-erased", spread = 3, every = 4 }
-write_buffer = { size = 32768, link_bytes_per_second = 4294967296, keep = "1/2", keep_for = "100000 us", at_once = 7 }
-placement = ["die", "channel", "plane", "chip"]
+spare_factor = "201/480"
+mapping = { kind = "dftl", cmt_size = 116, protected_share = "0", gc_batch = 8, eviction_write = "async" }
+gc = { kind = "cost-benefit", threshold = 4, copyback = true }
+wear = { free_block_order = "fifo", static_wl_threshold = 3, static_wl_interval = 4 }
+write_buffer = { size = 32768, link_bandwidth = 4294967296, dirty_share = "1/2", dirty_expire = "100000 us", max_programs = 7 }
+allocation_order = ["die", "channel", "plane", "chip"]
 
 [device.file8]
 kind = "file"
@@ -241,54 +241,54 @@ sector = 2048
 [device.mirror9]
 kind = "mirror"
 legs = ["ssd7", "file8"]
-region = "64 KiB"
-clear_after = "20 ms"
-active_regions = 32
+region_size = "64 KiB"
+bitmap_delay = "20 ms"
+max_dirty_regions = 32
 resync_chunk = 8192
 resync_depth = 3
-read = "round-robin"
+read_policy = "round-robin"
 write_retries = 0
-fresh = "equal"
-lead = "last"
-predeclare = 0
-leg_depth = [1, 1]
+initial_sync = "assume-clean"
+failback = "manual"
+mark_ahead = 0
+leg_queue_depth = [1, 1]
 
 [device.ssd10]
 kind = "ssd"
 profile = "tlc-2015"
 channels = 1
-chips = 1
-dies = 2
-planes = 2
-blocks = 18
-page = 4096
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 18
+page_size = 4096
 pages_per_block = 8
-over_provisioning = "214/576"
-unit = "die"
-gc = { kind = "windowed", start = 3, copyback = false, window = 2, background = 13, idle_after = "20000 us", idle_gain = "0" }
-placement = ["plane", "chip", "die", "channel"]
+spare_factor = "214/576"
+reclaim_unit = "die"
+gc = { kind = "windowed", threshold = 3, copyback = false, window_blocks = 2, idle_free_target = 13, idle_after = "20000 us", idle_min_invalid = "0" }
+allocation_order = ["plane", "chip", "die", "channel"]
 allocation = "static"
 
 [device.fault11]
 kind = "fault"
 below = "ssd10"
-write_error = "1/500"
-freeze = { kind = "random", mean = "17 ms", span = "1243 us" }
+write_error_rate = "1/500"
+freeze = { kind = "random", mean_interval = "17 ms", duration = "1243 us" }
 
 [device.mirror12]
 kind = "mirror"
 legs = ["mirror9", "fault11"]
-region = "64 KiB"
-clear_after = "1 ms"
-active_regions = 32
+region_size = "64 KiB"
+bitmap_delay = "1 ms"
+max_dirty_regions = 32
 resync_chunk = 8192
 resync_depth = 4
-read = "latency-aware"
+read_policy = "latency-aware"
 write_retries = 0
-fresh = "copy"
-lead = "last"
-predeclare = 1
-leg_depth = [8, 2]
+initial_sync = "resync"
+failback = "manual"
+mark_ahead = 1
+leg_queue_depth = [8, 2]
 
 [device.memory13]
 kind = "memory"
@@ -300,35 +300,35 @@ bandwidth = 8388608
 kind = "ssd"
 profile = "tlc-2019"
 channels = 2
-chips = 1
-dies = 1
-planes = 1
-blocks = 23
-page = 512
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 1
+blocks_per_plane = 23
+page_size = 512
 pages_per_block = 4
-over_provisioning = "103/184"
-mapping = { kind = "dftl", ram = 99, protected = "0", gc_batch = 6, write_back = "wait" }
-unit = "superblock"
-gc = { kind = "fifo", start = 3, copyback = false, separate = false }
-write_buffer = { size = 8192, link_bytes_per_second = 16777216, keep = "0", keep_for = "1 us" }
-placement = ["die", "plane", "channel", "chip"]
+spare_factor = "103/184"
+mapping = { kind = "dftl", cmt_size = 99, protected_share = "0", gc_batch = 6, eviction_write = "sync" }
+reclaim_unit = "superblock"
+gc = { kind = "fifo", threshold = 3, copyback = false, separate_frontier = false }
+write_buffer = { size = 8192, link_bandwidth = 16777216, dirty_share = "0", dirty_expire = "1 us" }
+allocation_order = ["die", "plane", "channel", "chip"]
 
 [device.ssd15]
 kind = "ssd"
 profile = "slc-2015"
 channels = 2
-chips = 1
-dies = 2
-planes = 2
-blocks = 17
-page = 2048
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 2
+blocks_per_plane = 17
+page_size = 2048
 pages_per_block = 8
-over_provisioning = "791/1088"
-mapping = { kind = "dftl", ram = 137, protected = "9/10", gc_batch = 15, write_back = "behind" }
-checkpoint = 12
-gc = { kind = "greedy", start = 4, copyback = true }
-wear = { order = "least-worn", spread = 1, every = 4 }
-placement = ["channel", "chip", "plane", "die"]
+spare_factor = "791/1088"
+mapping = { kind = "dftl", cmt_size = 137, protected_share = "9/10", gc_batch = 15, eviction_write = "async" }
+checkpoint_interval = 12
+gc = { kind = "greedy", threshold = 4, copyback = true }
+wear = { free_block_order = "least-worn", static_wl_threshold = 1, static_wl_interval = 4 }
+allocation_order = ["channel", "chip", "plane", "die"]
 
 [device.stripe16]
 kind = "stripe"
@@ -338,8 +338,8 @@ chunk = 16384
 [device.fault17]
 kind = "fault"
 below = "stripe16"
-read_error = "1/500"
-cache = { size = 65536, destage_every = "20 us" }
+read_error_rate = "1/500"
+cache = { size = 65536, destage_interval = "20 us" }
 
 [device.concat18]
 kind = "concat"
@@ -379,11 +379,11 @@ kind = "parity"
 legs = ["memory1", "memory2", "memory3"]
 layout = "right-asymmetric"
 chunk = 4096
-journal = 114688
+journal_size = 114688
 write_hole = "resync"
 rebuild_chunk = 65536
 write_retries = 0
-fresh = "zeros"
+initial_sync = "assume-clean"
 "#;
 
 const FORE_SHARED: &str = r#"[export.data]
@@ -393,18 +393,18 @@ device = "ssd1"
 kind = "ssd"
 profile = "bench-2026"
 channels = 1
-chips = 1
-dies = 2
-planes = 1
-blocks = 20
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 1
+blocks_per_plane = 20
+page_size = 1024
 pages_per_block = 2
 spare_factor = "58/80"
-mapping = { kind = "tpftl", ram = 84, gc_batch = 5, write_back = "behind" }
-gc = { kind = "greedy", start = 2, copyback = true, separate = false, pace = "foreground" }
-wear = { order = "least-worn", spread = 1, every = 2 }
-write_buffer = { size = 22528, link_bytes_per_second = 33554432, keep = "0", keep_for = "1 us", at_once = 7 }
-placement = ["plane", "chip", "channel", "die"]
+mapping = { kind = "tpftl", cmt_size = 84, gc_batch = 5, eviction_write = "async" }
+gc = { kind = "greedy", threshold = 2, copyback = true, separate_frontier = false, mode = "foreground" }
+wear = { free_block_order = "least-worn", static_wl_threshold = 1, static_wl_interval = 2 }
+write_buffer = { size = 22528, link_bandwidth = 33554432, dirty_share = "0", dirty_expire = "1 us", max_programs = 7 }
+allocation_order = ["plane", "chip", "channel", "die"]
 "#;
 
 const FORE_QUEUED: &str = r#"[export.data]
@@ -414,21 +414,21 @@ device = "mirror5"
 kind = "ssd"
 profile = "tlc-2019"
 channels = 2
-chips = 2
-dies = 1
-planes = 1
-blocks = 16
-page = 2048
+chips_per_channel = 2
+dies_per_chip = 1
+planes_per_die = 1
+blocks_per_plane = 16
+page_size = 2048
 pages_per_block = 8
 spare_factor = "183/512"
-gc = { kind = "greedy", start = 2, copyback = true, pace = "foreground" }
-arbiter = { kind = "queued", reads_ahead = 1000 }
-placement = ["chip", "channel", "plane", "die"]
+gc = { kind = "greedy", threshold = 2, copyback = true, mode = "foreground" }
+die_scheduler = { kind = "out-of-order", max_read_bypass = 1000 }
+allocation_order = ["chip", "channel", "plane", "die"]
 
 [device.fault2]
 kind = "fault"
 below = "ssd1"
-cache = { size = "256 KiB", destage_every = "2 ms" }
+cache = { size = "256 KiB", destage_interval = "2 ms" }
 
 [device.file3]
 kind = "file"
@@ -441,20 +441,20 @@ sector = 512
 [device.fault4]
 kind = "fault"
 below = "file3"
-cache = { size = "256 KiB", destage_every = "20 ms" }
+cache = { size = "256 KiB", destage_interval = "20 ms" }
 
 [device.mirror5]
 kind = "mirror"
 legs = ["fault2", "fault4"]
-region = "64 KiB"
-clear_after = "200 ms"
-active_regions = 32
+region_size = "64 KiB"
+bitmap_delay = "200 ms"
+max_dirty_regions = 32
 resync_chunk = 8192
 resync_depth = 2
 resync_rate = "4 MiB"
-read = "round-robin"
+read_policy = "round-robin"
 write_retries = 1
-fresh = "equal"
+initial_sync = "assume-clean"
 "#;
 
 const FORE_BUFFERED: &str = r#"[export.data]
@@ -464,17 +464,17 @@ device = "ssd1"
 kind = "ssd"
 profile = "tlc-2019"
 channels = 2
-chips = 1
-dies = 1
-planes = 1
-blocks = 17
-page = 2048
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 1
+blocks_per_plane = 17
+page_size = 2048
 pages_per_block = 4
 spare_factor = "62/136"
-gc = { kind = "windowed", start = 2, copyback = false, window = 2, pace = "foreground", background = 16, idle_after = "20000 us", idle_gain = "1/4" }
-arbiter = { kind = "queued", reads_ahead = 16, suspension = { programs = 3, erases = 3, suspend = "100 us", resume = "5 us" } }
-write_buffer = { size = 53248, link_bytes_per_second = 67108864, keep = "0", keep_for = "1 us", power_loss_protection = true }
-placement = ["channel", "chip", "plane", "die"]
+gc = { kind = "windowed", threshold = 2, copyback = false, window_blocks = 2, mode = "foreground", idle_free_target = 16, idle_after = "20000 us", idle_min_invalid = "1/4" }
+die_scheduler = { kind = "out-of-order", max_read_bypass = 16, suspend = { max_per_program = 3, max_per_erase = 3, suspend_latency = "100 us", resume_latency = "5 us" } }
+write_buffer = { size = 53248, link_bandwidth = 67108864, dirty_share = "0", dirty_expire = "1 us", power_loss_protection = true }
+allocation_order = ["channel", "chip", "plane", "die"]
 "#;
 
 const FORE_LEVELLED: &str = r#"[export.data]
@@ -484,15 +484,15 @@ device = "parity7"
 kind = "ssd"
 profile = "slc-2015"
 channels = 2
-chips = 1
-dies = 1
-planes = 2
-blocks = 25
-page = 2048
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 2
+blocks_per_plane = 25
+page_size = 2048
 pages_per_block = 2
 spare_factor = "62/200"
-gc = { kind = "windowed", start = 2, copyback = false, window = 3 }
-placement = ["channel", "chip", "die", "plane"]
+gc = { kind = "windowed", threshold = 2, copyback = false, window_blocks = 3 }
+allocation_order = ["channel", "chip", "die", "plane"]
 
 [device.fault2]
 kind = "fault"
@@ -502,53 +502,53 @@ below = "ssd1"
 kind = "ssd"
 profile = "mlc-2019"
 channels = 2
-chips = 1
-dies = 1
-planes = 2
-blocks = 14
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 2
+blocks_per_plane = 14
+page_size = 1024
 pages_per_block = 8
 spare_factor = "185/448"
-gc = { kind = "greedy", start = 2, copyback = false, pace = "foreground", background = 12, idle_after = "20 us", idle_gain = "0" }
-wear = { order = "longest-erased", spread = 2, every = 3 }
-placement = ["chip", "channel", "plane", "die"]
+gc = { kind = "greedy", threshold = 2, copyback = false, mode = "foreground", idle_free_target = 12, idle_after = "20 us", idle_min_invalid = "0" }
+wear = { free_block_order = "fifo", static_wl_threshold = 2, static_wl_interval = 3 }
+allocation_order = ["chip", "channel", "plane", "die"]
 
 [device.fault4]
 kind = "fault"
 below = "ssd3"
-flush_error = "1/100"
-cache = { size = 131072, destage_every = "5000 us" }
-loss = { kind = "random", mean = "254 ms", back_after = "4235 us" }
+flush_error_rate = "1/100"
+cache = { size = 131072, destage_interval = "5000 us" }
+loss = { kind = "random", mean_interval = "254 ms", outage = "4235 us" }
 
 [device.ssd5]
 kind = "ssd"
 profile = "slc-2019"
 channels = 1
-chips = 1
-dies = 1
-planes = 1
-blocks = 154
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 1
+planes_per_die = 1
+blocks_per_plane = 154
+page_size = 1024
 pages_per_block = 2
 spare_factor = "37/308"
-gc = { kind = "greedy", start = 3, copyback = true, pace = "foreground" }
-placement = ["chip", "die", "plane", "channel"]
+gc = { kind = "greedy", threshold = 3, copyback = true, mode = "foreground" }
+allocation_order = ["chip", "die", "plane", "channel"]
 
 [device.fault6]
 kind = "fault"
 below = "ssd5"
-read_error = "1/20"
-cache = { size = 32768, destage_every = "200 us" }
+read_error_rate = "1/20"
+cache = { size = 32768, destage_interval = "200 us" }
 
 [device.parity7]
 kind = "parity"
 legs = ["fault2", "fault4", "fault6"]
 level = 3
 chunk = 4096
-journal = 106496
+journal_size = 106496
 rebuild_chunk = 8192
 write_retries = 1
-fresh = "zeros"
+initial_sync = "assume-clean"
 "#;
 
 /// A cut tore the page that collection had moved into the last erased block. Clearing then had room for the rest of the victim, and none for
@@ -568,16 +568,16 @@ device = "ssd1"
 kind = "ssd"
 profile = "mlc-2019"
 channels = 2
-chips = 2
-dies = 2
-planes = 1
-blocks = 18
-page = 512
+chips_per_channel = 2
+dies_per_chip = 2
+planes_per_die = 1
+blocks_per_plane = 18
+page_size = 512
 pages_per_block = 2
 spare_factor = "161/288"
-gc = { kind = "greedy", start = 2, copyback = false }
-arbiter = { kind = "queued", reads_ahead = 1000 }
-placement = ["channel", "chip", "die", "plane"]
+gc = { kind = "greedy", threshold = 2, copyback = false }
+die_scheduler = { kind = "out-of-order", max_read_bypass = 1000 }
+allocation_order = ["channel", "chip", "die", "plane"]
 allocation = "static"
 "#;
 
@@ -589,17 +589,17 @@ device = "ssd1"
 kind = "ssd"
 profile = "slc-2015"
 channels = 1
-dies = 1
-planes = 1
-blocks = 176
-page = 512
+dies_per_chip = 1
+planes_per_die = 1
+blocks_per_plane = 176
+page_size = 512
 pages_per_block = 2
 spare_factor = "206/352"
-unit = "superblock"
+reclaim_unit = "superblock"
 tenants = [{ name = "t0", size = 29184 }, { name = "t1", size = 18432 }]
 isolation = { kind = "vssd" }
-gc = { kind = "fifo", start = 2, copyback = false, urgent = 1 }
-wear = { order = "longest-erased", spread = 2, every = 3 }
+gc = { kind = "fifo", threshold = 2, copyback = false, hard_threshold = 1 }
+wear = { free_block_order = "fifo", static_wl_threshold = 2, static_wl_interval = 3 }
 "#;
 
 const TWO_PAGES_CACHED: &str = r#"
@@ -610,18 +610,18 @@ device = "ssd1"
 kind = "ssd"
 profile = "mlc-2019"
 channels = 1
-chips = 2
-dies = 1
-planes = 2
-blocks = 11
-page = 2048
+chips_per_channel = 2
+dies_per_chip = 1
+planes_per_die = 2
+blocks_per_plane = 11
+page_size = 2048
 pages_per_block = 2
 spare_factor = "74/88"
-gc = { kind = "cost-benefit", start = 2, copyback = false, pace = "foreground" }
-slc_cache = { static = 8192, dynamic = "0", when_full = "fold", fold_from = "1/2", fold_to = "1/4", endurance = 15 }
-wear = { order = "least-worn", spread = 2, every = 3, factory_bad = "1/20" }
-arbiter = { kind = "queued", reads_ahead = 0 }
-placement = ["chip", "channel", "die", "plane"]
+gc = { kind = "cost-benefit", threshold = 2, copyback = false, mode = "foreground" }
+slc_cache = { static = 8192, dynamic = "0", when_full = "fold", fold_start = "1/2", fold_stop = "1/4", endurance = 15 }
+wear = { free_block_order = "least-worn", static_wl_threshold = 2, static_wl_interval = 3, factory_bad = "1/20" }
+die_scheduler = { kind = "out-of-order", max_read_bypass = 0 }
+allocation_order = ["chip", "channel", "die", "plane"]
 "#;
 
 /// A start left tenants without a page to clear into: an erase was torn and a record of trims came first (120); erased units that a debtor
@@ -700,16 +700,16 @@ device = "ssd1"
 kind = "ssd"
 profile = "slc-2015"
 channels = 2
-chips = 1
-dies = 2
-planes = 1
-blocks = 19
-page = 1024
+chips_per_channel = 1
+dies_per_chip = 2
+planes_per_die = 1
+blocks_per_plane = 19
+page_size = 1024
 pages_per_block = 4
 spare_factor = "176/304"
-mapping = { kind = "dftl", ram = 38, protected = "0", gc_batch = 6, write_back = "behind" }
-gc = { kind = "fifo", start = 2, copyback = false, urgent = 1, background = 16, idle_after = "20 us", idle_gain = "1/4" }
-placement = ["die", "plane", "chip", "channel"]
+mapping = { kind = "dftl", cmt_size = 38, protected_share = "0", gc_batch = 6, eviction_write = "async" }
+gc = { kind = "fifo", threshold = 2, copyback = false, hard_threshold = 1, idle_free_target = 16, idle_after = "20 us", idle_min_invalid = "1/4" }
+allocation_order = ["die", "plane", "chip", "channel"]
 "#;
 
 /// A cache that closed above a device that refused its blocks gave them up, and still counted them as waiting.

@@ -60,11 +60,11 @@ fn durable_queue(ack: &str) -> Shape {
         [device.mirror]
         kind = "hetero-mirror"
         legs = ["quick", "slow"]
-        ack = "both"
-        region = "64 KiB"
-        clear_after = "20 ms"
-        active_regions = 32
-        fresh = "equal"
+        write_ack = "both"
+        region_size = "64 KiB"
+        bitmap_delay = "20 ms"
+        max_dirty_regions = 32
+        initial_sync = "assume-clean"
         [device.quick]
         kind = "memory"
         size = "256 KiB"
@@ -73,12 +73,12 @@ fn durable_queue(ack: &str) -> Shape {
         kind = "hybrid"
         slc = "ring"
         disk = "disk"
-        ack = "{ack}"
-        dram = "64 KiB"
+        write_ack = "{ack}"
+        dram_size = "64 KiB"
         [device.ring]
         kind = "flash"
         profile = "slc-2019"
-        blocks = 16
+        blocks_per_die = 16
         pages_per_block = 8
         [device.disk]
         kind = "memory"

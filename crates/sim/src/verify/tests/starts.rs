@@ -35,15 +35,14 @@ fn hold(stack: &str, seed: u64, events: u32) {
 /// Blocks are few and small and hold all that they can, so that each start clears some.
 fn drive(name: &str, options: &str) -> String {
     format!(
-        "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips = 1\ndies = 2\nplanes = 1\nblocks = 25\n\
-         page = 512\nspare_factor = \"32/100\"\n{options}\n"
+        "[device.{name}]\nkind = \"ssd\"\nprofile = \"bench-2026\"\nchannels = 1\nchips_per_channel = 1\ndies_per_chip = 2\nplanes_per_die = 1\nblocks_per_plane = 25\n\
+         page_size = 512\nspare_factor = \"32/100\"\n{options}\n"
     )
 }
 
-const QUEUED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }\narbiter = { kind = \"queued\" }";
-const AT_ONCE: &str = "pages_per_block = 8\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\" }";
-const SHARED: &str =
-    "pages_per_block = 4\ngc = { kind = \"greedy\", start = 2, pace = \"foreground\", separate = false }";
+const QUEUED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", threshold = 2, mode = \"foreground\" }\ndie_scheduler = { kind = \"out-of-order\" }";
+const AT_ONCE: &str = "pages_per_block = 8\ngc = { kind = \"greedy\", threshold = 2, mode = \"foreground\" }";
+const SHARED: &str = "pages_per_block = 4\ngc = { kind = \"greedy\", threshold = 2, mode = \"foreground\", separate_frontier = false }";
 
 #[test]
 fn a_drive_starts_after_any_number_of_cuts() {
@@ -59,10 +58,12 @@ fn a_drive_starts_after_any_number_of_cuts() {
 #[test]
 fn an_array_starts_after_any_number_of_cuts() {
     let drives = [("ssd1", QUEUED), ("ssd2", AT_ONCE), ("ssd3", QUEUED)].map(|(name, options)| {
-        drive(name, options).replace("blocks = 25", "blocks = 200").replace("dies = 2", "dies = 3")
+        drive(name, options)
+            .replace("blocks_per_plane = 25", "blocks_per_plane = 200")
+            .replace("dies_per_chip = 2", "dies_per_chip = 3")
     });
     let array = "[device.array]\nkind = \"parity\"\nlegs = [\"ssd1\", \"ssd2\", \"ssd3\"]\nchunk = 4096\n\
-                 journal = 98304\nfresh = \"zeros\"\n";
+                 journal_size = 98304\ninitial_sync = \"assume-clean\"\n";
     let stack = format!("[export.data]\ndevice = \"array\"\n\n{}\n{array}", drives.join("\n"));
     for seed in 1..3 {
         hold(&stack, seed, 30);

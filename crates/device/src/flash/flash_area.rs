@@ -1,7 +1,7 @@
-//! `region`: one area of a flash chip whose blocks have several modes.
+//! `flash-area`: one area of a flash chip whose blocks have several modes.
 //!
 //! A request is shifted by the area's offset and passed on; nobody waits for it here. What the area is, its name, size and
-//! erase unit, the chip says in its limits. Several regions stand on one chip: they share its dies and its channel, so one
+//! erase unit, the chip says in its limits. Several areas stand on one chip: they share its dies and its channel, so one
 //! waits while the other erases, which two chips would not do. Spec S4-1: "Regions may be separate chips or blocks of one
 //! chip set to SLC or MLC mode".
 //!
@@ -14,10 +14,10 @@ use nandu_base::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Options of `region`.
+/// Options of `flash-area`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RegionConfig {
+pub struct FlashAreaConfig {
     /// The chip: a `flash` with `areas`.
     pub below: String,
     /// The name of the area.
@@ -25,19 +25,19 @@ pub struct RegionConfig {
 }
 
 const NEXT_DOOR: Plant = Plant::new(
-    "region.next-door",
+    "flash-area.next-door",
     "open",
     "reads that do not begin at the start of the area begin one page early",
 )
 .within("hybrid-on-one-chip");
 
-/// The machine kind `region`.
+/// The machine kind `flash-area`.
 pub fn kind() -> Kind {
-    Kind::of::<RegionConfig>("region", "an area of a flash chip whose blocks have several modes")
+    Kind::of::<FlashAreaConfig>("flash-area", "an area of a flash chip whose blocks have several modes")
         .with_plants(&[NEXT_DOOR])
 }
 
-impl RegionConfig {
+impl FlashAreaConfig {
     fn find<'a>(&self, below: &'a Limits) -> Result<&'a Area, BuildError> {
         if below.areas.is_empty() {
             let why = format!("`{}` has no areas: a `flash` gets them by its option `areas`", self.below);
@@ -53,7 +53,7 @@ impl RegionConfig {
     }
 }
 
-impl DeviceConfig for RegionConfig {
+impl DeviceConfig for FlashAreaConfig {
     fn children(&self) -> Vec<String> {
         vec![self.below.clone()]
     }
