@@ -46,20 +46,20 @@ pub struct HybridConfig {
     /// The disk: everything else.
     pub disk: String,
     /// Bytes of DRAM. Default 512 KiB, as in the paper; at least 16 pages.
-    #[serde(default = "default_dram")]
+    #[serde(default = "default_dram_size")]
     pub dram_size: ByteLen,
     /// When a change is acknowledged. Default "dram", as in the paper.
-    #[serde(default = "default_ack")]
+    #[serde(default = "default_write_ack")]
     pub write_ack: Acknowledge,
     /// Bytes that are mapped as one. Default 4 KiB; a power of two from 2 KiB to 32 KiB.
-    #[serde(default = "default_page")]
+    #[serde(default = "default_page_size")]
     pub page_size: ByteLen,
     /// Bytes of a unit of a ring whose child has no erase unit of its own. Default 256 KiB; a multiple of the page, at
     /// least 4 pages.
-    #[serde(default = "default_unit")]
+    #[serde(default = "default_erase_unit")]
     pub erase_unit: ByteLen,
     /// Share of a ring that stays free for collection. Default 10 %, as in the paper; at least three units are kept.
-    #[serde(default = "default_reserve")]
+    #[serde(default = "default_gc_reserve")]
     pub gc_reserve: Ratio,
     /// Share of the upper ring, from start to end, that is its cold zone. Default 30 %, as in the paper.
     #[serde(default = "default_slc_cold")]
@@ -87,16 +87,16 @@ pub struct HybridConfig {
     #[serde(default = "default_tiers")]
     pub tiers: Tiers,
     /// Which of the frames that wait is appended first. Default "oldest".
-    #[serde(default = "default_write_back")]
+    #[serde(default = "default_append_order")]
     pub append_order: Order,
     /// Share of DRAM that waits before it is appended at once. Default 25 %.
-    #[serde(default = "default_flush_share")]
+    #[serde(default = "default_append_threshold")]
     pub append_threshold: Ratio,
     /// Time without requests after which what waits is appended. Default 30 ms.
-    #[serde(default = "default_flush_idle")]
+    #[serde(default = "default_append_idle")]
     pub append_idle: Span,
     /// Most pages behind one header. Default 63; 1 to 125.
-    #[serde(default = "default_group")]
+    #[serde(default = "default_group_pages")]
     pub group_pages: u32,
     /// Whether the ring above the disk waits with its collection while the disk stands still, and begins early while it
     /// runs. Default false, as in the paper.
@@ -104,19 +104,19 @@ pub struct HybridConfig {
     pub spin_aware: bool,
 }
 
-fn default_ack() -> Acknowledge {
+fn default_write_ack() -> Acknowledge {
     Acknowledge::Dram
 }
-fn default_dram() -> ByteLen {
+fn default_dram_size() -> ByteLen {
     ByteLen::kib(512)
 }
-fn default_page() -> ByteLen {
+fn default_page_size() -> ByteLen {
     ByteLen::kib(4)
 }
-fn default_unit() -> ByteLen {
+fn default_erase_unit() -> ByteLen {
     ByteLen::kib(256)
 }
-fn default_reserve() -> Ratio {
+fn default_gc_reserve() -> Ratio {
     Ratio::new(1, 10)
 }
 fn default_slc_cold() -> Ratio {
@@ -134,19 +134,19 @@ fn default_promote() -> PromotionConfig {
 fn default_bypass() -> ByteLen {
     ByteLen::kib(64)
 }
-fn default_flush_share() -> Ratio {
+fn default_append_threshold() -> Ratio {
     Ratio::new(1, 4)
 }
-fn default_flush_idle() -> Span {
+fn default_append_idle() -> Span {
     Span::from_ms(30)
 }
 fn default_tiers() -> Tiers {
     Tiers::Exclusive
 }
-fn default_write_back() -> Order {
+fn default_append_order() -> Order {
     Order::Oldest
 }
-fn default_group() -> u32 {
+fn default_group_pages() -> u32 {
     63
 }
 

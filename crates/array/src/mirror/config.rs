@@ -43,10 +43,10 @@ pub struct MirrorConfig {
     /// The two devices that hold the same data.
     pub legs: Vec<String>,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
-    #[serde(default = "default_region")]
+    #[serde(default = "default_region_size")]
     pub region_size: ByteLen,
     /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
-    #[serde(default = "default_clear_after")]
+    #[serde(default = "default_bitmap_delay")]
     pub bitmap_delay: Span,
     /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
     /// 32 to 65536.
@@ -62,7 +62,7 @@ pub struct MirrorConfig {
     #[serde(default)]
     pub resync_rate: ByteLen,
     /// Which leg serves a read. Default "balanced".
-    #[serde(default = "default_read")]
+    #[serde(default = "default_read_policy")]
     pub read_policy: ReadPolicy,
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
     #[serde(default = "default_write_retries")]
@@ -77,7 +77,7 @@ pub struct MirrorConfig {
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
-    #[serde(default = "default_predeclare")]
+    #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
     /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
@@ -88,10 +88,10 @@ pub struct MirrorConfig {
     pub request_timeout: Span,
 }
 
-pub(super) fn default_region() -> ByteLen {
+pub(super) fn default_region_size() -> ByteLen {
     ByteLen::mib(1)
 }
-pub(super) fn default_clear_after() -> Span {
+pub(super) fn default_bitmap_delay() -> Span {
     Span::from_secs(5)
 }
 pub(super) fn default_max_dirty_regions() -> u32 {
@@ -103,7 +103,7 @@ pub(super) fn default_resync_chunk() -> ByteLen {
 pub(super) fn default_resync_depth() -> u32 {
     2
 }
-pub(super) fn default_read() -> ReadPolicy {
+pub(super) fn default_read_policy() -> ReadPolicy {
     ReadPolicy::Balanced
 }
 pub(super) fn default_write_retries() -> u8 {
@@ -112,7 +112,7 @@ pub(super) fn default_write_retries() -> u8 {
 pub(super) fn default_failback() -> Failback {
     Failback::Manual
 }
-pub(super) fn default_predeclare() -> u32 {
+pub(super) fn default_mark_ahead() -> u32 {
     8
 }
 
@@ -237,18 +237,18 @@ impl MirrorConfig {
     pub fn of(a: &str, b: &str) -> MirrorConfig {
         MirrorConfig {
             legs: vec![a.into(), b.into()],
-            region_size: default_region(),
-            bitmap_delay: default_clear_after(),
+            region_size: default_region_size(),
+            bitmap_delay: default_bitmap_delay(),
             max_dirty_regions: default_max_dirty_regions(),
             resync_chunk: default_resync_chunk(),
             resync_depth: default_resync_depth(),
             resync_rate: ByteLen::ZERO,
-            read_policy: default_read(),
+            read_policy: default_read_policy(),
             write_retries: default_write_retries(),
             initial_sync: InitialSync::default(),
             scrub: ScrubConfig::default(),
             failback: default_failback(),
-            mark_ahead: default_predeclare(),
+            mark_ahead: default_mark_ahead(),
             leg_queue_depth: [0; 2],
             request_timeout: Span::ZERO,
         }

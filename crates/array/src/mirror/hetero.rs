@@ -105,16 +105,16 @@ pub struct HeteroConfig {
     /// The two devices that hold the same data. The first one leads a new mirror: name the faster one first.
     pub legs: Vec<String>,
     /// When a write without FUA is acknowledged. Default "first".
-    #[serde(default = "default_ack")]
+    #[serde(default = "default_write_ack")]
     pub write_ack: AckMode,
     /// With ack "leader", the most writes that only the leader has. Default 256, as with mdadm; 1 to 16383.
     #[serde(default = "default_write_behind")]
     pub write_behind: u32,
     /// How many requests are served at once. Default "pipelined".
-    #[serde(default = "default_manager")]
+    #[serde(default = "default_dispatch")]
     pub dispatch: Manager,
     /// What a flush covers. Default "all-legs".
-    #[serde(default = "default_flush")]
+    #[serde(default = "default_flush_scope")]
     pub flush_scope: FlushMode,
     /// What sets the wait limit. Default "ratio".
     #[serde(default = "default_wait_limit")]
@@ -129,10 +129,10 @@ pub struct HeteroConfig {
     #[serde(default = "default_wait_quantile")]
     pub wait_quantile: Ratio,
     /// Least wait limit. Default 1 ms; at most 10 s.
-    #[serde(default = "default_wait_floor")]
+    #[serde(default = "default_wait_min")]
     pub wait_min: Span,
     /// In which order a delayed leg catches up. Default "elevator".
-    #[serde(default = "default_delay_queue")]
+    #[serde(default = "default_delay_order")]
     pub delay_order: DelayOrder,
     /// Delayed writes under way at once on a leg. Default 4, with "fifo" 1; 1 to 256.
     #[serde(default)]
@@ -168,13 +168,13 @@ pub struct HeteroConfig {
     pub critical_backlog: u32,
     /// When the delay queue of the leg that follows is kept, to let it rest: until half of an exposure bound is reached, or
     /// the leg is needed. Other than "never" needs `write_ack = "immediate"`. Default "never".
-    #[serde(default = "default_hold")]
+    #[serde(default = "default_write_batching")]
     pub write_batching: HoldMode,
     /// Bytes for which one mark says "the legs may differ here". Default 1 MiB; a power of two from 64 KiB to 64 MiB.
-    #[serde(default = "default_region")]
+    #[serde(default = "default_region_size")]
     pub region_size: ByteLen,
     /// A region without writes for this long is marked clean again. Default 5 s; 1 ms to 1 h.
-    #[serde(default = "default_clear_after")]
+    #[serde(default = "default_bitmap_delay")]
     pub bitmap_delay: Span,
     /// Most regions marked at once while both legs are members, which bounds what is copied after a crash. Default 1024;
     /// 32 to 65536.
@@ -205,26 +205,26 @@ pub struct HeteroConfig {
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.
-    #[serde(default = "default_predeclare")]
+    #[serde(default = "default_mark_ahead")]
     pub mark_ahead: u32,
     /// Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535.
     #[serde(default)]
     pub leg_queue_depth: [u32; 2],
 }
 
-fn default_hold() -> HoldMode {
+fn default_write_batching() -> HoldMode {
     HoldMode::Never
 }
-fn default_ack() -> AckMode {
+fn default_write_ack() -> AckMode {
     AckMode::First
 }
 fn default_write_behind() -> u32 {
     256
 }
-fn default_manager() -> Manager {
+fn default_dispatch() -> Manager {
     Manager::Pipelined
 }
-fn default_flush() -> FlushMode {
+fn default_flush_scope() -> FlushMode {
     FlushMode::AllLegs
 }
 fn default_wait_limit() -> WaitLimit {
@@ -239,10 +239,10 @@ fn default_wait_ratio_basis() -> WaitBasis {
 fn default_wait_quantile() -> Ratio {
     Ratio::new(4, 5)
 }
-fn default_wait_floor() -> Span {
+fn default_wait_min() -> Span {
     Span::from_ms(1)
 }
-fn default_delay_queue() -> DelayOrder {
+fn default_delay_order() -> DelayOrder {
     DelayOrder::Elevator
 }
 fn default_delay_batch() -> ByteLen {
@@ -275,16 +275,16 @@ impl HeteroConfig {
     pub fn over(mirror: MirrorConfig) -> HeteroConfig {
         HeteroConfig {
             legs: mirror.legs,
-            write_ack: default_ack(),
+            write_ack: default_write_ack(),
             write_behind: default_write_behind(),
-            dispatch: default_manager(),
-            flush_scope: default_flush(),
+            dispatch: default_dispatch(),
+            flush_scope: default_flush_scope(),
             wait_limit: default_wait_limit(),
             wait_ratio: default_wait_ratio(),
             wait_ratio_basis: default_wait_ratio_basis(),
             wait_quantile: default_wait_quantile(),
-            wait_min: default_wait_floor(),
-            delay_order: default_delay_queue(),
+            wait_min: default_wait_min(),
+            delay_order: default_delay_order(),
             delay_depth: None,
             delay_batch: default_delay_batch(),
             resume_below: None,
@@ -294,7 +294,7 @@ impl HeteroConfig {
             hedge_after: Span::ZERO,
             write_hedge: false,
             critical_backlog: 0,
-            write_batching: default_hold(),
+            write_batching: default_write_batching(),
             region_size: mirror.region_size,
             bitmap_delay: mirror.bitmap_delay,
             max_dirty_regions: mirror.max_dirty_regions,

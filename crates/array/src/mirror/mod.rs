@@ -28,8 +28,8 @@
 //! **Not done.** Rewriting the other slot when idle.
 //!
 //! **Modules.** [`layout`] on-disk records; [`decide`] what to believe at open; [`region_map`] D and L in memory;
-//! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`write_ack`], [`read_policy`], [`flush_scope`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
-//! how far it may be, [`write_batching`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
+//! [`regions`] the regions in use; [`crate::locks`] order of overlaps; [`leg`] flushes and records of one leg; [`write`], [`ack`], [`read`], [`flush`] what clients ask for; [`lag`] and [`delay`] the leg that is late, [`expose`]
+//! how far it may be, [`hold`] one that may rest, [`hedge`] reads past it, [`stall`] one that hangs, [`lost`] data without a holder; [`copy`] resync and repair, [`scrub`] comparison; [`ahead`] regions of
 //! sequential writers, [`outbox`] the depth of a leg, [`admin`] what operators ask; [`op`] operations, [`policy`] options,
 //! [`quantile`] an estimator, [`machine`] what the driver calls; [`open`],
 //! [`member`], [`join`], [`close`] the procedures.

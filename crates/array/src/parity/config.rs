@@ -59,7 +59,7 @@ pub struct ParityConfig {
     pub write_hole: WriteHole,
     /// Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
     /// 128 KiB, and 4 KiB.
-    #[serde(default = "default_journal")]
+    #[serde(default = "default_journal_size")]
     pub journal_size: ByteLen,
     /// Bytes that one request of a rebuild covers. Default 256 KiB; a multiple of 4 KiB from 4 KiB to 16 MiB.
     #[serde(default = "default_rebuild_chunk")]
@@ -88,7 +88,7 @@ fn default_level() -> u8 {
 fn default_write_hole() -> WriteHole {
     WriteHole::Journal
 }
-fn default_journal() -> ByteLen {
+fn default_journal_size() -> ByteLen {
     ByteLen::mib(4)
 }
 fn default_rebuild_chunk() -> ByteLen {
@@ -187,7 +187,7 @@ impl ParityConfig {
             layout: Rotation::default(),
             chunk: None,
             write_hole: default_write_hole(),
-            journal_size: default_journal(),
+            journal_size: default_journal_size(),
             rebuild_chunk: default_rebuild_chunk(),
             rebuild_rate: ByteLen::ZERO,
             write_retries: default_write_retries(),

@@ -11,7 +11,7 @@
 //! is tried once more sector by sector, so that bad sectors at different places of two legs cost nothing.
 //!
 //! **Write hole.** Before a piece is written in its place every leg of it has its own part in its own journal, durably, with a
-//! number that orders entries ([`journal_size`]). A start writes again each entry whose parts are there on all legs that are
+//! number that orders entries ([`journal`]). A start writes again each entry whose parts are there on all legs that are
 //! present: then the row is new as a whole, and a leg that is missing reads as the new data or as what it was. An entry
 //! that lacks a part was never sent to its place. This holds over volatile caches: an entry is kept until all legs have
 //! flushed what it wrote. So a write is durable when it is acknowledged, and a flush has nothing to wait for. With

@@ -16,7 +16,7 @@ pub struct GcConfig {
     #[allow(missing_docs)] // they are those of the policy
     pub victim: Victim,
     /// Free blocks of a plane at which clearing begins, at least 2.
-    #[serde(default = "default_start")]
+    #[serde(default = "default_threshold")]
     pub threshold: u32,
     /// Free blocks of a plane at which a write waits until whole blocks are cleared: at least 1, below `threshold`.
     #[serde(default = "one")]
@@ -30,7 +30,7 @@ pub struct GcConfig {
     #[serde(default = "default_idle_after")]
     pub idle_after: Span,
     /// Share of a block's pages that an idle drive must gain to clear it.
-    #[serde(default = "default_idle_gain")]
+    #[serde(default = "default_idle_min_invalid")]
     pub idle_min_invalid: Ratio,
     /// Whether moved pages go to blocks of their own, apart from the host's.
     #[serde(default = "yes")]
@@ -165,7 +165,7 @@ fn nothing() -> Ratio {
     Ratio::new(0, 1)
 }
 
-fn default_start() -> u32 {
+fn default_threshold() -> u32 {
     3
 }
 
@@ -177,7 +177,7 @@ fn default_idle_after() -> Span {
     Span::from_ms(5)
 }
 
-fn default_idle_gain() -> Ratio {
+fn default_idle_min_invalid() -> Ratio {
     Ratio::new(1, 8)
 }
 
@@ -185,12 +185,12 @@ impl Default for GcConfig {
     fn default() -> GcConfig {
         GcConfig {
             victim: Victim::default(),
-            threshold: default_start(),
+            threshold: default_threshold(),
             hard_threshold: one(),
             mode: Pace::Incremental,
             idle_free_target: None,
             idle_after: default_idle_after(),
-            idle_min_invalid: default_idle_gain(),
+            idle_min_invalid: default_idle_min_invalid(),
             separate_frontier: true,
             copyback: false,
         }
@@ -217,7 +217,7 @@ fn refuse<T>(key: &'static str, reason: String) -> Result<T, BuildError> {
 }
 
 impl GcConfig {
-    /// Refuses what cannot work on planes of `blocks_per_plane` blocks.
+    /// Refuses what cannot work on planes of `blocks` blocks.
     pub(super) fn check(&self, blocks: u32) -> Result<(), BuildError> {
         let GcConfig { threshold: start, hard_threshold: urgent, .. } = *self;
         if start < 2 {
@@ -249,7 +249,7 @@ impl GcConfig {
         }
     }
 
-    /// The policy for planes of `blocks_per_plane` blocks, once [`check`](GcConfig::check) has passed.
+    /// The policy for planes of `blocks` blocks, once [`check`](GcConfig::check) has passed.
     pub(super) fn policy(&self, blocks: u32, seed: u64) -> Box<dyn GcPolicy> {
         self.victim.0.options().expect("the options were checked").boxed(blocks, seed)
     }

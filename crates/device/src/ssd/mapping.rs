@@ -20,7 +20,7 @@ pub enum MapConfig {
     /// DFTL: single entries are cached, 8 bytes each; the map is in translation pages on the flash.
     Dftl {
         /// RAM for cached entries.
-        #[serde(default = "default_ram")]
+        #[serde(default = "default_cmt_size")]
         cmt_size: ByteLen,
         /// Share of the entries that are protected because they were used again; below 1. 0, the default, is plain LRU;
         /// DFTL's own paper has a segmented LRU and does not say how many it protects.
@@ -71,7 +71,7 @@ pub enum MapConfig {
     /// are read often and seldom written are gathered. On a drive with several planes only those have runs.
     Cftl {
         /// RAM for cached runs and blocks.
-        #[serde(default = "default_ram")]
+        #[serde(default = "default_cmt_size")]
         cmt_size: ByteLen,
         /// Which logical blocks are gathered in flash blocks of their own.
         #[serde(default)]
@@ -87,7 +87,7 @@ pub enum MapConfig {
     /// entries together.
     Tpftl {
         /// RAM for cached entries.
-        #[serde(default = "default_ram")]
+        #[serde(default = "default_cmt_size")]
         cmt_size: ByteLen,
         /// Moves of garbage collection that may wait for their translation page, 8 bytes each; by default as many as a
         /// block has pages.
@@ -99,7 +99,7 @@ pub enum MapConfig {
     /// TPC-FTL: whole translation pages are cached.
     TpcFtl {
         /// RAM for cached translation pages, a page and 12 bytes each.
-        #[serde(default = "default_ram")]
+        #[serde(default = "default_cmt_size")]
         cmt_size: ByteLen,
         /// Whether a write that misses puts off reading the translation page.
         #[serde(default = "yes")]
@@ -180,7 +180,7 @@ pub enum InvalidationConfig {
     AtRead,
 }
 
-fn default_ram() -> ByteLen {
+fn default_cmt_size() -> ByteLen {
     ByteLen(128 << 10)
 }
 

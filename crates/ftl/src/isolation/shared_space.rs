@@ -7,7 +7,7 @@
 //! The paper does not say what protects the lender. Ours, each a knob:
 //!
 //! - *What is lent* (O3-4, O3-7): erased units only, up to the contribution, and only while the lender keeps `keep` erased units, by default so
-//!   many that lending never starts its collection. With `keep = 1` it is the paper's reading.
+//!   many that lending never starts its collection. With `reserve_min = 1` it is the paper's reading.
 //! - *To whom*: one who borrows has lent nothing, and one who lends has borrowed nothing. The tenant with the most erased units
 //!   lends, the first of equals.
 //! - *At which cost*: a unit that comes back is cleared for it, and clearing one of which a share v is valid yields 1 - v of a unit, so that

@@ -151,9 +151,15 @@ fn takes(value: &Value, schema: &Value) -> String {
         let words = branches.iter().filter_map(|branch| {
             branch["const"].as_str().or_else(|| branch["properties"]["kind"]["const"].as_str())
         });
-        let words: Vec<String> = words.map(str::to_string).collect();
-        return match (words.is_empty(), name.contains('.')) {
-            (false, _) => words.join(" | "),
+        let mut known: Vec<&str> = Vec::new();
+        for word in words {
+            // A policy without options stands there as a word and as a table.
+            if !known.contains(&word) {
+                known.push(word);
+            }
+        }
+        return match (known.is_empty(), name.contains('.')) {
+            (false, _) => known.join(" | "),
             (true, true) => "table".into(),
             (true, false) => name.to_lowercase(),
         };

@@ -21,7 +21,7 @@ pub enum DieScheduler {
     /// Operations wait for their die; reads of the host and of the map go first.
     OutOfOrder {
         /// Reads that may overtake the oldest operation of another kind, 0 to 65535; 0 keeps the order of issue.
-        #[serde(default = "default_reads_ahead")]
+        #[serde(default = "default_max_read_bypass")]
         max_read_bypass: u32,
         /// Programs and erases that run stand still for reads of the host; by default they do not.
         suspend: Option<SuspensionConfig>,
@@ -78,7 +78,7 @@ impl SuspensionConfig {
     }
 }
 
-fn default_reads_ahead() -> u32 {
+fn default_max_read_bypass() -> u32 {
     16
 }
 

@@ -40,7 +40,7 @@ pub enum IsolationConfig {
     /// The same, and erased units are lent to who would have to collect.
     SharedSpace {
         /// Share of its units that each contributes, above 0 and below 1.
-        #[serde(default = "default_beta")]
+        #[serde(default = "default_contribution")]
         contribution: Ratio,
         /// Share of its units that each contributes at most, where its contribution follows what lending is worth; it begins with
         /// beta. By default it stays at beta, as in the paper.
@@ -62,7 +62,7 @@ pub enum IsolationConfig {
         #[serde(default = "nothing")]
         return_pool_below: Ratio,
         /// How long no request must have come for a tenant's range before the tenant counts as idle.
-        #[serde(default = "default_return_after")]
+        #[serde(default = "default_return_idle_after")]
         return_idle_after: Span,
     },
     /// Each has channels of its own, in proportion to its space.
@@ -96,11 +96,11 @@ fn nothing() -> Ratio {
     Ratio::ZERO
 }
 
-fn default_return_after() -> Span {
+fn default_return_idle_after() -> Span {
     Span::from_ms(5)
 }
 
-fn default_beta() -> Ratio {
+fn default_contribution() -> Ratio {
     Ratio::new(1, 10)
 }
 
