@@ -142,6 +142,8 @@ plants! {
         "an entry of the journal leaves out a lost leg before the others durably say that the leg is out";
     replayed_before_out, "parity.replayed-before-out", "parity_is_xor",
         "a start replays the journal without a leg before it says durably that the leg is out";
+    made_not_kept, "parity.made-part-not-kept", "parity_is_xor",
+        "a part of a journal entry that a start made is not written into the journal before parts go to their places";
     lost_forgotten, "parity.lost-sectors-forgotten", "I-1",
         "a rebuild goes on past a sector that another leg cannot read and puts nothing on record";
     rebuild_goes_on, "parity.rebuild-goes-on", "parity_is_xor",

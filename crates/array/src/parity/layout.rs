@@ -270,6 +270,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Bytes that it is about, on each of its legs.
+    pub fn len(&self) -> ByteLen {
+        ByteLen(self.end - self.start)
+    }
+
     /// Writes the header into a sector of zeros.
     pub fn encode(&self, out: &mut [u8]) {
         let mut w = Writer::new(out);

@@ -54,6 +54,10 @@ pub(super) enum Step {
     Headers,
     /// Parts of the current entry are read.
     Load,
+    /// What a part without its checksum is made from is read.
+    Make,
+    /// The part that was made is written into the journal.
+    Keep,
     /// They are written to their places.
     Redo,
     Flush,
@@ -66,7 +70,7 @@ pub(super) enum Step {
 /// A start under way.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
-    step: Step,
+    pub(super) step: Step,
     /// Requests that are not back.
     pub(super) left: u32,
     tries: u32,
@@ -85,6 +89,8 @@ pub(super) struct Opening {
     /// What was found in the journals; the end is the current entry's.
     pub(super) parts: Vec<Part>,
     pub(super) current: Vec<Part>,
+    /// The current part that is being made.
+    pub(super) made: usize,
 }
 
 impl Opening {
@@ -141,6 +147,8 @@ impl Parity {
             Step::Exclude => Ok(self.read_journal(cx)),
             Step::Headers => Ok(self.order_entries(cx)),
             Step::Load => Ok(self.redo(cx)),
+            Step::Make => Ok(self.keep_made(cx)),
+            Step::Keep => Ok(self.write_places(cx)),
             Step::Flush => Ok(self.open_announce(cx)),
             Step::Announce => Ok(self.open_record(cx)),
             Step::Record => return self.serve(cx),
@@ -232,7 +240,7 @@ impl Parity {
         match tag {
             Tag::SbRead => ByteOffset(layout.superblocks[index as usize]),
             Tag::Header => layout.slot(index),
-            Tag::Replay => ByteOffset(layout.slot(part().slot).0 + PAGE),
+            Tag::Replay => self.part_at(part()),
             Tag::Redo => ByteOffset(part().entry.start),
             Tag::Part | Tag::Flush | Tag::Checkpoint | Tag::Settle | Tag::SbWrite | Tag::Straggler => {
                 unreachable!("no such request is tried again by a start")

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // no array uses all of it
 
+pub mod damage;
 pub mod disk;
 mod events;
 pub mod oracle;

@@ -3,7 +3,6 @@
 //! An update of a record leaves the one before it in the other slot. If a damaged record counted for nothing, that older one would be
 //! believed: regions that may differ would not be copied, a leg that was left behind would be current, lost data would be shown as they are.
 
-use crate::harness::disk::Disk;
 use crate::world::{A, B, Setup, World};
 use nandu_array::mirror::layout::PAGE;
 use nandu_base::{OpenHow, Span};
@@ -68,39 +67,18 @@ fn with_lost_data() -> World {
     w
 }
 
-/// What a start finds, before anything is mended.
-fn start(w: &mut World) -> (Result<(), String>, Vec<u64>) {
-    let opened = w.open(OpenHow::default()).map_err(|why| why.to_string());
-    let figures = ["leg_a_is_member", "leg_b_is_member", "stale_regions", "dirty_regions", "lost_bytes"];
-    // A plain mirror loses nothing.
-    let has = if w.setup.hetero.is_some() { 5 } else { 4 };
-    (opened, figures[..has].iter().map(|name| w.counter(name)).collect())
+/// What a start is asked for. A plain mirror loses nothing.
+fn figures(w: &World) -> &'static [&'static str] {
+    let all = &["leg_a_is_member", "leg_b_is_member", "stale_regions", "dirty_regions", "lost_bytes"];
+    if w.setup.hetero.is_some() { all } else { &all[..4] }
 }
 
-/// Turns over the bits of the record of `leg` that lies at byte `at`, some of them or all, one after the other. How many were put right.
+/// Turns over some bits of a record or all, unless there is none. How many were put right.
 fn turn_over(w: &mut World, leg: usize, at: u64, bits: impl Iterator<Item = u64>) -> u64 {
     if w.disk(leg).record(at).iter().all(|&byte| byte == 0) {
         return 0;
     }
-    let kept: Vec<Disk> = [A, B].map(|leg| w.disk(leg).copy()).into();
-    let restore = |w: &mut World| {
-        w.cut();
-        kept.iter().enumerate().for_each(|(leg, disk)| *w.disk(leg) = disk.clone());
-    };
-    let whole = start(w);
-    let mut mended = 0;
-    for bit in bits {
-        restore(w);
-        w.disk(leg).flip_record(at / 512 + bit / 4096, bit % 4096);
-        assert_eq!(start(w), whole, "leg {leg}, the record at {at}, bit {bit}");
-        mended += w.counter("records_mended");
-        if bit % 64 == 0 {
-            w.read_all();
-        }
-        assert_eq!(w.wrong, None, "leg {leg}, the record at {at}, bit {bit}");
-    }
-    restore(w);
-    mended
+    w.turn_over(leg, at, bits, figures(w))
 }
 
 /// All bits of the header and of the first words, and some of the others.
@@ -136,7 +114,7 @@ fn each_flipped_bit_of_a_map_page_is_put_right() {
 #[test]
 fn each_flipped_bit_of_a_list_of_lost_data_is_put_right() {
     let mut w = with_lost_data();
-    assert_eq!(start(&mut w).0, Ok(()));
+    assert_eq!(w.start(&[]).0, Ok(()));
     assert!(w.counter("lost_bytes") > 0, "something is lost");
     w.cut();
     let mut mended = 0;
@@ -150,16 +128,15 @@ fn each_flipped_bit_of_a_list_of_lost_data_is_put_right() {
 #[test]
 fn a_mended_map_page_is_written_anew() {
     let mut w = cut_while_marked();
-    let kept: Vec<Disk> = [A, B].map(|leg| w.disk(leg).copy()).into();
-    let whole = start(&mut w);
+    let (kept, figures) = (w.kept(), figures(&w));
+    let whole = w.start(figures);
     for slot in 0..2 {
-        w.cut();
-        kept.iter().enumerate().for_each(|(leg, disk)| *w.disk(leg) = disk.clone());
+        w.restore(&kept);
         let sector = w.layout.page(0, slot).0 / 512;
         // With both flips in it the page could not be put right.
         for bit in [33 * 8, 34 * 8] {
             w.disk(A).flip_record(sector, bit);
-            assert_eq!(start(&mut w), whole, "slot {slot}, bit {bit}");
+            assert_eq!(w.start(figures), whole, "slot {slot}, bit {bit}");
             w.die();
         }
     }
