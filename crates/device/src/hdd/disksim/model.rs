@@ -70,21 +70,27 @@ fn controller(disk: &Block, blocks: &[Block]) -> Result<Controller, ParamError> 
     if disk.whole("Set watermark by reqsize")? == 0 && share > 0 {
         return disk.error("`Set watermark by reqsize = 0` is not offered");
     }
-    refuse(disk, &["Never disconnect", "Allow write prebuffering", "Preseeking level"])?;
-    let extra = is_set(disk, "Extra write disconnect")?;
+    refuse(disk, &["Allow write prebuffering", "Preseeking level"])?;
+    // A drive that never leaves the bus neither leaves nor comes back, and sends a block as soon as it has one.
+    let stays = is_set(disk, "Never disconnect")?;
+    let on_bus = |key: &str| if stays { Ok(Span::ZERO) } else { time(disk, key) };
+    let extra = !stays && is_set(disk, "Extra write disconnect")?;
     Ok(Controller {
         read_hit: by_last("Read hit over. after read", "Read hit over. after write")?,
         read_miss: by_last("Read miss over. after read", "Read miss over. after write")?,
         write: by_last("Write miss over. after read", "Write miss over. after write")?,
         write_cached: by_last("Write hit over. after read", "Write hit over. after write")?,
-        read_disconnect: by_last("Read disconnect afterread", "Read disconnect afterwrite")?,
-        reselect: time(disk, "First reselect overhead")?,
+        read_disconnect: ByLast {
+            read: on_bus("Read disconnect afterread")?,
+            write: on_bus("Read disconnect afterwrite")?,
+        },
+        reselect: on_bus("First reselect overhead")?,
         prepare_data: time(disk, "Data preparation overhead")?,
         read_done: time(disk, "Read completion overhead")?,
         write_done: time(disk, "Write completion overhead")?,
         block_to_host_ps: slowest("Read block transfer time")? * 1000,
         block_from_host_ps: slowest("Write block transfer time")? * 1000,
-        read_watermark_ppm: share,
+        read_watermark_ppm: if stays { 0 } else { share },
         // As DiskSim has it: drives that disconnect once more also wait for some of the data.
         blocks_before_write: if extra { (10, 15) } else { (1, 1) },
         least_write_seek: time(disk, "Minimum seek delay")?,
@@ -121,7 +127,8 @@ fn buffer(disk: &Block, segment: u64) -> Result<BufferSpec, ParamError> {
         segments: disk.whole("Number of buffer segments")?.clamp(1, 256) as u32,
         blocks: segment,
         read_ahead,
-        keeps_what_was_read: !is_set(disk, "Read-ahead over requested")?,
+        // With 1 the blocks may be overwritten by those that are read ahead, with -1 they are gone when the request is done.
+        keeps_what_was_read: disk.millionths("Read-ahead over requested")? == 0,
         hits_on_writes: is_set(disk, "Allow read hits on write data")?,
         separate_writes: is_set(disk, "Use separate write segment")?,
         resumes_on_hit: is_set(disk, "Read-ahead on idle hit")?,
@@ -244,16 +251,16 @@ fn make_zone(zone: &Block, heads: u32, scheme: u64, range: u64) -> Result<Zone, 
 }
 
 /// What decides where the blocks of a zone lie.
-struct Shape {
-    tracks: u64,
-    per_track: u64,
-    heads: u32,
-    scheme: u64,
-    range: u64,
+pub(super) struct Shape {
+    pub(super) tracks: u64,
+    pub(super) per_track: u64,
+    pub(super) heads: u32,
+    pub(super) scheme: u64,
+    pub(super) range: u64,
 }
 
 /// The sectors of a zone that hold blocks, in the order of the blocks.
-fn runs(zone: &Block, shape: &Shape) -> Result<Vec<(u64, u64)>, ParamError> {
+pub(super) fn runs(zone: &Block, shape: &Shape) -> Result<Vec<(u64, u64)>, ParamError> {
     let Shape { tracks, per_track, heads, scheme, range } = *shape;
     let (spares, mut slips) = (zone.whole("Number of spares")?, zone.whole_list("slips")?);
     slips.sort_unstable();
@@ -264,25 +271,30 @@ fn runs(zone: &Block, shape: &Shape) -> Result<Vec<(u64, u64)>, ParamError> {
     let mut runs = Vec::new();
     // A whole track is the unit of scheme 1, a sector of the others.
     let unit = if scheme == 1 { per_track } else { 1 };
+    let cylinder = u64::from(heads) * per_track;
+    // Parts of so many sectors have spares of their own. Behind their blocks, these take what slips; where they are kept or lie in front of
+    // them, what slips goes to the next part.
+    let mut parts = |size: u64, spares_in_front: u64, spares_kept: u64| {
+        for start in (0..sectors).step_by(size as usize) {
+            let end = sectors.min(start + size);
+            let (first, last) = ((start + spares_in_front).min(end), end - spares_kept.min(end - start));
+            // A last part that is shorter has its spares behind the zone.
+            let count = (end - start).min(size.saturating_sub(spares));
+            lay(&mut runs, first..last, count, &slips);
+        }
+    };
     match scheme {
         0 => runs.push((0, sectors)),
         1 => lay(&mut runs, 0..tracks, tracks.saturating_sub(spares), &slips),
+        2 => parts(cylinder, 0, 0),
+        3 => parts(per_track, 0, 0),
+        4 => parts(cylinder, 0, spares),
+        5 | 6 => parts(cylinder, spares, 0),
         7 => lay(&mut runs, 0..sectors, sectors.saturating_sub(slipped), &slips),
-        8 => {
-            let size = range * u64::from(heads) * per_track;
-            let mut left = sectors.saturating_sub(spares * (sectors / size));
-            for start in (0..sectors).step_by(size as usize) {
-                let here = left.min(size.saturating_sub(spares));
-                lay(&mut runs, start..sectors.min(start + size), here, &slips);
-                left -= here;
-            }
-        }
+        8 => parts(range * cylinder, 0, 0),
         9 => lay(&mut runs, 0..sectors, sectors.saturating_sub(spares), &slips),
         10 => lay(&mut runs, 0..sectors, sectors.saturating_sub(spares + slipped), &slips),
-        other => {
-            return zone
-                .error(format!("`Sparing scheme used = {other}` is not offered; 0, 1, 7, 8, 9 and 10 are"));
-        }
+        other => return zone.error(format!("`Sparing scheme used = {other}` is not from 0 to 10")),
     }
     let defects = zone.whole_list("defects")?;
     for pair in defects.chunks_exact(2).filter(|pair| pair[0] != pair[1]) {

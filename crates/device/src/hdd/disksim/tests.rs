@@ -76,3 +76,34 @@ fn numbers_are_read_exactly() {
         assert_eq!(millionths(word), None, "{word}");
     }
 }
+
+/// Two cylinders of two tracks with ten sectors each, two spares, and sector 3 slipped.
+#[test]
+fn spares_lie_where_each_scheme_has_them() {
+    let zone = "zone Z { Number of spares = 2, slips = [ 3 ], defects = [], Empty space at zone front = 0 }";
+    let folder = Folder::new("spares", &[("a.parv", zone)]);
+    let blocks = read(&folder.0.join("a.parv"), text_of).unwrap();
+    let runs = |scheme| {
+        let shape = model::Shape { tracks: 4, per_track: 10, heads: 2, scheme, range: 2 };
+        model::runs(&blocks[0], &shape)
+    };
+    let expected: &[(u64, &[(u64, u64)])] = &[
+        (0, &[(0, 40)]),
+        // Whole tracks slip.
+        (1, &[(0, 20)]),
+        (2, &[(0, 3), (4, 15), (20, 18)]),
+        (3, &[(0, 3), (4, 5), (10, 8), (20, 8), (30, 8)]),
+        (4, &[(0, 3), (4, 14), (20, 18)]),
+        (5, &[(2, 1), (4, 16), (22, 18)]),
+        (6, &[(2, 1), (4, 16), (22, 18)]),
+        (7, &[(0, 3), (4, 36)]),
+        (8, &[(0, 3), (4, 35)]),
+        (9, &[(0, 3), (4, 35)]),
+        (10, &[(0, 3), (4, 34)]),
+    ];
+    for &(scheme, sectors) in expected {
+        assert_eq!(runs(scheme).as_deref(), Ok(sectors), "scheme {scheme}");
+    }
+    let error = runs(11).unwrap_err().to_string();
+    assert!(error.contains("`Sparing scheme used = 11` is not from 0 to 10"), "{error}");
+}
