@@ -193,6 +193,27 @@ fn an_older_copy_of_any_member_is_refused_and_copied_over_when_it_is_asked_for()
     }
 }
 
+/// A file that lost its end, records and all, counts as a member that is not there: it is named, and left as it is.
+#[test]
+fn a_member_that_is_too_short_counts_as_missing() {
+    for kind in [&KINDS[0], &KINDS[3]] {
+        for file in kind.files {
+            let (set, _) = old_and_new(kind);
+            let short = set.read(file)[..SIZE as usize / 2].to_vec();
+            set.put(file, &short);
+            if kind.is_mirror() {
+                let why = set.refused(false);
+                assert!(why.contains(&format!("device `{file}`: ")), "{why}");
+                assert!(why.contains("it has 2097152 bytes, but the leaf has 4194304"), "{why}");
+            }
+            let server = Served::start(set.options(false, kind.is_mirror()));
+            set.shows(&server, 3);
+            server.stop();
+            assert!(same(&set.path(file), &short), "it is left as it is");
+        }
+    }
+}
+
 #[test]
 fn a_member_of_another_set_is_refused() {
     for kind in &KINDS {

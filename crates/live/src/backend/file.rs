@@ -266,8 +266,12 @@ fn open(path: &Path, capacity: ByteLen, direct: bool) -> Result<(OpenFile, FileI
     let unusable = |error: std::io::Error| fail(error.to_string(), "use a regular file or a block device");
     let size = file.seek(SeekFrom::End(0)).map_err(unusable)?;
     if size < capacity.0 {
-        let why = format!("it has {size} bytes, but the leaf has {}", capacity.0);
-        return Err(fail(why, "correct `size`, or start with --create to make the file longer"));
+        return Err(LegError {
+            path: path.display().to_string(),
+            why: format!("it has {size} bytes, but the leaf has {}", capacity.0),
+            remedy: "correct `size`, or start with --create to make the file longer",
+            missing: true,
+        });
     }
     let id = FileId::from_metadata(&file.metadata().map_err(unusable)?);
     Ok((OpenFile::new(file.into(), direct), id))

@@ -158,7 +158,7 @@ pub struct LegError {
     pub why: String,
     /// What would help.
     pub remedy: &'static str,
-    /// The device is simply not there: a mirror may do without it.
+    /// The device is simply not there, or too short: a mirror may do without it.
     pub missing: bool,
 }
 

@@ -59,8 +59,8 @@ pub enum ServeError {
         device: String,
         /// Why.
         error: OpenError,
-        /// Files that are missing, with reasons.
-        missing: Vec<String>,
+        /// Leaves whose file or store is missing, with reasons.
+        missing: Vec<(String, String)>,
     },
     /// An export cannot be offered.
     #[error(transparent)]
@@ -107,8 +107,8 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
-fn list(missing: &[String]) -> String {
-    missing.iter().map(|why| format!("; {why}")).collect()
+fn list(missing: &[(String, String)]) -> String {
+    missing.iter().map(|(device, why)| format!("; device `{device}`: {why}")).collect()
 }
 
 impl ServeError {

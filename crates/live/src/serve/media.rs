@@ -24,8 +24,8 @@ pub(super) struct Media {
     pub legs: Vec<Option<(Box<dyn BlockBackend>, bool)>>,
     /// The media of emulated drives, for the graph.
     pub computed: Vec<Option<Box<dyn Medium>>>,
-    /// Files that are missing, with reasons.
-    pub missing: Vec<String>,
+    /// Leaves whose file or store is missing, with reasons.
+    pub missing: Vec<(String, String)>,
     /// Where emulated drives keep what they hold, and how much that may become.
     pub drives: Vec<(String, String)>,
     /// What a salvage has given up of which drive.
@@ -52,9 +52,9 @@ pub(super) fn open(
             MediumSpec::None => (None, None),
             MediumSpec::Block(spec) => {
                 let (backend, why_not) =
-                    block(options, node as u32, &part.name, spec, completions, alone).map_err(fail)?;
+                    block(options, node as u32, spec, completions, alone).map_err(fail)?;
                 let there = why_not.is_none();
-                media.missing.extend(why_not);
+                media.missing.extend(why_not.map(|why| (part.name.clone(), why.to_string())));
                 (Some((backend, there)), None)
             }
             spec => {
@@ -71,7 +71,7 @@ pub(super) fn open(
                 let there = drive.computed.is_some();
                 match there {
                     true => media.drives.push((part.name.clone(), drive.says)),
-                    false => media.missing.push(format!("device `{}`: {}", part.name, drive.says)),
+                    false => media.missing.push((part.name.clone(), drive.says)),
                 }
                 (Some((Box::new(drive.link) as Box<dyn BlockBackend>, there)), drive.computed)
             }
@@ -86,11 +86,10 @@ pub(super) fn open(
 fn block(
     options: &ServeOptions,
     node: u32,
-    device: &str,
     spec: &BlockSpec,
     completions: &Arc<Completions>,
     alone: bool,
-) -> Result<(Box<dyn BlockBackend>, Option<String>), LegError> {
+) -> Result<(Box<dyn BlockBackend>, Option<LegError>), LegError> {
     if spec.path.is_none() {
         return Ok((Box::new(Memory::new(node)), None));
     }
@@ -104,7 +103,7 @@ fn block(
         }
         Err(error) if error.missing => {
             let absent = FileBackend::absent(node, spec, base, Arc::clone(completions));
-            Ok((Box::new(absent), Some(format!("device `{device}`: {error}"))))
+            Ok((Box::new(absent), Some(error)))
         }
         Err(error) => Err(error),
     }

@@ -127,8 +127,8 @@ fn chosen_exports(options: &ServeOptions, built: &Built) -> Result<Vec<Chosen>, 
 /// A stack that is put together.
 struct Assembled {
     reactor: Reactor,
-    /// Why each missing file is missing.
-    missing: Vec<String>,
+    /// Leaves whose file or store is missing, with reasons.
+    missing: Vec<(String, String)>,
     /// Where each emulated drive keeps what it holds.
     drives: Vec<(String, String)>,
     /// What a salvage has given up.
@@ -240,7 +240,7 @@ impl Server<'_> {
         mut self,
         exports: Vec<Chosen>,
         mut addresses: Addresses,
-        missing: Vec<String>,
+        missing: Vec<(String, String)>,
         made: members::Made,
     ) -> Result<Ended, ServeError> {
         if self.options.signals {
@@ -322,7 +322,7 @@ impl Server<'_> {
     }
 
     /// Opens every machine, children first, and checks that the exports can be served.
-    fn open(&mut self, exports: &[Chosen], missing: &[String]) -> Result<(), ServeError> {
+    fn open(&mut self, exports: &[Chosen], missing: &[(String, String)]) -> Result<(), ServeError> {
         for node in 0..self.reactor.graph().len() as u32 {
             self.reactor.open(node);
             let result = loop {
@@ -335,7 +335,10 @@ impl Server<'_> {
                 }
             };
             let device = self.reactor.graph().name(node).to_string();
-            (self.report)(&Report::Opened { device, result });
+            match missing.iter().find(|(leaf, _)| *leaf == device) {
+                Some((_, why)) => (self.report)(&Report::Missing { device, why: why.clone() }),
+                None => (self.report)(&Report::Opened { device, result }),
+            }
         }
         for export in exports {
             let graph = self.reactor.graph();

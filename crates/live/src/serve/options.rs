@@ -123,6 +123,13 @@ pub enum Report {
         /// What is gone.
         what: String,
     },
+    /// A file or a store is missing, or too short: the start goes on, and what stands above decides.
+    Missing {
+        /// The leaf.
+        device: String,
+        /// Why it cannot be used, and what helps.
+        why: String,
+    },
     /// A machine has started, or could not.
     Opened {
         /// Its name.
@@ -197,6 +204,7 @@ impl Report {
                 Level::Error
             }
             Report::Gone { .. }
+            | Report::Missing { .. }
             | Report::Exposed { .. }
             | Report::GoesOn { .. }
             | Report::Opened { result: Err(_), .. }
@@ -245,6 +253,7 @@ impl fmt::Display for Report {
         match self {
             Report::Holds { device, what } => write!(f, "{device}: {what}"),
             Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
+            Report::Missing { device, why } => write!(f, "{device}: not open: {why}"),
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
             Report::Opened { device, result: Err(error) } => write!(f, "{device}: not open: {error}"),
             Report::Ready { uris } => f.write_str(&uris.join("\n")),
