@@ -53,9 +53,9 @@ pub fn check() -> End {
     let lines = [
         "pytest --quiet -p no:cacheprovider crates/python/tests",
         "mypy.stubtest --concise nandu",
-        "mypy --no-incremental crates/python/nandu crates/python/tests",
-        "ruff check --no-cache crates/python",
-        "ruff format --no-cache --check --quiet crates/python",
+        "mypy --no-incremental crates/python/nandu crates/python/tests examples/python",
+        "ruff check --no-cache crates/python examples/python",
+        "ruff format --no-cache --check --quiet crates/python examples/python",
     ];
     let ends = lines.into_iter().map(inside);
     let faults: Vec<String> = ends.filter_map(|end| end.ok().err()).collect();

@@ -47,7 +47,7 @@ pub use node::{LayerStats, Node, Peek, TenantStats};
 pub use part::Part;
 pub use path::{CriticalPath, Phase};
 pub use payload::{Content, Payload, PayloadPool, Sector, Stamp};
-pub use policy::{Chosen, Declared, Family, Policy, ReadOptions};
+pub use policy::{Chosen, Declaration, Declared, Family, Policy, ReadOptions};
 pub use registry::{
     BuildContext, BuildError, DeviceConfig, Kind, Plant, Precondition, Registry, TenantShare,
 };

@@ -48,7 +48,24 @@ pub trait Declared: DeserializeOwned + JsonSchema + fmt::Debug + Send + Sync + '
 }
 
 /// Reads the options of a policy of the family `F`.
-pub type ReadOptions<F> = fn(toml::Table) -> Result<Arc<<F as Family>::Options>, toml::de::Error>;
+pub type ReadOptions<F> =
+    &'static (dyn Fn(toml::Table) -> Result<Arc<<F as Family>::Options>, toml::de::Error> + Send + Sync);
+
+/// What the type of its options declares of a policy, said while a program runs: of a policy that comes from another language.
+/// [`Policy::late`] makes one of it.
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    /// See [`Declared::NAME`].
+    pub name: String,
+    /// See [`Declared::SUMMARY`].
+    pub summary: String,
+    /// See [`Declared::SOURCE`].
+    pub source: String,
+    /// See [`Declared::DRAWS`].
+    pub draws: Vec<String>,
+    /// JSON schema of its options, whose `properties` name them.
+    pub schema: Schema,
+}
 
 /// A policy that a registry holds.
 #[derive(Clone, Copy)]
@@ -64,7 +81,7 @@ pub struct Policy {
     /// See [`Declared::DRAWS`].
     pub draws: &'static [&'static str],
     /// JSON schema of its options.
-    pub schema: fn() -> Schema,
+    pub schema: &'static (dyn Fn() -> Schema + Send + Sync),
     /// What the family makes of it: a [`ReadOptions`], or for a family without options in stack files the thing itself.
     pub item: &'static (dyn Any + Send + Sync),
 }
@@ -85,8 +102,29 @@ impl Policy {
             summary: C::SUMMARY,
             source: C::SOURCE,
             draws: C::DRAWS,
-            schema: schema_of::<C>,
+            schema: &const { schema_of::<C> },
             item: read,
+        }
+    }
+
+    /// The policy of `F` that is declared while the program runs, with options that `read` reads. It stays in memory until the
+    /// program ends, as those do that are compiled in.
+    pub fn late<F: Family>(
+        declaration: Declaration,
+        read: impl Fn(toml::Table) -> Result<Arc<F::Options>, toml::de::Error> + Send + Sync + 'static,
+    ) -> Policy {
+        let word = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+        let Declaration { name, summary, source, draws, schema } = declaration;
+        let draws: Vec<&'static str> = draws.into_iter().map(word).collect();
+        let read: ReadOptions<F> = Box::leak(Box::new(read));
+        Policy {
+            family: F::NAME,
+            name: word(name),
+            summary: word(summary),
+            source: word(source),
+            draws: Box::leak(draws.into_boxed_slice()),
+            schema: Box::leak(Box::new(move || schema.clone())),
+            item: Box::leak(Box::new(read)),
         }
     }
 
@@ -303,7 +341,7 @@ mod tests {
     }
 
     const fn fruit<C: Declared + Fruit>() -> Policy {
-        let read: &'static ReadOptions<Fruits> = &const { |table| Ok(Arc::new(C::deserialize(table)?)) };
+        let read: &'static ReadOptions<Fruits> = &const { &|table| Ok(Arc::new(C::deserialize(table)?)) };
         Policy::new::<Fruits, C>(read)
     }
 
@@ -357,6 +395,28 @@ mod tests {
         let error = strange.settle("fruit.kind", &registry).expect_err("a quince has none");
         assert!(error.reason.contains("`quince` has no option `stones`, but pear has"), "{error}");
         assert!(read("kind = \"pear\"\nstones = \"two\"").is_err());
+    }
+
+    #[test]
+    fn one_that_is_declared_late_is_like_any_other() {
+        let schema = schemars::json_schema!({ "properties": { "raw": { "type": "boolean" } } });
+        let declaration = Declaration {
+            name: "medlar".into(),
+            summary: "A medlar.".into(),
+            source: String::new(),
+            draws: vec!["raw = true".into()],
+            schema,
+        };
+        let read = |table: toml::Table| -> Result<Arc<dyn Fruit>, toml::de::Error> {
+            Ok(Arc::new(Quince::deserialize(table)?))
+        };
+        let registry = Registry::new().with(&SHIPPED[..]).with(Policy::late::<Fruits>(declaration, read));
+        let mut chosen = self::read("kind = \"medlar\"\nraw = true").expect("nobody knows yet");
+        chosen.settle("fruit.kind", &registry).expect("the registry has it");
+        assert_eq!(chosen.options().map(|fruit| fruit.stones()), Ok(1));
+        let mut strange = self::read("kind = \"medlar\"\nstones = 2").expect("nobody knows yet");
+        let error = strange.settle("fruit.kind", &registry).expect_err("a medlar has none");
+        assert!(error.reason.contains("`medlar` has no option `stones`, but pear has"), "{error}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl PageResult {
 
 impl PageCache {
     /// What its policy is made for.
-    pub(crate) fn room(&self) -> Room {
+    pub fn room(&self) -> Room {
         Room { blocks: self.capacity, line: self.segment.max(1), fault: None }
     }
 }
@@ -94,7 +94,7 @@ pub fn simulate(cache: &PageCache, accesses: Accesses<'_>) -> Result<PageResult,
 }
 
 /// The same with a policy of a type of its own: no call of a policy goes through a pointer.
-pub(crate) fn run_policy<P: Replacement>(cache: &PageCache, policy: P, accesses: Accesses<'_>) -> PageResult {
+pub fn run_policy<P: Replacement>(cache: &PageCache, policy: P, accesses: Accesses<'_>) -> PageResult {
     let shift = cache.segment.max(1).trailing_zeros();
     match cache.lookup {
         Lookup::Flat(blocks) => {

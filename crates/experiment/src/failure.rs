@@ -1,6 +1,7 @@
 //! Why something was not done, in words for whoever asked for it, and what kind of fault it is.
 
 use nandu_sim::RunError;
+use nandu_sim::verify::VerifyError;
 use nandu_stack::StackError;
 use nandu_sweep::SweepError;
 use nandu_trace::TraceError;
@@ -96,6 +97,15 @@ impl From<SweepError> for Failure {
             SweepError::Run { point, error } => Failure::from(error).at(format!("point {point}")),
             other if input => Failure::input(other.to_string()),
             other => Failure::failed(other.to_string()),
+        }
+    }
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Failure {
+        match error {
+            VerifyError::Stack(error) => error.into(),
+            error @ VerifyError::Stopped => Failure { kind: Kind::Stopped, message: error.to_string() },
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`mod@open`] finds stacks by file or name, [`replay`] is what a load may say, [`source`] reads or makes its requests, [`plan`] lays them
 //! onto exports. [`race`] runs several stacks side by side and [`verdict`] says in words how they compare; [`sweep`] makes a sweep ready,
-//! [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers. [`talk`] is the way to whoever listens.
+//! [`mrc`] draws curves of miss ratios, [`reproduce`] measures the claims of papers, [`verify`] says what the verified
+//! simulation found. [`talk`] is the way to whoever listens.
 //!
 //! Whoever asks hears a [`Failure`] where something is not done: what, where, why, and what would be right.
 
@@ -20,5 +21,6 @@ pub mod sweep;
 pub mod talk;
 pub mod tenancy;
 pub mod verdict;
+pub mod verify;
 
 pub use failure::{Failure, Kind};

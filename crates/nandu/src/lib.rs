@@ -39,7 +39,7 @@
 //! ```
 //!
 //! What the program does is here as functions that return data: [`open`] finds stacks, [`Replay`] is what a load may say, [`race`]
-//! compares, [`sweep`], [`mrc`] and [`reproduce`] do what the commands of these names print.
+//! compares, [`sweep`], [`mrc`], [`reproduce`] and [`verify`] do what the commands of these names print.
 //!
 //! [`sim`], [`stack`] and [`mod@trace`] are the crates below, for who needs more of them.
 //!
@@ -49,12 +49,12 @@
 mod experiment;
 
 pub use experiment::Experiment;
-pub use nandu_base::{Declared, Policy, Precondition, Registry};
+pub use nandu_base::{Declaration, Declared, Policy, Precondition, Registry};
 pub use nandu_experiment::failure::{Failure, Kind as FaultKind};
 pub use nandu_experiment::parallel::cores;
 pub use nandu_experiment::replay::{Load, Replay};
 pub use nandu_experiment::talk::{Listener, Talk, Work};
-pub use nandu_experiment::{mrc, open, plan, race, reproduce, source, sweep, verdict};
+pub use nandu_experiment::{mrc, open, plan, race, reproduce, source, sweep, verdict, verify};
 pub use nandu_sim::{RunResult, builtin};
 pub use nandu_stack::{Stack, StackFile};
 pub use nandu_trace::Trace;
@@ -72,16 +72,19 @@ pub mod replacement {
     pub use nandu_cache::directory::Line;
     pub use nandu_cache::ghost::GhostQueue;
     pub use nandu_cache::list::{Chain, List, NONE};
+    pub use nandu_cache::map::{Hashed, LineMap};
+    pub use nandu_cache::page_sim::{Accesses, PageCache, PageResult, run_policy};
     pub use nandu_cache::replacement::{
-        Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementConfig, ReplacementOptions, Room,
-        Victim, conformance, each_once, policy,
+        AnyReplacement, Arrival, Cause, Hit, LineOf, Needs, Recall, Replacement, ReplacementConfig,
+        ReplacementOptions, Replacements, Room, Victim, conformance, each_once, policy,
     };
 }
 
 /// Prefetching: what a cache reads ahead of requests.
 pub mod prefetch {
     pub use nandu_cache::prefetch::{
-        Brings, Holes, Look, Prefetch, PrefetchConfig, PrefetchOptions, Range, Units, conformance, policy,
+        AnyPrefetch, Brings, Holes, Look, Prefetch, PrefetchConfig, PrefetchOptions, Prefetchers, Range,
+        Units, conformance, policy,
     };
 }
 
@@ -105,7 +108,7 @@ pub mod demotion {
 /// Collection: which block of a drive is cleared next.
 pub mod victim {
     pub use nandu_ftl::BlockId;
-    pub use nandu_ftl::gc::{GcPolicy, PlaneView, VictimConfig, VictimOptions, policy};
+    pub use nandu_ftl::gc::{AnyVictim, GcPolicy, PlaneView, VictimConfig, VictimOptions, Victims, policy};
 }
 
 /// Fair queueing: whose request goes next.

@@ -1,8 +1,9 @@
 """Flash storage you can simulate, compare and mount.
 
-A `Stack` is a file, the name of a built-in one, or a dict; a `Trace` is a file, a generator, or a table of any library. `run`, `compare`, `sweep`,
-`mrc` and `reproduce` do what the commands of these names do, and `json` of what they return is what the command prints with `--json`, byte for
-byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.DataFrame(result.windows)`.
+A `Stack` is a file, the name of a built-in one, or a dict; a `Trace` is a file, a generator, or a table of any library. `run`, `compare`,
+`sweep`, `mrc`, `verify` and `reproduce` do what the commands of these names do, and `json` of what they return is what the command prints with
+`--json`, byte for byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.DataFrame(result.windows)`. Policies of your own are
+classes: see `nandu.policies`.
 
 >>> import nandu
 >>> load = nandu.Trace.generator("mixed-zipf", requests=5000)
@@ -11,18 +12,22 @@ byte. Tables are handed to pandas, polars or pyarrow without a copy: `polars.Dat
 True
 """
 
+from nandu._cli import main
 from nandu._errors import Error, InputError, RunError, StackError, TraceError
 from nandu._nandu import Table, __version__, schema
-from nandu._results import Curves, Race, Reproduction, Result, Sweep
-from nandu._runs import compare, mrc, reproduce, run, sweep
+from nandu._results import Curves, Race, Reproduction, Result, Sweep, Verification
+from nandu._runs import compare, mrc, reproduce, run, sweep, verify
 from nandu._stack import Stack
 from nandu._trace import Trace
+from nandu.policies import Prefetcher, Replacement, Victim, register
 
 __all__ = [
     "Curves",
     "Error",
     "InputError",
+    "Prefetcher",
     "Race",
+    "Replacement",
     "Reproduction",
     "Result",
     "RunError",
@@ -32,11 +37,16 @@ __all__ = [
     "Table",
     "Trace",
     "TraceError",
+    "Verification",
+    "Victim",
     "__version__",
     "compare",
+    "main",
     "mrc",
+    "register",
     "reproduce",
     "run",
     "schema",
     "sweep",
+    "verify",
 ]

@@ -10,10 +10,12 @@ __all__ = [
     "Table",
     "cli_main",
     "schema",
+    "register",
     "run",
     "compare",
     "sweep",
     "mrc",
+    "verify",
     "reproduce",
 ]
 
@@ -83,6 +85,7 @@ class Table:
 
 def cli_main(args: list[str]) -> int: ...
 def schema() -> str: ...
+def register(family: str, name: str, class_: type, told: tuple[str, str, list[str], str]) -> None: ...
 def run(
     stack: Stack,
     trace: Trace | None,
@@ -116,6 +119,16 @@ def mrc(
     repeat: int = 1,
     jobs: int | None = None,
     seed: int = 1,
+    progress: _Progress | None = None,
+) -> tuple[str, _Said]: ...
+def verify(
+    what: str | None = None,
+    *,
+    seeds: int = 100,
+    first_seed: int = 1,
+    crash: bool = False,
+    full_size: bool = False,
+    jobs: int | None = None,
     progress: _Progress | None = None,
 ) -> tuple[str, _Said]: ...
 def reproduce(

@@ -163,6 +163,20 @@ class Curves(Record):
         return table_of(self["points"])
 
 
+class Verification(Record):
+    """What the verified simulation found."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no seed failed."""
+        return not self["failures"]
+
+    @property
+    def failures(self) -> Table:
+        """A row for each seed that failed: what is broken, and the command that repeats it."""
+        return table_of(self["failures"])
+
+
 class Reproduction(Record):
     """The claims of papers, measured."""
 

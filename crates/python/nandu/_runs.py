@@ -10,11 +10,12 @@ from typing import Any
 
 from nandu import _nandu
 from nandu._errors import InputError
-from nandu._results import Curves, Race, Reproduction, Result, Sweep
+from nandu._options import Device
+from nandu._results import Curves, Race, Reproduction, Result, Sweep, Verification
 from nandu._stack import Stack, stack_of, text_of
 from nandu._trace import Trace, trace_of
 
-Source = Stack | str | os.PathLike[str] | Mapping[str, Any]
+Source = Stack | str | os.PathLike[str] | Mapping[str, Any] | Device
 Load = Trace | str | os.PathLike[str] | None
 Progress = bool | Callable[[int, int, str], object]
 
@@ -146,6 +147,24 @@ def mrc(
     sized = [str(size) for size in sizes]
     named: dict[str, Any] = {"segment": segment, "sample": sample, "repeat": repeat, "jobs": jobs, "seed": seed}
     return Curves(*_work(_nandu.mrc, own, list(policies), sized, progress=progress, **named))
+
+
+def verify(
+    what: str | os.PathLike[str] | None = None,
+    *,
+    seeds: int = 100,
+    first_seed: int = 1,
+    crash: bool = False,
+    full_size: bool = False,
+    jobs: int | None = None,
+    progress: Progress = False,
+) -> Verification:
+    """Runs seeds of the verified simulation: every read is checked, with `crash` through power cuts. `what` is a stack file, a built-in stack or a
+    family of random stacks (`cache`, `ssd`); by default stacks are drawn from all families. Registered policies are drawn wherever one of their
+    family stands."""
+    name = None if what is None else os.fspath(what)
+    named: dict[str, Any] = {"seeds": seeds, "first_seed": first_seed, "crash": crash, "full_size": full_size, "jobs": jobs}
+    return Verification(*_work(_nandu.verify, name, progress=progress, **named))
 
 
 def reproduce(

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nandu import _nandu
+from nandu._options import Device, Options, plain, tables
 
 
 def text_of(value: object) -> str:
     """A value as stack files and the command line write it; a table and a list as JSON, whose form TOML has too for lists."""
+    if isinstance(value, Options):
+        value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
@@ -31,7 +34,8 @@ def toml_of(value: object) -> str:
 class Stack:
     """A stack that was read and checked.
 
-    `source` is a stack file, the name of a built-in stack (`nandu list stacks`), or a dict with the keys of a stack file:
+    `source` is a stack file, the name of a built-in stack (`nandu list stacks`), a machine of `nandu.devices` with what it stands on, or a dict with
+    the keys of a stack file, in which such machines may stand:
 
     >>> memory = {"kind": "memory", "size": "16 MiB", "latency": "1 ms"}
     >>> Stack({"export": {"data": {"device": "m"}}, "device": {"m": memory}}).exports
@@ -42,13 +46,13 @@ class Stack:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | Mapping[str, Any],
+        source: str | os.PathLike[str] | Mapping[str, Any] | Device,
         options: Mapping[str, object] | None = None,
         *,
         label: str | None = None,
     ) -> None:
-        if isinstance(source, Mapping):
-            stack = _nandu.Stack.of_json(json.dumps(source), label or "stack")
+        if isinstance(source, (Mapping, Device)):
+            stack = _nandu.Stack.of_json(json.dumps(tables(source)), label or "stack")
         else:
             stack = _nandu.Stack.named(os.fspath(source), label)
         self._stack = stack.with_options(_options(options)) if options else stack
@@ -94,6 +98,6 @@ def _options(options: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(path, "" if value is None else text_of(value)) for path, value in options.items()]
 
 
-def stack_of(source: Stack | str | os.PathLike[str] | Mapping[str, Any]) -> _nandu.Stack:
+def stack_of(source: Stack | str | os.PathLike[str] | Mapping[str, Any] | Device) -> _nandu.Stack:
     """What runs take for a stack."""
     return (source if isinstance(source, Stack) else Stack(source))._stack

@@ -1,6 +1,6 @@
 //! Runs, races, sweeps, curves and papers. Each returns the JSON that the command of its name prints, byte for byte, and what was said meanwhile.
 
-use crate::registry;
+use crate::policy::registry;
 use crate::stack::Stack;
 use crate::table::{Column, Table, Values, texts};
 use crate::trace::{Trace, replay_of};
@@ -10,8 +10,9 @@ use nandu::race::{Race, compare as race_of, run as run_one};
 use nandu::reproduce::lab::Lab;
 use nandu::reproduce::record::{Form, Record};
 use nandu::sim::tap::{Ended, Look, Tap, run_tapped};
+use nandu::sim::verify::{VerifyOptions, verify as run_seeds};
 use nandu::units::{Op, Phase};
-use nandu::{Failure, mrc as curves, reproduce as papers, sweep as sweeps, verdict};
+use nandu::{Failure, mrc as curves, reproduce as papers, sweep as sweeps, verdict, verify as verified};
 use pyo3::prelude::*;
 use serde_json::to_string_pretty;
 
@@ -224,6 +225,40 @@ pub fn mrc(
     work(py, progress, move |talk| {
         let (name, trace) = (trace.name(), trace.requests(seed, talk)?);
         json(&curves::curves(trace, &name, &asked)?.to_json())
+    })
+}
+
+/// Seeds of the verified simulation, with the classes that are registered.
+#[pyfunction]
+#[pyo3(signature = (what=None, *, seeds=100, first_seed=1, crash=false, full_size=false, jobs=None, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub fn verify(
+    py: Python<'_>,
+    what: Option<String>,
+    seeds: u64,
+    first_seed: u64,
+    crash: bool,
+    full_size: bool,
+    jobs: Option<usize>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Said)> {
+    let registry = registry();
+    work(py, progress, move |talk| {
+        let shape = verified::shape(what.as_deref(), None, &registry)?;
+        let (shape, divided_by) = if full_size { (shape, None) } else { shape.shrunk(&registry) };
+        let options = VerifyOptions {
+            shape,
+            stack_name: what.map(|name| if full_size { format!("{name} --full-size") } else { name }),
+            first_seed,
+            seeds,
+            crash,
+            threads: jobs.unwrap_or(0),
+            registry,
+            ..VerifyOptions::default()
+        };
+        let bar = talk.bar(seeds, "seeds");
+        let report = run_seeds(&options, |_| bar.add(1))?;
+        json(&verified::record(&options, &report, divided_by))
     })
 }
 

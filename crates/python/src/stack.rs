@@ -1,7 +1,7 @@
 //! Stacks: a file or a built-in one by name, or a text, with options put over it.
 
 use crate::failure::raised;
-use crate::registry;
+use crate::policy::{raised_within, registry};
 use nandu::open::{Opened, capacity, open, open_text, text, with_sets};
 use nandu::{Failure, StackFile};
 use pyo3::prelude::*;
@@ -114,6 +114,6 @@ impl Stack {
             let names = opened.stack.exports.iter().map(|export| export.name.clone());
             Ok(names.enumerate().map(|(i, name)| (name, capacity(&built, i).0)).collect())
         };
-        exports().map_err(|failure| raised(py, &failure))
+        raised_within(py, exports)?.map_err(|failure| raised(py, &failure))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arrow::{STREAM, Stream, Taken, Words, read};
 use crate::failure::raised;
-use crate::registry;
+use crate::policy::registry;
 use crate::table::{Column, Table, Values, texts};
 use crate::work::work;
 use nandu::format::{Builder, Line};

@@ -2,6 +2,7 @@
 //! tells how far it is. A signal whose handler raises calls the work off.
 
 use crate::failure::raised;
+use crate::policy::exception;
 use nandu::{Failure, Listener, Talk, Work};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -115,6 +116,10 @@ pub fn work<T: Send + 'static>(
         Ok(Ok(made)) => Ok((made, said)),
         Ok(Err(failure)) => Err(raised(py, &failure)),
         Err(panic) => {
+            let panic = match exception(panic) {
+                Ok(error) => return Err(error),
+                Err(panic) => panic,
+            };
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
             Err(PyRuntimeError::new_err(format!("a run broke off, which is a fault of Nandu: {text}")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -19,13 +20,15 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nandu import devices
+from nandu._options import Device
 
 # The program that cargo built where there is one, else the command that came with this package.
 PROGRAM = os.environ.get("NANDU_PROGRAM") or shutil.which("nandu", path=str(Path(sys.executable).parent))
 MEMORY = {
     "export": {"data": {"device": "cache"}},
     "device": {
-        "cache": {"kind": "cache", "below": "m", "memory": "1 MiB", "prefetch": {"kind": "none"}, "replacement": {"kind": "lru"}},
+        "cache": {"kind": "cache", "below": "m", "size": "1 MiB", "prefetch": {"kind": "none"}, "replacement": {"kind": "lru"}},
         "m": {"kind": "memory", "size": "64 MiB", "latency": "1 ms"},
     },
 }
@@ -73,6 +76,12 @@ def test_a_sweep_is_that_of_the_command(tmp_path: Path) -> None:
 def test_curves_are_those_of_the_command() -> None:
     words = "trace mrc mixed-zipf --gen requests=5000 --policy lru,arc --sizes 100,1MiB --json"
     assert nandu.mrc(zipf(5000), ["lru", "arc"], [100, "1MiB"]).json == printed(*words.split())
+
+
+def test_a_verification_is_that_of_the_command() -> None:
+    found = nandu.verify("small-ssd", seeds=3, crash=True)
+    assert found.json == printed(*"verify small-ssd --crash --seeds 3 --json".split())
+    assert found.ok and found.failures.num_rows == 0
 
 
 def test_a_paper_is_that_of_the_command() -> None:
@@ -221,7 +230,7 @@ def test_an_interrupt_ends_a_run() -> None:
 
 
 def test_the_examples_of_the_help_hold() -> None:
-    for name in ("nandu", "nandu._stack", "nandu._runs"):
+    for name in ("nandu", "nandu._stack", "nandu._runs", "nandu.devices", "nandu.policies"):
         module = importlib.import_module(name)
         scope = {**vars(nandu), "nandu": nandu}
         assert doctest.testmod(module, extraglobs=scope).failed == 0, name
@@ -235,3 +244,30 @@ def test_the_command_is_the_program() -> None:
     assert said("--version") == (0, f"nandu {nandu.__version__}\n")
     code, text = said("run", "no-such-stack")
     assert code == 2 and text.startswith("error: there is no stack file")
+
+
+def test_a_stack_is_built_of_classes() -> None:
+    disk = devices.Memory(size="64 MiB", latency="1 ms", name="m")
+    cache = devices.Cache(below=disk, size="1 MiB", prefetch=devices.CachePrefetch.None_(), replacement=devices.CacheReplacement.Lru())
+    assert nandu.Stack(cache).to_toml() == nandu.Stack(MEMORY).to_toml()
+    legs = [devices.Memory(size="16 MiB"), devices.Memory(size="16 MiB")]
+    mirror = devices.Mirror(legs=legs, scrub=devices.MirrorScrub(rate="1 MiB"))
+    text = nandu.Stack({"export": {"a": {"device": mirror}}, "device": {"left": legs[0]}}).to_toml()
+    assert 'legs = ["left", "memory"]' in text and 'rate = "1 MiB"' in text
+    changed = nandu.Stack("small-ssd").set("device.ssd.gc", devices.SsdGc(kind="greedy", copyback=True))
+    assert "copyback = true" in changed.to_toml()
+    with pytest.raises(nandu.StackError, match="did you mean `sieve`"):
+        nandu.Stack(devices.Cache(below=disk, size="1 MiB", replacement="sive"))
+
+
+def test_classes_of_devices_are_those_of_the_schema() -> None:
+    writer = Path(__file__).parents[1] / "devices.py"
+    written = subprocess.run([sys.executable, str(writer)], capture_output=True, text=True, check=True).stdout
+    held = Path(nandu.__file__).with_name("devices.py").read_text()
+    assert held == written, f"write it anew: python {writer} > crates/python/nandu/devices.py"
+
+
+def test_each_class_of_a_device_is_one_that_stacks_know() -> None:
+    known = {branch["properties"]["kind"]["const"] for branch in json.loads(nandu.schema())["properties"]["device"]["additionalProperties"]["oneOf"]}
+    classes = {cls._kind: cls for cls in vars(devices).values() if isinstance(cls, type) and issubclass(cls, Device) and cls._kind}
+    assert set(classes) == known

@@ -18,6 +18,7 @@ pub mod run;
 pub mod samples;
 pub mod steady;
 pub mod tap;
+pub mod threads;
 pub mod verify;
 pub mod victims;
 

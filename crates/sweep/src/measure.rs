@@ -11,9 +11,11 @@ use crate::search::{Known, SearchKind};
 use crate::survey::{Seen, Survey, stack};
 use nandu_base::Registry;
 use nandu_sim::replay::{Go, Progress};
+use nandu_sim::threads::Alarm;
 use nandu_sim::{RunOptions, RunWorkload};
 use nandu_stack::StackFile;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -174,9 +176,11 @@ impl<'a> Bench<'a> {
         };
         std::thread::scope(|scope| {
             let (done, results) = mpsc::channel();
+            let mut all = Vec::new();
             for _ in 0..threads {
                 let (done, schedule, stop, runner) = (done.clone(), &schedule, &stop, &runner);
-                scope.spawn(move || {
+                all.push(scope.spawn(move || {
+                    let _alarm = Alarm(stop);
                     while !stop.load(Ordering::Relaxed) {
                         let Some(point) = schedule.lock().expect("no holder panics").take() else { return };
                         let start = Instant::now();
@@ -186,7 +190,7 @@ impl<'a> Bench<'a> {
                             return;
                         }
                     }
-                });
+                }));
             }
             drop(done);
             for (point, result) in results {
@@ -200,6 +204,11 @@ impl<'a> Bench<'a> {
                     if failed.as_ref().is_none_or(|(first, _)| point < *first) {
                         failed = Some((point, error));
                     }
+                }
+            }
+            for thread in all {
+                if let Err(panic) = thread.join() {
+                    resume_unwind(panic);
                 }
             }
         });

@@ -5,9 +5,10 @@ use crate::error::SweepError;
 use crate::metric::Devices;
 use crate::space::Space;
 use nandu_base::{ByteLen, Registry};
+use nandu_sim::threads::on_each;
 use nandu_stack::{BuildOptions, Stack, StackError, StackFile};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The stack of a point.
 pub fn stack(
@@ -78,21 +79,18 @@ pub fn survey(
     let found: Mutex<Vec<Option<Result<Seen, SweepError>>>> =
         Mutex::new((0..space.len()).map(|_| None).collect());
     let devices = Mutex::new(Devices::default());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, space.len()) {
-            scope.spawn(|| {
-                loop {
-                    let point = next.fetch_add(1, Ordering::Relaxed);
-                    if point >= space.len() {
-                        return;
-                    }
-                    let seen = look(point).map(|(seen, found)| {
-                        devices.lock().expect("a thread that panics ends the scope").join(found);
-                        seen
-                    });
-                    found.lock().expect("a thread that panics ends the scope")[point] = Some(seen);
-                }
+    let stop = AtomicBool::new(false);
+    on_each(threads.clamp(1, space.len()), &stop, || {
+        while !stop.load(Ordering::Relaxed) {
+            let point = next.fetch_add(1, Ordering::Relaxed);
+            if point >= space.len() {
+                return;
+            }
+            let seen = look(point).map(|(seen, found)| {
+                devices.lock().expect("no thread panics with the lock").join(found);
+                seen
             });
+            found.lock().expect("no thread panics with the lock")[point] = Some(seen);
         }
     });
     let mut survey = Survey {

@@ -125,6 +125,9 @@ impl Replacement for TwoQ {
 mod tests {
     use super::*;
     use nandu::replacement::{ReplacementConfig, conformance};
+    use nandu::source::{GenSetting, Wanted, requests};
+    use nandu::{Talk, mrc};
+    use serde_json::Value;
 
     #[test]
     fn it_keeps_what_every_replacement_policy_keeps() {
@@ -148,5 +151,32 @@ mod tests {
         policy.insert(0, &lines, Arrival { recall, ..Arrival::by(Cause::Read) });
         let gone: Vec<_> = (0..3).filter_map(|_| policy.victim(&lines, Recall::Nothing)).collect();
         assert_eq!(gone, [Victim::Whole(1), Victim::Whole(2), Victim::Whole(0)], "A1in keeps its share of one line");
+    }
+
+    /// The 2Q of `examples/python` is held against the same figures.
+    #[test]
+    fn it_misses_what_another_one_misses() {
+        let want: Value = serde_json::from_str(include_str!("../misses.json")).expect("JSON");
+        let wanted = Wanted {
+            name: want["generator"].as_str().expect("a name").into(),
+            settings: vec![GenSetting { key: "requests".into(), value: want["requests"].clone() }],
+            seed: 1,
+            ..Wanted::default()
+        };
+        let registry = crate::registry();
+        let load = requests(&wanted, &registry, Talk::SILENT).expect("a generator");
+        let sizes = want["sizes"].as_array().expect("a list").iter();
+        let asked = mrc::Asked {
+            policies: vec![mrc::Policy::of("2q", &registry).expect("it is registered")],
+            sizes: sizes.map(|size| size.to_string().parse().expect("blocks")).collect(),
+            segment: None,
+            sample: None,
+            hashed: false,
+            repeat: 1,
+            threads: 1,
+        };
+        let curves = mrc::curves(load, &wanted.name, &asked).expect("curves").to_json();
+        let misses: Value = curves["points"].as_array().expect("points").iter().map(|p| p["misses"].clone()).collect();
+        assert_eq!(misses, want["2q"]);
     }
 }

@@ -28,7 +28,7 @@ pub static POLICIES: [Policy; 3] =
 /// The policy whose options are `C`, for a registry.
 pub const fn policy<C: DestageOptions>() -> Policy {
     let read: &'static ReadOptions<Destagers> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Destagers, C>(read)
 }
 

@@ -39,7 +39,7 @@ pub static POLICIES: [Policy; 8] = [
 /// The prefetcher whose options are `C`, for a registry.
 pub const fn policy<C: PrefetchOptions>() -> Policy {
     let read: &'static ReadOptions<Prefetchers> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Prefetchers, C>(read)
 }
 

@@ -44,7 +44,7 @@ pub static POLICIES: [Policy; 10] = [
 /// The policy whose options are `C`, for a registry.
 pub const fn policy<C: ReplacementOptions>() -> Policy {
     let read: &'static ReadOptions<Replacements> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Replacements, C>(read)
 }
 

@@ -3,12 +3,11 @@
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::format::{count, plural, time};
-use crate::open;
 use crate::output;
 use crate::table::Table;
 use crate::talk::Talk;
-use nandu_base::registry::nearest;
-use nandu_sim::verify::{self, Family, Shape, VerifyError, VerifyOptions, VerifyReport};
+use nandu_experiment::verify::{record, shape, where_shown};
+use nandu_sim::verify::{self, VerifyOptions, VerifyReport};
 use serde_json::json;
 
 /// With a planted fault one seed in this many is run twice and compared.
@@ -21,10 +20,10 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     }
     let around = match args.plant.as_deref() {
         Some("all") => return every_plant(args, talk),
-        Some(plant) => Some(where_shown(plant)?),
+        Some(plant) => Some(where_shown(plant, crate::registry())?),
         None => None,
     };
-    let shape = shape(args.stack.as_deref(), around)?;
+    let shape = shape(args.stack.as_deref(), around, crate::registry())?;
     let (shape, divided_by) = if args.full_size { (shape, None) } else { shape.shrunk(crate::registry()) };
     if let Some(by) = divided_by {
         talk.note(format!("sizes and blocks of the stack are divided by {by}; --full-size leaves them"));
@@ -55,13 +54,11 @@ pub fn verify(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
         None => options,
     };
     let bar = talk.bar(args.seeds, "seeds");
-    let report = verify::verify(&options, |_| {
-        bar.add(1);
-    });
+    let report = verify::verify(&options, |_| bar.add(1));
     bar.clear();
-    let report = report.map_err(|VerifyError::Stack(error)| Failure::from(error))?;
+    let report = report?;
     if args.json {
-        output::print_json(&as_json(args, &report, divided_by))?;
+        output::print_json(&record(&options, &report, divided_by))?;
     } else {
         output::print(&as_text(args, &report))?;
     }
@@ -83,8 +80,8 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
     for kind in registry.kinds() {
         for plant in kind.plants {
             let options = VerifyOptions {
-                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)))?
-                    .shrunk(crate::registry())
+                shape: shape(args.stack.as_deref(), Some(plant.family.unwrap_or(kind.name)), registry)?
+                    .shrunk(registry)
                     .0,
                 plant: Some(plant.name.into()),
                 first_seed: args.first_seed,
@@ -93,11 +90,10 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
                 failures_max: 1,
                 repeat_one_in: REPEAT_PLANTED,
                 threads: args.jobs.unwrap_or(0),
-                registry: crate::registry().clone(),
+                registry: registry.clone(),
                 ..VerifyOptions::default()
             };
-            let report =
-                verify::verify(&options, |_| ()).map_err(|VerifyError::Stack(error)| Failure::from(error))?;
+            let report = verify::verify(&options, |_| ())?;
             bar.add(1);
             let found = report.failures.first();
             let by = found.map_or("nothing", |f| f.violation.invariant);
@@ -129,39 +125,6 @@ fn every_plant(args: &VerifyArgs, talk: Talk) -> Result<(), Failure> {
             missed.join(", ")
         ))
         .with_help("give more seeds, or --crash")),
-    }
-}
-
-/// The family of stacks, or the machine kind, in which this fault shows.
-fn where_shown(plant: &str) -> Result<&'static str, Failure> {
-    let registry = crate::registry();
-    for kind in registry.kinds() {
-        if let Some(plant) = kind.plants.iter().find(|p| p.name == plant) {
-            return Ok(plant.family.unwrap_or(kind.name));
-        }
-    }
-    let near = nearest(plant, registry.plants().map(|p| p.name));
-    let hint = near.map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-    Err(Failure::input(format!("--plant {plant}: there is no such fault{hint}"))
-        .with_help("`nandu list plants` shows them"))
-}
-
-/// A family of random stacks, or one stack; without a name any stack, or one around a machine of this kind.
-fn shape(name: Option<&str>, around: Option<&str>) -> Result<Shape, Failure> {
-    let Some(name) = name else { return Ok(around.map_or(Shape::Random, Shape::around)) };
-    if let Some(shape) = Shape::named(name) {
-        return Ok(shape);
-    }
-    match open::text(name) {
-        Ok((text, shown)) => {
-            // Checked under its own name, so that a mistake is found with its place.
-            nandu_stack::StackFile::parse(&text, &shown)?.load(crate::registry())?;
-            Ok(Shape::File(text))
-        }
-        Err(failure) => {
-            let families: Vec<&str> = Family::ALL.iter().map(|f| f.0).collect();
-            Err(failure.with_help(format!("families of random stacks: {}", families.join(", "))))
-        }
     }
 }
 
@@ -200,35 +163,4 @@ fn as_text(args: &VerifyArgs, report: &VerifyReport) -> String {
         report.digest
     ));
     out
-}
-
-fn as_json(args: &VerifyArgs, report: &VerifyReport, divided_by: Option<u64>) -> serde_json::Value {
-    let failures: Vec<serde_json::Value> = report
-        .failures
-        .iter()
-        .map(|f| {
-            json!({
-                "seed": f.seed, "invariant": f.violation.invariant, "what": f.violation.what, "event": f.event,
-                "stack": f.stack, "command": f.command,
-            })
-        })
-        .collect();
-    json!({
-        "schema": 1,
-        "seeds": report.seeds,
-        "first_seed": args.first_seed,
-        "crash": args.crash,
-        "plant": args.plant,
-        "sizes_divided_by": divided_by.unwrap_or(1),
-        "requests": report.requests,
-        "events": report.events,
-        "power_cuts": report.crashes,
-        "starts": report.recoveries,
-        "start_longest_ns": report.start_longest.0,
-        "starts_from_checkpoint": report.from_checkpoint,
-        "starts_fallen_back": report.fell_back,
-        "mirrors_compared": report.mirrors_compared,
-        "digest": format!("{:016x}", report.digest),
-        "failures": failures,
-    })
 }

@@ -33,7 +33,7 @@ pub static POLICIES: [Policy; 5] = [
 /// The policy whose options are `C`, for a registry.
 pub const fn policy<C: VictimOptions>() -> Policy {
     let read: &'static ReadOptions<Victims> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Victims, C>(read)
 }
 

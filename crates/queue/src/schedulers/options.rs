@@ -42,7 +42,7 @@ pub static POLICIES: [Policy; 9] = [
 /// The scheduler whose options are `C`, for a registry.
 pub const fn policy<C: SchedulerOptions>() -> Policy {
     let read: &'static ReadOptions<Schedulers> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Schedulers, C>(read)
 }
 

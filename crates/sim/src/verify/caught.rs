@@ -2,7 +2,7 @@
 
 use nandu_base::Violation;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
@@ -31,7 +31,8 @@ fn install() {
     });
 }
 
-/// Runs `work`; a panic in it becomes a violation.
+/// Runs `work`; a panic in it becomes a violation. What unwinds with something else than words is no assertion of a machine (an
+/// exception of a policy in another language) and goes on.
 pub(super) fn caught<R>(doing: String, work: impl FnOnce() -> R) -> Result<R, Violation> {
     install();
     DOING.with(|d| *d.borrow_mut() = Some(doing));
@@ -40,7 +41,7 @@ pub(super) fn caught<R>(doing: String, work: impl FnOnce() -> R) -> Result<R, Vi
     result.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-        violation(text.unwrap_or_else(|| "a panic without words".into()))
+        violation(text.unwrap_or_else(|| resume_unwind(panic)))
     })
 }
 

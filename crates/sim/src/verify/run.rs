@@ -4,6 +4,8 @@ use super::caught::caught;
 use super::draw::Shape;
 use super::plan::Plan;
 use super::session::{Session, Tally};
+use crate::replay::Go;
+use crate::threads::on_each;
 use nandu_base::{Registry, Span, Violation};
 use nandu_stack::{BuildOptions, Stack, StackError, builtin};
 use std::collections::BTreeSet;
@@ -68,6 +70,9 @@ pub enum VerifyError {
     /// The stack file is wrong, or does not know the fault that is to be planted.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// It was called off.
+    #[error("the verified simulation was called off")]
+    Stopped,
 }
 
 /// A seed that failed.
@@ -155,8 +160,11 @@ pub struct VerifyReport {
     pub failures: Vec<Failure>,
 }
 
-/// Runs the seeds of `options`. `progress` hears, in no order, how many seeds are done.
-pub fn verify(options: &VerifyOptions, progress: impl Fn(u64) + Sync) -> Result<VerifyReport, VerifyError> {
+/// Runs the seeds of `options`. `progress` hears, in no order, how many seeds are done, and may call it off.
+pub fn verify<R: Into<Go>>(
+    options: &VerifyOptions,
+    progress: impl Fn(u64) -> R + Sync,
+) -> Result<VerifyReport, VerifyError> {
     if let Shape::File(text) = &options.shape {
         let planted = options.plant.iter().cloned().collect();
         Stack::parse_with(text, &options.registry)?
@@ -167,30 +175,30 @@ pub fn verify(options: &VerifyOptions, progress: impl Fn(u64) + Sync) -> Result<
         n => n,
     };
     let next = AtomicU64::new(0);
-    let (done, failed, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (stop, called_off) = (AtomicBool::new(false), AtomicBool::new(false));
     let reports = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(options.seeds.max(1) as usize) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= options.seeds || stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let report = run_seed(options, options.first_seed + at);
-                    if report.failure.is_some() {
-                        let count = failed.fetch_add(1, Ordering::Relaxed) + 1;
-                        stop.fetch_or(
-                            options.failures_max > 0 && count >= options.failures_max,
-                            Ordering::Relaxed,
-                        );
-                    }
-                    reports.lock().expect("no thread panics with the lock").push(report);
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-            });
+    on_each(threads.min(options.seeds.max(1) as usize), &stop, || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= options.seeds || stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let report = run_seed(options, options.first_seed + at);
+            if report.failure.is_some() {
+                let count = failed.fetch_add(1, Ordering::Relaxed) + 1;
+                stop.fetch_or(options.failures_max > 0 && count >= options.failures_max, Ordering::Relaxed);
+            }
+            reports.lock().expect("no thread panics with the lock").push(report);
+            if progress(done.fetch_add(1, Ordering::Relaxed) + 1).into() == Go::Stop {
+                called_off.store(true, Ordering::Relaxed);
+                stop.store(true, Ordering::Relaxed);
+            }
         }
     });
+    if called_off.into_inner() {
+        return Err(VerifyError::Stopped);
+    }
     let mut reports = reports.into_inner().expect("no thread panics with the lock");
     reports.sort_by_key(|r| r.seed);
     // Threads that were under way went on for different times; up to the last failure that counts all runs agree.

@@ -135,7 +135,7 @@ impl From<&'static Format> for Entry {
             summary: format.summary,
             source: "",
             draws: &[],
-            schema: || schemars::json_schema!({ "type": "object" }),
+            schema: &|| schemars::json_schema!({ "type": "object" }),
             item: format,
         })
     }

@@ -90,7 +90,7 @@ pub fn policies() -> Entry {
         summary: synth.summary,
         source: synth.published,
         draws: &[],
-        schema: synth.schema,
+        schema: &synth.schema,
         item: synth,
     };
     Entry::Policies(SYNTHS.iter().map(policy).collect())

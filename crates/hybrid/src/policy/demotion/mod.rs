@@ -80,7 +80,7 @@ pub static POLICIES: [Policy; 4] = [
 /// The rule whose options are `C`, for a registry.
 pub const fn policy<C: DemotionOptions>() -> Policy {
     let read: &'static ReadOptions<Demotions> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Demotions, C>(read)
 }
 

@@ -50,7 +50,7 @@ pub static POLICIES: [Policy; 4] =
 /// The rule whose options are `C`, for a registry.
 pub const fn policy<C: PromotionOptions>() -> Policy {
     let read: &'static ReadOptions<Promotions> =
-        &const { |table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
+        &const { &|table| Ok(std::sync::Arc::new(C::deserialize(table)?)) };
     Policy::new::<Promotions, C>(read)
 }
 

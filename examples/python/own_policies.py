@@ -1,0 +1,119 @@
+"""Policies of your own in Python: two for caches, a prefetcher, and one for collection. Each does what one in Rust does, so that the two can
+be compared.
+
+    python own_policies.py trace mrc mixed-zipf --gen requests=20000 --policy lru,my-lru,my-2q
+    python own_policies.py verify cache --crash --seeds 20
+
+With these words it is the whole program of Nandu, and knows four policies more.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Annotated
+
+import nandu
+from nandu.policies import Arrival, Cause, Hit, Look, Plane, Recall, Room, Units
+
+
+@nandu.register("my-lru")
+class Lru(nandu.Replacement):
+    """The line that was used longest ago goes."""
+
+    def __init__(self, room: Room) -> None:
+        self.order: OrderedDict[int, None] = OrderedDict()
+
+    def insert(self, line: int, arrival: Arrival) -> None:
+        self.order[line] = None
+
+    def hit(self, line: int, hit: Hit) -> None:
+        self.order.move_to_end(line)
+
+    def victim(self, incoming: Recall | None) -> int | None:
+        return self.order.popitem(last=False)[0] if self.order else None
+
+    def remove(self, line: int) -> None:
+        del self.order[line]
+
+    def lines(self) -> Iterable[int]:
+        return self.order
+
+
+@nandu.register("my-2q")
+class TwoQ(nandu.Replacement):
+    """A queue for new lines, a list for those asked for again (2Q)."""
+
+    source = "Johnson and Shasha, VLDB 1994"
+    draws = ({}, {"new": "1/2", "remembered": "2"})
+
+    def __init__(
+        self,
+        room: Room,
+        *,
+        new: Annotated[str, "A1in, as a share of the lines. Default 1/4."] = "1/4",
+        remembered: Annotated[str, "A1out, as a share of the lines. Default 1/2."] = "1/2",
+    ) -> None:
+        self.a1in: OrderedDict[int, None] = OrderedDict()
+        self.am: OrderedDict[int, None] = OrderedDict()
+        self.a1out: OrderedDict[int, None] = OrderedDict()
+        self.share = max(1, int(Fraction(new) * room.blocks))
+        self.ghosts = max(1, int(Fraction(remembered) * room.blocks))
+
+    def miss(self, line: int, cause: Cause) -> Recall | None:
+        if line not in self.a1out:
+            return None
+        del self.a1out[line]
+        return "once"
+
+    def insert(self, line: int, arrival: Arrival) -> None:
+        (self.am if arrival.recall == "once" else self.a1in)[line] = None
+
+    def hit(self, line: int, hit: Hit) -> None:
+        if line in self.am:
+            self.am.move_to_end(line)
+
+    def victim(self, incoming: Recall | None) -> int | None:
+        if len(self.a1in) > self.share or not self.am:
+            if not self.a1in:
+                return None
+            line, _ = self.a1in.popitem(last=False)
+            self.a1out[line] = None
+            if len(self.a1out) > self.ghosts:
+                self.a1out.popitem(last=False)
+            return line
+        return self.am.popitem(last=False)[0]
+
+    def remove(self, line: int) -> None:
+        del (self.am if line in self.am else self.a1in)[line]
+
+    def lines(self) -> Iterable[int]:
+        return [*self.a1in, *self.am]
+
+
+@nandu.register("my-blocks-behind")
+class BlocksBehind(nandu.Prefetcher):
+    """So many blocks behind the last one that is missing; `p-block` of Nandu."""
+
+    draws = ({}, {"blocks": 3})
+
+    def __init__(self, units: Units, *, blocks: Annotated[int, range(1, 4097), "How many. Default 8."] = 8) -> None:
+        self.blocks = blocks
+
+    def plan(self, look: Look) -> list[tuple[int, int]]:
+        return [(look.missing[-1][1], look.missing[-1][1] + self.blocks)] if look.missing else []
+
+
+@nandu.register("my-greedy")
+class Greedy(nandu.Victim):
+    """The block with the most invalid pages, the first of several."""
+
+    def victim(self, plane: Plane) -> int | None:
+        best = max(range(len(plane.gain)), key=plane.gain.__getitem__)
+        return best if plane.gain[best] else None
+
+
+if __name__ == "__main__":
+    sys.exit(nandu.main())
