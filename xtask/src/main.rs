@@ -9,6 +9,7 @@ mod docs;
 mod files;
 mod fuzz;
 mod json;
+mod memcheck;
 mod mutants;
 mod outside;
 mod packages;
@@ -43,6 +44,7 @@ cargo xtask release [--only WORD]               a version as it would be publish
 cargo xtask site [--no-build]                   the pages as a site with search and pictures of stacks: target/site/html
 cargo xtask words                               phrases that readers stumble over: documents, help, schema, messages
 cargo xtask fuzz FAMILY [--minutes N]           any bytes as traces, records, stack-file, nbd or control
+cargo xtask memcheck                            code with `unsafe` in it under valgrind
 cargo xtask soak [--minutes N] [--cuts N]       served stacks, killed, cut, damaged and read again, for so long; and guests of user-mode Linux
                                                 that are cut so often for each kind of stack
 
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         ["advise-check", words @ ..] => advise::check(words).unwrap_or_else(|word| usage(&word)),
         ["release", words @ ..] => release::release(words).unwrap_or_else(|word| usage(&word)),
         ["site", words @ ..] => site::site(words).unwrap_or_else(|word| usage(&word)),
+        ["memcheck"] => steps::alone("memcheck", memcheck::check),
         ["words"] => steps::alone("words", words::check),
         ["bench"] => bench::bench(false),
         ["bench", "--gate"] => bench::bench(true),

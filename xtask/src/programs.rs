@@ -14,15 +14,15 @@ use std::time::Instant;
 const TESTS: &str = "cargo test --workspace --exclude nandu-python --quiet";
 
 /// A test program, or cargo with the examples of the public docs.
-struct Program {
-    name: String,
-    command: Command,
+pub struct Program {
+    pub name: String,
+    pub command: Command,
 }
 
 /// Builds the tests and runs them all, also after a failure. With `require_tools` a test fails that would skip for want of a
 /// tool.
 pub fn check(require_tools: bool) -> End {
-    let mut programs = match built() {
+    let mut programs = match built(TESTS) {
         Ok(programs) => programs,
         Err(why) => return End::Failed(why),
     };
@@ -67,9 +67,9 @@ fn told(name: &str, begun: Instant, output: std::io::Result<Output>) -> bool {
     passed
 }
 
-/// Builds all test programs; those with the most in them come first, so that none is left alone at the end.
-fn built() -> Result<Vec<Program>, String> {
-    let mut build = command(&format!("{TESTS} --no-run --message-format=json-render-diagnostics"));
+/// Builds the test programs of `tests`, a command of cargo; those with the most in them come first, so that none is left alone at the end.
+pub fn built(tests: &str) -> Result<Vec<Program>, String> {
+    let mut build = command(&format!("{tests} --no-run --message-format=json-render-diagnostics"));
     let output = build.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err("the tests do not build".into());
