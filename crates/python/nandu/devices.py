@@ -1430,9 +1430,9 @@ class Mirror(Device):
     description: str | None = None
     """What it is for."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "last"."""
+    """Which leg leads when both are whole. Default "manual"."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
-    """What is known of two blank legs. Default "copy"."""
+    """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
     """Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535."""
     mark_ahead: int | None = None
@@ -1481,14 +1481,14 @@ class HeteroMirror(Device):
     dispatch: Literal["serial", "pipelined"] | None = None
     """How many requests are served at once. Default "pipelined"."""
     failback: Literal["manual", "immediate"] | None = None
-    """Which leg leads when both are whole. Default "last"."""
+    """Which leg leads when both are whole. Default "manual"."""
     flush_scope: Literal["all-legs", "leader"] | None = None
     """What a flush covers. Default "all-legs"."""
     hedge_after: str | None = None
     """A read that a leg has not returned after this time is sent to the other one too. Costs a copy of each read. Default
     0: never; otherwise 1 us to 10 s."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
-    """What is known of two blank legs. Default "copy"."""
+    """What is known of two blank legs. Default "resync"."""
     leg_queue_depth: Sequence[int] | None = None
     """Requests for data under way at once on each leg. Default [0, 0]: no bound; at most 65535."""
     mark_ahead: int | None = None
@@ -1554,7 +1554,7 @@ class Parity(Device):
     description: str | None = None
     """What it is for."""
     initial_sync: Literal["resync", "assume-clean"] | None = None
-    """What is known of blank legs. Default "compute"."""
+    """What is known of blank legs. Default "resync"."""
     journal_size: int | str | None = None
     """Bytes of each leg that are kept for its journal. Default 4 MiB; room for 8 to 1024 entries of one chunk, at most
     128 KiB, and 4 KiB."""

@@ -57,6 +57,48 @@ fn the_schema_names_every_kind_and_key() {
     }
 }
 
+/// The words that an option of the schema takes.
+fn words_of<'a>(option: &'a serde_json::Value, schema: &'a serde_json::Value, words: &mut Vec<&'a str>) {
+    match option {
+        serde_json::Value::Object(object) => {
+            let target = object.get("$ref").and_then(|r| schema.pointer(r.as_str()?.trim_start_matches('#')));
+            target.iter().for_each(|target| words_of(target, schema, words));
+            words.extend(object.get("const").and_then(|word| word.as_str()));
+            object.values().for_each(|part| words_of(part, schema, words));
+        }
+        serde_json::Value::Array(parts) => {
+            words.extend(parts.iter().filter_map(|word| word.as_str()));
+            parts.iter().for_each(|part| words_of(part, schema, words));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_default_that_help_names_is_a_word_of_its_option() {
+    fn visit<'a>(part: &'a serde_json::Value, schema: &'a serde_json::Value, named: &mut usize) {
+        let options = part.get("properties").and_then(|p| p.as_object());
+        for (key, option) in options.into_iter().flatten() {
+            let help = option.get("description").and_then(|text| text.as_str()).unwrap_or_default();
+            for default in help.split("Default \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+                let mut words = Vec::new();
+                words_of(option, schema, &mut words);
+                assert!(words.contains(&default), "{key}: {help} takes {words:?}");
+                *named += 1;
+            }
+        }
+        match part {
+            serde_json::Value::Object(object) => object.values().for_each(|p| visit(p, schema, named)),
+            serde_json::Value::Array(parts) => parts.iter().for_each(|p| visit(p, schema, named)),
+            _ => {}
+        }
+    }
+    let schema = schema(&builtin());
+    let mut named = 0;
+    visit(&schema, &schema, &mut named);
+    assert!(named > 20, "{named} defaults are named");
+}
+
 #[test]
 fn every_reference_of_the_schema_has_a_target() {
     fn visit(value: &serde_json::Value, refs: &mut Vec<String>) {

@@ -195,13 +195,13 @@ pub struct HeteroConfig {
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 to 16.
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
-    /// What is known of two blank legs. Default "copy".
+    /// What is known of two blank legs. Default "resync".
     #[serde(default)]
     pub initial_sync: InitialSync,
     /// The comparison of both legs. Default: only by command, 32 MiB a second.
     #[serde(default)]
     pub scrub: ScrubConfig,
-    /// Which leg leads when both are whole. Default "last".
+    /// Which leg leads when both are whole. Default "manual".
     #[serde(default = "default_failback")]
     pub failback: Failback,
     /// Regions that are marked ahead of a sequential writer. Default 8; 0 to 64.

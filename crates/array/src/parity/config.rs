@@ -70,7 +70,7 @@ pub struct ParityConfig {
     /// How often a failed write is tried again on its leg before the leg is given up. Default 1; 0 or 1.
     #[serde(default = "default_write_retries")]
     pub write_retries: u8,
-    /// What is known of blank legs. Default "compute".
+    /// What is known of blank legs. Default "resync".
     #[serde(default)]
     pub initial_sync: InitialSync,
     /// The comparison of all legs. Default: only by command, 32 MiB of each leg a second.
