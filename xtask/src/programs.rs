@@ -69,7 +69,12 @@ fn told(name: &str, begun: Instant, output: std::io::Result<Output>) -> bool {
 
 /// Builds the test programs of `tests`, a command of cargo; those with the most in them come first, so that none is left alone at the end.
 pub fn built(tests: &str) -> Result<Vec<Program>, String> {
-    let mut build = command(&format!("{tests} --no-run --message-format=json-render-diagnostics"));
+    built_by(command(tests))
+}
+
+/// The same of a command that says where it runs.
+pub fn built_by(mut build: Command) -> Result<Vec<Program>, String> {
+    build.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let output = build.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err("the tests do not build".into());

@@ -1,12 +1,13 @@
 //! Bugs that are drawn by seed over the sources of all machines, and the share of them that is found.
 //!
-//! As many are drawn for each machine, whatever its length. A bug is found when the unit tests of its crate fail with it, or the verified
-//! simulation within some hundred seeds of the families that have such a machine; what runs much longer than without it is found too.
-//! `drawn.tsv` has a line for each that was run.
+//! As many are drawn for each machine, whatever its length. A bug is found when the verified simulation fails with it, within some hundred
+//! seeds of the families that have such a machine, or a test of its crate, or one of the crates that run all machines, simulated and served;
+//! what runs much longer than without it is found too. [`JOURNAL`] has a line for each that was run.
 
 use super::scan::{self, Kind, Site};
 use super::tree::{self, Edit, Ended};
-use super::{Options, folder, journal, note};
+use super::{Options, lines_of};
+use crate::programs::{self, Program};
 use crate::steps::root;
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-const JOURNAL: &str = "drawn.tsv";
-/// Seconds for the seeds of a family, and for the unit tests of a crate; what takes longer hangs.
+/// What is known, in the repository: the draw is the same for the same sources, so a run goes on with what another one found.
+const JOURNAL: &str = "mutants/drawn.tsv";
+/// Its first line.
+const COLUMNS: &str = "number\tverdict\tpart\tchange\tplace";
+/// Seconds for the seeds of a family; what takes longer hangs.
 const PATIENCE: u64 = 300;
+/// Crates whose tests run all machines: in the simulator, and served.
+const ALL_MACHINES: &[&str] = &["nandu-sim", "nandu-live"];
 
 /// A machine: its sources, its crate, and the families of stacks that show what it does.
 struct Machine {
@@ -236,13 +242,13 @@ fn with_traits(edits: &[Edit]) -> Result<Vec<Edit>, String> {
     Ok(all)
 }
 
-/// Builds as many of the bugs as can be built; the others are taken out of `drawn`. The program, and the unit tests of each crate.
-fn build(drawn: &mut Vec<Mutant>) -> Result<(PathBuf, BTreeMap<String, PathBuf>), String> {
+/// Builds as many of the bugs as can be built; the others are taken out of `drawn`. Where the program lies.
+fn build(drawn: &mut Vec<Mutant>) -> Result<PathBuf, String> {
     for round in 1..40 {
         let edits: Vec<Edit> = drawn.iter().map(|m| m.edit.clone()).collect();
         let places = tree::write(&with_traits(&edits)?)?;
         println!("{} mutants in one program, attempt {round}", drawn.len());
-        let Err(said) = tree::check() else { return Ok((tree::build()?, unit_tests()?)) };
+        let Err(said) = tree::check() else { return tree::build() };
         let before = drawn.len();
         for line in said.lines().filter(|line| line.contains(": error")) {
             let mut parts = line.splitn(3, ':');
@@ -263,31 +269,45 @@ fn build(drawn: &mut Vec<Mutant>) -> Result<(PathBuf, BTreeMap<String, PathBuf>)
     Err("the sources with bugs in them cannot be built".into())
 }
 
-/// The unit tests of each crate that has a machine.
-fn unit_tests() -> Result<BTreeMap<String, PathBuf>, String> {
-    let mut programs = BTreeMap::new();
-    for machine in MACHINES {
-        if programs.contains_key(machine.crate_name) {
-            continue;
+/// A test program, and the seconds after which it hangs.
+struct Test {
+    program: Program,
+    patience: u64,
+}
+
+/// The test programs by package: of each crate that has a machine, and of those that run all. What fails without a bug is left out.
+fn tests() -> Result<BTreeMap<&'static str, Vec<Test>>, String> {
+    let mut packages: Vec<&str> = MACHINES.iter().map(|machine| machine.crate_name).collect();
+    packages.extend(ALL_MACHINES);
+    packages.sort_unstable();
+    packages.dedup();
+    let mut all = BTreeMap::new();
+    for package in packages {
+        let words = ["test", "--quiet", "--release", "--lib", "--tests", "--package", package];
+        let mut tests = Vec::new();
+        for program in programs::built_by(tree::cargo_command(&words))? {
+            let begun = Instant::now();
+            let ended = tree::watch(again(&program.command), 0, PATIENCE)?;
+            let patience = 30 + 10 * begun.elapsed().as_secs();
+            match ended {
+                Ended::Well => tests.push(Test { program, patience }),
+                Ended::Badly(_) | Ended::Never => println!("{} fails without a bug: left out", program.name),
+            }
         }
-        let words = [
-            "test",
-            "--release",
-            "--lib",
-            "--no-run",
-            "--package",
-            machine.crate_name,
-            "--message-format",
-            "json",
-        ];
-        let said = tree::cargo(&words)?;
-        let path =
-            said.lines().rev().find_map(|line| line.split("\"executable\":\"").nth(1)?.split('"').next());
-        if let Some(path) = path {
-            programs.insert(machine.crate_name.to_string(), PathBuf::from(path));
-        }
+        all.insert(package, tests);
     }
-    Ok(programs)
+    Ok(all)
+}
+
+/// The same command once more.
+fn again(command: &Command) -> Command {
+    let mut copy = Command::new(command.get_program());
+    copy.args(command.get_args());
+    copy.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        copy.current_dir(folder);
+    }
+    copy
 }
 
 /// Runs the bugs that are wanted and have no result yet, and says how many of all are found.
@@ -295,9 +315,10 @@ pub fn run(options: &Options) -> Result<(), String> {
     let begun = Instant::now();
     let mut drawn = draw(options);
     let asked = drawn.len();
-    let (program, tests) = build(&mut drawn)?;
+    let program = build(&mut drawn)?;
     println!("{} of {asked} can be built", drawn.len());
-    let known = journal(JOURNAL);
+    let tests = tests()?;
+    let known = known();
     // In an order of its own, so that a part of them is a sample of all.
     let mut order: Vec<usize> = (0..drawn.len()).collect();
     let mut rng = Rng(options.seed ^ 0x5EED);
@@ -317,7 +338,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         let found = find(&program, &tests, m, options.seeds)?;
         println!("{:>3}  {found:<28}  {key}", m.number);
-        note(JOURNAL, m.number, &format!("{found}\t{key}"))?;
+        note(m.number, &format!("{found}\t{key}"))?;
     }
     report(&drawn);
     Ok(())
@@ -328,7 +349,7 @@ fn key(m: &Mutant) -> String {
     format!("{}\t{}\t{}:{}", MACHINES[m.machine].name, m.kind.name(), m.edit.file, m.line)
 }
 
-fn find(program: &Path, tests: &BTreeMap<String, PathBuf>, m: &Mutant, seeds: u64) -> Result<String, String> {
+fn find(program: &Path, tests: &BTreeMap<&str, Vec<Test>>, m: &Mutant, seeds: u64) -> Result<String, String> {
     let machine = &MACHINES[m.machine];
     // Seeds per family: all of them together.
     let each = (seeds / machine.families.len() as u64).max(1).to_string();
@@ -353,21 +374,35 @@ fn find(program: &Path, tests: &BTreeMap<String, PathBuf>, m: &Mutant, seeds: u6
     }
     // Some files belong to the crate of the bookkeeping, others to that of the drive.
     let owner = m.edit.file.split('/').nth(1).map(|name| format!("nandu-{name}")).unwrap_or_default();
-    if let Some(test) = tests.get(&owner) {
-        let mut test = Command::new(test);
-        test.args(["--quiet"]).current_dir(folder());
-        match tree::watch(test, m.number, PATIENCE)? {
+    let packages = std::iter::once(owner.as_str()).chain(ALL_MACHINES.iter().copied());
+    for test in packages.filter_map(|package| tests.get(package)).flatten() {
+        let name = format!("tests of {}", test.program.name);
+        match tree::watch(again(&test.program.command), m.number, test.patience)? {
             Ended::Well => {}
-            Ended::Never => return Ok("unit tests: no end".into()),
-            Ended::Badly(_) => return Ok("unit tests".into()),
+            Ended::Never => return Ok(format!("{name}: no end")),
+            Ended::Badly(_) => return Ok(name),
         }
     }
     Ok("survives".into())
 }
 
+/// What is known of each number.
+fn known() -> BTreeMap<u32, String> {
+    lines_of(&root().join(JOURNAL))
+}
+
+/// Puts what is known of a number in its place.
+fn note(number: u32, text: &str) -> Result<(), String> {
+    let mut all = known();
+    all.insert(number, text.into());
+    let lines = all.iter().map(|(number, text)| format!("{number}\t{text}\n"));
+    let text: String = std::iter::once(format!("{COLUMNS}\n")).chain(lines).collect();
+    fs::write(root().join(JOURNAL), text).map_err(|error| format!("{JOURNAL}: {error}"))
+}
+
 /// The score with its 95 % interval (Wilson), over all and by machine.
 fn report(drawn: &[Mutant]) {
-    let known = journal(JOURNAL);
+    let known = known();
     let result = |m: &Mutant| known.get(&m.number).filter(|line| line.ends_with(&key(m)));
     let score = |mine: &mut dyn Iterator<Item = &Mutant>| {
         let ran: Vec<bool> = mine.filter_map(result).map(|line| !line.starts_with("survives")).collect();

@@ -4,7 +4,7 @@
 //! hundred of them cost one build. `--planted` runs the bugs of the folder `mutants`, which have a story each ([`planted`]); without
 //! it bugs are drawn by seed over the sources of all machines ([`drawn`]).
 //!
-//! State lies under `target/mutants`: a run that is stopped goes on where it was.
+//! State lies under `target/mutants`, and for those that are drawn in `mutants/drawn.tsv`: a run that is stopped goes on where it was.
 
 mod drawn;
 mod planted;
@@ -13,7 +13,7 @@ mod tree;
 
 use crate::steps::target_dir;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The environment variable that turns a mutant on by its number; 0 turns none on.
@@ -80,21 +80,12 @@ fn folder() -> PathBuf {
     target_dir().join("mutants")
 }
 
-/// Lines of a journal by the number that they begin with; the last line of a number counts.
-fn journal(name: &str) -> BTreeMap<u32, String> {
-    let text = std::fs::read_to_string(folder().join(name)).unwrap_or_default();
+/// Lines of a file by the number that they begin with; the last line of a number counts.
+fn lines_of(path: &Path) -> BTreeMap<u32, String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
     let line = |line: &str| {
         let (number, rest) = line.split_once('\t')?;
         Some((number.parse().ok()?, rest.to_string()))
     };
     text.lines().filter_map(line).collect()
-}
-
-/// Adds a line to a journal.
-fn note(name: &str, number: u32, text: &str) -> Result<(), String> {
-    use std::io::Write;
-    let path = folder().join(name);
-    let file = std::fs::File::options().create(true).append(true).open(&path);
-    let written = file.and_then(|mut file| writeln!(file, "{number}\t{text}"));
-    written.map_err(|error| format!("{}: {error}", path.display()))
 }

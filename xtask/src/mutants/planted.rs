@@ -1,7 +1,7 @@
 //! The bugs of the folder `mutants`: each must be found by the verified simulation within a number of seeds.
 
 use super::tree::{self, Edit, Ended};
-use super::{Options, journal, note};
+use super::{Options, folder, lines_of};
 use crate::steps::root;
 use std::fs;
 use std::process::Command;
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     println!("building {} mutants into one program", mutants.len());
     tree::write(&edits)?;
     let program = tree::build()?;
-    let known = journal(JOURNAL);
+    let known = lines_of(&folder().join(JOURNAL));
     for m in mutants.iter().filter(|m| options.wants(m.number)) {
         let is_known =
             known.get(&m.number).is_some_and(|line| line.starts_with("found")) && options.only.is_empty();
@@ -76,7 +76,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         let found = search(&program, m, options.seeds)?;
         println!("{:>3}  {:<44} {:<34} {found}", m.number, m.name, m.family);
-        note(JOURNAL, m.number, &found)?;
+        note(m.number, &found)?;
     }
     report(&mutants)
 }
@@ -105,7 +105,7 @@ fn search(program: &std::path::Path, m: &Mutant, seeds: u64) -> Result<String, S
 }
 
 fn report(mutants: &[Mutant]) -> Result<(), String> {
-    let known = journal(JOURNAL);
+    let known = lines_of(&folder().join(JOURNAL));
     let mut missed = Vec::new();
     for half in ["first", "held back"] {
         let mine = mutants.iter().filter(|m| m.half == half);
@@ -124,6 +124,15 @@ fn report(mutants: &[Mutant]) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("not found:\n  {}", missed.join("\n  "))),
     }
+}
+
+/// Adds a line to the journal.
+fn note(number: u32, text: &str) -> Result<(), String> {
+    use std::io::Write;
+    let path = folder().join(JOURNAL);
+    let file = fs::File::options().create(true).append(true).open(&path);
+    let written = file.and_then(|mut file| writeln!(file, "{number}\t{text}"));
+    written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

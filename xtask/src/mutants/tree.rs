@@ -161,11 +161,17 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(failed)
 }
 
+/// cargo in the copy, not yet begun.
+pub fn cargo_command(words: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", target_dir());
+    cargo
+}
+
 /// Runs cargo in the copy. What was built for the checkout is used again where it is the same. The errors, as the compiler says
 /// them in one line each.
 pub fn cargo(words: &[&str]) -> Result<String, String> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(words).current_dir(place()).env("CARGO_TARGET_DIR", target_dir());
+    let mut cargo = cargo_command(words);
     let output = cargo.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
     let output = output.map_err(|error| format!("cargo: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
