@@ -2,6 +2,7 @@
 
 use super::rig::{Load, Rig, in_proportion};
 use super::*;
+use crate::cost::CostConfig;
 use crate::order::OrderConfig;
 use nandu_base::Span;
 use proptest::prelude::*;
@@ -19,7 +20,20 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
     })
 }
 
-/// Runs `loads` and checks what the rig does not check at each step.
+/// Requests that a run serves.
+const SERVED: u64 = 20_000;
+
+/// Requests that tenant `at` gets of those that a run serves, where all share by weight and always ask.
+fn part_by_weight(at: usize, weights: &[u16], loads: &[Load]) -> u64 {
+    let rate = |(&weight, load): (&u16, &Load)| {
+        f64::from(weight) / CostConfig::default().of(load.class, load.len).0 as f64
+    };
+    let rates: Vec<f64> = weights.iter().zip(loads).map(rate).collect();
+    (SERVED as f64 * rates[at] / rates.iter().sum::<f64>()) as u64
+}
+
+/// Runs `loads` and checks what the rig does not check at each step: each tenant gets all that it asked for at first, or half of its
+/// part by weight where that is less.
 fn serves<S: Scheduler>(
     scheduler: S,
     weights: &[u16],
@@ -27,12 +41,24 @@ fn serves<S: Scheduler>(
     loads: &[Load],
 ) -> Result<(), TestCaseError> {
     let mut rig = Rig::new(scheduler, weights).depth(depth);
-    rig.run(loads, 20_000);
-    for (tenant, load) in (1u16..).zip(loads) {
-        let sent = rig.sent.iter().filter(|s| s.0 == tenant).count() as u32;
-        prop_assert!(sent >= load.outstanding, "tenant {tenant} was served {sent} times in 20,000");
+    rig.run(loads, SERVED);
+    for (at, load) in loads.iter().enumerate() {
+        let sent = rig.sent.iter().filter(|s| usize::from(s.0) == at + 1).count() as u64;
+        let least = (part_by_weight(at, weights, loads) / 2).clamp(1, load.outstanding.into());
+        let tenant = at + 1;
+        prop_assert!(sent >= least, "tenant {tenant} was served {sent} times in {SERVED}, {least} wanted");
     }
     Ok(())
+}
+
+/// A writer of 32 KiB beside a reader with seventeen times its weight: 18 of 20,000 requests are its part.
+#[test]
+fn a_part_by_weight_may_be_less_than_what_waits() {
+    let loads = [Load::writes(20).of(32_768), Load::reads(1)];
+    let weights = || Weights(vec![100, 100, 1732]);
+    assert_eq!(part_by_weight(0, &[100, 1732], &loads), 18);
+    serves(Fios::new(FiosConfig::default(), weights()), &[100, 1732], 1, &loads).unwrap();
+    serves(Drr::new(DrrConfig::default(), weights(), OrderConfig::Fifo), &[100, 1732], 1, &loads).unwrap();
 }
 
 proptest! {
