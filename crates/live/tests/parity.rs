@@ -7,7 +7,9 @@ use common::client::Client;
 use common::process::{Process, be_a_server};
 use common::stacks::CACHE;
 use common::versions::{BLOCK, Knowledge, block_of, stored, version_of, write_randomly};
+use common::{Served, options};
 use nandu_base::Rng;
+use nandu_live::{ServeError, ServeOptions};
 use std::path::Path;
 
 /// Not a test of its own: what [`Process`] runs.
@@ -280,4 +282,32 @@ fn a_difference_that_nobody_made_is_found_and_the_parity_follows_the_data() {
     assert_eq!(byte(0, 20_000), changed, "data are not touched");
     server.stop();
     assert_parity(dir.path(), bytes);
+}
+
+#[test]
+fn a_journal_in_another_place_is_refused_although_as_much_is_left_for_data() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let leg = |k: usize| format!("[device.leg{k}]\nkind = \"file\"\npath = \"{k}.img\"\nsize = \"16 MiB\"\n");
+    let legs: String = (0..LEGS).map(leg).collect();
+    let stack = |journal: &str| {
+        format!(
+            "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"parity\"\nlegs = [\"leg0\", \"leg1\", \"leg2\"]\n\
+             chunk = \"1 MiB\"\njournal_size = \"{journal}\"\ninitial_sync = \"assume-clean\"\n{legs}"
+        )
+    };
+    let start = |journal: &str, create: bool| {
+        Served::try_start(ServeOptions { create, ..options(&stack(journal), dir.path()) })
+    };
+    start("4 MiB", true).unwrap_or_else(|error| panic!("{error}")).stop();
+    // 32 entries in place of 31: the journal begins earlier, and the rows of chunks are as many.
+    match start("4300 KiB", false) {
+        Err(error @ ServeError::Open { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains("`leg0` keeps its journal in another place"), "{text}");
+            assert!(text.contains("give the `journal_size` with which the array was made"), "{text}");
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("a journal is looked for where it is not"),
+    }
+    start("4200 KiB", false).unwrap_or_else(|error| panic!("as many entries: {error}")).stop();
 }

@@ -89,9 +89,9 @@ pub struct Superblock {
     pub in_force: u64,
     /// Region size as a power of two.
     pub region_shift: u8,
-    /// Where the region map begins.
+    /// Where the region map begins; of a parity array, where the journal does. 0 where there is none, or an older version wrote the record.
     pub map: u64,
-    /// Where the lost list begins.
+    /// Where the lost list begins; of a parity array, the bytes of one entry of the journal.
     pub lost: u64,
     /// When all were members last, by the driver's time; for people.
     pub together: u64,

@@ -28,6 +28,12 @@ impl Parity {
         [valid(0), valid(1)].into_iter().flatten().max_by_key(|(_, sb)| sb.head.seq)
     }
 
+    /// Whether the journal that a leg's record speaks of is not the one that the options mean. Records of an older version do not say.
+    fn is_journal_elsewhere(&self, leg: usize, sb: &Superblock) -> bool {
+        let layout = &self.legs[leg].layout;
+        self.journaled && sb.head.map != 0 && (sb.head.map, sb.head.lost) != (layout.journal, layout.slot)
+    }
+
     pub(super) fn decide(&mut self, cx: &mut Cx<'_>) -> Result<Step, OpenError> {
         let legs = self.legs.len();
         let refused = |why: String, remedy: &str| OpenError::Refused { why, remedy: remedy.into() };
@@ -46,6 +52,16 @@ impl Parity {
                 Some((_, sb)) if sb.shape != self.shape || sb.data != self.geometry.data => {
                     let why = format!("`{name}` belongs to an array of another shape");
                     return Err(refused(why, "give the options with which the array was made"));
+                }
+                // Room for data may be the same; what was acknowledged may lie in the journal alone.
+                Some((_, sb)) if self.is_journal_elsewhere(leg, &sb) => {
+                    let why = format!(
+                        "`{name}` keeps its journal in another place, or with entries of another length"
+                    );
+                    return Err(refused(
+                        why,
+                        "give the `journal_size` with which the array was made, and the same layers below it",
+                    ));
                 }
                 Some((slot, sb)) => {
                     self.legs[leg].slot = slot;

@@ -186,6 +186,8 @@ impl Parity {
                 served: self.limits.capacity.0,
                 members: self.geometry.legs,
                 in_force,
+                map: if self.journaled { l.layout.journal } else { 0 },
+                lost: if self.journaled { l.layout.slot } else { 0 },
                 ..self.members.sb.head
             };
             let sb = Superblock {
