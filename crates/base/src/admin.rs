@@ -70,6 +70,39 @@ pub enum Notice {
     Refused(u8),
 }
 
+/// What a machine does with its data beside serving.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum UpkeepKind {
+    /// A leg of a mirror gets what it lacks.
+    Resync,
+    /// A leg of a parity array gets what it lacks, or parity is computed.
+    Rebuild,
+    /// The legs are compared.
+    Scrub,
+}
+
+impl UpkeepKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            UpkeepKind::Resync => "resync",
+            UpkeepKind::Rebuild => "rebuild",
+            UpkeepKind::Scrub => "scrub",
+        }
+    }
+}
+
+/// How far such work is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Upkeep {
+    /// What it is.
+    pub kind: UpkeepKind,
+    /// Bytes that are still to be done. They may become more while clients write.
+    pub left: ByteLen,
+    /// Bytes of the whole of it.
+    pub of: ByteLen,
+}
+
 /// What a machine does with one of its children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChildUse {

@@ -19,7 +19,7 @@
 //!
 //! **Bounds.** The work of one call is bounded. Spurious timers do no harm.
 
-use crate::admin::{Admin, AdminError, ChildUse, Health, Notice};
+use crate::admin::{Admin, AdminError, ChildUse, Health, Notice, Upkeep};
 use crate::charge::Resource;
 use crate::context::Cx;
 use crate::energy::{EnergyPart, WearRegion};
@@ -282,6 +282,9 @@ pub trait Machine: Send {
     fn health(&self) -> Option<Health> {
         None
     }
+
+    /// What it does with its data beside serving, each kind of work once.
+    fn upkeep(&self, _out: &mut Vec<Upkeep>) {}
 
     /// What it does with a child, if it is built to do without some.
     fn child_use(&self, _child: u8) -> Option<ChildUse> {

@@ -7,7 +7,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use support::{good, nandu_in, root};
 
-const COMMANDS: [&[&str]; 24] = [
+const COMMANDS: [&[&str]; 26] = [
     &[],
     &["demo"],
     &["run"],
@@ -18,6 +18,8 @@ const COMMANDS: [&[&str]; 24] = [
     &["verify"],
     &["reproduce"],
     &["examine"],
+    &["create"],
+    &["assemble"],
     &["probe"],
     &["serve"],
     &["ctl"],
@@ -81,7 +83,7 @@ fn every_help_has_an_example() {
 
 /// Examples with files of the reader's own, that serve until they are told to stop, or whose end says something of the
 /// machines and not of the command line.
-const NOT_RUN: [&str; 15] = [
+const NOT_RUN: [&str; 17] = [
     "nandu verify",
     "my.toml",
     "a.toml",
@@ -92,6 +94,8 @@ const NOT_RUN: [&str; 15] = [
     "nandu serve",
     "nandu ctl",
     "nandu examine",
+    "nandu create",
+    "nandu assemble",
     "nandu stop",
     "completions bash >",
     "schema >",

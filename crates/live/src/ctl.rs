@@ -5,6 +5,7 @@
 //! | command | effect | answer |
 //! |---|---|---|
 //! | `status` | none | stack, devices, legs, figures |
+//! | `metrics` | none | the figures in the text format of Prometheus |
 //! | `fail LEG` | the leg is given up, as if it had been unplugged; refused where a device could not serve without it | at once |
 //! | `fail LEG anyway` | the same without that question | at once |
 //! | `add LEG` | the leg is opened again and goes back to work | when it is used, refused, or waits for others |
@@ -19,8 +20,8 @@
 //! | `tenant remove DEVICE NUMBER` | it goes with all it had | as `tenant add` |
 //! | `stop` | the server ends, as on SIGTERM | at once, and once more, with `closed`, when everything is durable |
 //!
-//! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file still names the
-//! old file: put the new one there before the next start.
+//! A leg that is replaced may be pulled out when the `health` of its device is `whole` again. The stack file names the new file from then on; the
+//! answer says where it is kept as it was, or why it still names the old one.
 //!
 //! Whoever can connect may give every command: the socket has the rights of its directory and mode 0600.
 
@@ -41,6 +42,8 @@ pub const LINE_MAX: usize = 4096;
 pub enum Command {
     /// Tell how everything stands.
     Status,
+    /// Tell all figures in the text format of Prometheus.
+    Metrics,
     /// End, as on SIGTERM.
     Stop,
     /// Give a leg up; `true`: also one that is needed.
@@ -172,7 +175,7 @@ impl fmt::Display for Setting {
 pub enum NoCommand {
     /// None begins so, or it has other words behind it.
     #[error(
-        "`{line}` is no command; use `status`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
+        "`{line}` is no command; use `status`, `metrics`, `stop`, `fail LEG [anyway]`, `add LEG`, `replace LEG [with FILE]`, `lead LEG`, \
          `scrub DEVICE [mend|report|stop]`, `set TENANT weight=300 rbps=max`, `tenant add DEVICE size=SIZE`, \
          `tenant resize DEVICE NUMBER size=SIZE` or `tenant remove DEVICE NUMBER`"
     )]
@@ -192,6 +195,7 @@ impl FromStr for Command {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["status"] => Ok(Command::Status),
+            ["metrics"] => Ok(Command::Metrics),
             ["stop"] => Ok(Command::Stop),
             ["fail", leg] => Ok(Command::Fail(leg.into(), false)),
             ["fail", leg, "anyway"] => Ok(Command::Fail(leg.into(), true)),
@@ -241,6 +245,7 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Command::Status => f.write_str("status"),
+            Command::Metrics => f.write_str("metrics"),
             Command::Stop => f.write_str("stop"),
             Command::Fail(leg, false) => write!(f, "fail {leg}"),
             Command::Fail(leg, true) => write!(f, "fail {leg} anyway"),
@@ -360,6 +365,7 @@ mod tests {
         let scrubs = ["scrub m", "scrub m mend", "scrub m report", "scrub m stop"];
         let others = [
             "status",
+            "metrics",
             "fail ssd",
             "fail ssd anyway",
             "add ssd",

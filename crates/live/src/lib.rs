@@ -12,10 +12,12 @@ pub mod drive;
 pub mod examine;
 mod listen;
 pub mod nbd;
+pub mod over_files;
 pub mod probe;
 pub mod reactor;
 pub mod serve;
+mod stack_file;
 pub mod wall;
 
 pub use reactor::Caps;
-pub use serve::{Ended, Level, Report, ServeError, ServeOptions, Stopper, serve};
+pub use serve::{Ended, Event, Level, MetricsAt, Reload, Report, ServeError, ServeOptions, Stopper, serve};

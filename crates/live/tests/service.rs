@@ -124,3 +124,100 @@ fn a_server_ends_by_command_and_says_when_everything_is_durable() {
     let gone = ctl::stop(&served.control).expect_err("nobody is there").to_string();
     assert!(gone.contains("is the server running"), "{gone}");
 }
+
+/// What a GET of the figures is answered with.
+fn figures(address: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a socket");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it listens");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("it answers and hangs up");
+    said
+}
+
+/// The value of a sample.
+fn value(figures: &str, sample: &str) -> u64 {
+    let line = figures.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {sample} in\n{figures}"))
+}
+
+#[test]
+fn figures_are_told_over_http_whatever_a_client_there_does() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (sender, reports) = mpsc::channel();
+    let stopper = Stopper::new().expect("a descriptor");
+    let asked = ServeOptions {
+        metrics: Some("127.0.0.1:0".parse().expect("an address")),
+        stopper: Some(stopper.clone()),
+        ..options(MEMORY, dir.path())
+    };
+    let thread =
+        std::thread::spawn(move || serve(asked, &mut |report| drop(sender.send(report.to_string()))));
+    let mut address = String::new();
+    loop {
+        let said = reports.recv_timeout(DEADLINE).expect("it becomes ready");
+        if let Some(at) = said.strip_prefix("figures for Prometheus: http://") {
+            address = at.trim_end_matches("/metrics").to_string();
+        } else if said.starts_with("nbd+unix") {
+            break;
+        }
+    }
+    let mut client = Client::connect(&dir.path().join("nbd.sock"), "data");
+    client.write(0, &[1; 4096]);
+    client.write(4096, &[1; 8192]);
+    client.flush();
+    client.read(0, 4096);
+    // One that says nothing holds up nobody but the next one here.
+    let silent = std::net::TcpStream::connect(&address).expect("it listens");
+    client.read(0, 4096);
+    drop(silent);
+    let said = figures(&address);
+    assert!(said.starts_with("HTTP/1.1 200 OK\r\n"), "{said}");
+    assert_eq!(value(&said, "nandu_export_bytes_total{export=\"data\",op=\"write\"}"), 12_288);
+    assert_eq!(
+        value(&said, "nandu_export_latency_seconds_count{export=\"data\",tenant=\"data\",op=\"read\"}"),
+        2
+    );
+    assert_eq!(value(&said, "nandu_leg_latency_seconds_bucket{leg=\"leg\",op=\"write\",le=\"+Inf\"}"), 2);
+    assert_eq!(value(&said, "nandu_leg_state{leg=\"leg\",state=\"active\"}"), 1);
+    assert_eq!(value(&said, "nandu_connections"), 1);
+    assert_eq!(value(&said, "nandu_export_errors_total{export=\"data\",op=\"write\"}"), 0);
+    // Each figure is declared once, before its samples.
+    let mut declared = std::collections::BTreeSet::new();
+    for line in said.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert!(declared.insert(rest.split(' ').next().expect("a name").to_string()), "{line}");
+        }
+    }
+    stopper.stop();
+    thread.join().expect("no panic").expect("a clean end");
+    assert!(std::net::TcpStream::connect(&address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn a_command_hears_what_changes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let leg =
+        |name: &str| format!("[device.{name}]\nkind = \"file\"\npath = \"{name}.img\"\nsize = \"4 MiB\"\n");
+    let stack = format!(
+        "[export.data]\ndevice = \"m\"\n[device.m]\nkind = \"mirror\"\nlegs = [\"a\", \"b\"]\ninitial_sync = \"assume-clean\"\n{}{}",
+        leg("a"),
+        leg("b")
+    );
+    let heard = dir.path().join("heard");
+    let command = format!("echo \"$NANDU_EVENT $NANDU_DEVICE $NANDU_LEG\" >> '{}'", heard.display());
+    let server = Served::start(ServeOptions { on_change: Some(command), ..options(&stack, dir.path()) });
+    let say =
+        |command: &str| ctl::send(&server.control, &command.parse().expect("a command")).expect("it is done");
+    let so_far = || std::fs::read_to_string(&heard).unwrap_or_default();
+    say("fail b");
+    common::wait_for("word of the failure", || so_far().contains("left-out m b").then_some(()));
+    say("add b");
+    common::wait_for("word of the return", || so_far().ends_with("whole m \n").then_some(()));
+    let all = so_far();
+    for line in ["leg-faulty b ", "degraded m ", "leg-back b ", "used-again m b"] {
+        assert!(all.lines().any(|heard| heard == line), "{line:?} in\n{all}");
+    }
+    server.stop();
+}

@@ -80,6 +80,45 @@ fn a_leg_is_replaced_by_another_file_while_it_serves() {
 }
 
 #[test]
+fn the_stack_file_names_the_new_file_of_a_leg_and_is_kept_as_it_was() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.toml");
+    let text = format!("# a mirror\n{}", stack(""));
+    std::fs::write(&path, &text).expect("it is ours");
+    let of_file = |create: bool| {
+        let read = std::fs::read_to_string(&path).expect("it is there");
+        ServeOptions { create, stack_file: Some(path.clone()), ..options(&read, dir.path()) }
+    };
+    let server = Served::start(of_file(true));
+    let mut client = Client::connect(&server.socket, "data");
+    client.write(8192, &[7; 4096]);
+    let answer = ask(&server, "replace b with other.img").expect("a has everything");
+    assert_eq!(answer["stack_file"], "names the new file");
+    let copy = answer["stack_file_before"].as_str().expect("a path");
+    assert_eq!(std::fs::read_to_string(copy).expect("it is there"), text);
+    let now = std::fs::read_to_string(&path).expect("it is there");
+    assert_eq!(now, text.replace("\"b.img\"", "\"other.img\""));
+    at_rest(&server);
+    // A leg that is filled again in its old place moves nothing; a stack file that is gone is said so.
+    ask(&server, "fail b").expect("a has everything");
+    std::fs::write(dir.path().join("other.img"), vec![0; SIZE as usize]).expect("it is ours");
+    let answer = ask(&server, "replace b").expect("a has everything");
+    assert!(answer["stack_file"].is_null(), "{answer}");
+    at_rest(&server);
+    std::fs::rename(&path, dir.path().join("away.toml")).expect("it is there");
+    let answer = ask(&server, "replace b with third.img").expect("a has everything");
+    let why = answer["stack_file"].as_str().expect("it says why");
+    assert!(why.starts_with("names the old file still: ") && why.contains("m.toml"), "{why}");
+    at_rest(&server);
+    server.stop();
+    std::fs::write(&path, now.replace("other.img", "third.img")).expect("it is ours");
+    let server = Served::start(of_file(false));
+    assert_eq!(mirror(&server)["health"], "whole");
+    server.stop();
+    assert_eq!(byte(dir.path(), "third.img", 8192), 7);
+}
+
+#[test]
 fn a_leg_that_was_wiped_is_filled_when_it_is_replaced_and_not_when_it_is_added() {
     let dir = tempfile::tempdir().expect("a directory");
     Served::start(options(&stack(""), dir.path())).stop();

@@ -7,7 +7,7 @@ use super::region_map::D;
 use super::{CLEAR, EXPOSE, HEDGE, Mirror, Phase, REST, SCRUB, STALL, Tag, WAIT};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Upkeep, UpkeepKind, Violation,
 };
 
 impl Machine for Mirror {
@@ -120,6 +120,15 @@ impl Machine for Mirror {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn upkeep(&self, out: &mut Vec<Upkeep>) {
+        let of = self.limits.capacity;
+        let lacking = self.stale.count() << self.shift;
+        if lacking > 0 && self.is_pair() {
+            out.push(Upkeep { kind: UpkeepKind::Resync, left: ByteLen(lacking.min(of.0)), of });
+        }
+        out.extend(self.scrub.course.upkeep(of));
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {

@@ -5,7 +5,7 @@ use super::piece::{Answer, Kind, Phase, Piece};
 use super::{NONE, Parity, Run, SCRUB, STALL, Tag, bits};
 use nandu_base::{
     Admin, AdminError, ByteLen, ByteOffset, ChildUse, Counter, Cx, DeviceEvent, ErrorKind, Health, Limits,
-    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Violation,
+    Machine, Op, OpenHow, Peek, Place, ReqId, Span, Step, TimerKey, Upkeep, UpkeepKind, Violation,
 };
 
 impl Machine for Parity {
@@ -115,6 +115,16 @@ impl Machine for Parity {
 
     fn health(&self) -> Option<Health> {
         self.standing()
+    }
+
+    fn upkeep(&self, out: &mut Vec<Upkeep>) {
+        let of = ByteLen(self.geometry.data);
+        let left = self.bytes_to_rebuild();
+        if self.run == Run::Running && left > 0 {
+            // Of the leg, or of the parity, that lacks most.
+            out.push(Upkeep { kind: UpkeepKind::Rebuild, left: ByteLen(left), of: ByteLen(of.0.max(left)) });
+        }
+        out.extend(self.scrub.course.upkeep(of));
     }
 
     fn child_use(&self, child: u8) -> Option<ChildUse> {

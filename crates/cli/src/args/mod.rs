@@ -90,6 +90,12 @@ pub enum Command {
         after_help = "Examples:\n  nandu examine a.img b.img\n  nandu examine /dev/sdb /dev/sdc --json\n\nFiles and devices are only read. What is said of a start is without --create and --alone. Members are called by their files here; `nandu ctl` knows them by the names of the stack file."
     )]
     Examine(ExamineArgs),
+    /// Make a set of blank files or devices, and the stack file that serves it
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(CreateArgs),
+    /// Write the stack file of a set whose members are found by what lies on them
+    #[command(after_help = ASSEMBLE_EXAMPLES)]
+    Assemble(AssembleArgs),
     /// End a running server cleanly and wait for that
     #[command(after_help = "Example:\n  nandu stop /run/nandu.ctl")]
     Stop(StopArgs),
@@ -121,6 +127,27 @@ pub enum Command {
         shell: Shell,
     },
 }
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  nandu create mirror a.img b.img --size 16GiB -o disk.toml
+  nandu create hetero-mirror /dev/nvme0n1p4 /dev/sdb --integrity -o disk.toml
+  nandu create parity /dev/sdb /dev/sdc /dev/sdd --set chunk=128KiB -o array.toml
+  nandu create hybrid slc=/dev/nvme0n1p4 disk=/dev/sdb -o tier.toml
+
+Members must be blank: what holds something is refused. Sizes come from the files and devices; a file that is missing or
+empty is made with --size. The stack file must not be there yet. `nandu list mirror` shows the options of a
+mirror.";
+
+const ASSEMBLE_EXAMPLES: &str = "\
+Examples:
+  nandu assemble /dev/sdb /dev/sdc -o disk.toml
+  nandu assemble /dev/sd? --stack disk.toml -o now.toml
+  nandu assemble a.img b.img --hetero
+
+The devices and what a start would do are said on standard error, the stack file goes to standard output without -o. With
+--stack all options stay as they stand in that file, and each member that was found is placed in it; without it options
+that do not lie on the members have their defaults. Nothing on the members is changed.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -495,6 +522,88 @@ pub struct ExamineArgs {
     pub json: bool,
 }
 
+/// What is made of several files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SetKind {
+    /// Two with the same data
+    Mirror,
+    /// A fast one and a slow one with the same data
+    HeteroMirror,
+    /// Three to sixteen, of which any one may be lost
+    Parity,
+    /// Chunks in turn on each; the loss of one is the loss of all
+    Stripe,
+    /// One behind the other
+    Concat,
+    /// Rings on flash (`slc=FILE`, `mlc=FILE` or both) before a disk (`disk=FILE`)
+    Hybrid,
+}
+
+impl SetKind {
+    /// As a stack file names it.
+    pub fn word(self) -> &'static str {
+        match self {
+            SetKind::Mirror => "mirror",
+            SetKind::HeteroMirror => "hetero-mirror",
+            SetKind::Parity => "parity",
+            SetKind::Stripe => "stripe",
+            SetKind::Concat => "concat",
+            SetKind::Hybrid => "hybrid",
+        }
+    }
+}
+
+/// `nandu create`.
+#[derive(Args, Debug)]
+pub struct CreateArgs {
+    /// What is made of them
+    pub kind: SetKind,
+    /// The files or block devices, in order; NAME=FILE to name them yourself
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<String>,
+    /// Write the stack file here
+    #[arg(long, short, value_name = "STACK")]
+    pub output: PathBuf,
+    /// Bytes of each member; needed for files that are missing or empty
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    pub size: Option<ByteLen>,
+    /// Put checksums over each member, so that flipped bits are seen, and mended from the others
+    #[arg(long)]
+    pub integrity: bool,
+    /// Name of the export that clients ask for
+    #[arg(long, value_name = "NAME", default_value = "data")]
+    pub export: String,
+    /// Set an option of the set, for example chunk=128KiB
+    #[arg(long, value_name = "OPTION=VALUE", value_parser = set)]
+    pub set: Vec<(String, String)>,
+    /// All members read as zeros: nothing is copied or computed at first
+    #[arg(long)]
+    pub assume_clean: bool,
+    /// Print JSON with stable field names
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `nandu assemble`.
+#[derive(Args, Debug)]
+pub struct AssembleArgs {
+    /// Files or block devices, among them the members
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The stack file of the set: its options stay, and the members are placed in it
+    #[arg(long, value_name = "STACK", conflicts_with = "hetero")]
+    pub stack: Option<PathBuf>,
+    /// The mirror is a hetero-mirror, which its members do not say
+    #[arg(long)]
+    pub hetero: bool,
+    /// The set, where members of several were named: the first digits of its name, as `nandu examine` shows it
+    #[arg(long, value_name = "DIGITS")]
+    pub set: Option<String>,
+    /// Write the stack file here, where nothing may be yet
+    #[arg(long, short, value_name = "STACK")]
+    pub output: Option<PathBuf>,
+}
+
 /// `nandu serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -509,6 +618,16 @@ pub struct ServeArgs {
     /// Address of the port. NBD has no password: anything but localhost is open to whoever reaches it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "port")]
     pub bind: std::net::IpAddr,
+    /// Tell figures for Prometheus at a port, an address, or the path of a socket
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<nandu_live::MetricsAt>,
+    /// Run a command when a leg leaves or comes back, a device's health changes or data differ; it finds $NANDU_EVENT,
+    /// $NANDU_DEVICE, $NANDU_LEG, $NANDU_MESSAGE and $NANDU_TIME
+    #[arg(long, value_name = "CMD")]
+    pub on_change: Option<String>,
+    /// Append the log to a file instead of standard error; SIGHUP opens it anew
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Run a command while the stack is served and end with it; it finds $uri, $uris, $unixsocket and $port
     #[arg(long, value_name = "CMD")]
     pub run: Option<String>,
@@ -593,6 +712,8 @@ pub struct CtlArgs {
 pub enum CtlVerb {
     /// How everything stands
     Status,
+    /// All figures, in the text format of Prometheus
+    Metrics,
     /// The status again and again
     Watch {
         /// Time between two

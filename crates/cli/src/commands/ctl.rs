@@ -4,7 +4,7 @@
 
 use crate::args::{CtlArgs, CtlVerb, ScrubWord, StopArgs};
 use crate::failure::Failure;
-use crate::format::{count, size, time};
+use crate::format::{bandwidth, count, size, time};
 use crate::output;
 use crate::table::Table;
 use nandu_live::ctl::{Command, CtlError, Session};
@@ -21,6 +21,13 @@ const NAME: usize = 16;
 pub fn ctl(args: &CtlArgs) -> Result<(), Failure> {
     match &args.verb {
         CtlVerb::Status => print(&send(&args.socket, &Command::Status)?, args.json, status),
+        CtlVerb::Metrics => {
+            let answer = send(&args.socket, &Command::Metrics)?;
+            match args.json {
+                true => output::print_json(&answer),
+                false => output::print_as_it_is(answer["metrics"].as_str().unwrap_or_default()),
+            }
+        }
         CtlVerb::Watch { every, times } => watch(args, Duration::from_nanos(every.0), *times),
         CtlVerb::Stop => end(&args.socket),
         verb => {
@@ -55,6 +62,7 @@ fn end(socket: &Path) -> Result<(), Failure> {
 fn line(verb: &CtlVerb) -> Result<String, Failure> {
     Ok(match verb {
         CtlVerb::Status | CtlVerb::Watch { .. } => "status".into(),
+        CtlVerb::Metrics => "metrics".into(),
         CtlVerb::Stop => "stop".into(),
         CtlVerb::Fail { leg, anyway: None } => format!("fail {leg}"),
         CtlVerb::Fail { leg, anyway: Some(_) } => format!("fail {leg} anyway"),
@@ -177,6 +185,9 @@ fn status(answer: &Value) -> String {
             short(number(&of["failed"])),
             mean,
         ]);
+        for work in of["upkeep"].as_array().into_iter().flatten() {
+            left += &under_way(device, work);
+        }
         for member in of["members"].as_array().into_iter().flatten().filter(|member| member["use"] != "used")
         {
             left += &absent(device, member, &answer["devices"]);
@@ -187,6 +198,17 @@ fn status(answer: &Value) -> String {
         let _ = write!(out, "\n{left}");
     }
     out
+}
+
+/// What a device does beside serving: how far it is, how fast it goes, and when it ends.
+fn under_way(device: &str, work: &Value) -> String {
+    let number = |key: &str| work[key].as_u64();
+    let (left, of) = (number("left_bytes").unwrap_or(0), number("of_bytes").unwrap_or(0).max(1));
+    let percent = (of - left.min(of)) as f64 * 100.0 / of as f64;
+    let speed =
+        number("bytes_per_second").map_or_else(String::new, |speed| format!(", {}", bandwidth(speed)));
+    let end = number("left_ns").map_or_else(String::new, |ns| format!(", {} to go", time(ns)));
+    format!("{device}: {} {percent:.1} % done, {} left{speed}{end}\n", word(&work["work"]), size(left))
 }
 
 /// Who has left a device: when, why, and what takes it back.
@@ -245,6 +267,14 @@ mod tests {
         );
         assert!(joined.contains("(errno 5); when it is in order: `nandu ctl SOCKET add b`"), "{joined}");
         assert!(text.contains("the-mirror-of-t~") && !text.contains(": a is"), "{text}");
+    }
+
+    #[test]
+    fn work_is_told_with_its_end_when_that_is_known() {
+        let work = json!({ "work": "resync", "left_bytes": 3 << 30, "of_bytes": 4_u64 << 30, "bytes_per_second": null, "left_ns": null });
+        assert_eq!(under_way("m", &work), "m: resync 25.0 % done, 3 GiB left\n");
+        let work = json!({ "work": "scrub", "left_bytes": 0, "of_bytes": 0, "bytes_per_second": 100_000_000, "left_ns": 90_000_000_000_u64 });
+        assert_eq!(under_way("m", &work), "m: scrub 100.0 % done, 0 B left, 100 MB/s, 90.0 s to go\n");
     }
 
     #[test]

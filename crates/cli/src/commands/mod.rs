@@ -1,9 +1,11 @@
 //! One file for each verb.
 
 pub(crate) mod advise;
+mod assemble;
 mod check;
 pub(crate) mod compare;
 mod completions;
+mod create;
 mod ctl;
 mod demo;
 mod diff;
@@ -39,6 +41,8 @@ pub fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::List(args) => list::list(&args),
         Command::Check(args) => check::check(&args),
         Command::Examine(args) => examine::examine(&args),
+        Command::Create(args) => create::create(&args),
+        Command::Assemble(args) => assemble::assemble(&args, talk),
         Command::Schema => schema::schema(),
         Command::Trace(command) => trace::trace(&command, talk),
         Command::Completions { shell } => completions::completions(shell),

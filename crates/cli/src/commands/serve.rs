@@ -6,9 +6,62 @@ use crate::format::visible;
 use crate::open::open;
 use crate::output;
 use crate::talk::talk;
-use nandu_live::{Caps, Level, Report, ServeError, ServeOptions};
+use nandu_live::{Caps, Level, Reload, Report, ServeError, ServeOptions};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where the log goes.
+struct Log {
+    path: Option<PathBuf>,
+    /// Standard error where there is none.
+    file: Mutex<Option<File>>,
+}
+
+impl Log {
+    fn open(path: Option<PathBuf>) -> Result<Log, Failure> {
+        let file =
+            path.as_deref().map(|path| append(path).map_err(|error| Failure::unreadable(path, &error)));
+        Ok(Log { file: Mutex::new(file.transpose()?), path })
+    }
+
+    /// Opens the file anew, as one does who has moved it away. Where that fails the old one stays.
+    fn open_anew(&self) {
+        let Some(path) = &self.path else { return };
+        match append(path) {
+            Ok(file) => *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file),
+            Err(error) => output::say(format_args!("{}: {error}; the log stays where it is", path.display())),
+        }
+    }
+
+    fn say(&self, report: &Report) {
+        let line = report.line();
+        let line = visible(&line);
+        match &mut *self.file.lock().unwrap_or_else(PoisonError::into_inner) {
+            // A full disk stops no server.
+            Some(file) => drop(file.write_all(format!("{line}\n").as_bytes())),
+            None => output::say(format_args!("{line}")),
+        }
+    }
+}
+
+fn append(path: &Path) -> std::io::Result<File> {
+    File::options().append(true).create(true).open(path)
+}
+
+/// Reads the limits of tenants of a stack file anew. A stack that is built in never changes.
+fn reload(stack: &str, sets: &[(String, String)]) -> Option<Reload> {
+    let (stack, sets) = (stack.to_string(), sets.to_vec());
+    let is_file = Path::new(&stack).is_file();
+    is_file.then(|| -> Reload {
+        Box::new(move || {
+            let opened = open(&stack, &sets, crate::registry());
+            opened.map(|opened| opened.stack.shares()).map_err(|failure| failure.message)
+        })
+    })
+}
 
 /// Serves a stack until it is told to stop, or until the command of `--run` ends. Returns the exit code of that command.
 pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
@@ -18,6 +71,7 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         unix: args.unix,
         tcp: args.port.map(|port| SocketAddr::new(args.bind, port)),
         control: args.control,
+        metrics: args.metrics,
         run: args.run,
         pidfile: args.pidfile,
         create: args.create,
@@ -36,6 +90,8 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         service: true,
         watchdog: args.watchdog,
         stack_file: Some(PathBuf::from(&opened.source)),
+        reload: reload(&args.stack, &args.set),
+        on_change: args.on_change,
         ..ServeOptions::new(opened.stack)
     };
     options.seed = args.seed.unwrap_or(options.seed);
@@ -45,15 +101,23 @@ pub fn serve(args: ServeArgs, quiet: bool) -> Result<u8, Failure> {
         LogLevel::Info => Level::Info,
         LogLevel::Debug => Level::Debug,
     };
-    let log = move |report: &Report| {
-        if !quiet && report.level() <= most {
-            output::say(format_args!("{}", visible(&report.line())));
+    let to = Arc::new(Log::open(args.log)?);
+    let of_alarm = Arc::clone(&to);
+    let wants = move |report: &Report| !quiet && report.level() <= most;
+    options.alarm = Box::new(move |report| {
+        if wants(report) {
+            of_alarm.say(report);
         }
-    };
-    options.alarm = Box::new(log);
-    let ended = nandu_live::serve(options, &mut |report| match report {
-        Report::Ready { .. } => report.print(),
-        _ => log(report),
+    });
+    let ended = nandu_live::serve(options, &mut |report| {
+        if matches!(report, Report::HangUp) {
+            to.open_anew();
+        }
+        match report {
+            Report::Ready { .. } => report.print(),
+            report if wants(report) => to.say(report),
+            _ => {}
+        }
     });
     match ended {
         Ok(ended) => Ok(ended.exit_code()),

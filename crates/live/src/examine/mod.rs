@@ -7,8 +7,10 @@
 //!
 //! What a start would do is decided by the functions that decide at a start.
 
+mod assemble;
 mod verdict;
 
+pub use assemble::{absolute, is_device, placed, stack_of};
 pub use verdict::{Set, sets};
 
 use crate::backend::LegError;

@@ -1,6 +1,7 @@
 //! NBD clients of the reactor: accepting, serving, hanging up.
 
 use super::conn::{Conn, Late, Next, TURNED_AWAY};
+use super::metrics::Tally;
 use super::ops::{HostOp, Piece, Target};
 use super::poll::{Interest, Ready, Source};
 use super::slab::Key;
@@ -79,11 +80,12 @@ impl Reactor {
         exports: Vec<(Export, u32, TenantId)>,
         listeners: Vec<Listener>,
     ) -> Result<(), OfferError> {
-        let target = |&(_, node, tenant): &(Export, u32, TenantId)| {
+        let target = |(export, &(_, node, tenant)): (u32, &(Export, u32, TenantId))| {
             let limits = self.graph.machine(node).limits();
-            Target { node, tenant, max_io: limits.max_io.0, align: u64::from(limits.align) }
+            Target { export, node, tenant, max_io: limits.max_io.0, align: u64::from(limits.align) }
         };
-        self.targets = exports.iter().map(target).collect();
+        self.targets = (0..).zip(&exports).map(target).collect();
+        self.served = vec![Tally::NONE; self.targets.len()];
         self.exports = Arc::new(Exports::new(exports.into_iter().map(|(export, ..)| export).collect())?);
         for (number, listener) in listeners.iter().enumerate() {
             listener.set_nonblocking()?;
@@ -308,7 +310,11 @@ impl Reactor {
     /// Pieces of a request have ended: send more, or answer.
     pub(super) fn go_on(&mut self, slot: u32, now: Instant) {
         match self.host.ops.take_finished(slot) {
-            Some(op) => self.answer(op),
+            Some(op) => {
+                let took = now.since(op.arrival);
+                self.served[op.target.export as usize].ended(op.op, op.len, took, op.error.is_some());
+                self.answer(op);
+            }
             None => self.send_pieces(slot, now),
         }
     }
@@ -444,6 +450,7 @@ impl Reactor {
             self.list(key);
         }
         self.sweep_controls(now);
+        self.look_at_upkeep();
         self.look_at_bonds = true;
     }
 

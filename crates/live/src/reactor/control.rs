@@ -5,7 +5,7 @@ use super::legs::LegState;
 use super::poll::{Interest, Source};
 use super::slab::Key;
 use crate::ctl::{Command, LINE_MAX, Scrub, Setting};
-use nandu_base::{Admin, AdminError, Counter, Instant, Op, Span, TenantId, TenantSpace};
+use nandu_base::{Admin, AdminError, Counter, Instant, Op, Span, TenantId, TenantShare, TenantSpace};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use serde_json::{Map, Value, json};
@@ -32,6 +32,8 @@ pub(crate) struct Conn {
     heard: Instant,
     /// It waits for the end of the server.
     waits_for_end: bool,
+    /// Its other end is in this process.
+    is_inside: bool,
 }
 
 impl Conn {
@@ -111,7 +113,7 @@ impl Reactor {
                 continue; // dropped: the client sees the end of the stream
             }
             let most = self.caps.controls;
-            if self.controls.len() >= most {
+            if self.controls.len() - self.inside >= most {
                 let why = format!(
                     "the server has {most} control connections, its limit; try again, or raise --max-control"
                 );
@@ -120,23 +122,41 @@ impl Reactor {
                 let _ = send(&socket, line.as_bytes(), SendFlags::NOSIGNAL);
                 continue;
             }
-            let interest = Interest::READ;
-            let conn = Conn {
-                socket,
-                input: Vec::new(),
-                out: Vec::new(),
-                waits_for: None,
-                deals: false,
-                over: false,
-                interest,
-                heard: self.clock.now(),
-                waits_for_end: false,
-            };
-            let key = self.controls.insert(conn);
-            let conn = self.controls.get(key).expect("just inserted");
-            if self.poll.add(&conn.socket, Source::Control(key), interest).is_err() {
-                self.controls.remove(key);
-            }
+            self.take_control(socket, false);
+        }
+    }
+
+    /// One end of a control connection from inside the process; it does not count among those of clients.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left.
+    pub fn inside_control(&mut self) -> io::Result<UnixStream> {
+        let (inside, socket) = UnixStream::pair()?;
+        socket.set_nonblocking(true)?;
+        self.take_control(socket, true);
+        Ok(inside)
+    }
+
+    fn take_control(&mut self, socket: UnixStream, is_inside: bool) {
+        let interest = Interest::READ;
+        let conn = Conn {
+            socket,
+            input: Vec::new(),
+            out: Vec::new(),
+            waits_for: None,
+            deals: false,
+            over: false,
+            interest,
+            heard: self.clock.now(),
+            waits_for_end: false,
+            is_inside,
+        };
+        let key = self.controls.insert(conn);
+        let conn = self.controls.get(key).expect("just inserted");
+        if self.poll.add(&conn.socket, Source::Control(key), interest).is_err() {
+            self.controls.remove(key);
+        } else {
+            self.inside += usize::from(is_inside);
         }
     }
 
@@ -154,7 +174,7 @@ impl Reactor {
         }
         for key in self.controls.keys() {
             let Some(conn) = self.controls.get_mut(key) else { continue };
-            let waits = conn.waits_for.is_some() || conn.deals || conn.waits_for_end;
+            let waits = conn.waits_for.is_some() || conn.deals || conn.waits_for_end || conn.is_inside;
             if !waits && now.since(conn.heard) > self.caps.idle {
                 conn.out.clear();
                 conn.over = true;
@@ -166,7 +186,14 @@ impl Reactor {
         while let Some(line) = self.controls.get_mut(key).and_then(Conn::line) {
             let answer = match line.parse::<Command>() {
                 Err(error) => Some(refusal(&error.to_string())),
-                Ok(Command::Status) => Some(self.status()),
+                Ok(Command::Status) => {
+                    self.look_at_upkeep();
+                    Some(self.status())
+                }
+                Ok(Command::Metrics) => {
+                    self.look_at_upkeep();
+                    Some(json!({ "ok": true, "metrics": self.metrics() }))
+                }
                 Ok(Command::Stop) => Some(self.begin_end(key)),
                 Ok(Command::Fail(leg, anyway)) => Some(self.fail_leg(&leg, anyway)),
                 Ok(Command::Add(leg)) => self.add_leg(&leg, key),
@@ -217,6 +244,7 @@ impl Reactor {
             conn.send();
             if conn.over && conn.out.is_empty() && conn.waits_for.is_none() && !conn.deals {
                 if let Some(conn) = self.controls.remove(key) {
+                    self.inside -= usize::from(conn.is_inside);
                     self.poll.remove(&conn.socket);
                 }
                 continue;
@@ -317,6 +345,31 @@ impl Reactor {
         answer
     }
 
+    /// From here on tenants may ask for what `shares` say, by their names. Returns those for whom something has changed.
+    ///
+    /// # Errors
+    /// What is wrong; then nothing has changed.
+    pub fn take_shares(&mut self, shares: &[TenantShare]) -> Result<Vec<String>, String> {
+        if let Some((share, flaw)) = shares.iter().find_map(|share| Some((share, share.flaw()?))) {
+            return Err(format!("tenant `{}`: {flaw}", share.name));
+        }
+        let mut changed = Vec::new();
+        for place in 1..self.shares.len() {
+            let Some(share) = shares.iter().find(|share| share.name == self.shares[place].name) else {
+                continue;
+            };
+            let tenant = TenantId(place as u16);
+            if *share == self.shares[place] || !self.is_queued(tenant) {
+                continue;
+            }
+            let now = self.clock.now();
+            self.graph.change_share(tenant, share, now, &mut self.host);
+            self.shares[place] = share.clone();
+            changed.push(share.name.clone());
+        }
+        Ok(changed)
+    }
+
     /// Whether requests of a tenant pass a queue.
     fn is_queued(&self, tenant: TenantId) -> bool {
         let mut nodes: Vec<u32> =
@@ -401,6 +454,9 @@ impl Reactor {
         }
         if let Some(members) = self.members_status(node) {
             status["members"] = members;
+        }
+        if let Some(upkeep) = self.upkeep_status(node) {
+            status["upkeep"] = upkeep;
         }
         let mut spaces = Vec::new();
         self.graph.machine(node).spaces(&mut spaces);

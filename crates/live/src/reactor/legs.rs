@@ -1,6 +1,7 @@
 //! The legs of a stack: its leaves with a block medium, and what becomes of them.
 
 use super::departures::Failed;
+use super::metrics::Tally;
 use crate::backend::{BlockBackend, LegError};
 use std::time::SystemTime;
 
@@ -44,12 +45,14 @@ pub(crate) struct Leg {
     pub since: Option<SystemTime>,
     /// The last request that it failed since it was opened.
     pub last_failure: Option<Failed>,
+    /// What has ended.
+    pub ended: Tally,
 }
 
 impl Leg {
     pub fn new(backend: Box<dyn BlockBackend>, state: LegState, is_emulated: bool) -> Leg {
         let since = (state != LegState::Active).then(SystemTime::now);
-        Leg { backend, state, in_flight: 0, is_emulated, since, last_failure: None }
+        Leg { backend, state, in_flight: 0, is_emulated, since, last_failure: None, ended: Tally::NONE }
     }
 
     /// Gives the leg up. False when it was not in use.

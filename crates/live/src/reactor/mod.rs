@@ -14,9 +14,11 @@ mod departures;
 mod host;
 mod legs;
 mod memory;
+mod metrics;
 mod ops;
 mod pace;
 mod poll;
+mod progress;
 mod slab;
 mod upkeep;
 pub mod watchdog;
@@ -92,6 +94,13 @@ pub enum News {
         /// Whom.
         leg: String,
     },
+    /// A leg has another file: where the stack file is kept as it was before it named that one, or why it still names the old one.
+    Moved {
+        /// The leg.
+        leg: String,
+        /// What became of the stack file.
+        result: Result<std::path::PathBuf, String>,
+    },
     /// A client was hung up on.
     Client(String),
     /// A client went without a word, as many do.
@@ -146,6 +155,8 @@ pub struct Reactor {
     shares: Vec<TenantShare>,
     exports: Arc<Exports>,
     targets: Vec<Target>,
+    /// What was answered, for each target.
+    served: Vec<metrics::Tally>,
     listeners: Vec<Listener>,
     control_listener: Option<UnixListener>,
     clients: Slab<Conn>,
@@ -154,6 +165,8 @@ pub struct Reactor {
     /// Clients that came when there were too many, since that was said last.
     turned: u64,
     controls: Slab<control::Conn>,
+    /// Control connections whose other end is in this process.
+    inside: usize,
     /// Connections to look at in this turn.
     listed: Vec<Key>,
     /// Accepting has stopped because there are too many clients.
@@ -175,6 +188,8 @@ pub struct Reactor {
     outside: Vec<u32>,
     /// Who stands on whom, where devices say what they do with them.
     bonds: Vec<departures::Bond>,
+    /// What devices do beside serving.
+    courses: Vec<progress::Course>,
     /// Something has failed since they were looked at.
     look_at_bonds: bool,
     news: Vec<News>,
@@ -214,12 +229,14 @@ impl Reactor {
             shares: setup.shares,
             exports: Arc::default(),
             targets: Vec::new(),
+            served: Vec::new(),
             listeners: Vec::new(),
             control_listener: None,
             clients: Slab::new(),
             turned_away: 0,
             turned: 0,
             controls: Slab::new(),
+            inside: 0,
             listed: Vec::new(),
             full: false,
             draining: false,
@@ -232,6 +249,7 @@ impl Reactor {
             joining: Vec::new(),
             outside: Vec::new(),
             bonds: Vec::new(),
+            courses: Vec::new(),
             look_at_bonds: false,
             news: Vec::new(),
             spare: Vec::new(),
@@ -414,7 +432,8 @@ impl Reactor {
             return Some(Span::ZERO);
         }
         let now = self.clock.now();
-        let sweeps = self.full || self.turned > 0 || self.clients.len() > 0 || self.controls.len() > 0;
+        let sweeps =
+            self.full || self.turned > 0 || self.clients.len() > 0 || self.controls.len() > self.inside;
         let sweep = sweeps.then_some(self.next_sweep);
         let silence = (self.draining && self.clients.len() > 0).then_some(now + self.caps.farewell);
         let next =
@@ -491,7 +510,12 @@ impl Reactor {
             }
             self.look_at_bonds = true;
         }
-        if self.host.leg(end.node).is_emulated {
+        let request = &self.graph.requests[end.id];
+        let (op, len, took) = (request.op, request.len, now.since(request.entered));
+        let is_failed = request.error.is_some();
+        let leg = self.host.leg(end.node);
+        leg.ended.ended(op, len, took, is_failed);
+        if leg.is_emulated {
             self.host.proven.push(end.id);
         }
         self.graph.complete(end.id, now, &mut self.host);

@@ -16,6 +16,8 @@ const PIECE_MAX: u64 = 32 << 20;
 /// Where an export's requests go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
+    /// Place among the exports.
+    pub export: u32,
     pub node: u32,
     pub tenant: TenantId,
     /// Longest read or write that the machine takes.
@@ -181,7 +183,7 @@ mod tests {
     use nandu_base::ErrorKind;
 
     fn trim(len: u64) -> HostOp {
-        let target = Target { node: 0, tenant: TenantId(1), max_io: 1 << 20, align: 512 };
+        let target = Target { export: 0, node: 0, tenant: TenantId(1), max_io: 1 << 20, align: 512 };
         let client = Key { slot: 0, generation: 0 };
         let extent = (ByteOffset(4096), ByteLen(len));
         HostOp::new(client, Cookie(9), target, Op::Trim, Flags::NONE, extent, Payload::NONE, Instant::ZERO)

@@ -3,13 +3,15 @@
 //! *Looking first.* A file that is to become a leg is looked at on a thread of its own, for that may take long
 //! ([`crate::backend::candidate`]); nothing changes before, and the command goes on when that is over.
 //!
+//! *The stack file* names the new file of a leg that was replaced as soon as the device above has taken it ([`crate::stack_file`]).
+//!
 //! *The answer* to `add` and `replace` says what became of the leg: it comes when the device above has taken the leg, or has refused it,
 //! or cannot use it for now. A device that does not say ([`nandu_base::Machine::child_use`]) is believed to use what is open.
 
-use super::Reactor;
 use super::control::refusal;
 use super::legs::LegState;
 use super::slab::Key;
+use super::{News, Reactor};
 use crate::backend::candidate::FileId;
 use crate::backend::{LegError, Look};
 use nandu_base::{Admin, AdminError, ChildUse, Notice};
@@ -27,10 +29,22 @@ struct Looked {
     result: Result<(), LegError>,
 }
 
-/// Files that are being looked at.
+/// What a thread beside this one has to tell.
+enum Told {
+    /// A file was looked at.
+    Looked(Looked),
+    /// The stack file names the file of this leg, or why not; with where it is kept as it was.
+    Moved(u32, Result<PathBuf, String>),
+}
+
+/// Files that are being looked at or written.
 pub(super) struct Looks {
-    sender: Sender<Looked>,
-    receiver: Receiver<Looked>,
+    sender: Sender<Told>,
+    receiver: Receiver<Told>,
+    /// Legs that have another file, which the stack file does not name yet.
+    moved: Vec<(u32, PathBuf)>,
+    /// The stack file, where there is one.
+    stack_file: Option<PathBuf>,
     /// The legs they are for.
     legs: Vec<u32>,
     stop: Arc<AtomicBool>,
@@ -41,7 +55,15 @@ pub(super) struct Looks {
 impl Looks {
     pub fn new() -> Looks {
         let (sender, receiver) = channel();
-        Looks { sender, receiver, legs: Vec::new(), stop: Arc::default(), kept_off: Vec::new() }
+        Looks {
+            sender,
+            receiver,
+            moved: Vec::new(),
+            stack_file: None,
+            legs: Vec::new(),
+            stop: Arc::default(),
+            kept_off: Vec::new(),
+        }
     }
 }
 
@@ -59,9 +81,12 @@ pub(super) struct Joining {
 }
 
 impl Reactor {
-    /// Has `path` refused as a leg: it is `what`.
-    pub fn keep_off(&mut self, path: &Path, what: &str) {
-        self.looks.kept_off.extend(FileId::of(path).map(|id| (id, what.into())));
+    /// The file that the stack was read from: it is refused as a leg, and a leg that moves to another file is named in it.
+    pub fn keep_stack_file(&mut self, path: &Path) {
+        if let Some(id) = FileId::of(path) {
+            self.looks.kept_off.push((id, "the stack file".into()));
+            self.looks.stack_file = Some(path.into());
+        }
     }
 
     /// Begins to look at a file for a leg. False: there is nothing to look at.
@@ -72,7 +97,7 @@ impl Reactor {
         let thread = std::thread::Builder::new().name("nandu-look".into());
         let begun = thread.spawn(move || {
             let result = job(&stop);
-            let _ = sender.send(Looked { leg, client, why, result }); // nobody listens any more: the server has ended
+            let _ = sender.send(Told::Looked(Looked { leg, client, why, result })); // nobody listens any more: the server has ended
             completions.wake();
         });
         begun.map_err(|error| refusal(&format!("the file cannot be looked at: {error}")))?;
@@ -83,7 +108,14 @@ impl Reactor {
 
     /// Goes on with the commands whose files were looked at.
     pub(super) fn finish_looks(&mut self) {
-        while let Ok(Looked { leg, client, why, result }) = self.looks.receiver.try_recv() {
+        while let Ok(told) = self.looks.receiver.try_recv() {
+            let Looked { leg, client, why, result } = match told {
+                Told::Looked(looked) => looked,
+                Told::Moved(leg, result) => {
+                    self.say_moved(leg, result);
+                    continue;
+                }
+            };
             self.looks.legs.retain(|&other| other != leg);
             let refused = match (result, why) {
                 (Err(error), _) => {
@@ -218,7 +250,43 @@ impl Reactor {
         if self.host.leg(node).give_up(0) {
             self.leg_lost(node, 0, self.clock.now());
         }
+        self.looks.moved.retain(|(leg, _)| *leg != node);
+        self.looks.moved.extend(with.map(|with| (node, with.into())));
         self.await_leg(node, client)
+    }
+
+    /// Has the stack file name the file of a leg that was taken, on a thread of its own. False: there is nothing to do.
+    fn move_in_stack_file(&mut self, leg: u32) -> bool {
+        let Some(at) = self.looks.moved.iter().position(|(other, _)| *other == leg) else { return false };
+        let (_, file) = self.looks.moved.swap_remove(at);
+        let Some(stack_file) = self.looks.stack_file.clone() else { return false };
+        let (device, sender) = (self.graph.name(leg).to_string(), self.looks.sender.clone());
+        let completions = Arc::clone(&self.completions);
+        let thread = std::thread::Builder::new().name("nandu-stack-file".into());
+        let begun = thread.spawn(move || {
+            let result = crate::stack_file::move_leg(&stack_file, &device, &file);
+            let _ = sender.send(Told::Moved(leg, result)); // nobody listens any more: the server has ended
+            completions.wake();
+        });
+        if let Err(error) = begun {
+            self.say_moved(leg, Err(error.to_string()));
+        }
+        true
+    }
+
+    /// A leg was taken with another file: what the stack file says of it now.
+    fn say_moved(&mut self, leg: u32, result: Result<PathBuf, String>) {
+        let name = self.graph.name(leg).to_string();
+        let mut answer = json!({ "ok": true, "leg": name, "state": "active" });
+        match &result {
+            Ok(copy) => {
+                answer["stack_file"] = json!("names the new file");
+                answer["stack_file_before"] = json!(copy.display().to_string());
+            }
+            Err(why) => answer["stack_file"] = json!(format!("names the old file still: {why}")),
+        }
+        self.answer_leg(leg, &answer);
+        self.news.push(News::Moved { leg: name, result });
     }
 
     fn wait_for_leg(&mut self, node: u32, client: Key) {
@@ -267,7 +335,9 @@ impl Reactor {
                 None => at += 1,
                 Some(answer) => {
                     self.joining.swap_remove(at);
-                    self.answer_leg(leg, &answer);
+                    if answer["state"] != "active" || !self.move_in_stack_file(leg) {
+                        self.answer_leg(leg, &answer);
+                    }
                 }
             }
         }

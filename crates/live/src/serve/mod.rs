@@ -7,17 +7,21 @@
 //!
 //! *End.* On SIGTERM, SIGINT, [`Stopper::stop`] or the end of the command of [`ServeOptions::run`]: nobody is accepted
 //! any more, new requests get `ESHUTDOWN`, what is under way is answered, then the machines are closed parents first,
-//! which makes everything durable. SIGHUP changes nothing. A second signal ends it at once, as a crash would: see `docs/reference/guarantees.md`.
+//! which makes everything durable. On SIGHUP limits of tenants are read anew. A second signal ends it at once, as a crash would: see `docs/reference/guarantees.md`.
 
 mod error;
+mod hook;
 mod media;
 mod members;
+mod metrics;
 mod options;
 mod service;
 mod stop;
 
 pub use error::ServeError;
-pub use options::{Ended, Level, Report, ServeOptions};
+pub use hook::Event;
+pub use metrics::MetricsAt;
+pub use options::{Ended, Level, Reload, Report, ServeOptions};
 pub use stop::Stopper;
 
 use crate::backend::Completions;
@@ -57,8 +61,18 @@ pub fn serve(mut options: ServeOptions, report: &mut dyn FnMut(&Report)) -> Resu
     }
     let manager = options.service.then(service::Manager::of_process).flatten();
     let watchdog = watch(&mut options, &reactor, manager.as_ref())?;
+    let reload = options.reload.take();
+    let hook = options.on_change.clone().map(hook::Hook::start).transpose()?;
+    let mut both = |said: &Report| {
+        report(said);
+        if let Some(hook) = &hook {
+            hook.hear(said);
+        }
+    };
+    let report: &mut dyn FnMut(&Report) = &mut both;
     let server = Server {
         reactor,
+        reload,
         report,
         options: &options,
         signals: None,
@@ -159,6 +173,7 @@ struct Addresses {
     unix: Vec<PathBuf>,
     tcp: Vec<std::net::SocketAddr>,
     control: Option<std::os::unix::net::UnixListener>,
+    metrics: Option<metrics::Metrics>,
     _files: Vec<SocketFile>,
     _private: Option<stop::PrivateDir>,
 }
@@ -171,6 +186,7 @@ impl Addresses {
             unix: Vec::new(),
             tcp: Vec::new(),
             control: handed.control,
+            metrics: None,
             _files: Vec::new(),
             _private: None,
         };
@@ -212,6 +228,11 @@ impl Addresses {
             taken.control = Some(listener);
             taken._files.push(file);
         }
+        if let Some(at) = &options.metrics {
+            let (metrics, file) = metrics::take(at).map_err(refused(at.to_string()))?;
+            taken.metrics = Some(metrics);
+            taken._files.extend(file);
+        }
         Ok(taken)
     }
 
@@ -225,6 +246,7 @@ impl Addresses {
 /// A server on its way from start to end.
 struct Server<'a> {
     reactor: Reactor,
+    reload: Option<Reload>,
     report: &'a mut dyn FnMut(&Report),
     options: &'a ServeOptions,
     signals: Option<Signals>,
@@ -265,10 +287,14 @@ impl Server<'_> {
         if let Some(listener) = addresses.control.take() {
             self.reactor.control(listener)?;
         }
+        if let Some(metrics) = addresses.metrics.take() {
+            (self.report)(&Report::Metrics { at: metrics.at.clone() });
+            metrics.serve(self.reactor.inside_control()?)?;
+        }
         let _pidfile = self.options.pidfile.as_deref().map(stop::PidFile::write).transpose()?;
         made.keep();
         if let Some(path) = &self.options.stack_file {
-            self.reactor.keep_off(path, "the stack file");
+            self.reactor.keep_stack_file(path);
         }
         (self.report)(&Report::Ready { uris: uris.clone() });
         if let Some(manager) = &self.manager {
@@ -308,6 +334,7 @@ impl Server<'_> {
                 Watched::HangUp => {
                     if self.signals.as_ref().map_or(0, Signals::take_hang_ups) > 0 {
                         (self.report)(&Report::HangUp);
+                        self.reload();
                     }
                     continue;
                 }
@@ -319,6 +346,16 @@ impl Server<'_> {
             return Err(ServeError::Interrupted);
         }
         Ok(())
+    }
+
+    /// Reads anew what tenants may ask for.
+    fn reload(&mut self) {
+        let Some(read) = &mut self.reload else { return };
+        let said = match read().and_then(|shares| self.reactor.take_shares(&shares)) {
+            Ok(tenants) => Report::Reloaded { tenants },
+            Err(why) => Report::NotReloaded { why },
+        };
+        (self.report)(&said);
     }
 
     /// Opens every machine, children first, and checks that the exports can be served.

@@ -1,15 +1,19 @@
 //! What to serve and how, and what is heard of it.
 
+use super::metrics::MetricsAt;
 use super::stop::Stopper;
 use crate::reactor::watchdog::Held;
 use crate::reactor::{Caps, LegNews, News};
-use nandu_base::{Health, Notice, OpenError, Span};
+use nandu_base::{Health, Notice, OpenError, Span, TenantShare};
 use nandu_stack::Stack;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// What tenants may ask for now, by their names; or why that cannot be read.
+pub type Reload = Box<dyn FnMut() -> Result<Vec<TenantShare>, String> + Send>;
 
 /// What to serve and how.
 pub struct ServeOptions {
@@ -22,6 +26,8 @@ pub struct ServeOptions {
     pub tcp: Option<SocketAddr>,
     /// A Unix socket for control commands ([`crate::ctl`]), made with mode 0600.
     pub control: Option<PathBuf>,
+    /// Where figures are told over HTTP.
+    pub metrics: Option<MetricsAt>,
     /// A command for `sh -c` that runs while the stack is served; its end is the end of the server. It finds `uri` (of
     /// the first export), `uris`, `unixsocket` and `port` in its environment. Without an address, a private socket is
     /// made.
@@ -40,7 +46,7 @@ pub struct ServeOptions {
     pub exports: Vec<String>,
     /// Refuse all changes by clients. The machines still write their own records.
     pub read_only: bool,
-    /// The file that the stack was read from: it never becomes a leg.
+    /// The file that the stack was read from: it never becomes a leg, and it is changed when `replace` gives a leg another file.
     pub stack_file: Option<PathBuf>,
     /// Where relative paths of files start.
     pub base: PathBuf,
@@ -50,6 +56,10 @@ pub struct ServeOptions {
     pub caps: Caps,
     /// End on SIGTERM and SIGINT. One server of a process may set it.
     pub signals: bool,
+    /// Reads anew what tenants may ask for, on SIGHUP; without it SIGHUP changes nothing.
+    pub reload: Option<Reload>,
+    /// A command for `sh -c` that runs on each [`Event`](super::hook::Event).
+    pub on_change: Option<String>,
     /// Take the sockets and answer the questions of a service manager such as systemd, when the environment says that there is one: sockets that it
     /// listens at already, word when the server is ready or ends, signs of life. One server of a process may set it.
     pub service: bool,
@@ -71,6 +81,7 @@ impl ServeOptions {
             unix: Vec::new(),
             tcp: None,
             control: None,
+            metrics: None,
             run: None,
             pidfile: None,
             create: false,
@@ -84,6 +95,8 @@ impl ServeOptions {
             seed: fresh_seed(),
             caps: Caps::default(),
             signals: true,
+            reload: None,
+            on_change: None,
             service: false,
             watchdog: Span::from_secs(5),
             alarm: Box::new(|report| report.print()),
@@ -115,6 +128,11 @@ pub enum Report {
         device: String,
         /// Where, and how much that may become.
         what: String,
+    },
+    /// Where figures are told over HTTP.
+    Metrics {
+        /// The address.
+        at: MetricsAt,
     },
     /// A salvage went on without something.
     Gone {
@@ -163,8 +181,18 @@ pub enum Report {
         /// For how long it stood still.
         span: Span,
     },
-    /// SIGHUP came. It changes nothing.
+    /// SIGHUP came: the log is to be opened anew.
     HangUp,
+    /// What tenants may ask for was read again.
+    Reloaded {
+        /// Those for whom something has changed.
+        tenants: Vec<String>,
+    },
+    /// It could not be read again.
+    NotReloaded {
+        /// Why.
+        why: String,
+    },
     /// No new requests are taken.
     Draining,
     /// Everything is durable and marked as cleanly closed.
@@ -207,6 +235,7 @@ impl Report {
             | Report::Missing { .. }
             | Report::Exposed { .. }
             | Report::GoesOn { .. }
+            | Report::NotReloaded { .. }
             | Report::Opened { result: Err(_), .. }
             | Report::News(
                 News::Leg(_, LegNews::Faulty(_) | LegNews::StillGone(_))
@@ -218,17 +247,24 @@ impl Report {
                 )
                 | News::NotTaken(..)
                 | News::Left { .. }
+                | News::Moved { result: Err(_), .. }
                 | News::TurnedAway { .. },
             ) => Level::Warn,
             Report::News(News::HungUp(_)) => Level::Debug,
             Report::Holds { .. }
+            | Report::Metrics { .. }
             | Report::Opened { .. }
             | Report::Ready { .. }
             | Report::HangUp
+            | Report::Reloaded { .. }
             | Report::Draining
             | Report::Closed
             | Report::News(
-                News::Leg(_, LegNews::Back) | News::Device(..) | News::UsedAgain { .. } | News::Client(_),
+                News::Leg(_, LegNews::Back)
+                | News::Device(..)
+                | News::UsedAgain { .. }
+                | News::Moved { result: Ok(_), .. }
+                | News::Client(_),
             ) => Level::Info,
         }
     }
@@ -252,6 +288,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Report::Holds { device, what } => write!(f, "{device}: {what}"),
+            Report::Metrics { at } => write!(f, "figures for Prometheus: {at}"),
             Report::Gone { device, what } => write!(f, "{device}: GONE: {what}"),
             Report::Missing { device, why } => write!(f, "{device}: not open: {why}"),
             Report::Opened { device, result: Ok(()) } => write!(f, "{device}: open"),
@@ -283,6 +320,19 @@ impl fmt::Display for Report {
                 }
             }
             Report::News(News::UsedAgain { device, leg }) => write!(f, "{device}: `{leg}` is used again"),
+            Report::News(News::Moved { leg, result: Ok(copy) }) => {
+                write!(
+                    f,
+                    "{leg}: the stack file names its new file; as it was it is kept in {}",
+                    copy.display()
+                )
+            }
+            Report::News(News::Moved { leg, result: Err(why) }) => {
+                write!(
+                    f,
+                    "{leg}: the stack file still names its old file: {why}; name the new one before the next start"
+                )
+            }
             Report::News(News::HungUp(what)) => write!(f, "a client: {what}"),
             Report::Exposed { address } => write!(
                 f,
@@ -301,7 +351,14 @@ impl fmt::Display for Report {
                     "{clients} connections turned away: there are {most}, the limit; see --max-connections"
                 )
             }
-            Report::HangUp => f.write_str("SIGHUP: ignored; nothing is read again while the stack is served"),
+            Report::HangUp => {
+                f.write_str("SIGHUP: limits of tenants are read again, if they come from a stack file")
+            }
+            Report::Reloaded { tenants } if tenants.is_empty() => {
+                f.write_str("no limit of a tenant has changed")
+            }
+            Report::Reloaded { tenants } => write!(f, "new limits hold for: {}", tenants.join(", ")),
+            Report::NotReloaded { why } => write!(f, "the limits stay as they were: {why}"),
             Report::Draining => f.write_str("finishing what is under way"),
             Report::Closed => f.write_str("closed"),
         }

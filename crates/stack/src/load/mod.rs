@@ -5,6 +5,7 @@
 
 mod changes;
 mod check;
+mod edit;
 mod error;
 mod order;
 mod policies;
@@ -15,6 +16,7 @@ mod tree;
 mod write;
 
 pub use changes::ChangeTable;
+pub use edit::with_text_at;
 pub use error::{At, Problem, Reason, StackError};
 pub use nandu_base::Fit;
 pub use schema::schema;
